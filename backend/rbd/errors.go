@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/internal/librados"
 )
 
 // ErrNotBuilt says that this program was built without the storage.
@@ -48,7 +49,7 @@ func (e *HungError) Error() string {
 }
 
 // blocklisted is the cluster's EBLOCKLISTED.
-const blocklisted = unix.ESHUTDOWN
+const blocklisted = librados.Blocklisted
 
 // lost reports whether an error says that the client may not write any more: it is
 // blocklisted, or another has its lock.
@@ -65,20 +66,4 @@ func resultOf(name string, op backend.Op, errno unix.Errno) error {
 		return backend.ErrNoSpace
 	}
 	return fmt.Errorf("%v of image %s: %w", op, name, errno)
-}
-
-// explain adds to an error of opening what can be done about it.
-func explain(doing string, errno unix.Errno) error {
-	hint := ""
-	switch errno {
-	case 0:
-		return nil
-	case unix.ETIMEDOUT:
-		hint = ": the monitors did not answer: see whether the cluster is up, and whether the addresses in ceph.conf are right"
-	case unix.EACCES, unix.EPERM:
-		hint = ": the cluster does not allow that to the client: see its keyring and capabilities (profile rbd)"
-	case blocklisted:
-		hint = ": the cluster has blocklisted this client (ceph osd blocklist ls)"
-	}
-	return fmt.Errorf("%s: %w%s", doing, errno, hint)
 }

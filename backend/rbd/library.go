@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/internal/librados"
 )
 
 // Built reports whether this program has the storage.
@@ -30,16 +32,11 @@ var (
 	_ [argSize]byte                 = [C.sizeof_struct_nr_arg]byte{}
 )
 
-// A cluster is a client of one.
-type cluster struct {
-	lib    *C.struct_nr_lib
-	handle unsafe.Pointer
-	pool   unsafe.Pointer // nil until it is entered
-}
-
 // A libraryImage implements image.
 type libraryImage struct {
-	cluster
+	lib    *C.struct_nr_lib
+	client *librados.Client
+	pool   *librados.Pool
 	handle unsafe.Pointer
 }
 
@@ -58,12 +55,12 @@ func (t *texts) free() {
 	}
 }
 
-// failure is the error of a call of the shim, or nil.
+// failureOf is the error of a call of the shim, or nil.
 func failureOf(doing string, code C.int) error {
 	if code >= 0 {
 		return nil
 	}
-	return explain(doing, unix.Errno(-code))
+	return librados.Explain(doing, unix.Errno(-code))
 }
 
 func loadLibrary() (*C.struct_nr_lib, error) {
@@ -77,78 +74,78 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 	return lib, nil
 }
 
+// settings are what must be so, whatever the configuration says: a write is durable when it is
+// complete, and the memory of one that is under way does not change, so that nothing has to be
+// copied.
+var settings = []librados.Setting{
+	{Name: "rbd_cache", Value: "false"},
+	{Name: "rbd_disable_zero_copy_writes", Value: "false"},
+	{Name: "rbd_persistent_cache_mode", Value: "disabled"},
+	{Name: "rbd_non_blocking_aio", Value: "true"},
+	{Name: "client_mount_timeout", Value: "30"},
+}
+
+// connect connects a client for images.
+func connect(conf, id string) (*librados.Client, error) {
+	c, err := librados.Connect(librados.Config{Conf: conf, ID: id, Settings: settings})
+	var missing librados.MissingError
+	if errors.As(err, &missing) {
+		return nil, &LibraryError{Detail: string(missing)}
+	}
+	return c, err
+}
+
 // dial implements dialer.
 func dial(n Name, cfg *Config) (image, error) {
+	c, err := connect(cfg.Conf, cfg.ID)
+	if err != nil {
+		return nil, err
+	}
 	lib, err := loadLibrary()
 	if err != nil {
+		c.Close()
 		return nil, err
 	}
-	c, err := connect(lib, cfg)
-	if err != nil {
-		C.free(unsafe.Pointer(lib))
-		return nil, err
-	}
-	i, err := c.open(n, cfg)
-	if err != nil {
-		c.leave()
+	i := &libraryImage{lib: lib, client: c}
+	if err := i.open(n, cfg); err != nil {
+		i.leave()
 		return nil, err
 	}
 	return i, nil
 }
 
-func connect(lib *C.struct_nr_lib, cfg *Config) (*cluster, error) {
-	var t texts
-	defer t.free()
-	c := &cluster{lib: lib}
-	code := C.nr_connect(lib, t.add(cfg.Conf), t.add(cfg.ID), &c.handle)
-	switch unix.Errno(-code) {
-	case 0:
-		return c, nil
-	case unix.ENOENT:
-		if cfg.Conf == "" {
-			return nil, fmt.Errorf("connect to the cluster: %w: there is no configuration or keyring where Ceph's programs look for it (/etc/ceph/ceph.conf, CEPH_CONF); give conf=FILE", unix.ENOENT)
-		}
-		return nil, fmt.Errorf("connect to the cluster: %w: %s, or the keyring that it names, is missing", unix.ENOENT, cfg.Conf)
-	}
-	return nil, failureOf("connect to the cluster", code)
-}
-
 // leave ends the client.
-func (c *cluster) leave() {
-	if c.pool != nil {
-		C.nr_leave_pool(c.lib, c.pool)
+func (i *libraryImage) leave() {
+	if i.pool != nil {
+		i.pool.Close()
 	}
-	C.nr_shutdown(c.lib, c.handle)
-	C.free(unsafe.Pointer(c.lib))
+	i.client.Close()
+	C.free(unsafe.Pointer(i.lib))
 }
 
 // open opens an image of the cluster, or creates it.
-func (c *cluster) open(n Name, cfg *Config) (*libraryImage, error) {
+func (i *libraryImage) open(n Name, cfg *Config) (err error) {
+	if i.pool, err = i.client.Pool(n.Pool, n.Namespace); err != nil {
+		return err
+	}
 	var t texts
 	defer t.free()
-	if err := failureOf("pool "+n.Pool, C.nr_pool(c.lib, c.handle, t.add(n.Pool), t.add(n.Namespace), &c.pool)); err != nil {
-		return nil, err
-	}
 	name, snapshot, readOnly := t.add(n.Image), t.add(n.Snapshot), C.int(0)
 	if cfg.readOnly(&n) {
 		readOnly = 1
 	}
-	var handle unsafe.Pointer
-	code := C.nr_open(c.lib, c.pool, name, snapshot, readOnly, &handle)
+	code := C.nr_open(i.lib, i.pool.Handle(), name, snapshot, readOnly, &i.handle)
 	if unix.Errno(-code) == unix.ENOENT && cfg.Size > 0 {
-		err := failureOf("create", C.nr_create(c.lib, c.pool, name, C.uint64_t(cfg.Size)))
+		err := failureOf("create", C.nr_create(i.lib, i.pool.Handle(), name, C.uint64_t(cfg.Size)))
 		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return nil, err
+			return err
 		}
-		code = C.nr_open(c.lib, c.pool, name, snapshot, readOnly, &handle)
+		code = C.nr_open(i.lib, i.pool.Handle(), name, snapshot, readOnly, &i.handle)
 	}
 	if unix.Errno(-code) == unix.ENOENT {
-		return nil, fmt.Errorf("%w: there is no such image: give a size to create it", unix.ENOENT)
+		return fmt.Errorf("%w: there is no such image: give a size to create it", unix.ENOENT)
 	}
-	if err := failureOf("open", code); err != nil {
-		return nil, err
-	}
-	return &libraryImage{*c, handle}, nil
+	return failureOf("open", code)
 }
 
 func (i *libraryImage) start(r *ring, calls []call) {
@@ -162,16 +159,15 @@ func (i *libraryImage) look() (geometry, error) {
 }
 
 func (i *libraryImage) mark() ([]byte, error) {
-	const size = 128
-	b := (*C.char)(C.calloc(1, size))
-	defer C.free(unsafe.Pointer(b))
-	err := failureOf("identifier of the cluster", C.nr_fsid(i.lib, i.cluster.handle, b, size))
+	cluster, err := i.client.FSID()
 	if err != nil {
 		return nil, err
 	}
-	mark := C.GoString(b) + "/"
+	const size = 128
+	b := (*C.char)(C.calloc(1, size))
+	defer C.free(unsafe.Pointer(b))
 	err = failureOf("identifier of the image", C.nr_id(i.lib, i.handle, b, size))
-	return []byte(mark + C.GoString(b)), err
+	return []byte(cluster + "/" + C.GoString(b)), err
 }
 
 func (i *libraryImage) resize(size int64) error {

@@ -1,7 +1,7 @@
 //go:build rbd && cgo && linux
 
-// librados and librbd, loaded when they are needed. Their headers are not: what is used of
-// them is declared here.
+// librbd, loaded when it is needed. Its header is not: what is used of it is declared here.
+// Package librados has loaded what it needs itself.
 
 #include "shim.h"
 
@@ -13,7 +13,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define RADOS_FILE "librados.so.2"
 #define RBD_FILE "librbd.so.1"
 
 typedef void (*nr_callback)(void *completion, void *arg);
@@ -21,18 +20,6 @@ typedef int (*nr_extent)(uint64_t offset, size_t length, int exists, void *arg);
 
 // The functions used: X(result, name, parameters). Clusters, pools, images and completions are
 // void pointers to the libraries, too.
-#define RADOS_FUNCTIONS(X) \
-	X(int, rados_create, (void **, const char *)) \
-	X(int, rados_conf_read_file, (void *, const char *)) \
-	X(int, rados_conf_parse_env, (void *, const char *)) \
-	X(int, rados_conf_set, (void *, const char *, const char *)) \
-	X(int, rados_connect, (void *)) \
-	X(int, rados_cluster_fsid, (void *, char *, size_t)) \
-	X(void, rados_shutdown, (void *)) \
-	X(int, rados_ioctx_create, (void *, const char *, void **)) \
-	X(void, rados_ioctx_destroy, (void *)) \
-	X(void, rados_ioctx_set_namespace, (void *, const char *))
-
 #define RBD_FUNCTIONS(X) \
 	X(int, rbd_create, (void *, const char *, uint64_t, int *)) \
 	X(int, rbd_open, (void *, const char *, void **, const char *)) \
@@ -63,29 +50,27 @@ typedef int (*nr_extent)(uint64_t offset, size_t length, int exists, void *arg);
 
 struct nr_lib {
 #define POINTER(result, name, parameters) result (*name) parameters;
-	RADOS_FUNCTIONS(POINTER)
 	RBD_FUNCTIONS(POINTER)
 #undef POINTER
 };
 
-static int load(void *library, const char *name, void *to, const char *file, char *message, size_t size)
+static int load(void *library, const char *name, void *to, char *message, size_t size)
 {
 	void *f = dlsym(library, name);
 
 	if (!f) {
-		snprintf(message, size, "%s has no %s: it is too old", file, name);
+		snprintf(message, size, RBD_FILE " has no %s: it is too old", name);
 		return -1;
 	}
 	memcpy(to, &f, sizeof f);
 	return 0;
 }
 
-// The libraries stay loaded: they have threads of their own.
+// The library stays loaded: it has threads of its own.
 struct nr_lib *nr_open_lib(char *message, size_t size)
 {
 	struct nr_lib *l = calloc(1, sizeof *l);
-	void *rados = dlopen(RADOS_FILE, RTLD_NOW | RTLD_GLOBAL);
-	void *rbd = rados ? dlopen(RBD_FILE, RTLD_NOW | RTLD_GLOBAL) : NULL;
+	void *rbd = dlopen(RBD_FILE, RTLD_NOW | RTLD_GLOBAL);
 
 	if (!l || !rbd) {
 		const char *why = dlerror();
@@ -93,68 +78,13 @@ struct nr_lib *nr_open_lib(char *message, size_t size)
 		free(l);
 		return NULL;
 	}
-#define LOAD_RADOS(result, name, parameters) || load(rados, #name, &l->name, RADOS_FILE, message, size)
-#define LOAD_RBD(result, name, parameters) || load(rbd, #name, &l->name, RBD_FILE, message, size)
-	if (0 RADOS_FUNCTIONS(LOAD_RADOS) RBD_FUNCTIONS(LOAD_RBD)) {
+#define LOAD(result, name, parameters) || load(rbd, #name, &l->name, message, size)
+	if (0 RBD_FUNCTIONS(LOAD)) {
 		free(l);
 		return NULL;
 	}
 	return l;
 }
-
-// configure sets what must be so, whatever the file says: a write is durable when it is
-// complete, and the memory of one that is under way does not change, so that nothing has to
-// be copied.
-static int configure(struct nr_lib *l, void *cluster)
-{
-	int err = l->rados_conf_set(cluster, "rbd_cache", "false");
-
-	if (err)
-		return err;
-	l->rados_conf_set(cluster, "rbd_disable_zero_copy_writes", "false");
-	l->rados_conf_set(cluster, "rbd_persistent_cache_mode", "disabled");
-	l->rados_conf_set(cluster, "rbd_non_blocking_aio", "true");
-	l->rados_conf_set(cluster, "client_mount_timeout", "30");
-	return 0;
-}
-
-int nr_connect(struct nr_lib *l, const char *conf, const char *id, void **cluster)
-{
-	int err = l->rados_create(cluster, *id ? id : NULL);
-
-	if (err)
-		return err;
-	err = l->rados_conf_read_file(*cluster, *conf ? conf : NULL);
-	if (!err)
-		err = l->rados_conf_parse_env(*cluster, NULL);
-	if (!err)
-		err = configure(l, *cluster);
-	if (!err)
-		err = l->rados_connect(*cluster);
-	if (err)
-		l->rados_shutdown(*cluster);
-	return err;
-}
-
-int nr_fsid(struct nr_lib *l, void *cluster, char *fsid, size_t size)
-{
-	int n = l->rados_cluster_fsid(cluster, fsid, size);
-
-	return n < 0 ? n : 0;
-}
-
-void nr_shutdown(struct nr_lib *l, void *cluster) { l->rados_shutdown(cluster); }
-
-int nr_pool(struct nr_lib *l, void *cluster, const char *pool, const char *space, void **context)
-{
-	int err = l->rados_ioctx_create(cluster, pool, context);
-
-	if (!err)
-		l->rados_ioctx_set_namespace(*context, space);
-	return err;
-}
-
-void nr_leave_pool(struct nr_lib *l, void *context) { l->rados_ioctx_destroy(context); }
 
 int nr_create(struct nr_lib *l, void *context, const char *name, uint64_t size)
 {

@@ -1,4 +1,4 @@
-// The functions by which the package uses librados and librbd.
+// The functions by which the package uses librbd. A pool is a rados_ioctx_t.
 
 #ifndef NR_SHIM_H
 #define NR_SHIM_H
@@ -45,18 +45,12 @@ struct nr_ring {
 	uint64_t cells[];
 };
 
-// nr_open_lib returns the functions of the libraries, or NULL with a message.
+// nr_open_lib returns the functions of the library, or NULL with a message.
 struct nr_lib *nr_open_lib(char *message, size_t size);
 
 // What follows returns 0 or a negative errno.
-int nr_connect(struct nr_lib *, const char *conf, const char *id, void **cluster);
-int nr_fsid(struct nr_lib *, void *cluster, char *fsid, size_t size);
-void nr_shutdown(struct nr_lib *, void *cluster);
-int nr_pool(struct nr_lib *, void *cluster, const char *pool, const char *space, void **pool_context);
-void nr_leave_pool(struct nr_lib *, void *pool_context);
-
-int nr_create(struct nr_lib *, void *pool_context, const char *name, uint64_t size);
-int nr_open(struct nr_lib *, void *pool_context, const char *name, const char *snapshot, int read_only, void **image);
+int nr_create(struct nr_lib *, void *pool, const char *name, uint64_t size);
+int nr_open(struct nr_lib *, void *pool, const char *name, const char *snapshot, int read_only, void **image);
 int nr_close(struct nr_lib *, void *image);
 int nr_look(struct nr_lib *, void *image, uint64_t *size, uint64_t *unit, uint64_t *features);
 int nr_id(struct nr_lib *, void *image, char *id, size_t size);

@@ -151,9 +151,12 @@ func (c *Cluster) makeOSD(n int) error {
 	return c.StartOSD(n)
 }
 
-// StartOSD starts an OSD that was killed.
+// StartOSD starts an OSD that was killed, once nothing is left of that.
 func (c *Cluster) StartOSD(n int) error {
 	id := strconv.Itoa(n)
+	for end := time.Now().Add(timeout); c.Signal("osd."+id, 0) == nil && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	_, err := c.Run("ceph-osd", "-i", id, "-c", c.Conf, "--pid-file", c.path("osd."+id+".pid"))
 	return err
 }

@@ -5,5 +5,6 @@
 //	go test -tags rbd ./test/ceph -ceph -v
 //
 // runs the suite of package backendtest on images of such a cluster, and package rbd against
-// OSDs that are killed, a cluster that hangs, and a second client of an image.
+// OSDs that are killed, a cluster that hangs, and a second client of an image; then what keeps a
+// group's state in Ceph.
 package ceph

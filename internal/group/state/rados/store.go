@@ -1,0 +1,235 @@
+package rados
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+const (
+	// closeTime is how long Close waits for a cluster that does not answer.
+	closeTime = 5 * time.Second
+
+	// pollTime is how often the counter is read: a change is noticed within a second.
+	pollTime = 700 * time.Millisecond
+)
+
+// first is the revision of a group that nobody has changed.
+const first state.Revision = 1
+
+// errClosed is the error of a store that was closed.
+var errClosed = errors.New("state: the store is closed")
+
+// Store implements [state.Store].
+type Store struct {
+	object object
+	hint   atomic.Uint64 // a revision that may be the newest
+	turn   chan struct{} // has room for the one transaction under way
+	done   chan struct{} // closed by Close
+
+	closeTime, pollTime time.Duration
+
+	mu       sync.Mutex
+	closed   bool
+	calls    sync.WaitGroup // in the library; none is added once closed
+	watchers map[*watcher]bool
+	follows  bool
+	watching watch // nil: none
+}
+
+// Open opens the state of a group, which begins with nothing in it where the cluster does not
+// have it.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("state of a group: %w", err)
+	}
+	return open(ctx, cfg, dial)
+}
+
+func open(ctx context.Context, cfg Config, dial dialer) (*Store, error) {
+	type dialed struct {
+		o   object
+		err error
+	}
+	ended := make(chan dialed)
+	left := make(chan struct{})
+	go func() { // ends when the cluster answers, or its client's time has passed
+		o, err := dialWhole(dial, &cfg)
+		select {
+		case ended <- dialed{o, err}:
+		case <-left:
+			if err == nil {
+				o.close()
+			}
+		}
+	}()
+	select {
+	case d := <-ended:
+		if d.err != nil {
+			return nil, fmt.Errorf("state of group %s in pool %s: %w", cfg.Group, cfg.Pool, d.err)
+		}
+		return newStore(d.o), nil
+	case <-ctx.Done():
+		close(left)
+		return nil, fmt.Errorf("state of group %s in pool %s: %w: %w", cfg.Group, cfg.Pool, state.ErrUnavailable, ctx.Err())
+	}
+}
+
+// dialWhole opens an object that has the counter.
+func dialWhole(dial dialer, cfg *Config) (object, error) {
+	o, err := dial(cfg, []step{{stepSet, counter, bytesOf(first)}})
+	if err != nil {
+		return nil, err
+	}
+	named, _, _, err := o.read([]string{counter}, page{})
+	if err == nil && revisionIn(named, counter) == 0 {
+		err = errGone
+	}
+	if err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func newStore(o object) *Store {
+	return &Store{object: o, turn: make(chan struct{}, 1), done: make(chan struct{}),
+		closeTime: closeTime, pollTime: pollTime, watchers: make(map[*watcher]bool)}
+}
+
+// enter reports whether the library may be called; leave follows.
+func (s *Store) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.calls.Add(1)
+	}
+	return !s.closed
+}
+
+// ask calls the library, and returns when that does, or the context or the store ends: then
+// f goes on, and nobody learns of its result.
+func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, err error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	if err := ctx.Err(); err != nil {
+		return result, notAsked{err}
+	}
+	if !s.enter() {
+		return result, notAsked{errClosed}
+	}
+	ended := make(chan outcome, 1)
+	go func() { // ends when the cluster answers, or its client's time has passed
+		defer s.calls.Done()
+		r, err := f()
+		ended <- outcome{r, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.result, o.err
+	case <-ctx.Done():
+		return result, ctx.Err()
+	case <-s.done:
+		return result, errClosed
+	}
+}
+
+// notAsked wraps the error of what the library was not called for.
+type notAsked struct{ error }
+
+func (e notAsked) Unwrap() error { return e.error }
+
+// definite reports whether the cluster has refused an operation, so that it will not be
+// carried out. Other errors say nothing of that.
+func definite(err error) bool {
+	var errno unix.Errno
+	if errors.As(err, &notAsked{}) {
+		return true
+	}
+	if !errors.As(err, &errno) {
+		return false
+	}
+	switch errno {
+	case unix.ENOENT, unix.EPERM, unix.EACCES, unix.EINVAL, unix.EOPNOTSUPP, unix.ENOSPC, unix.EDQUOT, unix.EFBIG,
+		unix.E2BIG, unix.EMSGSIZE, unix.EROFS, unix.ECANCELED:
+		return true
+	}
+	return false
+}
+
+// explain is what a refusal means.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("state: somebody has removed the object of the group, or its pool: %w", err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("state: the pool cannot keep keys: take a replicated one: %w", err)
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return fmt.Errorf("state: the cluster does not allow that to the client: see its capabilities (osd 'allow rwx pool=POOL'): %w", err)
+	case errors.Is(err, errClosed) || errors.As(err, &notAsked{}):
+		return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
+	}
+	return fmt.Errorf("state: the cluster refuses: %w", err)
+}
+
+// ofRead is the error of a call that changes nothing.
+func ofRead(err error) error {
+	if definite(err) {
+		return explain(err)
+	}
+	return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
+}
+
+// ofWrite is the error of one that may have changed something.
+func ofWrite(err error) error {
+	if definite(err) {
+		return explain(err)
+	}
+	return fmt.Errorf("%w: %w", state.ErrUnknown, err)
+}
+
+// Close implements [state.Store]. Where the cluster does not answer it fails after a few seconds, and
+// the client ends when the cluster answers.
+func (s *Store) Close() error {
+	if !s.end() {
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() { // ends when the cluster answers, or its client's time has passed
+		s.calls.Wait()
+		s.object.close()
+		close(ended)
+	}()
+	timer := time.NewTimer(s.closeTime)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("close the state of a group: %w: see ceph -s", state.ErrUnavailable)
+	}
+}
+
+// end ends calls under way, and reports false where that was done before.
+func (s *Store) end() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	close(s.done)
+	if s.watching != nil {
+		s.watching.wake()
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package rados
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// Txn implements [state.Store].
+func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
+	if err := checkTxn(&t); err != nil {
+		return state.Result{}, err
+	}
+	select {
+	case s.turn <- struct{}{}: // those of one store do not compete with each other
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return state.Result{}, ofRead(notAsked{ctx.Err()})
+	case <-s.done:
+		return state.Result{}, ofRead(notAsked{errClosed})
+	}
+	for was := max(first, state.Revision(s.hint.Load())); ; {
+		err := s.try(ctx, &t, was)
+		if err == nil {
+			return state.Result{Done: true, Revision: was + 1}, nil
+		}
+		if !errors.Is(err, unix.ECANCELED) {
+			return state.Result{}, ofWrite(err)
+		}
+		now, hold, err := s.compare(ctx, t.If)
+		if err != nil {
+			return state.Result{}, ofRead(err)
+		}
+		if !hold {
+			return state.Result{Revision: now}, nil
+		}
+		was = now
+	}
+}
+
+// try carries out a transaction if the counter is as given.
+func (s *Store) try(ctx context.Context, t *state.Txn, was state.Revision) error {
+	steps := stepsOf(t, was)
+	_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.object.write(steps) })
+	if err == nil {
+		s.hint.Store(uint64(was + 1))
+		// A message that is lost is made up for by the next reading of the counter.
+		_, _ = ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.object.notify(messageOf(t, was+1)) })
+	}
+	return err
+}
+
+func stepsOf(t *state.Txn, was state.Revision) []step {
+	next := bytesOf(was + 1)
+	steps := []step{{stepCompare, counter, bytesOf(was)}}
+	for _, c := range t.If {
+		steps = append(steps, step{stepCompare, revisionKey(c.Key), bytesOf(c.Revision)})
+	}
+	steps = append(steps, step{stepSet, counter, next})
+	for _, o := range t.Then {
+		if o.Delete {
+			steps = append(steps, step{stepRemove, valueKey(o.Key), nil}, step{stepRemove, revisionKey(o.Key), nil})
+			continue
+		}
+		value := append(next[:8:8], o.Value...)
+		steps = append(steps, step{stepSet, valueKey(o.Key), value}, step{stepSet, revisionKey(o.Key), next})
+	}
+	return steps
+}
+
+// compare reads the counter, and whether comparisons hold at that revision.
+func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Revision, hold bool, err error) {
+	keys := []string{counter}
+	for _, c := range all {
+		keys = append(keys, revisionKey(c.Key))
+	}
+	entries, err := ask(ctx, s, func() ([]entry, error) {
+		named, _, _, err := s.object.read(keys, page{})
+		return named, err
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	if now = revisionIn(entries, counter); now == 0 {
+		return 0, false, errGone
+	}
+	s.hint.Store(uint64(now))
+	for _, c := range all {
+		if revisionIn(entries, revisionKey(c.Key)) != c.Revision {
+			return now, false, nil
+		}
+	}
+	return now, true, nil
+}

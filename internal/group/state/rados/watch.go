@@ -1,0 +1,238 @@
+package rados
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// maxMessage is the size of a message, in bytes; one that would be longer names no keys.
+const maxMessage = 4 << 10
+
+// A watcher is one call of Watch.
+type watcher struct {
+	prefix string
+	signal chan struct{} // has room for one
+}
+
+func (w *watcher) wake() {
+	select {
+	case w.signal <- struct{}{}:
+	default: // it has one already
+	}
+}
+
+// Watch implements [state.Store].
+func (s *Store) Watch(ctx context.Context, prefix string, changed func()) error {
+	w := &watcher{prefix: prefix, signal: make(chan struct{}, 1)}
+	if !s.join(w) {
+		return ofRead(notAsked{errClosed})
+	}
+	defer s.leave(w)
+	changed()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.done:
+			return ofRead(notAsked{errClosed})
+		case <-w.signal:
+			changed()
+		}
+	}
+}
+
+// join takes a watcher. The first starts what follows the object.
+func (s *Store) join(w *watcher) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.watchers[w] = true
+	if !s.follows {
+		s.follows = true
+		s.calls.Add(1)
+		go s.follow() // ends when the store is closed
+	}
+	return true
+}
+
+func (s *Store) leave(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, w)
+}
+
+// report wakes the watchers of keys.
+func (s *Store) report(m message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watchers {
+		if m.under(w.prefix) {
+			w.wake()
+		}
+	}
+}
+
+// everything is a message that is for each watcher.
+var everything = message{all: true}
+
+// follow watches the object, again whenever a watch is lost.
+func (s *Store) follow() {
+	defer s.calls.Done()
+	var p progress
+	for !s.isClosed() {
+		w, err := s.object.watch()
+		s.report(everything)
+		if err != nil {
+			s.pause()
+			continue
+		}
+		if s.watches(w) {
+			s.listen(w, &p)
+			s.watches(nil)
+		}
+		w.close()
+	}
+}
+
+func (s *Store) isClosed() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Store) pause() {
+	timer := time.NewTimer(s.pollTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.done:
+	}
+}
+
+// watches notes the watch that Close has to wake, and reports whether the store is open.
+func (s *Store) watches(w watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching = w
+	return !s.closed
+}
+
+// listen takes messages until the watch is lost or the store closed.
+func (s *Store) listen(w watch, p *progress) {
+	polled := time.Now()
+	for !s.isClosed() {
+		messages, err := w.next(max(0, s.pollTime-time.Since(polled)))
+		for _, b := range messages {
+			m := parseMessage(b)
+			p.note(m.revision)
+			s.hint.Store(uint64(m.revision))
+			s.report(m)
+		}
+		if err != nil {
+			return
+		}
+		if time.Since(polled) >= s.pollTime {
+			s.poll(p)
+			polled = time.Now()
+		}
+	}
+}
+
+// poll reads the counter, and wakes everybody if there were changes without messages.
+func (s *Store) poll(p *progress) {
+	named, _, _, err := s.object.read([]string{counter}, page{})
+	if err != nil {
+		return
+	}
+	now := revisionIn(named, counter)
+	s.hint.Store(uint64(now))
+	if p.missed(now) {
+		s.report(everything)
+	}
+}
+
+// A progress knows of which revisions there were messages.
+type progress struct {
+	seen  state.Revision          // of this and all before, or they are made up for
+	ahead map[state.Revision]bool // and of these
+}
+
+func (p *progress) note(r state.Revision) {
+	if r <= p.seen || len(p.ahead) > 1000 {
+		return
+	}
+	if p.ahead == nil {
+		p.ahead = make(map[state.Revision]bool)
+	}
+	p.ahead[r] = true
+	for p.ahead[p.seen+1] {
+		delete(p.ahead, p.seen+1)
+		p.seen++
+	}
+}
+
+// missed reports whether there was no message of a revision up to the counter, or the counter
+// was set back, as by who restores a copy of the pool, and makes up for that.
+func (p *progress) missed(counter state.Revision) bool {
+	if counter == p.seen {
+		return false
+	}
+	p.seen, p.ahead = counter, nil
+	return true
+}
+
+// A message says which keys a transaction has changed.
+type message struct {
+	revision state.Revision
+	keys     []string
+	all      bool // keys are not told
+}
+
+func messageOf(t *state.Txn, r state.Revision) string {
+	b := bytesOf(r)
+	for _, o := range t.Then {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(o.Key)))
+		b = append(b, o.Key...)
+	}
+	if len(b) > maxMessage {
+		b = b[:8]
+	}
+	return string(b)
+}
+
+// parseMessage takes what it does not understand as a change of everything.
+func parseMessage(b []byte) message {
+	m := message{revision: revisionOf(b)}
+	for b = b[min(8, len(b)):]; len(b) >= 2; {
+		n := int(binary.BigEndian.Uint16(b))
+		if b = b[2:]; n > len(b) {
+			return message{all: true}
+		}
+		m.keys = append(m.keys, string(b[:n]))
+		b = b[n:]
+	}
+	m.all = len(m.keys) == 0
+	return m
+}
+
+// under reports whether a key has a prefix.
+func (m *message) under(prefix string) bool {
+	if m.all {
+		return true
+	}
+	for _, k := range m.keys {
+		if strings.HasPrefix(k, prefix) {
+			return true
+		}
+	}
+	return false
+}

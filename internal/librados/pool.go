@@ -1,0 +1,129 @@
+//go:build rbd && cgo && linux
+
+package librados
+
+/*
+#include "shim.h"
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"bytes"
+	"encoding/binary"
+	"runtime"
+
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Pool is one of a cluster as a client uses it, or a namespace of it.
+type Pool struct {
+	client *Client
+	handle *C.struct_nl_pool
+}
+
+// Pool enters a pool. The namespace may be empty.
+func (c *Client) Pool(pool, namespace string) (*Pool, error) {
+	var t texts
+	defer t.free()
+	p := &Pool{client: c}
+	if code := C.nl_pool(c.lib, c.handle, t.add(pool), t.add(namespace), &p.handle); code < 0 {
+		return nil, Explain("pool "+pool, unix.Errno(-code))
+	}
+	return p, nil
+}
+
+// Close leaves the pool.
+func (p *Pool) Close() { C.nl_leave_pool(p.handle) }
+
+// Handle is the library's own (rados_ioctx_t).
+func (p *Pool) Handle() unsafe.Pointer { return C.nl_context(p.handle) }
+
+// Stat fails where there is no such object.
+func (p *Pool) Stat(object string) error {
+	var t texts
+	defer t.free()
+	return check("object "+object, C.nl_exists(p.handle, t.add(object)))
+}
+
+// Steps are carried out together, or none of them is.
+type Steps struct{ b []byte }
+
+// Create makes the object, and fails with EEXIST if it exists.
+func (s *Steps) Create() { s.add(C.NL_CREATE, "", nil) }
+
+// Compare fails with ECANCELED unless the key has the value; the empty one is also that of a
+// key that does not exist.
+func (s *Steps) Compare(key string, value []byte) { s.add(C.NL_COMPARE, key, value) }
+
+// Set gives a key a value.
+func (s *Steps) Set(key string, value []byte) { s.add(C.NL_SET, key, value) }
+
+// Remove removes a key, which may be missing.
+func (s *Steps) Remove(key string) { s.add(C.NL_REMOVE, key, nil) }
+
+func (s *Steps) add(kind uint32, key string, value []byte) {
+	s.b = binary.NativeEndian.AppendUint32(s.b, kind)
+	s.b = binary.NativeEndian.AppendUint32(s.b, uint32(len(key)))
+	s.b = binary.NativeEndian.AppendUint32(s.b, uint32(len(value)))
+	s.b = append(append(s.b, key...), value...)
+}
+
+// Write carries out steps on an object.
+func (p *Pool) Write(object string, s *Steps) error {
+	var t texts
+	defer t.free()
+	defer runtime.KeepAlive(s)
+	return check("write", C.nl_write(p.handle, t.add(object), (*C.char)(unsafe.Pointer(unsafe.SliceData(s.b))), C.size_t(len(s.b))))
+}
+
+// An Entry is a key of an object.
+type Entry struct {
+	Key   string
+	Value []byte
+}
+
+// A Listing asks for entries of an object in the order of their keys.
+type Listing struct {
+	Prefix, After string // without zero bytes
+	Most          int    // 0: none are asked for
+}
+
+// Read returns the entries of keys, those of which there are, and those of a listing, with
+// whether it has more, all as they are at one moment.
+func (p *Pool) Read(object string, keys []string, list Listing) (named, listed []Entry, more bool, err error) {
+	var t texts
+	defer t.free()
+	var s Steps
+	for _, k := range keys {
+		s.add(C.NL_COMPARE, k, nil)
+	}
+	var entries *C.char
+	var size C.size_t
+	var rest C.int
+	code := C.nl_read(p.handle, t.add(object), (*C.char)(unsafe.Pointer(unsafe.SliceData(s.b))), C.size_t(len(s.b)),
+		t.add(list.After), t.add(list.Prefix), C.uint64_t(list.Most), &entries, &size, &rest)
+	defer C.free(unsafe.Pointer(entries))
+	if err := check("read", code); err != nil {
+		return nil, nil, false, err
+	}
+	named, listed = split(unsafe.Slice((*byte)(unsafe.Pointer(entries)), size))
+	return named, listed, rest != 0, nil
+}
+
+// split copies entries.
+func split(b []byte) (named, listed []Entry) {
+	for len(b) > 0 {
+		kind, k, v := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint32(b[8:])
+		b = b[12:]
+		e := Entry{Key: string(b[:k]), Value: bytes.Clone(b[k : k+v])}
+		if b = b[k+v:]; kind == 0 {
+			named = append(named, e)
+		} else {
+			listed = append(listed, e)
+		}
+	}
+	return named, listed
+}
