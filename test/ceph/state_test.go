@@ -2,7 +2,6 @@ package ceph
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/rados"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/statetest"
 )
 
 // group opens a store of a group, which is new to the cluster unless a name is given.
@@ -151,42 +151,23 @@ func wait(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestStateSilence: a cluster that does not answer is an outcome that is not known, and nothing
-// of what it answered is lost.
-func TestStateSilence(t *testing.T) {
+// TestStateSuite has each store of a group of its own; OSDs that are stopped cut it off.
+func TestStateSuite(t *testing.T) {
 	c := own(t)
-	s := group(t, c, newGroup())
-	put := func(ctx context.Context) error {
-		_, err := s.Txn(ctx, state.Txn{Then: []state.Op{{Key: "a"}}})
-		return err
-	}
-	if err := put(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(c.Signal("osd.0", syscall.SIGSTOP), c.Signal("osd.1", syscall.SIGSTOP)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := put(ctx); !errors.Is(err, state.ErrUnknown) {
-		t.Errorf("a transaction: %v", err)
-	}
-	if _, err := s.Get(ctx, ""); !errors.Is(err, state.ErrUnavailable) {
-		t.Errorf("get: %v", err)
-	}
-	if err := put(t.Context()); !errors.Is(err, state.ErrUnknown) {
-		t.Errorf("a transaction without a deadline: %v", err)
-	}
-	if err := errors.Join(c.Signal("osd.0", syscall.SIGCONT), c.Signal("osd.1", syscall.SIGCONT)); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(time.Minute); ; {
-		err := put(t.Context())
-		if err == nil {
-			break
+	statetest.Suite{New: func(t *testing.T) statetest.System {
+		name := newGroup()
+		return statetest.System{
+			Open: func() state.Store { return group(t, c, name) },
+			Cut: func(on bool) {
+				sig := syscall.SIGCONT
+				if on {
+					sig = syscall.SIGSTOP
+				}
+				if err := errors.Join(c.Signal("osd.0", sig), c.Signal("osd.1", sig)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Within: 3 * time.Second, // of a machine with other things to do
 		}
-		if !errors.Is(err, state.ErrUnknown) || time.Now().After(end) {
-			t.Fatalf("afterwards: %v", err)
-		}
-	}
+	}}.Run(t)
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
 // ErrNotBuilt says that this program was built without the store.
@@ -52,41 +50,3 @@ func (c *Config) timeout() time.Duration {
 
 // object is the name of the group's object.
 func (c *Config) object() string { return "nvmeof.group." + c.Group }
-
-// checkTxn refuses what exceeds the limits of every store.
-func checkTxn(t *state.Txn) error {
-	size, seen := 0, make(map[string]bool, len(t.Then))
-	for _, c := range t.If {
-		size += len(c.Key)
-		if err := checkKey(c.Key, 0); err != nil {
-			return err
-		}
-	}
-	for _, o := range t.Then {
-		size += len(o.Key) + len(o.Value)
-		if err := checkKey(o.Key, len(o.Value)); err != nil {
-			return err
-		}
-		if seen[o.Key] {
-			return fmt.Errorf("state: key %q is changed twice by one transaction", o.Key)
-		}
-		seen[o.Key] = true
-	}
-	if n := len(t.If) + len(t.Then); n > state.MaxOps {
-		return fmt.Errorf("%w: %d comparisons and operations, at most %d", state.ErrTooLarge, n, state.MaxOps)
-	}
-	if size > state.MaxTxn+state.MaxTxn/2 {
-		return fmt.Errorf("%w: %d bytes of keys and values, at most %d", state.ErrTooLarge, size, state.MaxTxn+state.MaxTxn/2)
-	}
-	return nil
-}
-
-func checkKey(key string, value int) error {
-	if len(key) > state.MaxKey {
-		return fmt.Errorf("%w: a key of %d bytes, at most %d", state.ErrTooLarge, len(key), state.MaxKey)
-	}
-	if value > state.MaxValue {
-		return fmt.Errorf("%w: a value of %d bytes, at most %d", state.ErrTooLarge, value, state.MaxValue)
-	}
-	return nil
-}

@@ -20,6 +20,7 @@ type fakeObject struct {
 
 	errno  unix.Errno    // of writes and reads
 	watchE error         // of watch
+	lossy  bool          // what is written is not answered
 	mute   bool          // messages are lost
 	hold   chan struct{} // nil: nothing hangs
 	writes int           // carried out or not
@@ -65,6 +66,9 @@ func (o *fakeObject) write(steps []step) error {
 			delete(o.keys, s.key)
 		}
 	}
+	if o.lossy {
+		return unix.ETIMEDOUT
+	}
 	return nil
 }
 
@@ -79,7 +83,7 @@ func (o *fakeObject) read(keys []string, p page) (named, listed []entry, more bo
 	defer o.mu.Unlock()
 	for _, k := range keys {
 		if v, ok := o.keys[k]; ok {
-			named = append(named, entry{k, v})
+			named = append(named, entry{k, slices.Clone(v)})
 		}
 	}
 	if o.most > 0 {
@@ -92,7 +96,7 @@ func (o *fakeObject) read(keys []string, p page) (named, listed []entry, more bo
 		if len(listed) == p.most {
 			return named, listed, true, nil
 		}
-		listed = append(listed, entry{k, o.keys[k]})
+		listed = append(listed, entry{k, slices.Clone(o.keys[k])})
 	}
 	return named, listed, false, nil
 }

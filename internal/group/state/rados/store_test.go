@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/statetest"
 )
 
 func put(key, value string) state.Txn {
@@ -104,27 +105,21 @@ func TestTxn(t *testing.T) {
 	done(t, s, state.Txn{If: []state.Compare{{Key: "a/1"}}})
 }
 
-func TestLimits(t *testing.T) {
-	s := fakeStore(t, newFake())
-	many := make([]state.Op, state.MaxOps+1)
-	for i := range many {
-		many[i].Key = fmt.Sprint(i)
-	}
-	big := make([]byte, state.MaxValue)
-	for name, txn := range map[string]state.Txn{
-		"key":        put(strings.Repeat("k", state.MaxKey+1), ""),
-		"comparison": {If: []state.Compare{{Key: strings.Repeat("k", state.MaxKey+1)}}},
-		"value":      put("k", string(append(big, 0))),
-		"operations": {Then: many},
-		"all":        {Then: []state.Op{{Key: "a", Value: big}, {Key: "b", Value: big}}},
-	} {
-		if _, err := s.Txn(t.Context(), txn); !errors.Is(err, state.ErrTooLarge) {
-			t.Errorf("%s: %v", name, err)
+func TestSuite(t *testing.T) {
+	statetest.Suite{In: synctest.Test, New: func(t *testing.T) statetest.System {
+		o := newFake()
+		return statetest.System{
+			Open:        func() state.Store { return fakeStore(t, o) },
+			LoseReplies: func(on bool) { o.set(func() { o.lossy = on }) },
+			Cut: func(on bool) {
+				o.set(func() {
+					if o.errno = 0; on {
+						o.errno = unix.ETIMEDOUT
+					}
+				})
+			},
 		}
-	}
-	if _, err := s.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: "a"}, {Key: "a"}}}); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("a key twice: %v", err)
-	}
+	}}.Run(t)
 }
 
 // TestCompeting: what several stores add up is the sum.
@@ -262,8 +257,8 @@ func TestSilence(t *testing.T) {
 		synctest.Wait()
 		go func() { _, err := s.Txn(t.Context(), put("b", "")); errs <- err }() // waits for its turn
 		synctest.Wait()
-		if err := s.Close(); !errors.Is(err, state.ErrUnavailable) {
-			t.Errorf("close: %v", err)
+		if err := s.Close(); err != nil || o.closed != 0 {
+			t.Errorf("close: %v; closed %d times under a call", err, o.closed)
 		}
 		unknown, unavailable := <-errs, <-errs
 		if errors.Is(unavailable, state.ErrUnknown) {

@@ -11,7 +11,7 @@ import (
 
 // Txn implements [state.Store].
 func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
-	if err := checkTxn(&t); err != nil {
+	if err := t.Check(); err != nil {
 		return state.Result{}, err
 	}
 	select {
