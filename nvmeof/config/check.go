@@ -66,6 +66,7 @@ func (doc *Document) review() (found, doubts Problems) {
 	r.reservations()
 	r.reports()
 	r.console(&doc.Console)
+	r.group(&doc.Group)
 	for i, x := range doc.Referrals {
 		r.referral(x, fmt.Sprintf("referrals[%d]", i))
 	}

@@ -22,6 +22,7 @@ type Document struct {
 	Events       Events       `json:"events,omitzero" doc:"What nvmeof events shows. A running target does not change it."`
 	Audit        Audit        `json:"audit,omitzero" doc:"Where it is written who has changed what. A running target does not change it."`
 	Console      Console      `json:"console,omitzero" doc:"The API, and pages for browsers, over TCP for those who have a token. A running target does not change it."`
+	Group        Gateways     `json:"group,omitzero" doc:"Gateways with which the target shares its subsystems. A running target does not change it."`
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
@@ -30,7 +31,7 @@ type Document struct {
 // TakeSettings takes over what a running target keeps until it is started again: all but
 // listeners, subsystems and referrals.
 func (d *Document) TakeSettings(from *Document) {
-	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events, d.Audit, d.Console = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events, from.Audit, from.Console
+	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events, d.Audit, d.Console, d.Group = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events, from.Audit, from.Console, from.Group
 }
 
 // A Sandbox is what the kernel leaves of the file system to a target that serves.
@@ -153,7 +154,8 @@ type Namespace struct {
 	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path, and of a file that the target created from a mark in it; of memory another at each start."`
 	NGUID              NGUID   `json:"nguid,omitzero" doc:"NGUID, an identifier beside the UUID: 32 hexadecimal digits. Default: the UUID."`
 	EUI64              EUI64   `json:"eui64,omitzero" doc:"EUI-64, a third identifier: 16 hexadecimal digits. Default: none."`
-	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1."`
+	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1, or with gateways one of 64 that follows from the names."`
+	Fence              Fence   `json:"fence,omitzero" doc:"With gateways: what keeps one that was given up from writing. storage: the storage refuses it, as Ceph does; lease: it stops by its own clock. Default: storage for images of Ceph; files and devices have to say lease."`
 	RefuseReservations bool    `json:"refuse-reservations,omitzero" default:"false" doc:"Hosts cannot reserve the namespace. Default false."`
 	// Reservations of a volume that several namespaces share are those of the first.
 	Reservations Path `json:"reservations,omitzero" export:"resv" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`

@@ -18,6 +18,7 @@ type (
 	Hash        string // sha256, sha384 or sha512
 	NVMeVersion string // 1.2.1, 1.3, 1.4 or 2.0
 	Polling     string // adaptive, always, never or auto
+	Fence       string // storage or lease
 	Group       string // null, ffdhe2048 to ffdhe8192
 )
 
@@ -30,6 +31,7 @@ var (
 	hashes     = []string{"sha256", "sha384", "sha512"}
 	versions   = []string{"1.2.1", "1.3", "1.4", "2.0"}
 	pollings   = []string{"auto", "adaptive", "always", "never"}
+	fences     = []string{"storage", "lease"}
 	groups     = []string{"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}
 )
 
@@ -64,6 +66,7 @@ func (v *TrType) UnmarshalText(b []byte) error      { return word(v, b, trTypes)
 func (v *Hash) UnmarshalText(b []byte) error        { return word(v, b, hashes) }
 func (v *NVMeVersion) UnmarshalText(b []byte) error { return word(v, b, versions) }
 func (v *Polling) UnmarshalText(b []byte) error     { return word(v, b, pollings) }
+func (v *Fence) UnmarshalText(b []byte) error       { return word(v, b, fences) }
 func (v *Group) UnmarshalText(b []byte) error       { return word(v, b, groups) }
 
 func (v Transport) MarshalText() ([]byte, error)   { return []byte(v), nil }
@@ -74,6 +77,7 @@ func (v TrType) MarshalText() ([]byte, error)      { return []byte(v), nil }
 func (v Hash) MarshalText() ([]byte, error)        { return []byte(v), nil }
 func (v NVMeVersion) MarshalText() ([]byte, error) { return []byte(v), nil }
 func (v Polling) MarshalText() ([]byte, error)     { return []byte(v), nil }
+func (v Fence) MarshalText() ([]byte, error)       { return []byte(v), nil }
 func (v Group) MarshalText() ([]byte, error)       { return []byte(v), nil }
 
 func (*Transport) pattern() (string, []string)   { return "", transports }
@@ -84,4 +88,5 @@ func (*TrType) pattern() (string, []string)      { return "", trTypes }
 func (*Hash) pattern() (string, []string)        { return "", hashes }
 func (*NVMeVersion) pattern() (string, []string) { return "", versions }
 func (*Polling) pattern() (string, []string)     { return "", pollings }
+func (*Fence) pattern() (string, []string)       { return "", fences }
 func (*Group) pattern() (string, []string)       { return "", groups }

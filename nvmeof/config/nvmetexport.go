@@ -73,6 +73,9 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	if doc.Console != (Console{}) {
 		w.warn("console", "left out: the kernel's target has none")
 	}
+	if doc.Grouped() {
+		w.warn("group", "left out: the kernel's target has no gateways beside it")
+	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
 	}

@@ -48,7 +48,7 @@ func TestParseExport(t *testing.T) {
 		"mem:1MiB,bs=1k":     "512 or 4096",
 		"mem:1MiB,bs=1024":   "512 or 4096",
 		"x,sice=1GiB":        "did you mean size?",
-		"x,rw":               "there are ana-group, bs, buffered, conf, engine, eui64, force, id, nguid, read-only, refuse-reservations, resv, ro, shared, size, thin, uuid",
+		"x,rw":               "there are ana-group, bs, buffered, conf, engine, eui64, fence, force, id, nguid, read-only, refuse-reservations, resv, ro, shared, size, thin, uuid",
 		"x,":                 "unknown option",
 		"x,size=0":           "size 0: write it as",
 		"x,resv=":            "resv=FILE",
@@ -76,7 +76,7 @@ func TestOptions(t *testing.T) {
 		part  any
 		names string
 	}{
-		{Namespace{}, "file size buffered thin force engine block memory rbd conf id block-size read-only shared uuid nguid eui64 ana-group refuse-reservations reservations"},
+		{Namespace{}, "file size buffered thin force engine block memory rbd conf id block-size read-only shared uuid nguid eui64 ana-group fence refuse-reservations reservations"},
 		{Host{}, "access key-file controller-key-file hashes dh-groups"},
 		{Subsystem{}, "serial model min-controller-id max-controller-id nvme-version refuse-duplicates allow-any-host state listeners"},
 		{Listener{}, "transport"},

@@ -63,6 +63,10 @@ func classify(err error) (Code, int) {
 		return CodeRestart, http.StatusConflict
 	case errors.As(err, &loss), errors.As(err, new(*ConnectedError)):
 		return CodeLoss, http.StatusConflict
+	case errors.As(err, new(*ConflictError)):
+		return CodeFailed, http.StatusConflict
+	case errors.As(err, new(*GroupError)):
+		return CodeFailed, http.StatusServiceUnavailable
 	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
 		return CodeInUse, http.StatusConflict
 	case errors.As(err, &missing):

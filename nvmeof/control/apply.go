@@ -37,17 +37,40 @@ type Outcome struct {
 }
 
 // Apply makes the target what the document says: all of it, or nothing. Where the document lacks
-// what connected hosts use, and it is not forced, that is an [InUseError].
+// what connected hosts use, and it is not forced, that is an [InUseError]. A gateway takes one
+// without listeners for what all gateways share.
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
 	return m.Edit(func(doc *config.Document) error {
+		if m.cfg.Group != nil && !want.Grouped() && len(want.Listeners) == 0 {
+			doc.TakeShared(want) // what it lacks is each gateway's own
+			return nil
+		}
 		*doc = *want.Clone()
 		return nil
 	}, o)
 }
 
-// Edit changes the document, and the target accordingly: all of it, or nothing.
+// Edit changes the document, and the target accordingly: all of it, or nothing. What gateways
+// share is changed for all of them: then what is not right with it here is waited for.
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
+	for tries := 1; ; tries++ {
+		out, err := editOnce(m, edit, o)
+		if !errors.Is(err, errOutdated) {
+			return out, err
+		}
+		if tries == groupTries {
+			revision, _ := Revision(m)
+			return nil, &ConflictError{revision}
+		}
+		if _, err := Follow(m.context, m); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// editOnce is Edit, which begins again where another gateway was faster.
+func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -57,6 +80,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if err := edit(want); err != nil {
 		return nil, err
 	}
+	want.AssignGroups()
 	warnings, err := want.Check()
 	if err != nil {
 		return nil, err
@@ -81,20 +105,24 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	if o.DryRun {
 		return out, m.rehearse(out.Changes, o)
 	}
+	proposed, err := propose(m, want)
+	if err != nil {
+		return nil, err
+	}
+	o.Wait = o.Wait || proposed // the others have it, whatever this one finds
 	m.name(want)
-	if err := m.perform(out.Changes, o); err != nil {
+	if err = m.perform(out.Changes, o); err != nil {
 		m.name(m.doc)
+	} else {
+		err = followUp(m, want, o)
+	}
+	if err != nil {
+		if proposed {
+			m.behind = err
+		}
 		return nil, err
 	}
-	if err := followUp(m, want, o); err != nil {
-		return nil, err
-	}
-	m.stores.unused(m.doc, want)
-	m.doc = want
-	for _, c := range out.Changes {
-		m.log.Info("configuration", zap.Stringer("step", c))
-	}
-	noteChanges(m, out.Changes)
+	settle(m, want, out.Changes)
 	if s != nil {
 		if err := m.commit(s); err != nil {
 			return out, &SaveError{s.name, err, true}

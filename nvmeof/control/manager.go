@@ -75,6 +75,9 @@ type Config struct {
 	// Moved is what another Manager was, in a process that has given it up: this one goes on
 	// with its document, its memory and, once it was applied, by Adopt, with its hosts. Default: none.
 	Moved *Moved
+	// Group has the subsystems and referrals, which the target then has in common with other
+	// gateways. Default: they are the target's own.
+	Group Group
 	// TakeOver is called by the API for a process that wants to go on with the hosts of this one,
 	// and listens at a unix socket. It returns once it has begun to talk to it. Default: it is
 	// refused.
@@ -108,6 +111,9 @@ type Manager struct {
 	mu        sync.Mutex // one change at a time; guards what follows
 	closed    bool
 	doc       *config.Document     // does not change: a change makes another
+	shared    *config.Document     // what the group's document says, of revision
+	revision  int64                // 0: there is none yet
+	behind    error                // why the target is not what that says; nil: it is
 	saved     *config.Document     // what File said when it was last read or written
 	listeners map[int]*listening   // by their identifiers in the target
 	wildcards map[int]*wildcard    // by their identifiers in the document
@@ -154,7 +160,7 @@ func New(cfg Config) *Manager {
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)
 	m.stores.came = m.came
-	m.doc = new(config.Document)
+	m.doc, m.shared = new(config.Document), new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
 	if cfg.Moved != nil {

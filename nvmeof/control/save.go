@@ -59,6 +59,7 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	if name == "" {
 		return nil, &SaveError{Err: errNoFile}
 	}
+	want = own(m, want)
 	s := &saving{reacher: &m.stores.reacher, name: name, doc: want}
 	old, err := s.read(m.context)
 	s.old = old
@@ -103,7 +104,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 		return len(config.Diff(file, doc)) == 0
 	}
 	switch {
-	case known(m.doc), known(s.doc), ours && known(m.saved):
+	case known(own(m, m.doc)), known(s.doc), ours && known(m.saved):
 	case !ours:
 		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[1]s shows the differences; give another name, or remove it", name)
 	default:

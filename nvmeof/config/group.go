@@ -1,0 +1,246 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// Gateways are those with which a target shares its subsystems.
+type Gateways struct {
+	Store        string   `json:"store,omitzero" max:"1024" doc:"Where the group's state is: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster, for programs that are built with -tags rbd. Subsystems and referrals are then the group's, and not the file's. Default: the target is alone."`
+	Gateway      string   `json:"gateway,omitzero" max:"64" doc:"Name of this gateway, which no other of the group has. Default: that of the machine."`
+	TLS          GroupTLS `json:"tls,omitzero" doc:"Certificates for etcd. Default: it is spoken to without encryption."`
+	User         string   `json:"user,omitzero" max:"256" doc:"User of etcd. Default: none."`
+	PasswordFile Path     `json:"password-file,omitzero" doc:"Absolute path of a file with the user's password."`
+	Conf         Path     `json:"conf,omitzero" doc:"Absolute path of the Ceph cluster's ceph.conf. Default: /etc/ceph/ceph.conf, or that of CEPH_CONF."`
+	ID           string   `json:"id,omitzero" max:"128" doc:"Client of the Ceph cluster, without client. before it. Default admin."`
+}
+
+// A GroupTLS is how a gateway and the group's store know each other.
+type GroupTLS struct {
+	Authority   Path `json:"authority,omitzero" doc:"Absolute path of the certificates of the authorities of the store's, in PEM. Default: those of the machine."`
+	Certificate Path `json:"certificate,omitzero" doc:"Absolute path of the gateway's certificate, in PEM."`
+	Key         Path `json:"key,omitzero" doc:"Absolute path of its private key, in PEM."`
+}
+
+// These are the fences.
+const (
+	FenceStorage Fence = "storage" // the storage refuses the gateway that is fenced
+	FenceLease   Fence = "lease"   // the gateway stops by its own clock
+)
+
+// A GroupStore is a parsed Gateways.Store.
+type GroupStore struct {
+	Kind      string   // etcd or rados
+	Addresses []string // of etcd, each with its port
+	Pool      string   // of rados
+	Name      string   // of the group
+}
+
+// ParseGroupStore reads where a group's state is.
+func ParseGroupStore(text string) (s GroupStore, err error) {
+	kind, rest, _ := strings.Cut(text, "://")
+	if kind != "etcd" && kind != "rados" {
+		return s, fmt.Errorf("%s: want etcd://ADDRESS,ADDRESS.../NAME or rados://POOL/NAME", nvmeof.Printable(text))
+	}
+	at, name, _ := strings.Cut(rest, "/")
+	if err := checkName("the group's name", name); err != nil {
+		return s, err
+	}
+	s.Kind, s.Name = kind, name
+	switch kind {
+	case "etcd":
+		for a := range strings.SplitSeq(at, ",") {
+			withPort, err := etcdAddress(a)
+			if err != nil {
+				return s, err
+			}
+			s.Addresses = append(s.Addresses, withPort)
+		}
+	case "rados":
+		if s.Pool = at; at == "" {
+			return s, fmt.Errorf("a pool is missing, as in rados://rbd/%s", name)
+		}
+	}
+	return s, nil
+}
+
+// etcdPort is where etcd listens for clients.
+const etcdPort = "2379"
+
+func etcdAddress(text string) (string, error) {
+	host, port := text, etcdPort
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && (strings.IndexByte(text, ':') == i || strings.HasSuffix(text[:i], "]")) {
+		host, port = text[:i], text[i+1:]
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if n, err := strconv.ParseUint(port, 10, 16); bare == "" || err != nil || n == 0 || strings.ContainsAny(bare, "[]@?#% \t") {
+		return "", fmt.Errorf("address %s of etcd: want HOST or HOST:PORT", nvmeof.Printable(text))
+	}
+	if strings.Contains(bare, ":") {
+		bare = "[" + bare + "]"
+	}
+	return bare + ":" + port, nil
+}
+
+// checkName refuses names that would be something else in a key of a store, or on a terminal.
+func checkName(what, name string) error {
+	letters := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	}
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, letters) || strings.Trim(name, ".") == "" {
+		return fmt.Errorf("%s, %q: want 1 to 64 letters, digits, hyphens, underscores or dots", what, name)
+	}
+	return nil
+}
+
+// Shared is the part of a document that all gateways of a group have: its subsystems and
+// referrals.
+func (doc *Document) Shared() *Document {
+	part := &Document{Version: Version, Subsystems: doc.Subsystems, Referrals: doc.Referrals}
+	return part.Clone()
+}
+
+// TakeShared takes that part over from another document.
+func (doc *Document) TakeShared(from *Document) {
+	from = from.Shared()
+	doc.Subsystems, doc.Referrals = from.Subsystems, from.Referrals
+}
+
+// Grouped reports whether the document is that of a gateway.
+func (doc *Document) Grouped() bool { return doc.Group.Store != "" }
+
+// Group numbers of namespaces that name none, where there are gateways to spread them over: those
+// that the storage fences have others than those that cannot be fenced.
+const (
+	spread      = 32
+	firstFenced = 1
+	firstLeased = firstFenced + spread
+)
+
+// FenceOf is what fences a namespace: its own choice, or what its storage can do. Empty: nothing.
+func (n *Namespace) FenceOf() Fence {
+	if n.Fence == "" && n.RBD != nil {
+		return FenceStorage
+	}
+	return n.Fence
+}
+
+// AssignGroups gives an ANA group to each namespace of a gateway that names none. It follows from the
+// subsystem's name and the namespace's number, so that it is the same each time.
+func (doc *Document) AssignGroups() {
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			if doc.Grouped() {
+				n.ANAGroup = doc.groupOf(s.NQN, n)
+			}
+		}
+	}
+}
+
+func (doc *Document) groupOf(nqn nvmeof.NQN, n *Namespace) int {
+	switch {
+	case n.ANAGroup > 0:
+		return n.ANAGroup
+	case !doc.Grouped():
+		return 1
+	}
+	sum := uint32(n.NSID)
+	for _, c := range []byte(nqn) {
+		sum = sum*31 + uint32(c)
+	}
+	if n.FenceOf() == FenceLease {
+		return firstLeased + int(sum%spread)
+	}
+	return firstFenced + int(sum%spread)
+}
+
+// group finds what gateways cannot share.
+func (r *reviewer) group(g *Gateways) {
+	if g.Store == "" {
+		if *g != (Gateways{}) {
+			r.fail("group.store", "name it, as etcd://192.0.2.1/NAME", "is missing")
+		}
+		return
+	}
+	store, err := ParseGroupStore(g.Store)
+	if err != nil {
+		r.fail("group.store", "", "%v", err)
+	}
+	if err := checkName("the gateway's name", g.Gateway); g.Gateway != "" && err != nil {
+		r.fail("group.gateway", "", "%v", err)
+	}
+	if store.Kind == "rados" && (g.TLS != (GroupTLS{}) || g.User != "" || g.PasswordFile != "") {
+		r.fail("group", "leave them out", "tls, user and password-file are etcd's")
+	}
+	if store.Kind == "etcd" && (g.Conf != "" || g.ID != "") {
+		r.fail("group", "leave them out", "conf and id are those of a Ceph cluster")
+	}
+	if (g.TLS.Certificate == "") != (g.TLS.Key == "") {
+		r.fail("group.tls", "name both", "a certificate without its key, or a key without its certificate")
+	}
+	if (g.User == "") != (g.PasswordFile == "") {
+		r.fail("group.user", "name both", "a user without a password-file, or a password-file without a user")
+	}
+	fences := map[int]Fence{}
+	for i, s := range r.doc.Subsystems {
+		if s.State != "" {
+			r.fail(fmt.Sprintf("subsystems[%d].state", i), "leave it out", "the state of a group's subsystems is in the group's store")
+		}
+		if s.MinControllerID > 0 || s.MaxControllerID > 0 {
+			r.fail(fmt.Sprintf("subsystems[%d]", i), "leave them out", "each gateway has a range of controller identifiers of its own")
+		}
+		for j, n := range s.Namespaces {
+			r.gatewayNamespace(s.NQN, n, fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j), fences)
+		}
+	}
+}
+
+// gatewayNamespace finds what only one gateway would have, or two would write to.
+func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, path string, fences map[int]Fence) {
+	if n.Memory != nil {
+		r.fail(path+".memory", "export an image of Ceph, a file or a device that all gateways have", "memory is in one gateway, and gone with it")
+		return
+	}
+	if n.Reservations != "" {
+		r.fail(path+".reservations", "leave it out", "the reservations of a group's namespaces are in the group's store")
+	}
+	if n.Shared {
+		r.fail(path+".shared", "leave it out", "a namespace of a group has its store to itself")
+	}
+	fence := n.FenceOf()
+	switch {
+	case fence == "":
+		r.fail(path+".fence", "write fence: lease if every gateway has the same storage there, and you accept that a gateway which the machine holds up can write late",
+			"nothing keeps a gateway that was given up from writing to %s", n.Path())
+		return
+	case fence == FenceStorage && n.RBD == nil:
+		r.fail(path+".fence", "write fence: lease", "the storage below %s cannot fence a gateway", n.Path())
+		return
+	}
+	group := r.doc.groupOf(nqn, n)
+	if other := fences[group]; other != "" && other != fence {
+		r.fail(path+".ana-group", "give it another", "ANA group %d moves as one, and has namespaces that the storage fences and others", group)
+	}
+	fences[group] = fence
+}
+
+// Groups are the ANA groups of a gateway's namespaces, in order, with what fences each.
+func (doc *Document) Groups() (groups []int, fences map[int]Fence) {
+	fences = map[int]Fence{}
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			g := doc.groupOf(s.NQN, n)
+			if fences[g] == "" {
+				groups = append(groups, g)
+			}
+			fences[g] = n.FenceOf()
+		}
+	}
+	slices.Sort(groups)
+	return groups, fences
+}

@@ -1,0 +1,134 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A Group is where gateways have the subsystems and referrals that they share: one document
+// after another, each with a revision that is greater than those before.
+type Group interface {
+	// Propose makes a document the group's, if the one that it has is of revision base; 0: if it has
+	// none. Otherwise the error is a [ConflictError].
+	Propose(ctx context.Context, base int64, doc *config.Document) (revision int64, err error)
+	// Latest is the document that the group has; revision 0: it has none.
+	Latest(ctx context.Context) (revision int64, doc *config.Document, err error)
+}
+
+// A ConflictError is that another gateway has changed the group's document meanwhile.
+type ConflictError struct{ Base int64 }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("the group's configuration is not that of revision %d any more: another gateway has changed it; nothing was changed, try again", e.Base)
+}
+
+// A GroupError is that the group's document could not be changed or read.
+type GroupError struct{ Err error }
+
+func (e *GroupError) Error() string { return "the group's configuration: " + e.Err.Error() }
+
+func (e *GroupError) Unwrap() error { return e.Err }
+
+// errOutdated is that the group's document is another than that which the edit began with.
+var errOutdated = errors.New("the group's configuration was changed meanwhile")
+
+const (
+	// groupTime is how long the group's store has for a document.
+	groupTime = 10 * time.Second
+	// groupTries is how often an edit begins again since another gateway was faster.
+	groupTries = 5
+)
+
+// own is the part of a document that is this target's alone: all of it without a group.
+func own(m *Manager, doc *config.Document) *config.Document {
+	if m.cfg.Group == nil {
+		return doc
+	}
+	doc = doc.Clone()
+	doc.Subsystems, doc.Referrals = nil, nil
+	return doc
+}
+
+// propose makes the shared part of a document the group's, and reports whether that was another.
+// Called with mu held.
+func propose(m *Manager, want *config.Document) (bool, error) {
+	if m.cfg.Group == nil || len(config.Diff(m.shared, want.Shared())) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(m.context, groupTime)
+	defer cancel()
+	revision, err := m.cfg.Group.Propose(ctx, m.revision, want.Shared())
+	switch {
+	case errors.As(err, new(*ConflictError)):
+		return false, errOutdated
+	case err != nil:
+		return false, &GroupError{err}
+	}
+	m.revision, m.shared = revision, want.Shared()
+	return true, nil
+}
+
+// Follow makes the target of a Manager what the group's document says, and returns its revision. What is not
+// right with a namespace or a host is waited for, as at a start.
+func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, groupTime)
+	defer cancel()
+	revision, doc, err := m.cfg.Group.Latest(ctx)
+	if err != nil {
+		return 0, &GroupError{err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return 0, errClosed
+	case revision <= m.revision && m.behind == nil: // another call was faster
+		return m.revision, nil
+	}
+	m.revision, m.shared = revision, doc.Shared()
+	m.behind = catchUp(m)
+	return revision, m.behind
+}
+
+// catchUp makes the target what the group's document says. Called with mu held.
+func catchUp(m *Manager) error {
+	want := m.doc.Clone()
+	want.TakeShared(m.shared)
+	if _, err := want.Check(); err != nil {
+		return fmt.Errorf("revision %d of the group's configuration does not fit this gateway: %w", m.revision, err)
+	}
+	o := Options{Force: true, Wait: true}
+	m.beginChange(o)
+	changes := config.Diff(m.doc, want)
+	m.name(want)
+	if err := m.perform(changes, o); err != nil {
+		m.name(m.doc)
+		return err
+	}
+	settle(m, want, changes)
+	return nil
+}
+
+// settle notes what a change has come to. Called with mu held.
+func settle(m *Manager, want *config.Document, changes []config.Change) {
+	m.stores.unused(m.doc, want)
+	m.doc = want
+	for _, c := range changes {
+		m.log.Info("configuration", zap.Stringer("step", c))
+	}
+	noteChanges(m, changes)
+}
+
+// Revision is that of the group's document which the target follows, and why it is not what
+// that says; nil: it is.
+func Revision(m *Manager) (revision int64, behind error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.revision, m.behind
+}
