@@ -257,18 +257,34 @@ func TestTakeoverRefused(t *testing.T) {
 	}
 }
 
-// TestTakeoverOfFlags takes over a target that flags describe, whose socket is beside the default.
+// TestTakeoverOfFlags takes over a target that flags describe, whose socket is beside the default. Flags that
+// differ are named, and who follows the target learns that it ends.
 func TestTakeoverOfFlags(t *testing.T) {
 	addr := loopbackAddress()
 	args := []string{"target", "--listen", addr, "--nqn", testNQN, "--export", "mem:4MiB", "--allow-any-host", "--sandbox", "on"}
 	s := startSeparate(t, args...)
 	s.out.await(t, "nvme connect")
 	load := startVerified(t, addr, "1", time.Second)
+	capture := startCommand(t, "capture", "-w", filepath.Join(t.TempDir(), "c.pcapng"))
+	capture.errOut.await(t, "nvmeof: capturing\n")
+	trace := startCommand(t, "trace")
+	trace.out.await(t, "TIME")
 	began := time.Now()
-	next := startSeparate(t, append(args, "--takeover")...)
+	next := startSeparate(t, append(args, "--takeover", "--shards", "1", "--export", "mem:8MiB")...)
 	next.out.await(t, "nvme connect")
 	s.await(t, 10*time.Second)
 	t.Logf("taken over after %v; a command took %v at most", time.Since(began), load.stall(t))
+	capture.wantEnd(exitFailed, "was handed over to another process")
+	trace.wantEnd(exitFailed, "was handed over to another process")
+	next.errOut.await(t, "do not count")
+	for _, want := range []string{"limits.shards default -> 1", "add namespace 2"} {
+		if !strings.Contains(next.errOut.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, next.errOut)
+		}
+	}
+	trace = startCommand(t, "trace")
+	trace.out.await(t, "TIME")
 	next.signal(t, unix.SIGTERM)
 	next.await(t, 10*time.Second)
+	trace.wantEnd(exitFailed, "the target ends")
 }

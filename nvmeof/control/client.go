@@ -90,8 +90,8 @@ func (c *Client) Do(ctx context.Context, method, path string, options []string, 
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	text, err := io.ReadAll(r)
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return &ConnectError{c.path, err}
 	}
@@ -102,13 +102,30 @@ func (c *Client) Do(ctx context.Context, method, path string, options []string, 
 }
 
 // Stream begins one of the calls whose answers go on, GET /v1/capture or /v1/trace, with options as in
-// Do. The answer is to be closed; it ends with ctx. The error is as in Do.
+// Do. The answer is to be closed; it ends with ctx, and with an [Error] where the target has ended it. The error is as in Do.
 func (c *Client) Stream(ctx context.Context, path string, options []string) (io.ReadCloser, error) {
-	return c.call(ctx, http.MethodGet, path, options, nil)
+	r, err := c.call(ctx, http.MethodGet, path, options, nil)
+	if err != nil {
+		return nil, err
+	}
+	return endingBody{r}, nil
 }
 
+// An endingBody is that of a stream.
+type endingBody struct{ *http.Response }
+
+func (b endingBody) Read(to []byte) (int, error) {
+	n, err := b.Body.Read(to)
+	if why := b.Trailer.Get(endedTrailer); errors.Is(err, io.EOF) && why != "" {
+		err = &Error{CodeFailed, why}
+	}
+	return n, err
+}
+
+func (b endingBody) Close() error { return b.Body.Close() }
+
 // call makes a call, and returns the answer of a target that has not refused.
-func (c *Client) call(ctx context.Context, method, path string, options []string, body []byte) (io.ReadCloser, error) {
+func (c *Client) call(ctx context.Context, method, path string, options []string, body []byte) (*http.Response, error) {
 	query := url.Values{}
 	for _, o := range options {
 		name, value, given := strings.Cut(o, "=")
@@ -144,7 +161,7 @@ func (c *Client) call(ctx context.Context, method, path string, options []string
 		return nil, &ConnectError{c.path, err}
 	}
 	if r.StatusCode == http.StatusOK {
-		return r.Body, nil
+		return r, nil
 	}
 	defer r.Body.Close()
 	var e errorBody

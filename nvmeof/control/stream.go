@@ -103,8 +103,23 @@ func (s *stream) handle(m *Manager, remote bool, may func() error) http.HandlerF
 			count(writeError(w, err))
 			return
 		}
+		if r.Context().Err() != nil { // neither the client wanted that, nor is it over
+			w.Header().Set(endedTrailer, whyEnded(m))
+		}
 		count(http.StatusOK)
 	}
+}
+
+// endedTrailer follows a stream that the target has ended, and says why.
+const endedTrailer = "Nvmeof-Ended"
+
+func whyEnded(m *Manager) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return "the target was handed over to another process: begin again for what that one does"
+	}
+	return "the target ends"
 }
 
 // A streamWriter writes at once.
@@ -126,6 +141,7 @@ func (w *streamWriter) write(b []byte) error {
 		w.begun = true
 		w.to.Header().Set("Content-Type", w.content)
 		w.to.Header().Set("Cache-Control", "no-store")
+		w.to.Header().Set("Trailer", endedTrailer)
 		w.to.WriteHeader(http.StatusOK)
 	}
 	if w.remote { // whoever takes nothing for so long has gone

@@ -8,8 +8,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -27,7 +28,10 @@ const (
 func Answer(socket string) (*Conn, error) {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.Dial("unix", socket)
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // it is not to blame who has asked
+		return nil, fmt.Errorf("process %d, which runs, cannot connect to the one that asked: %w", os.Getpid(), err)
+	case err != nil:
 		return nil, fmt.Errorf("the process that asked does not listen: %w", err)
 	}
 	conn, err := NewConn(c.(*net.UnixConn))
@@ -84,9 +88,27 @@ func (c *Conn) Give(x *control.Moved) error {
 	return c.send(kindYours, nil)
 }
 
+// socketName is that of the socket of a process that asks.
+const socketName = "takeover-%d.sock"
+
+// ClearLeftOver removes from a folder the sockets of processes that have asked and ended without their
+// doing. One of another container, whose number is nobody's here, stays if it is served.
+func ClearLeftOver(dir string) {
+	all, err := filepath.Glob(filepath.Join(dir, "takeover-*.sock"))
+	if err != nil {
+		return
+	}
+	for _, path := range all {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(path), socketName, &pid); err == nil && pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			_ = socketfile.RemoveDead(path) // another user's cannot be
+		}
+	}
+}
+
 // Ask has the target at a control socket connect to this process.
 func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
-	own := filepath.Join(filepath.Dir(at), "takeover-"+strconv.Itoa(os.Getpid())+".sock")
+	own := filepath.Join(filepath.Dir(at), fmt.Sprintf(socketName, os.Getpid()))
 	l, err := socketfile.NewListener(own)
 	if err != nil {
 		return nil, Hello{}, err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -134,6 +135,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		return nil, in.abandon(err)
 	}
 	if socket != nil {
+		takeover.ClearLeftOver(filepath.Dir(socket.Path()))
 		defer func() { err = errors.Join(err, socket.Close()) }()
 	}
 	at, err := d.takePorts(in)
@@ -166,6 +168,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		if err := in.adopt(ctx, m, o, d.apply); err != nil {
 			return nil, in.abandon(err)
 		}
+		d.sayIgnored(in)
 	}
 	defer d.serveMetrics(at.scraped, t, m, o)() // by now nobody restores what is counted
 	if in == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -58,12 +59,13 @@ const (
 // A handedOver is a target on its way between two processes.
 type handedOver struct {
 	moved *control.Moved
-	conn  *takeover.Conn // to the other process; nil: there is none any more
-	since time.Time      // when commands of hosts began to wait
-	ended time.Time      // when they had ended, and this process had exported them
-	done  bool           // this process has it
-	why   error          // why the connections of hosts are lost, where moved has none
-	spare *control.Moved // for when this process cannot go on with the connections; nil: there is none
+	conn  *takeover.Conn   // to the other process; nil: there is none any more
+	since time.Time        // when commands of hosts began to wait
+	ended time.Time        // when they had ended, and this process had exported them
+	done  bool             // this process has it
+	why   error            // why the connections of hosts are lost, where moved has none
+	spare *control.Moved   // for when this process cannot go on with the connections; nil: there is none
+	own   *config.Document // what flags or file of this process say, nil: it has served before
 }
 
 // close gives up what is not needed any more once the target serves: memory is another namespace's.
@@ -119,7 +121,42 @@ func (d *Daemon) takeOver(ctx context.Context) (*handedOver, error) {
 		return nil, errors.Join(fmt.Errorf("--takeover: %w", err), c.Close())
 	}
 	d.Log.Info("taking over", zap.Int("process", h.PID), zap.String("version", h.Version), zap.Int("controllers", x.Target.Associations()))
-	return d.hand(x, c), nil
+	in := d.hand(x, c)
+	in.own = d.Document
+	return in, nil
+}
+
+// maxIgnored is how many differences are logged.
+const maxIgnored = 20
+
+// sayIgnored logs what the flags or the file say otherwise than those of the target that was taken over did,
+// as which this process goes on.
+func (d *Daemon) sayIgnored(in *handedOver) {
+	if in.own == nil {
+		return
+	}
+	own, _, err := config.Parse("", in.own.JSON()) // in the form in which the other one has come
+	if err != nil {
+		d.Log.Warn("what was given is not compared with what the target is", zap.Error(err))
+		return
+	}
+	var ignored []string
+	for _, c := range config.Diff(in.moved.Saved, own) {
+		c.Loses = false // nothing is done
+		ignored = append(ignored, c.String())
+	}
+	if n := len(ignored) - maxIgnored; n > 0 {
+		ignored = append(ignored[:maxIgnored], fmt.Sprintf("and %d more", n))
+	}
+	switch {
+	case len(ignored) == 0:
+	case d.Flags != nil:
+		d.Log.Warn("flags that differ from those of the target that was taken over do not count", zap.Strings("ignored", ignored),
+			zap.String("remedy", "stop this target and start it with them, or change what runs: nvmeof namespace add and the like"))
+	default:
+		d.Log.Warn("the file says what the target that was taken over had not read, and it does not count yet", zap.Strings("ignored", ignored),
+			zap.String("remedy", "nvmeof target apply "+d.File))
+	}
 }
 
 // runningSocket is the control socket of the target that is to be taken over.
