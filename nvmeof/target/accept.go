@@ -100,7 +100,7 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	if c.ID == 0 {
 		c.ID = t.freePort()
 	}
-	if t.listener(c.ID) != nil {
+	if t.listener(c.ID) != nil || peerOf(t, c.ID) {
 		return nil, errors.Join(fmt.Errorf("listener %d exists already", c.ID), rl.Close())
 	}
 	if g := t.cfg.Gateway; g != nil {

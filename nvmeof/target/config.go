@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -8,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
@@ -39,6 +41,10 @@ type Config struct {
 	InCapsule      int // bytes of data in a capsule; default 4096; negative: as few as Connect needs
 	MaxData        int // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
 	MaxControllers int // of each subsystem; default 1024
+	// Controllers of all subsystems, and of the discovery service, get identifiers of this
+	// range; where a subsystem has one of its own, those that are in both. Of several targets
+	// that serve the same subsystems no two may give the same.
+	Controllers ControllerRange
 	// MaxHostControllers is how many controllers of a subsystem one host has, which is an
 	// NQN and a host identifier, and how many of the discovery service one address has;
 	// default 128, or MaxControllers if that is less.
@@ -120,6 +126,7 @@ func (c Config) complete() (Config, error) {
 	c.MaxHostControllers = orDefault(c.MaxHostControllers, min(128, c.MaxControllers))
 	c.QueueMemory = orDefault(c.QueueMemory, 1<<30)
 	c.MaxSilent = orDefault(c.MaxSilent, maxSilent)
+	c.Controllers = cmp.Or(c.Controllers, ControllerRange{capsule.ControllerIDMin, capsule.ControllerIDMax})
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, 10*time.Second)
 	c.AuthTimeout = orDefault(c.AuthTimeout, 60*time.Second)
 	c.BackendDepth = orDefault(c.BackendDepth, 256)
@@ -145,6 +152,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
 	case c.MaxControllers < 1 || c.MaxHostControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
 		return errors.New("target: MaxControllers, MaxHostControllers, QueueMemory and BackendDepth must be positive")
+	case !c.Controllers.valid():
+		return fmt.Errorf("target: controller identifiers %v: must be a range within %d..%d", c.Controllers, capsule.ControllerIDMin, capsule.ControllerIDMax)
 	case c.MaxSilent < 2 || c.ConnectTimeout < 0 || c.AuthTimeout < 0:
 		return errors.New("target: MaxSilent must be at least 2, ConnectTimeout and AuthTimeout positive")
 	case len(c.Firmware) > 8:

@@ -39,10 +39,15 @@ func (t *Target) listener(id PortID) *Listener {
 // freePort is the lowest identifier without a listener. Called with mu held.
 func (t *Target) freePort() PortID {
 	for id := PortID(1); ; id++ {
-		if t.listener(id) == nil {
+		if t.listener(id) == nil && !peerOf(t, id) {
 			return id
 		}
 	}
+}
+
+// peerOf reports whether another target has a listener with an identifier. Called with mu held.
+func peerOf(t *Target, id PortID) bool {
+	return slices.ContainsFunc(t.peers, func(p Peer) bool { return p.Port == id })
 }
 
 // RemoveListener ends a listener and the connections that came through it. Hosts

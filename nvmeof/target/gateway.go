@@ -144,10 +144,12 @@ func (g *Gateway) serves(group capsule.ANAGroup) bool {
 	return g == nil || g.owned.Load()[group] == capsule.ANAOptimized
 }
 
+var errNoTarget = errors.New("target: the Gateway is no target's yet: see Config.Gateway")
+
 func (g *Gateway) group(group capsule.ANAGroup) (*ownership, error) {
 	switch {
 	case g.target == nil:
-		return nil, errors.New("target: the Gateway is no target's yet: see Config.Gateway")
+		return nil, errNoTarget
 	case !ana.Valid(group):
 		return nil, fmt.Errorf("ANA group %d: 1 to %d", group, ana.MaxGroups)
 	}

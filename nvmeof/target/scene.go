@@ -14,6 +14,7 @@ type scene struct {
 	listeners  []*Listener
 	subsystems []exposure
 	referrals  []Referral
+	peers      []Peer
 }
 
 // An exposure is a subsystem's part: its listeners and its hosts.
@@ -26,7 +27,7 @@ type exposure struct {
 // scene is the present exposure of some subsystems of the target, or of all if scope is
 // nil. Called with mu held.
 func (t *Target) scene(scope []*Subsystem) *scene {
-	s := &scene{listeners: t.listeners, referrals: t.referrals}
+	s := &scene{listeners: t.listeners, referrals: t.referrals, peers: t.peers}
 	if scope == nil {
 		scope = t.Subsystems()
 	}
@@ -52,11 +53,20 @@ func (s *scene) kept() *scene {
 
 // records adds the log of a host, but for the record of the discovery service itself: each
 // subsystem that allows the host, once for every listener on which it is exposed, ordered
-// by listener; and the referrals.
+// by listener, those of other targets last; and the referrals.
 func (s *scene) records(out []discoverylog.Record, host nvmeof.NQN) []discoverylog.Record {
 	for _, l := range s.listeners {
 		for i := range s.subsystems {
-			out = s.subsystems[i].record(out, l, host)
+			if e := &s.subsystems[i]; exposedOn(e.ports, l.port.id) {
+				out = e.record(out, l.record(capsule.SubsystemNVM, e.nqn), host)
+			}
+		}
+	}
+	for i := range s.peers {
+		for j := range s.subsystems {
+			if p, e := &s.peers[i], &s.subsystems[j]; p.exposes(e) {
+				out = e.record(out, p.record(e.nqn), host)
+			}
 		}
 	}
 	for i := range s.referrals {
@@ -66,12 +76,11 @@ func (s *scene) records(out []discoverylog.Record, host nvmeof.NQN) []discoveryl
 }
 
 // record adds the log entry of a subsystem at a listener, if the host gets one.
-func (e *exposure) record(out []discoverylog.Record, l *Listener, host nvmeof.NQN) []discoverylog.Record {
+func (e *exposure) record(out []discoverylog.Record, r discoverylog.Record, host nvmeof.NQN) []discoverylog.Record {
 	h := e.hosts.Find(host)
-	if h == nil || !exposedOn(e.ports, l.port.id) {
+	if h == nil {
 		return out
 	}
-	r := l.record(capsule.SubsystemNVM, e.nqn)
 	if h.Config.authenticates() {
 		r.TREQ |= capsule.TREQSecureRequired
 	}

@@ -20,8 +20,8 @@ type SubsystemConfig struct {
 	Serial string     // at most 20 ASCII characters; default: derived from the NQN
 	Model  string     // at most 40 ASCII characters; default "nvmeof"
 
-	// Controllers get identifiers from MinController to MaxController; default 1
-	// to FFEFh, the largest range there is.
+	// Controllers get identifiers from MinController to MaxController; default: those of
+	// [Config].
 	MinController, MaxController capsule.ControllerID
 
 	// RefuseDuplicates refuses a host that has a controller through the same listener
@@ -77,7 +77,7 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	if _, err := nvmeof.AnyNQN(string(c.NQN)); err != nil {
 		return nil, fmt.Errorf("subsystem %w", err)
 	}
-	x, err := newTraits(c)
+	x, err := newTraits(&t.cfg, c)
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,7 @@ type Target struct {
 	queues     map[*queue]struct{}
 	late       lateHosts
 	referrals  []Referral
+	peers      []Peer // by port; see Gateway.SetPeers
 	generation uint64 // counts changes of what the discovery log has for anybody
 	changing   int    // how many [Target.Change] are under way
 	shown      *scene // the discovery log meanwhile; else nil

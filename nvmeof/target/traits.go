@@ -20,7 +20,7 @@ type traits struct {
 }
 
 // newTraits checks what is configured.
-func newTraits(c SubsystemConfig) (*traits, error) {
+func newTraits(t *Config, c SubsystemConfig) (*traits, error) {
 	if c.Serial == "" {
 		// Stable across restarts: hosts know their paths to a subsystem by it.
 		sum := sha256.Sum256([]byte(c.NQN))
@@ -39,11 +39,16 @@ func newTraits(c SubsystemConfig) (*traits, error) {
 		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: must be a range within %d to %d",
 			c.NQN, c.MinController, c.MaxController, capsule.ControllerIDMin, capsule.ControllerIDMax)
 	}
+	first, last := max(c.MinController, t.Controllers.First), min(c.MaxController, t.Controllers.Last)
+	if first > last {
+		return nil, fmt.Errorf("subsystem %s: none of its controller identifiers %d to %d is one of the target's, %v",
+			c.NQN, c.MinController, c.MaxController, t.Controllers)
+	}
 	c.Version = cmp.Or(c.Version, state.Version)
 	if c.Version < capsule.MakeVersion(1, 2, 1) || c.Version > state.Version { // 1.2.1 is the first with fabrics
 		return nil, fmt.Errorf("subsystem %s: NVMe version %v: 1.2.1 to %v", c.NQN, c.Version, state.Version)
 	}
-	return &traits{c.Serial, c.Model, c.RefuseDuplicates, c.Version, c.MinController, c.MaxController}, nil
+	return &traits{c.Serial, c.Model, c.RefuseDuplicates, c.Version, first, last}, nil
 }
 
 // Configure changes what AddSubsystem was given, except the name. It applies to
@@ -52,7 +57,7 @@ func newTraits(c SubsystemConfig) (*traits, error) {
 // one is used.
 func (s *Subsystem) Configure(c SubsystemConfig) error {
 	c.NQN = s.nqn
-	x, err := newTraits(c)
+	x, err := newTraits(&s.target.cfg, c)
 	if err == nil {
 		err = s.moveLife(c.State)
 	}

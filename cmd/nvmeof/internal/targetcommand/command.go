@@ -47,6 +47,8 @@ type Flags struct {
 	detach    bool
 	console   consoleFlags
 
+	controllers controllerRange
+
 	metricsHosts bool
 }
 
@@ -77,7 +79,7 @@ nvmeof namespace add --help.`,
 			if f.detach {
 				return f.background(cmd)
 			}
-			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter, version: version, takes: f.takes}
+			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter, version: version, takes: f.takes, controllers: f.controllers}
 			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: it ends a process that does not expect it
 			return d.begin(cmd, f.run)
 		},
@@ -103,6 +105,7 @@ nvmeof namespace add --help.`,
 	f.addPorts(flags)
 	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
 	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
+	flags.Var(&f.controllers, "controller-ids", controllersHelp)
 	flags.Var(&f.takes, "takeover", takeoverHelp)
 	flags.Lookup("takeover").NoOptDefVal = string(takeAlways)
 	flags.BoolVar(&f.detach, "background", false, "with --takeover: return when the new process serves, which goes on in the background")
@@ -112,7 +115,7 @@ nvmeof namespace add --help.`,
 }
 
 // besides are the flags that go together with --config.
-var besides = map[string]bool{"config": true, "socket": true, "sandbox": true, "log-format": true, "log-level": true, "takeover": true, "background": true, "help": true}
+var besides = map[string]bool{"config": true, "socket": true, "sandbox": true, "log-format": true, "log-level": true, "takeover": true, "controller-ids": true, "background": true, "help": true}
 
 // run is the target command.
 func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {

@@ -79,17 +79,19 @@ func stateDir() string {
 	return filepath.Join(home, ".local", "state", "nvmeof", "files")
 }
 
-// newConfigured makes a target of the settings of a document, from the file of that name.
-// What it refuses no target starts with.
-func newConfigured(name string, doc *config.Document, log *zap.Logger, happened *events.Log) (*target.Target, error) {
+// newConfigured makes a target of the settings of a document. What it refuses no target starts
+// with.
+func newConfigured(d *Daemon, happened *events.Log) (*target.Target, error) {
+	name, doc := d.File, d.Document
 	if len(doc.Listeners) == 0 {
 		return nil, failure.Usagef("%s: listeners is missing: where hosts connect, as in listeners: [{id: 1, address: 192.0.2.1}]", name)
 	}
-	cfg, err := targetConfig(doc, log)
+	cfg, err := targetConfig(doc, d.Log)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Events = happened
+	cfg.Controllers = d.controllers.ControllerRange
 	return target.New(cfg)
 }
 

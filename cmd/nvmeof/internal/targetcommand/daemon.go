@@ -53,6 +53,8 @@ type Daemon struct {
 	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
 	announced []netip.AddrPort                // belongs to the manager's mutex
 
+	controllers controllerRange // what --controller-ids says
+
 	takes     takeoverMode            // what --takeover says
 	listening map[string]net.Listener // TCP; they go along to another process, by name
 	asked     chan *takeover.Conn     // by a process that wants to take this one over
@@ -148,7 +150,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		return nil, in.abandon(err)
 	}
 	defer func() { err = d.endEvents(happened, err) }()
-	t, err := newConfigured(d.File, d.Document, d.Log, happened)
+	t, err := newConfigured(d, happened)
 	if err != nil {
 		return nil, in.abandon(err)
 	}

@@ -32,7 +32,7 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := newConfigured(args[0], doc, zap.NewNop(), nil)
+			t, err := newConfigured(&Daemon{File: args[0], Document: doc, Log: zap.NewNop()}, nil)
 			if err != nil {
 				return err
 			}

@@ -31,3 +31,15 @@ func TestFlagWarnings(t *testing.T) {
 		}
 	}
 }
+
+func TestControllerIDs(t *testing.T) {
+	var r controllerRange
+	for _, bad := range []string{"", "1", "0..5", "5..4", "1..65520", "1..2..3", "a..b", "-1..4"} {
+		if r.Set(bad) == nil || r.String() != "" {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	if err := r.Set("2041..4080"); err != nil || r.String() != "2041..4080" || r.Type() != "range" {
+		t.Errorf("%v, %v", r.String(), err)
+	}
+}

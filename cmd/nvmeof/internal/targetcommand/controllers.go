@@ -1,0 +1,21 @@
+package targetcommand
+
+import "github.com/nvmeof-go/nvmeof/nvmeof/target"
+
+const controllersHelp = "FIRST..LAST: identifiers of the controllers of all subsystems, from 1 to 65519; of targets that serve the same subsystems each needs its own (default: all)"
+
+// A controllerRange is what --controller-ids says. It is not the document's, which several
+// targets may share.
+type controllerRange struct{ target.ControllerRange }
+
+// Set implements [pflag.Value].
+func (r *controllerRange) Set(text string) (err error) {
+	next, err := target.ParseControllerRange(text)
+	if err == nil {
+		r.ControllerRange = next
+	}
+	return err
+}
+
+// Type implements [pflag.Value].
+func (*controllerRange) Type() string { return "range" }
