@@ -12,6 +12,7 @@ const (
 // engines are the packages with the higher floor.
 var engines = map[string]bool{
 	"capsule":                              true,
+	"internal/group":                       true,
 	"nvmeof/auth":                          true,
 	"rdmatransport/softroce/internal/cm":   true,
 	"rdmatransport/softroce/internal/rc":   true,

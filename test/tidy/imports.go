@@ -62,6 +62,7 @@ var directions = []direction{
 	{"internal/bench", []string{"internal/yield", "backend"}, []string{xsys}},
 	{"internal/capture", []string{"rdmatransport"}, nil},
 	{"internal/floor", nil, []string{xsys}},
+	{"internal/group", []string{"internal/group/state"}, nil},
 	{"internal/group/state", nil, nil},
 	{"internal/group/state/rados", []string{"internal/group/state", "internal/librados"}, []string{xsys}},
 	{"internal/group/state/simulated", []string{"internal/group/state"}, nil},

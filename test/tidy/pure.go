@@ -14,6 +14,7 @@ var purePackages = []string{
 	"rdmatransport/softroce/internal/wire",
 	"rdmatransport/softroce/internal/rc",
 	"rdmatransport/softroce/internal/cm",
+	"internal/group",
 	"nvmeof/auth",
 	"nvmeof/multipath/internal/decide",
 	"nvmeof/target/internal/ana",

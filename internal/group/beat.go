@@ -1,0 +1,142 @@
+package group
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// beating is this gateway's own heartbeat.
+type beating struct {
+	token    uint64 // under way; 0: none
+	sent     time.Duration
+	next     time.Duration
+	count    uint64
+	revision state.Revision // of the last one
+	unsure   bool           // it is not known which the last one is: heartbeats are read first
+
+	through bool          // one was carried out
+	last    time.Duration // when that was known
+	amnesty time.Duration // silence of others counts from here
+	until   time.Duration // the term of the lease
+}
+
+// beat sends a heartbeat when it is due. Heartbeats compare the one before, so that one that
+// is carried out late, or twice, changes nothing.
+func (e *Engine) beat() {
+	b := &e.beats
+	own := e.own()
+	switch {
+	case b.token != 0 || b.unsure || own == nil:
+		return
+	case e.now < b.next:
+		e.at(b.next)
+		return
+	}
+	b.count++
+	b.token, b.sent, b.next = e.store.next(), e.now, e.now+e.cfg.Interval
+	key := beatKey(e.cfg.Name)
+	v := Beat{Version: version, Incarnation: e.inc, Count: b.count, Leaving: e.leaving > 0, Sick: e.isSick(), Stuck: e.stuck}
+	if len(e.loads) > 0 {
+		v.Loads = e.loads
+	}
+	e.act(Txn{b.token, state.Txn{
+		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}, {Key: key, Revision: b.revision}},
+		Then: []state.Op{put(key, encode(v, e.view.beats.raw(key)))},
+	}})
+}
+
+// settle notes the revision that was read of the own heartbeat.
+func (b *beating) settle(r state.Revision) {
+	if b.token == 0 && (b.unsure || !b.through) {
+		b.revision, b.unsure = r, false
+	}
+}
+
+// beaten takes the result of a heartbeat. One that was carried out proves that this gateway
+// still owned what it owned, at some time after it was sent.
+func (e *Engine) beaten(ev Committed) {
+	b := &e.beats
+	b.token = 0
+	if ev.Err != nil || !ev.Result.Done {
+		b.unsure, b.next = true, e.now
+		e.store.beats.outdated(e.store.token, e.now)
+		e.store.all.due = e.now
+		if ev.Err != nil {
+			e.store.beats.due = e.now + e.cfg.Interval/4
+			e.store.all.due = e.store.beats.due
+		}
+		return
+	}
+	b.revision = ev.Result.Revision
+	if !b.through || e.now-b.last > 3*e.cfg.Interval {
+		b.amnesty = e.now
+	}
+	b.through, b.last = true, e.now
+	if until := b.sent + e.cfg.LeaseTerm/10*9; until > b.until && e.groups.leases() {
+		b.until = until
+		e.act(Extend{until})
+	}
+}
+
+// A pulse is what this gateway has seen of the heartbeats of an incarnation.
+type pulse struct {
+	revision state.Revision
+	at       time.Duration // when it was first seen
+	beaten   bool          // it has changed since
+	ended    time.Duration // when the fence record was first seen; 0: there was none
+}
+
+// listen compares heartbeats with those seen before.
+func (e *Engine) listen() {
+	if !e.store.all.fresh || !e.store.beats.fresh {
+		return // what was not read cannot have changed
+	}
+	next := make(map[Incarnation]pulse, len(e.view.members))
+	for i := range e.view.members {
+		m := &e.view.members[i]
+		if m.err != nil || m.value.Ended {
+			continue
+		}
+		inc, p := m.value.Incarnation, pulse{at: e.now}
+		old, known := e.pulses[inc]
+		if b := e.view.beats.find(beatKey(m.value.Name)); b != nil && b.value.Incarnation == inc {
+			p.revision = b.Revision
+		}
+		if known && old.revision == p.revision {
+			p = old
+		} else {
+			p.beaten = known
+		}
+		next[inc] = p
+	}
+	for i := range e.view.fences {
+		inc := e.view.fences[i].value.Incarnation
+		p, known := e.pulses[inc]
+		if !known {
+			p.at = e.now
+		}
+		if p.ended == 0 {
+			p.ended = max(e.now, 1)
+		}
+		next[inc] = p
+	}
+	e.pulses = next
+}
+
+// judges reports whether this gateway may judge others: its own heartbeats are carried out,
+// and what it has read is recent.
+func (e *Engine) judges() bool {
+	recent := e.now - 2*e.cfg.Interval
+	return e.beats.through && e.beats.last >= recent && e.store.beats.at >= recent
+}
+
+// silentAt is when an incarnation has been silent for a term.
+func (e *Engine) silentAt(inc Incarnation) time.Duration {
+	return max(e.pulses[inc].at, e.beats.amnesty) + e.cfg.Term
+}
+
+// alive reports whether a gateway is registered and not silent for long.
+func (e *Engine) alive(m *entry[Member]) bool {
+	return m.err == nil && !m.value.Ended && (m.value.Incarnation == e.inc || e.now < e.silentAt(m.value.Incarnation))
+}

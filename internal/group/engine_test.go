@@ -1,0 +1,252 @@
+package group
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
+)
+
+// TestShare: the first gateway takes all groups, each one that comes gets its share, and one
+// that is started again has its range of controller identifiers.
+func TestShare(t *testing.T) {
+	c := newCluster(t, fenced(9)...)
+	c.start("a")
+	if took := c.wantSpread(2*time.Second, 9); took > 100*time.Millisecond {
+		t.Errorf("one gateway needs %v", took)
+	}
+	c.start("b")
+	c.wantSpread(time.Minute, 5, 4)
+	c.start("c")
+	c.wantSpread(time.Minute, 3, 3, 3)
+	c.run(time.Minute)
+	if n := c.spread(); !reflect.DeepEqual(n, []int{3, 3, 3}) {
+		t.Errorf("and then %v", n)
+	}
+	for i, g := range c.all {
+		if s := g.own().value.Slot; s != i+1 {
+			t.Errorf("%s has slot %d", g.name, s)
+		}
+	}
+}
+
+// TestTakeover: what a gateway that was killed owned is fenced, and then served by others.
+func TestTakeover(t *testing.T) {
+	c := newCluster(t, fenced(4)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 2, 2)
+	from := len(b.log)
+	a.kill()
+	if took := c.wantSpread(5*time.Second, 4); took > 3*time.Second {
+		t.Errorf("takeover after %v", took)
+	} else {
+		t.Logf("takeover after %v", took)
+	}
+	if got, want := b.order(from), []string{"Fence", "Serve", "Serve"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if !b.has(Fence{"a", "a.1", []string{"client.a.1"}}) {
+		t.Error("fenced by other addresses")
+	}
+	if s := c.stored(fenceKey("a.1")); !strings.Contains(s, `"done":true`) {
+		t.Errorf("fence record %s", s)
+	}
+	c.start("a")
+	c.wantSpread(time.Minute, 2, 2)
+}
+
+// TestRestart: a gateway that is killed and started at once takes its groups back as a new
+// incarnation, which fences the one before.
+func TestRestart(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	c.start("a").kill()
+	a := c.start("a")
+	c.wantSpread(5*time.Second, 2)
+	a.kill()
+	a = c.start("a")
+	if took := c.wantSpread(5*time.Second, 2); took > 1500*time.Millisecond {
+		t.Errorf("it takes %v", took)
+	}
+	if !a.has(Fence{"a", "a.2", []string{"client.a.2"}}) {
+		t.Error("its incarnation before is not fenced")
+	}
+}
+
+// TestFenceFails: no group is taken over before the fence.
+func TestFenceFails(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	b.noFence = true
+	a.kill()
+	c.run(time.Minute)
+	if n := c.spread(); n[0] != 1 || !b.alarmed(AlarmFence, "no monitor answers") {
+		t.Errorf("%v without a fence, alarms %v", n, b.alarms)
+	}
+	b.noFence = false
+	c.wantSpread(5*time.Second, 2)
+}
+
+// TestRefused: who has no addresses owns nothing that has to be fenced, and an owner that
+// nobody knows is not succeeded.
+func TestRefused(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	c.outside(ownerKey(2), `{"version":1,"owner":"x","incarnation":"x.1","epoch":7,"phase":"owned","backend":"fenced"}`)
+	c.outside(ownerKey(1), `{"version":1,"owner":"y","incarnation":"y.1","epoch":7,"phase":"owned","backend":"fenced"}`)
+	c.outside(fenceKey("y.1"), `{"version":1,"name":"y","incarnation":"y.1"}`)
+	a := c.start("a")
+	c.run(10 * time.Second)
+	if n := len(a.serving); n != 0 || !a.alarmed(AlarmRefused, "neither registered nor fenced") || !a.alarmed(AlarmRefused, "addresses") {
+		t.Errorf("serves %d, %v", n, a.log)
+	}
+	b := newCluster(t, fenced(1)...)
+	g := b.start("b")
+	g.storage = nil
+	b.run(time.Second)
+	b.start("b2").kill()
+	if g.step(Storage{}); len(g.serving) > 0 && g.own().value.Storage == nil {
+		t.Error("serves without addresses")
+	}
+}
+
+// TestFenced: a gateway that was fenced stops at once, and comes back as another incarnation.
+func TestFenced(t *testing.T) {
+	for name, fence := range map[string]func(c *cluster, a *gateway){
+		"by a peer":      func(c *cluster, _ *gateway) { c.all[1].step(Command{Token: 7, Kind: FailGateway, Gateway: "a"}) },
+		"by the storage": func(c *cluster, a *gateway) { a.step(Blocklisted{"a.1"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, fenced(4)...)
+			a := c.start("a")
+			c.start("b")
+			c.wantSpread(time.Minute, 2, 2)
+			fence(c, a)
+			c.until("it stops", time.Second, func() bool { return len(a.serving) == 0 })
+			c.wantSpread(time.Minute, 2, 2)
+			if a.inc != "a.2" {
+				t.Errorf("it is %s", a.inc)
+			}
+			if b := c.all[1]; name == "by a peer" && !b.has(Answer{7, nil}) {
+				t.Error("no answer")
+			}
+		})
+	}
+}
+
+// TestPause: who was stopped for a minute is fenced, judges nobody when it goes on, and has
+// its share again.
+func TestPause(t *testing.T) {
+	c := newCluster(t, fenced(4)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 2, 2)
+	a.dead = true // stands still
+	c.run(time.Minute)
+	if len(b.serving) != 4 {
+		t.Fatalf("b serves %v", b.serving)
+	}
+	a.dead = false
+	c.wantSpread(time.Minute, 2, 2)
+	if a.inc != "a.2" || b.inc != "b.1" {
+		t.Errorf("they are %s and %s", a.inc, b.inc)
+	}
+}
+
+// TestOutage: owners of fenced groups go on while the store is down, and nobody is judged
+// silent afterwards.
+func TestOutage(t *testing.T) {
+	c := newCluster(t, append(fenced(2), Group{ID: 9, Backend: Lease})...)
+	a, b := c.start("a"), c.start("b")
+	c.until("all are served", time.Minute, func() bool { return len(a.serving)+len(b.serving) == 3 })
+	c.run(20 * time.Second)
+	c.db.SetDown(true)
+	c.run(9*time.Second + 600*time.Millisecond)
+	if n := len(a.serving) + len(b.serving); n != 2 || a.serving[9]+b.serving[9] != 0 {
+		t.Errorf("%d groups are served, that with a lease in epoch %d", n, a.serving[9]+b.serving[9])
+	}
+	c.run(10 * time.Minute)
+	c.db.SetDown(false)
+	c.until("the lease goes on", 5*time.Second, func() bool { return a.serving[9]+b.serving[9] == 1 })
+	c.run(20 * time.Second)
+	if a.inc != "a.1" || b.inc != "b.1" {
+		t.Errorf("they are %s and %s", a.inc, b.inc)
+	}
+}
+
+// TestLease: a taker waits for the whole term, and says that there was no fence.
+func TestLease(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
+	a := c.start("a")
+	b := c.start("b")
+	c.wantSpread(time.Second, 1, 0)
+	c.run(10 * time.Second)
+	c.db.SetLink(a.client, simulated.Cut())
+	begun, stopped := c.clock, time.Duration(0)
+	c.until("b serves", 20*time.Second, func() bool {
+		if stopped == 0 && len(a.serving) == 0 {
+			stopped = c.clock - begun
+		}
+		return len(b.serving) == 1
+	})
+	if took := c.clock - begun; took < 9500*time.Millisecond || took > 11*time.Second || stopped < 8*time.Second || stopped > 9*time.Second {
+		t.Errorf("stopped after %v, taken over after %v", stopped, took)
+	}
+	if !b.alarmed(AlarmUnfenced, "unfenced") {
+		t.Error("nobody is told")
+	}
+}
+
+// TestNone: a group that only one gateway has the data of goes nowhere else.
+func TestNone(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: None, Preferred: "a"})
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Second, 1, 0)
+	a.kill()
+	c.run(time.Minute)
+	if len(b.serving) > 0 {
+		t.Error("it moved")
+	}
+	c.start("a")
+	c.wantSpread(5*time.Second, 0, 1)
+}
+
+// TestTwoOfOneName: the second is told, and does not fence the first.
+func TestTwoOfOneName(t *testing.T) {
+	c := newCluster(t, fenced(1)...)
+	a := c.start("a")
+	c.wantSpread(time.Second, 1)
+	second := c.start("a")
+	c.run(time.Minute)
+	if len(a.serving) != 1 || a.inc != "a.1" || !second.alarmed(AlarmNameInUse, "--gateway") {
+		t.Errorf("the first serves %v as %s; %v", a.serving, a.inc, second.log)
+	}
+}
+
+// TestSlots: there are as many gateways as ranges of controller identifiers.
+func TestSlots(t *testing.T) {
+	c := newCluster(t)
+	two := func(cfg *Config) { cfg.Slots = 2 }
+	c.start("a", two)
+	c.run(100 * time.Millisecond)
+	b := c.start("b", two)
+	c.run(100 * time.Millisecond)
+	third := c.start("c", two)
+	c.run(time.Second)
+	if third.stage != joining || !third.alarmed(AlarmNoSlot, "all 2 ranges") {
+		t.Errorf("the third: %v", third.log)
+	}
+	b.kill()
+	c.run(5 * time.Second)
+	c.all[0].step(Command{Token: 1, Kind: RemoveGateway, Gateway: "b"})
+	c.run(2 * time.Second)
+	if third.stage != member || third.own().value.Slot != 2 {
+		t.Errorf("after b was removed: %v", third.log)
+	}
+	for slot := 1; slot <= 32; slot++ {
+		first, last := ControllerIDs(slot, 0)
+		if want := uint16(slot-1)*2047 + 1; first != want || last != want+2046 {
+			t.Errorf("slot %d: %d to %d", slot, first, last)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package group
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// An exchange is what goes on with the store: at most one Get of each prefix, one change,
+// and one heartbeat.
+type exchange struct {
+	token  uint64 // the last one
+	change uint64 // under way; 0: none
+
+	all   reading // GroupPrefix
+	beats reading // BeatPrefix
+}
+
+// A reading is about one prefix.
+type reading struct {
+	token    uint64        // under way; 0: none
+	due      time.Duration // when the next one begins
+	obsolete uint64        // results up to this token came too early
+	fresh    bool          // what was read is as late as everything that this gateway has changed
+	at       time.Duration // when the last result came
+}
+
+// settled reports whether decisions can be made.
+func (x *exchange) settled() bool { return x.change == 0 && x.all.fresh && x.beats.fresh }
+
+// restart forgets what is under way: it is another incarnation's.
+func (x *exchange) restart(now time.Duration) {
+	x.change = 0
+	x.all.outdated(x.token, now)
+	x.beats.outdated(x.token, now)
+}
+
+// outdated says that only what is read from now on counts.
+func (r *reading) outdated(token uint64, now time.Duration) {
+	r.fresh, r.obsolete, r.due, r.token = false, token, now, 0
+}
+
+func (x *exchange) next() uint64 {
+	x.token++
+	return x.token
+}
+
+// commit begins a change.
+func (e *Engine) commit(t state.Txn) {
+	e.store.change = e.store.next()
+	e.act(Txn{e.store.change, t})
+}
+
+// read begins the reads that are due. All but heartbeats are also read when nobody has said
+// that they have changed, now and then.
+func (e *Engine) read() {
+	for _, r := range []*reading{&e.store.all, &e.store.beats} {
+		switch {
+		case r.token != 0:
+		case e.now < r.due:
+			e.at(r.due)
+		case r == &e.store.all && e.store.change != 0: // which makes another one necessary
+		default:
+			r.token = e.store.next()
+			prefix := BeatPrefix
+			r.due = e.now + e.cfg.Interval
+			if r == &e.store.all {
+				prefix, r.due = GroupPrefix, e.now+4*e.cfg.Interval
+			}
+			e.act(Get{r.token, prefix})
+		}
+	}
+}
+
+func (e *Engine) got(ev Got) {
+	r, all := &e.store.beats, ev.Token == e.store.all.token
+	if all {
+		r = &e.store.all
+	}
+	if ev.Token == 0 || r.token != ev.Token || ev.Token <= r.obsolete {
+		return
+	}
+	r.token = 0
+	if ev.Err != nil {
+		r.due = e.now + e.cfg.Interval/2
+		return
+	}
+	r.at = e.now
+	if all && ev.Snapshot.Revision < e.view.revision {
+		e.alarm(Alarm{Kind: AlarmStore, Text: "the store has lost what it had: was it restored from a copy? Stop all gateways, and start them again"})
+		return
+	}
+	r.fresh = true
+	if all {
+		e.view.read(ev.Snapshot)
+		e.listen()
+		return
+	}
+	e.view.beats = e.view.beats.replaced(ev.Snapshot.Entries, BeatPrefix)
+	e.weigh()
+	e.beats.settle(e.view.beats.revision(beatKey(e.cfg.Name)))
+	e.listen()
+}
+
+func (e *Engine) committed(ev Committed) {
+	switch ev.Token {
+	case 0:
+	case e.beats.token:
+		e.beaten(ev)
+	case e.store.change:
+		e.store.change = 0
+		e.store.all.outdated(e.store.token, e.now)
+		if ev.Err != nil || !ev.Result.Done {
+			e.store.beats.outdated(e.store.token, e.now)
+		}
+		if ev.Err != nil { // the store is asked again, though not at once
+			e.store.all.due = e.now + e.cfg.Interval/4
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package group
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// fencing is what this incarnation has done about a fence record.
+type fencing struct {
+	begun bool          // under way
+	done  time.Duration // when the storage had refused it; 0: not yet
+	retry time.Duration // not before
+}
+
+// writeFence adds the record to a transaction by which an incarnation has ended. Where
+// the last heartbeat is given the transaction has to compare it.
+func writeFence(t *state.Txn, m *Member, last state.Revision) {
+	key := fenceKey(m.Incarnation)
+	f := FenceRecord{Version: version, Name: m.Name, Incarnation: m.Incarnation, Storage: m.Storage, Beat: last}
+	t.If = append(t.If, state.Compare{Key: key})
+	t.Then = append(t.Then, put(key, encode(f, nil)))
+}
+
+// accuse ends the registration of a gateway that was silent for a term, or is to fail, or has
+// left and was given a group in that moment.
+func (e *Engine) accuse() *state.Txn {
+	for i := range e.view.members {
+		m := &e.view.members[i]
+		inc := m.value.Incarnation
+		if m.err != nil || inc == e.inc || e.view.fence(inc) != nil {
+			continue
+		}
+		if m.value.Ended {
+			if e.view.owns(inc) {
+				return e.accusation(m, true)
+			}
+			continue
+		}
+		if slices.ContainsFunc(e.commands, func(c Command) bool { return c.Kind == FailGateway && c.Gateway == m.value.Name }) {
+			return e.accusation(m, true)
+		}
+		silent := e.silentAt(inc)
+		if e.now < silent {
+			e.at(silent)
+		} else if e.judges() {
+			return e.accusation(m, false)
+		}
+	}
+	return nil
+}
+
+// accusation compares the heartbeat too, unless the gateway is to end whether it lives or not.
+func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
+	own := e.own()
+	t := state.Txn{If: []state.Compare{{Key: own.Key, Revision: own.Revision}, {Key: m.Key, Revision: m.Revision}}}
+	var last state.Revision
+	if !anyway {
+		c := e.view.beats.is(beatKey(m.value.Name))
+		t.If, last = append(t.If, c), c.Revision
+	}
+	writeFence(&t, &m.value, last)
+	ended := m.value
+	ended.Ended = true
+	t.Then = append(t.Then, put(m.Key, encode(ended, m.Value)))
+	return &t
+}
+
+// startFences fences what this gateway is to take groups from. The first gateway fences the
+// others too, so that nothing of them lands at any time.
+func (e *Engine) startFences() {
+	mine := map[Incarnation]bool{}
+	for _, o := range (taker{e}).assigned() {
+		if o.fence != nil && o.backend == Fenced {
+			mine[o.fence.value.Incarnation] = true
+		}
+	}
+	first := e.planner()
+	for i := range e.view.fences {
+		f := &e.view.fences[i]
+		if f.err == nil && (mine[f.value.Incarnation] || first && !f.value.Done) {
+			e.fence(&f.value)
+		}
+	}
+}
+
+// renewFences repeats fences before the storage forgets them, whether or not the store
+// answers.
+func (e *Engine) renewFences() {
+	if e.stage != member || !e.planner() {
+		return
+	}
+	for i := range e.view.fences {
+		f := &e.view.fences[i]
+		if f.err != nil || f.value.Gone || !f.value.Done && e.fences[f.value.Incarnation] == nil {
+			continue
+		}
+		e.fence(&f.value)
+		if e.fenced(f.value.Incarnation) {
+			e.at(e.fences[f.value.Incarnation].done + e.cfg.FenceRenew)
+		}
+	}
+}
+
+// fence asks for a fence unless this gateway has it, and it is not old.
+func (e *Engine) fence(f *FenceRecord) {
+	if len(f.Storage) == 0 {
+		return
+	}
+	s := e.fences[f.Incarnation]
+	if s == nil {
+		s = &fencing{}
+		e.fences[f.Incarnation] = s
+	}
+	switch {
+	case s.begun || e.fenced(f.Incarnation):
+	case e.now < s.retry:
+		e.at(s.retry)
+	default:
+		s.begun = true
+		e.act(Fence{f.Name, f.Incarnation, f.Storage})
+	}
+}
+
+// fenced reports whether this gateway itself has carried out a fence: its clients of the
+// storage know of it.
+func (e *Engine) fenced(inc Incarnation) bool {
+	s := e.fences[inc]
+	return s != nil && s.done > 0 && e.now < s.done+e.cfg.FenceRenew
+}
+
+func (e *Engine) fenceResult(ev FenceResult) {
+	s := e.fences[ev.Incarnation]
+	if s == nil || !s.begun {
+		return
+	}
+	s.begun = false
+	if ev.Err != nil {
+		s.retry = e.now + 2*e.cfg.Interval
+		e.health(true)
+		text := "groups of " + string(ev.Incarnation) + " wait until it is fenced: " + ev.Err.Error()
+		e.alarm(Alarm{Kind: AlarmFence, Gateway: e.cfg.Name, Text: text})
+		return
+	}
+	s.done = max(e.now, 1)
+	e.health(false)
+}
+
+// noteFences writes what has become of fences, and removes records that are of no use.
+func (e *Engine) noteFences() *state.Txn {
+	var c change
+	first := e.planner()
+	for i := range e.view.fences {
+		f := &e.view.fences[i]
+		if f.err != nil || c.full() {
+			continue
+		}
+		inc, next := f.value.Incarnation, f.value
+		next.Done = next.Done || e.fenced(inc)
+		next.Gone = next.Gone || len(next.Storage) > 0 && (slices.Contains(e.past, inc) || slices.Contains(e.gone, inc))
+		switch {
+		case first && next.Gone && (next.Done || len(next.Storage) == 0) && !e.view.owns(inc):
+			c.remove(f.Key, f.Revision)
+		case next.Done != f.value.Done || next.Gone != f.value.Gone:
+			c.compare(f.Key, f.Revision)
+			c.put(f.Key, encode(next, f.Value))
+		}
+	}
+	return c.txn()
+}

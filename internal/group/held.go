@@ -1,0 +1,280 @@
+package group
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// A held group is one that the store says is this incarnation's, and the target knows of.
+type held struct {
+	epoch   uint64
+	backend Backend
+	phase   holding
+	since   time.Duration // it is in that phase
+	retry   time.Duration // opening: when the target is asked again; 0: it has not answered
+	refused bool          // a move was given up, and is to be deleted
+}
+
+// A holding is how far the service of a group is.
+type holding int
+
+const (
+	opening  holding = iota // the target was asked to serve it
+	serving                 // it does
+	lapsed                  // the term of the lease is over: it was stopped, and may go on in the same epoch
+	draining                // the target was asked to end it
+	drained                 // it has. The group may have been offered to others: it is not served again in this epoch
+)
+
+// holdings are the groups that an incarnation holds.
+type holdings map[ID]*held
+
+func (h holdings) ids() []ID { return slices.Sorted(maps.Keys(h)) }
+
+// reconcile starts and stops groups as the store says.
+func (e *Engine) reconcile() {
+	for _, id := range e.held.ids() {
+		o := e.view.owners.find(ownerKey(id))
+		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != e.held[id].epoch {
+			e.drop(id)
+		}
+	}
+	for _, g := range e.groups {
+		o := e.view.owners.find(ownerKey(g.ID))
+		if o == nil || o.err != nil || o.value.Phase != Owned || o.value.Incarnation != e.inc {
+			continue
+		}
+		h := e.held[g.ID]
+		if h == nil {
+			h = &held{epoch: o.value.Epoch, backend: g.Backend, phase: lapsed, since: e.now}
+			e.held[g.ID] = h
+		}
+		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
+			e.serve(g.ID, h)
+		}
+	}
+}
+
+func (e *Engine) serve(id ID, h *held) {
+	h.phase, h.since, h.retry = opening, e.now, 0
+	e.act(Serve{id, h.epoch, h.backend})
+}
+
+// drop ends the service of a group that is not this incarnation's any more.
+func (e *Engine) drop(id ID) {
+	if h := e.held[id]; h.phase != drained && h.phase != lapsed {
+		e.act(Stop{id, h.epoch})
+	}
+	delete(e.held, id)
+}
+
+func (e *Engine) served(ev Served) {
+	h := e.held[ev.Group]
+	if h == nil || h.epoch != ev.Epoch || h.phase != opening {
+		return
+	}
+	if ev.Err != nil {
+		h.retry = e.now + e.cfg.Interval
+		e.alarm(Alarm{Kind: AlarmServe, Gateway: e.cfg.Name, Group: ev.Group, Text: ev.Err.Error()})
+		return
+	}
+	h.phase, h.since = serving, e.now
+}
+
+func (e *Engine) drained(ev Drained) {
+	h := e.held[ev.Group]
+	if h == nil || h.epoch != ev.Epoch || h.phase != draining {
+		return
+	}
+	if ev.Err != nil {
+		e.drainFailed(ev.Group, ev.Err.Error())
+		return
+	}
+	h.phase, h.since = drained, e.now
+}
+
+// lapse stops groups whose lease is over.
+func (e *Engine) lapse() {
+	for _, id := range e.held.ids() {
+		h := e.held[id]
+		if h.backend != Lease || h.phase == drained || h.phase == lapsed {
+			continue
+		}
+		if e.now < e.beats.until {
+			e.at(e.beats.until)
+			continue
+		}
+		e.act(Stop{id, h.epoch})
+		h.phase, h.since = lapsed, e.now
+	}
+}
+
+// timeouts bounds each phase.
+func (e *Engine) timeouts() {
+	for _, id := range e.held.ids() {
+		h := e.held[id]
+		if h == nil { // the incarnation has ended meanwhile
+			return
+		}
+		over := h.since + e.cfg.DrainTimeout
+		switch h.phase {
+		case draining:
+			if e.now >= over {
+				e.drainFailed(id, "commands under way have not ended in time")
+			} else {
+				e.at(over)
+			}
+		case opening:
+			e.openTimeout(id, h, over)
+		}
+	}
+	if e.leaving > 0 && e.stage != outside && e.stage != left {
+		if over := e.leaving + e.cfg.LeaveTimeout; e.now >= over || e.stage == joining {
+			e.quit("the gateway was to leave")
+		} else {
+			e.at(over)
+		}
+	}
+}
+
+// openTimeout asks the target again, and lets another gateway try where there is one.
+func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
+	if e.now >= over {
+		h.since, over = e.now, e.now+e.cfg.DrainTimeout
+		if h.backend != None && best(e.candidates(), e.groups.find(id), e.cfg.Name) != nil {
+			e.act(Stop{id, h.epoch})
+			h.phase = drained
+			return
+		}
+	}
+	switch {
+	case h.retry == 0:
+	case e.now >= h.retry:
+		h.retry = 0
+		e.act(Serve{id, h.epoch, h.backend})
+	default:
+		e.at(h.retry)
+	}
+	e.at(over)
+}
+
+// startDrains begins to give back groups that are to move.
+func (e *Engine) startDrains() {
+	for _, id := range e.held.ids() {
+		h, m := e.held[id], e.view.moves.find(moveKey(id))
+		switch {
+		case m == nil || m.err != nil:
+			h.refused = false
+		case h.refused || h.phase != serving && h.phase != opening || m.value.To == e.cfg.Name:
+		default:
+			h.phase, h.since = draining, e.now
+			e.act(Drain{id, h.epoch})
+			e.at(e.now + e.cfg.DrainTimeout)
+		}
+	}
+}
+
+// drainFailed is the way out of a drain that does not end: the move is given up, or where the
+// group has to go the incarnation ends, so that others fence what is under way.
+func (e *Engine) drainFailed(id ID, why string) {
+	h, m := e.held[id], e.view.moves.find(moveKey(id))
+	e.alarm(Alarm{Kind: AlarmDrain, Gateway: e.cfg.Name, Group: id, Text: why})
+	if m != nil && m.value.Must {
+		e.quit("a group that has to move could not be drained: " + why)
+		return
+	}
+	h.refused = true
+	e.serve(id, h)
+}
+
+// handOver gives groups that were drained to their next owners.
+func (e *Engine) handOver() *state.Txn {
+	own := e.own()
+	var c change
+	var cs []*candidate
+	for _, id := range e.held.ids() {
+		h, key := e.held[id], ownerKey(id)
+		if h.phase != drained || c.full() {
+			continue
+		}
+		if cs == nil {
+			cs = e.candidates()
+		}
+		o := e.view.owners.find(key)
+		next := Owner{Version: version, Epoch: h.epoch + 1, Phase: Free, Backend: h.backend}
+		if to := e.successor(cs, id); to != nil {
+			c.compare(to.entry.Key, to.entry.Revision)
+			next.Owner, next.Incarnation, next.Phase = to.value().Name, to.value().Incarnation, Owned
+		}
+		c.compare(own.Key, own.Revision)
+		c.compare(key, o.Revision)
+		c.put(key, encode(next, o.Value))
+		if m := e.view.moves.find(moveKey(id)); m != nil {
+			c.remove(m.Key, m.Revision)
+		}
+	}
+	return c.txn()
+}
+
+// successor is the next owner of a group that this gateway has drained: who it is to move to,
+// or else whoever has the least to do; this gateway itself if there is nobody else.
+func (e *Engine) successor(cs []*candidate, id ID) *candidate {
+	g, m := e.groups.find(id), e.view.moves.find(moveKey(id))
+	if g == nil || m != nil && m.err == nil && m.value.To == "" {
+		return nil
+	}
+	if m != nil {
+		for _, c := range cs {
+			if c.value().Name == m.value.To && c.takes(g) {
+				return c
+			}
+		}
+	}
+	if c := best(cs, g, e.cfg.Name); c != nil || e.leaving > 0 {
+		return c
+	}
+	return best(cs, g, "")
+}
+
+// giveUp deletes moves that could not be made, and those to this gateway of what it owns
+// already.
+func (e *Engine) giveUp() *state.Txn {
+	var c change
+	for _, id := range e.held.ids() {
+		m := e.view.moves.find(moveKey(id))
+		if m != nil && m.err == nil && (e.held[id].refused || m.value.To == e.cfg.Name) && !c.full() {
+			c.remove(m.Key, m.Revision)
+		}
+	}
+	return c.txn()
+}
+
+// A change is a transaction that is put together.
+type change struct{ t state.Txn }
+
+// full leaves room for what one group needs.
+func (c *change) full() bool { return len(c.t.If)+len(c.t.Then) > state.MaxOps-8 }
+
+func (c *change) compare(key string, r state.Revision) {
+	if !slices.ContainsFunc(c.t.If, func(o state.Compare) bool { return o.Key == key }) {
+		c.t.If = append(c.t.If, state.Compare{Key: key, Revision: r})
+	}
+}
+
+func (c *change) put(key string, value []byte) { c.t.Then = append(c.t.Then, put(key, value)) }
+
+func (c *change) remove(key string, r state.Revision) {
+	c.compare(key, r)
+	c.t.Then = append(c.t.Then, state.Op{Key: key, Delete: true})
+}
+
+// txn is nil where there is nothing to change.
+func (c *change) txn() *state.Txn {
+	if len(c.t.Then) == 0 {
+		return nil
+	}
+	return &c.t
+}

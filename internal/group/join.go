@@ -1,0 +1,155 @@
+package group
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// join registers this incarnation. One of the same name that has not ended is fenced in the
+// same transaction: it is of this process, or silent.
+func (e *Engine) join() {
+	key := memberKey(e.cfg.Name)
+	if m := e.view.member(e.cfg.Name); m != nil && m.value.Incarnation == e.inc { // m.value.Ended: superseded has found a fence
+		if !m.value.Ended {
+			e.stage = member
+			e.beats.unsure, e.beats.next = true, e.now
+			e.store.beats.outdated(e.store.token, e.now)
+		}
+		return
+	}
+	r := registration{e, state.Txn{If: []state.Compare{e.view.members.is(key), e.view.fences.is(fenceKey(e.inc))}}}
+	if !r.supersede() {
+		return
+	}
+	slot, ok := r.slot()
+	if !ok {
+		return
+	}
+	m := Member{Version: version, Name: e.cfg.Name, Incarnation: e.inc, Addresses: e.cfg.Addresses, Storage: e.storage, Slot: slot}
+	r.txn.Then = append(r.txn.Then, put(key, encode(m, e.view.members.raw(key))))
+	e.commit(r.txn)
+}
+
+// A registration is a transaction that is put together.
+type registration struct {
+	*Engine
+	txn state.Txn
+}
+
+// supersede ends the incarnation of the same name that is registered.
+func (r *registration) supersede() bool {
+	m := r.view.member(r.cfg.Name)
+	switch {
+	case m == nil:
+		return true
+	case m.err != nil:
+		return false
+	case m.value.Ended:
+		if r.view.owns(m.value.Incarnation) && r.view.fence(m.value.Incarnation) == nil {
+			writeFence(&r.txn, &m.value, 0)
+		}
+		return true
+	}
+	p := r.pulses[m.value.Incarnation]
+	if !slices.Contains(r.past, m.value.Incarnation) {
+		if p.beaten {
+			r.alarm(Alarm{Kind: AlarmNameInUse, Gateway: r.cfg.Name, Text: "another gateway with this name is alive: give each its own --gateway"})
+		}
+		if silent := p.at + 2*r.cfg.Interval; r.now < silent {
+			r.at(silent)
+			return false
+		}
+	}
+	last := r.view.beats.is(beatKey(m.value.Name))
+	r.txn.If = append(r.txn.If, last)
+	writeFence(&r.txn, &m.value, last.Revision)
+	return true
+}
+
+// slot is the range of controller identifiers: that which the name has, or the first free.
+func (r *registration) slot() (int, bool) {
+	for i := range r.view.slots {
+		if s := &r.view.slots[i]; s.value.Name == r.cfg.Name {
+			var n int
+			if _, err := fmt.Sscanf(s.Key, slotPrefix+"%d", &n); err == nil {
+				r.txn.If = append(r.txn.If, state.Compare{Key: s.Key, Revision: s.Revision})
+				return n, true
+			}
+		}
+	}
+	for n := 1; n <= r.cfg.Slots; n++ {
+		if key := slotKey(n); r.view.slots.find(key) == nil {
+			r.txn.If = append(r.txn.If, state.Compare{Key: key})
+			r.txn.Then = append(r.txn.Then, put(key, encode(SlotHolder{version, r.cfg.Name}, nil)))
+			return n, true
+		}
+	}
+	r.alarm(Alarm{Kind: AlarmNoSlot, Gateway: r.cfg.Name,
+		Text: fmt.Sprintf("all %d ranges of controller identifiers are taken: remove a gateway that is no more", r.cfg.Slots)})
+	return 0, false
+}
+
+// update registers other addresses of the storage.
+func (e *Engine) update() *state.Txn {
+	own := e.own()
+	if slices.Equal(own.value.Storage, e.storage) {
+		return nil
+	}
+	m := own.value
+	m.Storage = e.storage
+	return &state.Txn{
+		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}},
+		Then: []state.Op{put(own.Key, encode(m, own.Value))},
+	}
+}
+
+// leave ends the registration of a gateway that owns nothing more. One that has not given back
+// its groups in time ends all the same, and others fence it: timeouts.
+func (e *Engine) leave() *state.Txn {
+	if e.leaving == 0 {
+		return nil
+	}
+	own := e.own()
+	if e.view.owns(e.inc) || len(e.held) > 0 {
+		return nil
+	}
+	m := own.value
+	m.Ended = true
+	e.stage = left
+	e.act(Left{})
+	return &state.Txn{
+		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}},
+		Then: []state.Op{put(own.Key, encode(m, own.Value))},
+	}
+}
+
+// sickFor is how long a gateway that could not fence gets no groups, where others can.
+const sickFor = 10 * time.Second
+
+func (e *Engine) isSick() bool { return e.stuck || e.sick > 0 && e.now < e.sick }
+
+// health notes whether this gateway can fence others.
+func (e *Engine) health(sick bool) {
+	was := e.isSick()
+	e.sick = 0
+	if sick {
+		e.sick = e.now + sickFor
+	}
+	e.publish(was)
+}
+
+// publish sends a heartbeat soon where others are to know something new.
+func (e *Engine) publish(was bool) {
+	if was != e.isSick() {
+		e.beats.next = min(e.beats.next, e.now+e.cfg.Interval/10)
+	}
+}
+
+// rank orders gateways: the first that is alive plans.
+func rank(a, b *entry[Member]) int {
+	return cmp.Or(cmp.Compare(a.value.Slot, b.value.Slot), cmp.Compare(a.value.Name, b.value.Name))
+}

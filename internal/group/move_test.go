@@ -1,0 +1,303 @@
+package group
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
+)
+
+// TestLeave: a gateway that is stopped gives back its groups first, and nobody fences it.
+func TestLeave(t *testing.T) {
+	c := newCluster(t, fenced(4)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 2, 2)
+	from := len(a.log)
+	a.step(Leave{})
+	took := c.until("it has left", time.Second, func() bool { return a.has(Left{}) })
+	t.Logf("it has left after %v", took)
+	if got, want := a.order(from), []string{"Drain", "Drain", "Left"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	c.until("b has all", time.Second, func() bool { return len(b.serving) == 4 })
+	c.run(time.Minute)
+	if c.stored(fencePrefix) != "" || !strings.Contains(c.stored(memberKey("a")), `"ended":true`) {
+		t.Errorf("fences %s, registration %s", c.stored(fencePrefix), c.stored(memberKey("a")))
+	}
+	b.step(Leave{})
+	c.until("the last one has left", time.Second, func() bool { return b.has(Left{}) })
+	if s := c.stored(ownerKey(1)); !strings.Contains(s, `"free"`) {
+		t.Errorf("group 1 is %s", s)
+	}
+	c.start("c")
+	c.until("c has all", time.Second, func() bool { return len(c.all[2].serving) == 4 })
+}
+
+// TestLeaveCannot: one that cannot give back its groups ends in the end.
+func TestLeaveCannot(t *testing.T) {
+	c := newCluster(t, fenced(1)...)
+	a := c.start("a")
+	c.wantSpread(time.Second, 1)
+	c.db.SetLink(a.client, simulated.Cut())
+	a.step(Leave{})
+	c.run(29 * time.Second)
+	if a.has(Left{}) {
+		t.Error("too early")
+	}
+	c.run(2 * time.Second)
+	if !a.has(Left{}) || a.has(Rejoin{}) {
+		t.Errorf("%v", a.log)
+	}
+	e, _ := New(Config{Name: "x"})
+	if acts := e.Step(1, Leave{}); !reflect.DeepEqual(acts, []Action{Left{}}) {
+		t.Errorf("one that has not begun: %v", acts)
+	}
+}
+
+// TestDrain: a gateway that is drained has nothing, also after a restart, until it is not
+// drained any more.
+func TestDrain(t *testing.T) {
+	c := newCluster(t, fenced(6)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 3, 3)
+	b.step(Command{Token: 1, Kind: DrainGateway, Gateway: "a"})
+	took := c.wantSpread(time.Second, 0, 6)
+	t.Logf("drained after %v", took)
+	if !b.has(Answer{1, nil}) {
+		t.Error("no answer")
+	}
+	a.kill()
+	c.start("a")
+	c.run(time.Minute)
+	if n := c.spread(); n[1] != 0 {
+		t.Errorf("after its restart %v", n)
+	}
+	b.step(Command{Token: 2, Kind: UndrainGateway, Gateway: "a"})
+	c.wantSpread(time.Minute, 3, 3)
+}
+
+// TestMove: a group moves within milliseconds, in the order drain, owner, serve.
+func TestMove(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	var id ID
+	for id = range a.serving {
+	}
+	epoch := a.serving[id]
+	a.step(Command{Token: 3, Kind: MoveGroup, Group: id, Gateway: "b"})
+	took := c.until("it has moved", time.Second, func() bool { return b.serving[id] == epoch+1 })
+	if t.Logf("moved after %v", took); len(a.serving) != 0 || !a.has(Answer{3, nil}) {
+		t.Errorf("a serves %v, %v", a.serving, a.log)
+	}
+}
+
+// TestMoveErrors: what cannot be done is said.
+func TestMoveErrors(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: None, Preferred: "a"}, Group{ID: 2, Backend: None, Preferred: "x"})
+	a := c.start("a")
+	c.start("b")
+	c.run(time.Second)
+	for _, r := range []struct {
+		command Command
+		want    string
+	}{
+		{Command{Kind: MoveGroup, Group: 1, Gateway: "b"}, `backend is "none"`},
+		{Command{Kind: MoveGroup, Group: 1, Gateway: "c"}, "no gateway c"},
+		{Command{Kind: MoveGroup, Group: 2, Gateway: "b"}, "no owner"},
+		{Command{Kind: MoveGroup, Group: 3, Gateway: "b"}, "no ANA group 3"},
+		{Command{Kind: MoveGroup, Group: 1, Gateway: "a"}, ""},
+		{Command{Kind: FailGateway, Gateway: "a"}, "is this one"},
+		{Command{Kind: RemoveGateway, Gateway: "b"}, "alive"},
+		{Command{Kind: RemoveGateway, Gateway: "z"}, ""},
+		{Command{Kind: 99, Gateway: "a"}, "unknown"},
+	} {
+		from := len(a.log)
+		a.step(r.command)
+		c.run(time.Second)
+		i := slices.IndexFunc(a.log[from:], func(x Action) bool { _, ok := x.(Answer); return ok })
+		if i < 0 {
+			t.Fatalf("%+v: no answer", r.command)
+		}
+		if err := a.log[from+i].(Answer).Err; err == nil != (r.want == "") || err != nil && !strings.Contains(err.Error(), r.want) {
+			t.Errorf("%+v: %v, want %q", r.command, err, r.want)
+		}
+	}
+}
+
+// TestDrainHangs: a move for balance that cannot be made is given up; where the group has to
+// go, the gateway ends its incarnation and is fenced.
+func TestDrainHangs(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a := c.start("a")
+	c.wantSpread(time.Second, 2)
+	a.stuck = true
+	b := c.start("b")
+	c.run(90 * time.Second)
+	drains := 0 // one of each group
+	for _, x := range a.log {
+		if _, ok := x.(Drain); ok {
+			drains++
+		}
+	}
+	if drains != 2 || len(a.serving) != 2 || a.inc != "a.1" || !a.alarmed(AlarmDrain, "not ended") {
+		t.Errorf("%d drains, serves %v, %v", drains, a.serving, a.log)
+	}
+	a.step(Command{Kind: DrainGateway, Gateway: "a"})
+	c.until("b has all", 15*time.Second, func() bool { return len(b.serving) == 2 })
+	if a.inc != "a.2" || !b.has(Fence{"a", "a.1", []string{"client.a.1"}}) {
+		t.Errorf("a is %s; b: %v", a.inc, b.log)
+	}
+}
+
+// TestBroken: a group that cannot be served here is tried elsewhere, and keeps no other from
+// being served.
+func TestBroken(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a := c.start("a")
+	a.broken = true
+	c.run(5 * time.Second)
+	b := c.start("b")
+	c.until("b has both", 30*time.Second, func() bool { return len(b.serving) == 2 })
+	if !a.alarmed(AlarmServe, "no such image") {
+		t.Error("nobody is told")
+	}
+}
+
+// TestStuck: who has commands that do not end loses its groups, unless all have.
+func TestStuck(t *testing.T) {
+	c := newCluster(t, fenced(4)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 2, 2)
+	a.step(Health{Stuck: true})
+	b.step(Health{Stuck: true})
+	c.run(time.Minute)
+	if n := c.spread(); !reflect.DeepEqual(n, []int{2, 2}) {
+		t.Errorf("all are stuck: %v", n)
+	}
+	b.step(Health{})
+	a.stuck = true
+	c.until("a ends its incarnation", 30*time.Second, func() bool { return a.inc == "a.2" })
+	c.wantSpread(30*time.Second, 2, 2) // with new clients of the storage
+}
+
+// TestPreferred: a group goes back to the gateway that is preferred, which keeps it.
+func TestPreferred(t *testing.T) {
+	c := newCluster(t, Group{1, Fenced, "b"}, Group{2, Fenced, "b"}, Group{3, Fenced, "b"}, Group{4, Fenced, ""})
+	c.start("a")
+	c.wantSpread(time.Second, 4)
+	c.start("b")
+	c.wantSpread(time.Minute, 1, 3)
+	c.run(time.Minute)
+	if n := c.spread(); !reflect.DeepEqual(n, []int{1, 3}) {
+		t.Errorf("then %v", n)
+	}
+}
+
+// TestLoad: one group with as much I/O as all others has a gateway for itself.
+func TestLoad(t *testing.T) {
+	c := newCluster(t, fenced(5)...)
+	loads := map[ID]uint64{1: 4000, 2: 1000, 3: 1000, 4: 1000, 5: 1000}
+	a, b := c.start("a"), c.start("b")
+	publish := func() {
+		for _, g := range []*gateway{a, b} {
+			l := map[ID]uint64{}
+			for id := range g.serving {
+				l[id] = loads[id]
+			}
+			g.step(Loads{l})
+		}
+		c.run(500 * time.Millisecond)
+	}
+	for range 60 {
+		publish()
+	}
+	if x, y := len(a.serving), len(b.serving); x*y != 4 {
+		t.Errorf("a serves %v, b %v", a.serving, b.serving)
+	}
+	moves := len(a.log) + len(b.log)
+	loads[2], loads[3] = 1080, 930
+	for range 60 {
+		publish()
+	}
+	if n := len(a.log) + len(b.log); n != moves {
+		t.Error("a little more I/O, and groups move")
+	}
+}
+
+// TestUnreadable: what a later version has written is left alone.
+func TestUnreadable(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	c.outside(ownerKey(2), `{"version":2,"owner":"x"}`)
+	a := c.start("a")
+	c.run(5 * time.Second)
+	if len(a.serving) != 1 || !a.alarmed(AlarmUnreadable, "upgrade") {
+		t.Errorf("serves %v, %v", a.serving, a.log)
+	}
+}
+
+// TestGone: fences are renewed until nothing is left of the incarnation, and then removed.
+func TestGone(t *testing.T) {
+	c := newCluster(t, fenced(1)...)
+	a := c.start("a")
+	b := c.start("b")
+	c.wantSpread(10*time.Second, 1, 0)
+	a.kill()
+	c.run(21 * time.Minute)
+	n := 0
+	for _, x := range b.log {
+		if _, ok := x.(Fence); ok {
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("fenced %d times in 21 minutes, want 3", n)
+	}
+	b.step(Gone{"a.1"})
+	c.run(10 * time.Second)
+	if s := c.stored(fencePrefix); s != "" {
+		t.Errorf("the fence record is still there: %s", s)
+	}
+	b.step(Blocklisted{"b.1"})
+	c.run(10 * time.Second)
+	if s := c.stored(fencePrefix); s != "" {
+		t.Errorf("that of the own process is still there: %s", s)
+	}
+}
+
+// TestStatus shows what an administrator sees, and what a change of a reservation compares.
+func TestStatus(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a := c.start("a")
+	c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	c.all[1].kill()
+	c.run(3 * time.Second)
+	s := a.Status()
+	if len(s.Gateways) != 2 || !s.Gateways[0].Alive || s.Gateways[1].Alive || len(s.Groups) != 2 || len(s.Fences) != 1 ||
+		!s.Groups[0].Served || s.Groups[0].Owner.Owner != "a" || s.Groups[0].Moving {
+		t.Errorf("%+v", s)
+	}
+	epoch, guard, ok := a.Guard(1)
+	if !ok || epoch != a.serving[1] || len(guard) != 1 || guard[0].Key != ownerKey(1) {
+		t.Error(epoch, guard, ok)
+	}
+	if _, _, ok := a.Guard(9); ok {
+		t.Error("a guard of a group that there is not")
+	}
+}
+
+// TestStoreWentBack: a store that was restored from a copy is not believed.
+func TestStoreWentBack(t *testing.T) {
+	c := newCluster(t, fenced(1)...)
+	a := c.start("a")
+	c.wantSpread(time.Second, 1)
+	a.view.revision += 1000
+	c.run(5 * time.Second)
+	if len(a.serving) != 1 || !a.alarmed(AlarmStore, "restored") {
+		t.Errorf("serves %v, %v", a.serving, a.log)
+	}
+}

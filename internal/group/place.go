@@ -1,0 +1,124 @@
+package group
+
+import (
+	"slices"
+)
+
+// A candidate is a gateway that may own more groups, with the I/O that it has.
+type candidate struct {
+	entry *entry[Member]
+	sum   uint64
+}
+
+func (c *candidate) value() *Member { return &c.entry.value }
+
+// takes reports whether a gateway may own a group: it can be fenced if it has to be.
+func (c *candidate) takes(g *Group) bool {
+	switch g.Backend {
+	case None:
+		return c.value().Name == g.Preferred
+	case Fenced:
+		return len(c.value().Storage) > 0
+	}
+	return true
+}
+
+// candidates are the gateways that are alive, are not to be drained, and are well; if none is,
+// those that are not.
+func (e *Engine) candidates() []*candidate {
+	var well, sick []*candidate
+	for i := range e.view.members {
+		m := &e.view.members[i]
+		if !e.alive(m) || e.view.drained(m.value.Name) {
+			continue
+		}
+		b := e.view.beat(&m.value)
+		self := m.value.Incarnation == e.inc
+		c := &candidate{m, 0}
+		switch {
+		case b.Leaving || self && e.leaving > 0:
+		case b.Sick || self && e.isSick():
+			sick = append(sick, c)
+		default:
+			well = append(well, c)
+		}
+	}
+	if len(well) == 0 {
+		well = sick
+	}
+	slices.SortFunc(well, func(a, b *candidate) int { return rank(a.entry, b.entry) })
+	e.sum(well)
+	return well
+}
+
+// sum adds up the I/O of each, as it will be after moves that are under way.
+func (e *Engine) sum(cs []*candidate) {
+	for _, g := range e.groups {
+		o := e.view.owners.find(ownerKey(g.ID))
+		if o == nil || o.value.Phase != Owned {
+			continue
+		}
+		name := o.value.Owner
+		if m := e.view.moves.find(moveKey(g.ID)); m != nil {
+			name = m.value.To
+		} else if e.view.living(o.value.Incarnation) == nil {
+			continue
+		}
+		if c := named(cs, name); c != nil {
+			c.sum += e.weight[g.ID]
+		}
+	}
+}
+
+func named(cs []*candidate, name string) *candidate {
+	for _, c := range cs {
+		if c.value().Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// weigh notes the I/O of each group, and adds something for its being there, so that groups
+// without any are spread too.
+func (e *Engine) weigh() {
+	var total uint64
+	e.weight = make(map[ID]uint64, len(e.groups))
+	for _, g := range e.groups {
+		for i := range e.view.beats {
+			e.weight[g.ID] = max(e.weight[g.ID], e.view.beats[i].value.Loads[g.ID])
+		}
+		total += e.weight[g.ID]
+	}
+	for _, g := range e.groups {
+		e.weight[g.ID] += 1 + total/uint64(8*len(e.groups))
+	}
+}
+
+// best is the candidate with the least I/O that takes a group, other than one.
+func best(cs []*candidate, g *Group, not string) (found *candidate) {
+	if g == nil {
+		return nil
+	}
+	for _, c := range cs {
+		if c.value().Name != not && c.takes(g) && (found == nil || c.sum < found.sum) {
+			found = c
+		}
+	}
+	return found
+}
+
+// planner reports whether this gateway is the first of those that are alive, which plans
+// moves. Two that think so do no harm: all changes compare.
+func (e *Engine) planner() bool {
+	own := e.own()
+	if own == nil {
+		return false
+	}
+	for i := range e.view.members {
+		if m := &e.view.members[i]; e.alive(m) && rank(m, own) < 0 {
+			return false
+		}
+	}
+	return true
+}

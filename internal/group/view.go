@@ -1,0 +1,153 @@
+package group
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// An entry is a value of the store. One that cannot be read is left alone.
+type entry[T any] struct {
+	state.Entry
+	value T
+	err   error
+}
+
+// A table has the entries of one kind, sorted by key.
+type table[T any] []entry[T]
+
+func (t table[T]) find(key string) *entry[T] {
+	i, ok := slices.BinarySearchFunc(t, key, func(e entry[T], key string) int { return strings.Compare(e.Key, key) })
+	if !ok {
+		return nil
+	}
+	return &t[i]
+}
+
+// revision is that of a key, 0 where there is none.
+func (t table[T]) revision(key string) state.Revision {
+	if e := t.find(key); e != nil {
+		return e.Revision
+	}
+	return 0
+}
+
+func (t table[T]) raw(key string) []byte {
+	if e := t.find(key); e != nil {
+		return e.Value
+	}
+	return nil
+}
+
+// is compares a key with what was read.
+func (t table[T]) is(key string) state.Compare {
+	return state.Compare{Key: key, Revision: t.revision(key)}
+}
+
+// replaced is the table of a later snapshot. Values that have not changed are not decoded
+// again.
+func (t table[T]) replaced(all []state.Entry, prefix string) table[T] {
+	from, _ := slices.BinarySearchFunc(all, prefix, func(e state.Entry, p string) int { return strings.Compare(e.Key, p) })
+	n := 0
+	for from+n < len(all) && strings.HasPrefix(all[from+n].Key, prefix) {
+		n++
+	}
+	next, at := make(table[T], n), 0
+	for i, e := range all[from : from+n] {
+		for at < len(t) && t[at].Key < e.Key {
+			at++
+		}
+		if at < len(t) && t[at].Key == e.Key && t[at].Revision == e.Revision {
+			next[i] = t[at]
+			continue
+		}
+		next[i].Entry = e
+		next[i].err = decode(e.Value, &next[i].value)
+	}
+	return next
+}
+
+// A view is what was last read of the store.
+type view struct {
+	revision state.Revision // of all but heartbeats
+	members  table[Member]
+	owners   table[Owner]
+	moves    table[Move]
+	fences   table[FenceRecord]
+	slots    table[SlotHolder]
+	orders   table[Order]
+	beats    table[Beat]
+}
+
+func (v *view) read(s state.Snapshot) {
+	v.revision = s.Revision
+	v.members = v.members.replaced(s.Entries, memberPrefix)
+	v.owners = v.owners.replaced(s.Entries, ownerPrefix)
+	v.moves = v.moves.replaced(s.Entries, movePrefix)
+	v.fences = v.fences.replaced(s.Entries, fencePrefix)
+	v.slots = v.slots.replaced(s.Entries, slotPrefix)
+	v.orders = v.orders.replaced(s.Entries, orderPrefix)
+}
+
+// unreadable returns the first value that this gateway cannot read.
+func (v *view) unreadable() (key string, err error) {
+	for _, first := range []func() (string, error){
+		v.members.unreadable, v.owners.unreadable, v.moves.unreadable, v.fences.unreadable, v.slots.unreadable, v.orders.unreadable,
+	} {
+		if key, err = first(); err != nil {
+			return key, err
+		}
+	}
+	return "", nil
+}
+
+func (t table[T]) unreadable() (string, error) {
+	for i := range t {
+		if t[i].err != nil {
+			return t[i].Key, t[i].err
+		}
+	}
+	return "", nil
+}
+
+func (v *view) member(name string) *entry[Member] { return v.members.find(memberKey(name)) }
+
+// living is the registration of an incarnation that has not ended.
+func (v *view) living(inc Incarnation) *entry[Member] {
+	for i := range v.members {
+		if m := &v.members[i]; m.err == nil && m.value.Incarnation == inc && !m.value.Ended {
+			return m
+		}
+	}
+	return nil
+}
+
+func (v *view) fence(inc Incarnation) *entry[FenceRecord] { return v.fences.find(fenceKey(inc)) }
+
+func (v *view) drained(name string) bool {
+	o := v.orders.find(orderKey(name))
+	return o != nil && o.value.Drained
+}
+
+// beat is the last heartbeat of an incarnation.
+func (v *view) beat(m *Member) Beat {
+	if b := v.beats.find(beatKey(m.Name)); b != nil && b.value.Incarnation == m.Incarnation {
+		return b.value
+	}
+	return Beat{}
+}
+
+// owns reports whether an incarnation owns any group.
+func (v *view) owns(inc Incarnation) bool {
+	return slices.ContainsFunc(v.owners, func(o entry[Owner]) bool { return o.value.Phase == Owned && o.value.Incarnation == inc })
+}
+
+// superseded reports whether an incarnation has ended in the store.
+func (v *view) superseded(name string, inc Incarnation, s stage) bool {
+	if v.fence(inc) != nil {
+		return true
+	}
+	m := v.member(name)
+	return s == member && (m == nil || m.value.Incarnation != inc || m.value.Ended)
+}
