@@ -318,7 +318,7 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 		switch now := c.New.(type) {
 		case *config.Namespace:
 			switch {
-			case c.Op != config.Add:
+			case c.Op != config.Add || isForeign(m, now):
 			case leaving[keyOf(c.Subsystem, now)]:
 				err = m.stores.gone(c.Subsystem, now)
 			default:
@@ -355,6 +355,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 			}
 		case *config.Namespace:
 			switch {
+			case isForeign(m, now): // whoever has it meets what is wrong
 			case c.Kind == config.KindSize:
 				if now.File != nil && m.waiting[namespaceKey{c.Subsystem, now.NSID}] == nil {
 					h := m.stores.held[keyOf(c.Subsystem, now)]

@@ -69,6 +69,12 @@ type Config struct {
 	// Open opens what a namespace exports, with sentences for the administrator;
 	// default: [OpenStore]. Memory has to be in the pool.
 	Open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
+	// Gateway is that of Target, where that is one of several; see ServeGroup. Default: it
+	// serves all groups by itself.
+	Gateway *target.Gateway
+	// Probe finds what hosts are told of a namespace of a group that another target serves;
+	// default: ProbeStore. One that keeps records answers sooner.
+	Probe func(*config.Namespace) (Probed, error)
 	// Permit says with an error that the process may not read a file that a change names, or not
 	// write it either, however its permissions are: it has confined itself. Default: it may.
 	Permit func(path string, written bool) error
@@ -124,6 +130,8 @@ type Manager struct {
 	stores    stores
 	waiting   map[namespaceKey]*wait
 	keyless   map[hostKey]*keyWait
+	foreign   map[namespaceKey]*foreign
+	probed    map[namespaceKey]*Probed // of namespaces that are, or were, foreign
 	leaving   map[*leaving]struct{}
 	late      bool // the change under way has waited for a removal as long as it may
 }
@@ -148,12 +156,15 @@ func New(cfg Config) *Manager {
 	if cfg.Open == nil {
 		cfg.Open = OpenStore
 	}
+	if cfg.Probe == nil {
+		cfg.Probe = ProbeStore
+	}
 	if cfg.Permit == nil {
 		cfg.Permit = func(string, bool) error { return nil }
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, keyless: map[hostKey]*keyWait{},
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
 		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}

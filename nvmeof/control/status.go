@@ -31,6 +31,8 @@ type Status struct {
 	Subsystems  int       `json:"subsystems"`
 	Namespaces  int       `json:"namespaces"`
 	Controllers int       `json:"controllers"`
+	// Gateway is what a target serves that is one of several; nil: it is none.
+	Gateway *GatewayStatus `json:"gateway,omitempty"`
 
 	Authentications  target.AuthCounts       `json:"authentications"`
 	ControllerLimits target.ControllerCounts `json:"controller-limits"`
@@ -114,6 +116,8 @@ func (m *Manager) Status() Status {
 	for at, w := range m.waiting {
 		s.Waiting = append(s.Waiting, Waiting{Subsystem: at.nqn, NSID: at.nsid, Export: exportName(w.namespace), Why: w.why, Since: w.since})
 	}
+	s.Gateway = gatewayStatus(m.cfg.Gateway)
+	s.Waiting = append(s.Waiting, foreignWaiting(m)...)
 	for at, w := range m.keyless {
 		s.Waiting = append(s.Waiting, Waiting{Subsystem: at.nqn, Host: at.host, Why: w.why, Since: w.since})
 	}

@@ -167,6 +167,10 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 	case config.Add:
 		n := c.New.(*config.Namespace)
 		at.nsid = n.NSID
+		if isForeign(m, n) {
+			return leaveForeign(m, s, at, n)
+		}
+		delete(m.probed, at)
 		err := m.addNamespace(s, c.Subsystem, n)
 		if err != nil && o.Wait {
 			m.await(s, at, n, err)
@@ -178,6 +182,13 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		at.nsid = n.NSID
 		id := capsule.NSID(n.NSID)
 		returns := m.returns(&o, at, n)
+		if forgetForeign(m, at) {
+			if returns {
+				return nil
+			}
+			delete(m.probed, at)
+			return s.RemoveNamespace(id)
+		}
 		if w := m.waiting[at]; w != nil {
 			m.forget(at)
 			if w.announced && !returns {
@@ -194,6 +205,9 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 	}
 	now := c.New.(*config.Namespace)
 	at.nsid = now.NSID
+	if isForeign(m, now) || m.foreign[at] != nil {
+		return alterForeign(m, s, at, now)
+	}
 	if w := m.waiting[at]; w != nil {
 		w.namespace = now
 		return nil
@@ -237,14 +251,16 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 
 // namespaceConfig is a namespace as the target takes it, without what it stores.
 func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.NamespaceConfig {
-	id := n.UUID
-	if id == (config.UUID{}) {
-		id = config.DefaultUUID(nqn, n.NSID, exportName(n), m.stores.mark(n))
-	}
-	return target.NamespaceConfig{
+	p := m.probed[namespaceKey{nqn, n.NSID}]
+	id := uuidOf(m, nqn, n, p)
+	c := target.NamespaceConfig{
 		NSID: capsule.NSID(n.NSID), ReadOnly: n.ReadOnly, Group: capsule.ANAGroup(n.ANAGroup),
 		UUID: uuid.UUID(id), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n), RefuseReservations: n.RefuseReservations,
 	}
+	if p != nil {
+		c.Known = &p.Info
+	}
+	return c
 }
 
 // sameToHosts reports whether hosts take one for the other: by all their identifiers. Memory
@@ -274,6 +290,13 @@ func (m *Manager) resize(c config.Change) error {
 	if w := m.waiting[namespaceKey{c.Subsystem, now.NSID}]; w != nil {
 		w.namespace = now // it gets its size when it comes
 		return nil
+	}
+	if at := (namespaceKey{c.Subsystem, now.NSID}); m.foreign[at] != nil { // whoever has it makes it longer
+		s, err := m.subsystem(c.Subsystem)
+		if err != nil {
+			return err
+		}
+		return leaveForeign(m, s, at, now)
 	}
 	if now.File == nil {
 		return nil

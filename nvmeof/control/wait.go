@@ -78,6 +78,11 @@ func (m *Manager) came(key storeKey, h *heldStore) {
 	if m.adopt(key, h) {
 		return
 	}
+	closeUnused(m, h)
+}
+
+// closeUnused closes what was opened in vain.
+func closeUnused(m *Manager, h *heldStore) {
 	if err := h.close(); err != nil {
 		m.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
 	}

@@ -139,6 +139,11 @@ func (g *Gateway) served() (all []capsule.ANAGroup) {
 	return all
 }
 
+// Serves reports whether the target serves a group.
+func (g *Gateway) Serves(group capsule.ANAGroup) bool {
+	return ana.Valid(group) && g.owned.Load() != nil && g.serves(group)
+}
+
 // serves reports whether the target serves a group. One without a Gateway serves all.
 func (g *Gateway) serves(group capsule.ANAGroup) bool {
 	return g == nil || g.owned.Load()[group] == capsule.ANAOptimized

@@ -74,7 +74,7 @@ var agreedGoroutines = map[string]int{
 	"backend/rbd":                        3,  // wake-ups where the owner does not watch; a cluster that does not answer as a queue, or a store, is closed
 	"internal/bench":                     1,  // each job
 	"internal/group/state/rados":         4,  // what asks a cluster, which may not answer, as it is opened, used and closed; who follows changes
-	"nvmeof/control":                     12, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file, a stream that nobody takes
+	"nvmeof/control":                     14, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file, a stream that nobody takes, stores that a group opens, and closes late
 	"nvmeof/discovery":                   1,  // each node's connection
 	"nvmeof/events":                      1,  // writing the file
 	"nvmeof/host":                        2,  // a controller's events; the end of the host

@@ -93,6 +93,7 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 		t.waiting[waiter{w.Subsystem, w.Host, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
 	}
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
+	t.gateway(status.Gateway)
 	t.refusals(status)
 	t.line(1, "listeners [%d]", len(doc.Listeners))
 	for _, l := range doc.Listeners {
@@ -100,11 +101,25 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	}
 	t.line(1, "subsystems [%d]", len(doc.Subsystems))
 	for _, s := range doc.Subsystems {
-		t.subsystem(s, controllers)
+		t.subsystem(s, status, controllers)
 	}
 	t.line(1, "referrals [%d]", len(doc.Referrals))
 	for _, x := range doc.Referrals {
 		t.line(2, "%v", x.Address)
+	}
+}
+
+// gateway prints what a target of several serves.
+func (t tree) gateway(g *control.GatewayStatus) {
+	if g == nil {
+		return
+	}
+	if g.Fenced != "" {
+		t.line(1, "FENCED, serves nothing: %s", g.Fenced)
+	}
+	t.line(1, "ana-groups served here [%d]", len(g.Groups))
+	for _, x := range g.Groups {
+		t.line(2, "%d, epoch %d", x.Group, x.Epoch)
 	}
 }
 
@@ -155,7 +170,7 @@ func (t tree) listener(l *config.Listener, status *control.Status) {
 	}
 }
 
-func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
+func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers []control.Controller) {
 	t.line(2, "%s (listeners %s)", string(s.NQN), listenerList(s))
 	t.line(3, "namespaces [%d]", len(s.Namespaces))
 	for _, n := range s.Namespaces {
@@ -164,7 +179,11 @@ func (t tree) subsystem(s *config.Subsystem, controllers []control.Controller) {
 		if n.ReadOnly {
 			text += ", read-only"
 		}
-		t.line(4, "%d %s%s, ana-group %d", n.NSID, text, t.wait(s.NQN, n.NSID), max(n.ANAGroup, 1))
+		group := max(n.ANAGroup, 1)
+		if !status.Gateway.Serves(group) {
+			text += ", at another target"
+		}
+		t.line(4, "%d %s%s, ana-group %d", n.NSID, text, t.wait(s.NQN, n.NSID), group)
 	}
 	t.line(3, "hosts [%d]", len(s.Hosts))
 	if s.AllowAnyHost {

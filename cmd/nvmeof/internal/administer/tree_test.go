@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -37,6 +38,20 @@ func TestRefusals(t *testing.T) {
 	} {
 		if got := print(&c.status); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q, want %q in one line", got, c.want)
+		}
+	}
+}
+
+// TestGatewayTree: ls says what another target serves.
+func TestGatewayTree(t *testing.T) {
+	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{
+		{NSID: 1, Memory: &config.Memory{Size: 1 << 20}}, {NSID: 2, Memory: &config.Memory{Size: 1 << 20}, ANAGroup: 2},
+	}}}}
+	var b strings.Builder
+	printTree(&b, doc, &control.Status{Gateway: &control.GatewayStatus{Fenced: "a test", Groups: []control.ServedGroup{{Group: 2, Epoch: 7}}}}, nil)
+	for _, want := range []string{"FENCED, serves nothing: a test\n", "served here [1]\n    2, epoch 7\n", "1 memory 1MiB, at another target, ana-group 1\n", "2 memory 1MiB, ana-group 2\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestProbe: a file is looked at while somebody has it, and stays as it is.
+func TestProbe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	cfg := Config{Size: 1 << 20, BlockSize: 512}
+	if _, err := Probe(path, cfg); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	s, err := Open(path, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	info, err := Probe(path, cfg)
+	if err != nil || info != s.Info() {
+		t.Errorf("%+v, %v, want %+v", info, err, s.Info())
+	}
+	cfg.Size = 2 << 20 // whoever opens it next makes it longer
+	if info, err = Probe(path, cfg); err != nil || info.Size != 2<<20 || sizeOf(t, path) != 1<<20 {
+		t.Errorf("%d bytes, %v, and the file has %d", info.Size, err, sizeOf(t, path))
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Probe(empty, Config{}); err == nil {
+		t.Error("an empty file")
+	}
+	if _, err := Probe(path, Config{BlockSize: 3}); err == nil {
+		t.Error("a block size of 3")
+	}
+}

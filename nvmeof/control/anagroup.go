@@ -1,0 +1,376 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// A foreign is a namespace whose ANA group another target serves: its store is not open here.
+// It belongs to the Manager's mutex.
+type foreign struct {
+	namespace *config.Namespace
+	why       string             // it is not known what hosts are to be told of it; empty: it is
+	cancel    context.CancelFunc // of finding that out; nil: it is known
+}
+
+// isForeign reports whether another target serves a namespace. Called with mu held.
+func isForeign(m *Manager, n *config.Namespace) bool {
+	return m.cfg.Gateway != nil && !m.cfg.Gateway.Serves(groupOf(n))
+}
+
+func groupOf(n *config.Namespace) capsule.ANAGroup { return capsule.ANAGroup(cmp.Or(n.ANAGroup, 1)) }
+
+// leaveForeign has hosts find a namespace of which another target has the store. Called with mu
+// held.
+func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
+	forgetForeign(m, at)
+	err := probe(m, at, n)
+	if err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n)); err != nil {
+		return err
+	}
+	f := &foreign{namespace: n}
+	m.foreign[at] = f
+	if err != nil {
+		f.why = err.Error()
+		m.log.Warn("size of a namespace that another target serves is not known, and hosts find it not ready", zap.String("subsystem", string(at.nqn)),
+			zap.Int("nsid", at.nsid), zap.String("export", exportName(n)), zap.Error(err))
+		f.cancel = again(m, func(ctx context.Context) bool { return probeAgain(ctx, m, at) })
+	}
+	return nil
+}
+
+// probe finds what hosts are to be told of a namespace. Called with mu held.
+func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
+	p, err := reach(&m.stores.reacher, n.Path(), func() (Probed, error) { return m.cfg.Probe(n) }, nil)
+	if err != nil {
+		return err
+	}
+	m.probed[at] = &p
+	return nil
+}
+
+// probeAgain reports whether that is over.
+func probeAgain(ctx context.Context, m *Manager, at namespaceKey) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.foreign[at]
+	if f == nil || ctx.Err() != nil {
+		return true
+	}
+	m.stores.begin(m.startTimeout)
+	err := probe(m, at, f.namespace)
+	if err == nil {
+		var s *target.Subsystem
+		if s, err = m.subsystem(at.nqn); err == nil {
+			err = s.AwaitNamespace(m.namespaceConfig(at.nqn, f.namespace))
+		}
+	}
+	if err != nil {
+		f.why = err.Error()
+		return false
+	}
+	f.why = ""
+	return true
+}
+
+// forgetForeign reports whether there was such a namespace. Called with mu held.
+func forgetForeign(m *Manager, at namespaceKey) bool {
+	f := m.foreign[at]
+	if f == nil {
+		return false
+	}
+	if f.cancel != nil {
+		f.cancel()
+	}
+	delete(m.foreign, at)
+	return true
+}
+
+// alterForeign changes a namespace of which another target has the store, or that from now on
+// another has, or this one. Called with mu held.
+func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.Namespace) error {
+	if isForeign(m, now) && m.foreign[at] != nil {
+		return leaveForeign(m, s, at, now)
+	}
+	if forgetForeign(m, at) {
+		if err := m.addNamespace(s, at.nqn, now); err != nil {
+			m.await(s, at, now, err)
+		}
+		return nil
+	}
+	if !m.forget(at) {
+		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(now))}
+		if err := m.remove(l, func() error { return s.SuspendNamespace(capsule.NSID(now.NSID)) }, func() { m.stores.release(at.nqn, now) }); err != nil {
+			return err
+		}
+	}
+	return leaveForeign(m, s, at, now)
+}
+
+// foreignOf are the namespaces of a group that are foreign. Called with mu held.
+func foreignOf(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespace {
+	all := map[namespaceKey]*config.Namespace{}
+	for at, f := range m.foreign {
+		if groupOf(f.namespace) == group {
+			all[at] = f.namespace
+		}
+	}
+	return all
+}
+
+// ServeGroup opens what the namespaces of an ANA group export, and then serves the group: see
+// [target.Gateway.Serve]. The earlier owner of the group has to be fenced. A namespace that
+// cannot be opened stays inaccessible and is tried again, as one that waits.
+func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch uint64) error {
+	if m.cfg.Gateway == nil {
+		return errNoGateway
+	}
+	m.mu.Lock()
+	m.stores.begin(m.startTimeout)
+	want := foreignOf(m, group)
+	m.mu.Unlock()
+	found := openAll(m, want)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer found.close(m)
+	if m.closed {
+		return errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for at, n := range foreignOf(m, group) {
+		s, err := m.subsystem(at.nqn)
+		if err != nil {
+			continue // it is leaving
+		}
+		if err = found.use(m, at, n); err == nil {
+			err = m.addNamespace(s, at.nqn, n)
+		}
+		forgetForeign(m, at)
+		if err != nil {
+			m.await(s, at, n, err)
+		}
+	}
+	return m.cfg.Gateway.Serve(group, epoch)
+}
+
+var errNoGateway = errors.New("control: Config.Gateway is missing: the target serves all groups by itself")
+
+// An opened is a store that was opened without the Manager's mutex, or why it was not.
+type opened struct {
+	as    *config.Namespace
+	store *heldStore
+	err   error
+}
+
+type openedStores map[storeKey]*opened
+
+// openings is how many stores are opened at a time: each may ask another machine.
+const openings = 16
+
+// openAll opens the stores of namespaces.
+func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
+	all := openedStores{}
+	places := make(chan struct{}, openings)
+	var wait sync.WaitGroup
+	for at, n := range want {
+		key := keyOf(at.nqn, n)
+		if all[key] != nil {
+			continue // another namespace has the same
+		}
+		o := &opened{as: n}
+		all[key] = o
+		places <- struct{}{}
+		wait.Go(func() { // ends when the store is open, or hangs for long
+			defer func() { <-places }()
+			o.store, o.err = reach(&m.stores.reacher, n.Path(), func() (*heldStore, error) { return m.stores.openNow(n, false) },
+				func(h *heldStore) { m.came(key, h) })
+		})
+	}
+	wait.Wait()
+	return all
+}
+
+// use gives a store that was opened to the Manager. Called with mu held.
+func (all openedStores) use(m *Manager, at namespaceKey, n *config.Namespace) error {
+	key := keyOf(at.nqn, n)
+	o := all[key]
+	switch {
+	case m.stores.held[key] != nil || o == nil || !n.SameStore(o.as):
+		return nil // it is open, or came meanwhile
+	case o.store != nil:
+		m.stores.hold(key, o.store)
+		o.store = nil
+	}
+	return o.err
+}
+
+// close closes what was opened and is not used. Called with mu held.
+func (all openedStores) close(m *Manager) {
+	for _, o := range all {
+		if o.store != nil {
+			closeUnused(m, o.store)
+		}
+	}
+	if err := m.stores.settle(); err != nil {
+		m.log.Warn("closing what is not used after all", zap.Error(err))
+	}
+}
+
+// DrainGroup gives an ANA group back: see [target.Gateway.Drain]. When it returns without an
+// error what the namespaces export is closed, and another target can open it.
+func DrainGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
+	return giveBack(ctx, m, group, (*target.Gateway).Drain)
+}
+
+// ReleaseGroup closes what the namespaces of an ANA group export that the target may have lost:
+// see [target.Gateway.Release].
+func ReleaseGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
+	return giveBack(ctx, m, group, (*target.Gateway).Release)
+}
+
+func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(*target.Gateway, context.Context, capsule.ANAGroup) error) error {
+	if m.cfg.Gateway == nil {
+		return errNoGateway
+	}
+	err := how(m.cfg.Gateway, ctx, group)
+	var hung *target.DrainError
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return cmp.Or(err, errClosed)
+	case err == nil:
+		return closeForeign(m, group)
+	case errors.As(err, &hung) && hung.Ended != nil:
+		m.removals.Go(func() { // ends when the stores have finished
+			<-hung.Ended
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if !m.closed {
+				_ = closeForeign(m, group) // an error is logged
+			}
+		})
+	}
+	return err
+}
+
+// closeForeign closes the stores of namespaces that the target has given back. Called with mu
+// held.
+func closeForeign(m *Manager, group capsule.ANAGroup) error {
+	m.stores.begin(m.startTimeout)
+	for _, d := range m.doc.Subsystems {
+		s, err := m.subsystem(d.NQN)
+		if err != nil {
+			continue // it is leaving
+		}
+		there := map[int]bool{}
+		for _, n := range s.Namespaces() {
+			there[int(n.ID())] = true
+		}
+		for _, n := range d.Namespaces {
+			if groupOf(n) == group && !there[n.NSID] {
+				becomeForeign(m, s, namespaceKey{d.NQN, n.NSID}, n)
+			}
+		}
+	}
+	err := m.stores.settle()
+	if err != nil {
+		err = fmt.Errorf("ANA group %d is given back, and what it exports was not closed in order: %w", group, err)
+		m.log.Error("closing what a group exports", zap.Uint32("group", uint32(group)), zap.Error(err))
+	}
+	return err
+}
+
+// becomeForeign notes that the target has given a namespace back. Called with mu held.
+func becomeForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) {
+	if m.foreign[at] != nil {
+		return
+	}
+	if m.forget(at) { // nothing was opened
+		if err := leaveForeign(m, s, at, n); err != nil {
+			m.log.Warn("hosts are not notified of a namespace that another target serves", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+		}
+		return
+	}
+	if h := m.stores.held[keyOf(at.nqn, n)]; h != nil {
+		p := &Probed{Info: h.store.Info()}
+		if marked, ok := h.store.(backend.Marked); ok {
+			p.Mark = marked.Mark()
+		}
+		m.probed[at] = p
+	}
+	m.stores.release(at.nqn, n)
+	m.foreign[at] = &foreign{namespace: n}
+}
+
+// GatewayStatus is what a target of several serves now.
+type GatewayStatus struct {
+	Fenced string        `json:"fenced,omitempty"` // why it serves nothing
+	Groups []ServedGroup `json:"groups"`
+}
+
+// ServedGroup is an ANA group that the target serves.
+type ServedGroup struct {
+	Group int    `json:"group"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// Serves reports whether the target serves a group. One that is not a gateway serves all.
+func (g *GatewayStatus) Serves(group int) bool {
+	if g == nil {
+		return true
+	}
+	for _, s := range g.Groups {
+		if s.Group == group {
+			return true
+		}
+	}
+	return false
+}
+
+func gatewayStatus(g *target.Gateway) *GatewayStatus {
+	if g == nil {
+		return nil
+	}
+	out := &GatewayStatus{Fenced: g.Fenced(), Groups: []ServedGroup{}}
+	for _, o := range g.Owned() {
+		out.Groups = append(out.Groups, ServedGroup{int(o.Group), o.Epoch})
+	}
+	return out
+}
+
+// foreignWaiting are the namespaces of which hosts cannot be told what they are. Called with mu
+// held.
+func foreignWaiting(m *Manager) (all []Waiting) {
+	for at, f := range m.foreign {
+		if f.why != "" {
+			all = append(all, Waiting{Subsystem: at.nqn, NSID: at.nsid, Export: exportName(f.namespace),
+				Why: "another target serves it, and its size is not known here: " + f.why, Since: m.started})
+		}
+	}
+	return all
+}
+
+// uuidOf is the UUID of a namespace that is not open.
+func uuidOf(m *Manager, nqn nvmeof.NQN, n *config.Namespace, p *Probed) config.UUID {
+	switch {
+	case n.UUID != (config.UUID{}):
+		return n.UUID
+	case p != nil:
+		return config.DefaultUUID(nqn, n.NSID, exportName(n), p.Mark)
+	}
+	return config.DefaultUUID(nqn, n.NSID, exportName(n), m.stores.mark(n))
+}
