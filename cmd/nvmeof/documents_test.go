@@ -41,6 +41,7 @@ var documents = map[string][]documented{
 	"docs/authentication.md": authentication,
 	"docs/benchmark.md":      benchmark,
 	"docs/console.md":        consolePage,
+	"docs/csi.md":            csiPage,
 	"docs/host.md":           hostSide,
 	"docs/monitoring.md":     monitoring,
 	"docs/testing.md":        suites,

@@ -103,7 +103,7 @@ func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 func accessRoutes() []route {
 	const base = "/v1/subsystems/{nqn}/namespaces/{nsid}/hosts"
 	return []route{
-		{"PUT", base + "/{host}", "grantNamespace", "Let a host use a namespace, and no other that it may not use already", changeOptions, grant{}, Result{}, false,
+		{"PUT", base + "/{host}", "grantNamespace", "Let a host use a namespace, and no other that it may not use already", namespaceOptions, grant{}, Result{}, false,
 			func(c *call) (any, error) {
 				var g grant
 				if err := config.ParsePart("", c.body, &g); err != nil {
@@ -116,7 +116,7 @@ func accessRoutes() []route {
 					return grantTo(s, nsid, host, g)
 				})
 			}},
-		{"DELETE", base + "/{host}", "withdrawNamespace", "Take a namespace from a host, also from one that has it no more: its commands there are aborted, and this is answered when the last has ended (failed, if a store does not end them within 10 s; ask again)", changeOptions, nil, Result{}, false,
+		{"DELETE", base + "/{host}", "withdrawNamespace", "Take a namespace from a host, also from one that has it no more: its commands there are aborted, and this is answered when the last has ended (failed, if a store does not end them within 10 s; ask again)", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				answer, err := c.editAccess(func(s *config.Subsystem, nsid int, host nvmeof.NQN) error {
 					withdrawFrom(s, nsid, host)

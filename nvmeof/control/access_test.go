@@ -119,6 +119,11 @@ func TestErase(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refused(CodeInUse, "POST", ns+"1/erase", "")
+	const another = "uuid=11111111-2222-4333-8444-555555555555"
+	for method, path := range map[string]string{"POST": ns + "1/erase", "PATCH": ns + "1", "DELETE": ns + "1/hosts/all", "PUT": ns + "1/hosts/all"} {
+		r.refused(CodeNotFound, method, path, "{}", another)
+		r.refused(CodeInvalid, method, path, "{}", "uuid=1")
+	}
 	r.do("DELETE", ns+"1/hosts/all", "", nil)
 	if _, err := n.WriteAt(make([]byte, 4096), 0); err == nil {
 		t.Error("a host writes to what was withdrawn from it")

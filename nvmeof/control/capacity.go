@@ -21,14 +21,14 @@ type Capacity struct {
 // storageRoutes are those of what namespaces export.
 func storageRoutes() []route {
 	return []route{
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file or memory that it exports: the file has a size in the configuration, so that the target made it. Where a connected host may use it that takes force (in-use)", changeOptions, nil, Result{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file or memory that it exports: the file has a size in the configuration, so that the target made it. Where a connected host may use it that takes force (in-use)", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {
 					return nil, err
 				}
 				o := c.options()
-				return c.result(o)(eraseFor(c.manager, c.who, nvmeof.NQN(c.path("nqn")), nsid, o))
+				return c.result(o)(eraseFor(c.manager, c.who, c.expects, nvmeof.NQN(c.path("nqn")), nsid, o))
 			}},
 		{"GET", "/v1/capacity", "getCapacity", "What is free in the file system of a folder, for files of namespaces to come", []string{pathOption}, nil, Capacity{}, false,
 			func(c *call) (any, error) {

@@ -15,16 +15,19 @@ import (
 // a crash in between the namespace waits for its file, and can be erased again. Where connected hosts may
 // use the namespace, and it is not forced, the error is an [InUseError].
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
-	return eraseFor(m, nil, nqn, nsid, o)
+	return eraseFor(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
 }
 
-// eraseFor is Erase for somebody who may not name every file.
-func eraseFor(m *Manager, who *Caller, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
+// eraseFor is Erase for somebody who may not name every file, of a namespace that is checked first.
+func eraseFor(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	var gone *config.Namespace
 	o.then = func() error { return eraseStore(m, gone) }
 	unforced := !o.Force
 	o.Force = true // its file is to be lost
 	return m.Edit(func(d *config.Document) error {
+		if err := check(d); err != nil {
+			return err
+		}
 		s, err := subsystems(d).find(string(nqn))
 		if err != nil {
 			return err

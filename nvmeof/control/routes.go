@@ -45,6 +45,30 @@ var changeOptions = []string{"dry-run", "save", fileOption, "force"}
 // fileOption is the option whose value is the path of a file to save to.
 const fileOption = "file"
 
+// uuidOption is the option whose value is the UUID that the namespace of the path has to have: its
+// identifier may be another one's since whoever asks has looked.
+const uuidOption = "uuid"
+
+// namespaceOptions are those of edits of a namespace that is there.
+var namespaceOptions = append(slices.Clone(changeOptions), uuidOption)
+
+// expects is an error where the namespace is not the one that the option names.
+func (c *call) expects(d *config.Document) error {
+	want := c.query.Get(uuidOption)
+	if want == "" {
+		return nil
+	}
+	s, err := c.subsystem(d)
+	if err != nil {
+		return err
+	}
+	n, err := namespaces(s).find(c.path("nsid"))
+	if err == nil && n.UUID.String() != want {
+		return &NotFoundError{Kind: "namespace", Name: c.path("nsid") + " with the UUID " + want}
+	}
+	return err
+}
+
 // Result is what an edit came to, as the API shows it.
 type Result struct {
 	DryRun   bool     `json:"dry-run,omitempty"`
@@ -79,6 +103,9 @@ func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	o := c.options()
 	return c.result(o)(c.manager.Edit(func(d *config.Document) error {
 		before := named(d)
+		if err := c.expects(d); err != nil {
+			return err
+		}
 		if err := edit(d); err != nil {
 			return err
 		}

@@ -269,6 +269,10 @@ func checkOption(name string, values []string) error {
 		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
 			return wrong("it is the number of an event")
 		}
+	case name == uuidOption:
+		if err := new(config.UUID).UnmarshalText([]byte(value)); err != nil {
+			return config.Problems{{Text: "option uuid: " + err.Error()}}
+		}
 	case name == logOption:
 		if len(value) > 64 {
 			return wrong("it is what an earlier answer has as log")

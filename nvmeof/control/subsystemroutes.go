@@ -65,6 +65,10 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 		})
 	}
 	base := "/v1/subsystems/{nqn}/" + list
+	options := changeOptions
+	if key == "nsid" {
+		options = namespaceOptions
+	}
 	return []route{
 		{"GET", base, "list" + name + "s", "The " + list + " of a subsystem", nil, nil, []*T{}, false,
 			func(c *call) (any, error) {
@@ -90,11 +94,11 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 				}
 				return of(s).find(c.path(key))
 			}},
-		{"PATCH", base + "/{" + key + "}", "set" + name, "Change one", changeOptions, zero, Result{}, true,
+		{"PATCH", base + "/{" + key + "}", "set" + name, "Change one", options, zero, Result{}, true,
 			func(c *call) (any, error) {
 				return edit(c, func(l collection[T]) error { return l.merge(c.path(key), c.body) })
 			}},
-		{"DELETE", base + "/{" + key + "}", "remove" + name, "Remove one", changeOptions, nil, Result{}, false,
+		{"DELETE", base + "/{" + key + "}", "remove" + name, "Remove one", options, nil, Result{}, false,
 			func(c *call) (any, error) {
 				return edit(c, func(l collection[T]) error { return l.remove(c.path(key)) })
 			}},

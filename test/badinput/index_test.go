@@ -89,8 +89,8 @@ var further = map[int][]string{
 }
 
 // managed are the folders that serve something besides storage, the management
-// interface of a target, its console, and that of a host's connections, and metrics, and have the tests of row 115.
-var managed = []string{"nvmeof/control/", "nvmeof/metrics/", "cmd/nvmeof/internal/connections/", "cmd/nvmeof/internal/console/"}
+// interface of a target, its console, and that of a host's connections, metrics, and CSI, and have the tests of row 115.
+var managed = []string{"nvmeof/control/", "nvmeof/metrics/", "cmd/nvmeof/internal/connections/", "cmd/nvmeof/internal/console/", "cmd/nvmeof-csi/internal/driver/"}
 
 func isManaged(path string) bool {
 	return slices.ContainsFunc(managed, func(dir string) bool { return strings.HasPrefix(path, dir) })

@@ -37,6 +37,14 @@ const (
 	cdp    = "github.com/chromedp/chromedp" // drives a browser
 	cdpro  = "github.com/chromedp/cdproto"
 	ansi   = "github.com/charmbracelet/x/ansi"
+	csi    = "github.com/container-storage-interface/spec"
+	csitst = "github.com/kubernetes-csi/csi-test/v5" // the suite of drivers, with its own framework
+	ginkgo = "github.com/onsi/ginkgo/v2"
+	gomega = "github.com/onsi/gomega"
+	grpc   = "google.golang.org/grpc"
+	proto  = "google.golang.org/protobuf"
+	k8smnt = "k8s.io/mount-utils"
+	k8sutl = "k8s.io/utils"
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -141,6 +149,11 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/takeover", []string{"internal/socketfile", "nvmeof/config", "nvmeof/control", "nvmeof/target", "rdmatransport", "backend/memory"}, []string{xsys}},
 	{"cmd/nvmeof/internal/console", []string{"cmd/nvmeof/internal/activity", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/token", "internal/namedfile", "internal/recent", "nvmeof", "nvmeof/config", "nvmeof/control", "nvmeof/events"}, []string{zap, xnet}},
 	{"cmd/nvmeof/internal/token", []string{"cmd/nvmeof/internal/failure", "internal/namedfile", "internal/recent", "nvmeof/control"}, []string{cobra}},
+	{"cmd/nvmeof-csi", []string{"cmd/nvmeof-csi/...", "internal/socketfile", "nvmeof"}, []string{cobra, csi, grpc, zap, uuid, xsys}},
+	{"cmd/nvmeof-csi/internal/driver", []string{"cmd/nvmeof-csi/internal/fabric", "cmd/nvmeof-csi/internal/mounts", "cmd/nvmeof-csi/internal/volumes", "nvmeof", "nvmeof/control"}, []string{csi, grpc, proto, zap, uuid}},
+	{"cmd/nvmeof-csi/internal/fabric", []string{"nvmeof"}, []string{uuid, xsys}},
+	{"cmd/nvmeof-csi/internal/mounts", nil, []string{k8smnt, k8sutl, xsys}},
+	{"cmd/nvmeof-csi/internal/volumes", []string{"nvmeof", "nvmeof/config", "nvmeof/control"}, []string{uuid, yaml}},
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{"test/packages", nil, []string{yaml}},
 	{"test/faultyfs", nil, []string{xsys, fuse}},
@@ -150,7 +163,7 @@ var directions = []direction{
 
 // forTests is what tests may import too.
 var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "internal/...", "test/..."},
-	[]string{rapid, fuse, linear, cdp, cdpro, zap, uuid, xsys}}
+	[]string{rapid, fuse, linear, cdp, cdpro, csitst, ginkgo, gomega, zap, uuid, xsys}}
 
 func directionOf(dir string) (direction, bool) {
 	for ; dir != "."; dir = path.Dir(dir) {

@@ -1,0 +1,195 @@
+package driver
+
+import (
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// A console is the API of a target over TLS, with a token for each role.
+type console struct {
+	*httptest.Server
+	dir string
+}
+
+func newConsole(t *testing.T) *console {
+	t.Helper()
+	c := &console{dir: t.TempDir()}
+	tgt, err := target.New(target.Config{Arena: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{config.Path(c.dir)}}}
+	m := control.New(control.Config{Target: tgt, Settings: settings, File: filepath.Join(c.dir, "saved.yaml"), State: filepath.Join(c.dir, "state")})
+	c.Server = httptest.NewTLSServer(control.HandlerFor(m, func(q *http.Request) control.Caller {
+		return control.Caller{Name: "t", Address: "192.0.2.7", Role: control.Role(strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "))}
+	}))
+	t.Cleanup(func() {
+		c.Close()
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.put(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw})))
+	return c
+}
+
+func (c *console) put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTokens: the file of the token is read for each call, and what the token may not do fails as such.
+func TestTokens(t *testing.T) {
+	c := newConsole(t)
+	c.put(t, "csi.yaml", strings.ReplaceAll(`targets:
+  - name: remote
+    control: `+c.URL+`
+    token-file: DIR/token
+    ca-file: DIR/ca.pem
+    subsystem: `+subsystemNQN+`
+    directory: DIR
+    addresses: [192.0.2.1]
+`, "DIR", c.dir))
+	set, err := volumes.Read(filepath.Join(c.dir, "csi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	s := newServices(t, set, nil)
+	const a = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
+	create := func(code codes.Code) string { return s.create(code, "v", mounting(writer), 1<<20, nil) }
+	create(codes.Unavailable) // there is no token
+	for token, code := range map[string]codes.Code{"": codes.PermissionDenied, "wrong": codes.PermissionDenied, "read": codes.PermissionDenied, "operate\n": codes.PermissionDenied} {
+		c.put(t, "token", token)
+		create(code) // one that may operate adds no subsystem
+	}
+	c.put(t, "token", "admin")
+	v := create(codes.OK)
+	c.put(t, "token", "operate")
+	create(codes.OK)
+	if p := s.publish(codes.OK, v, a, mounting(writer)); p[contextAddresses] != "192.0.2.1:4420" || p[contextNQN] != subsystemNQN {
+		t.Errorf("nodes are told %v", p)
+	}
+	if r, err := s.GetCapacity(t.Context(), &csi.GetCapacityRequest{}); err != nil || r.GetAvailableCapacity() <= 0 {
+		t.Errorf("capacity %v, %v", r, err)
+	}
+	if r, err := s.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: v}); err != nil || len(r.GetStatus().GetPublishedNodeIds()) != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+	s.create(codes.PermissionDenied, "elsewhere", mounting(writer), 1<<20, map[string]string{"directory": "/etc"})
+	_, err = s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{"directory": "/etc"}})
+	s.want("capacity of another folder", codes.PermissionDenied, err)
+	i := &identity{volumes: set}
+	if r, err := i.Probe(t.Context(), nil); err != nil || !r.GetReady().GetValue() {
+		t.Errorf("probe: %v, %v", r, err)
+	}
+	c.put(t, "token", "none")
+	_, err = i.Probe(t.Context(), nil)
+	s.want("probe with a wrong token", codes.FailedPrecondition, err)
+	c.put(t, "token", "operate")
+	s.unpublish(codes.OK, v, a)
+	s.delete(codes.OK, v)
+	c.Server.Close()
+	if r, err := i.Probe(t.Context(), nil); err != nil || r.GetReady().GetValue() {
+		t.Errorf("probe of nobody: %v, %v", r, err)
+	}
+	s.delete(codes.Unavailable, v)
+}
+
+// TestConfigurations: a wrong file is refused with what is wrong.
+func TestConfigurations(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "no.pem"), []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const good = "targets:\n  - {name: a, control: 'unix:/s', subsystem: " + subsystemNQN + ", directory: /srv}\n"
+	for text, want := range map[string]string{
+		good: "", "": "there is none", "targets: 1": "", "colour: red": "colour",
+		good + good[len("targets:\n"):]:                                                               "two of the name",
+		strings.Replace(good, "name: a", "name: A/B", 1):                                              "name",
+		strings.Replace(good, subsystemNQN, "disk", 1):                                                "subsystem",
+		strings.Replace(good, "/srv", "srv", 1):                                                       "directory",
+		strings.Replace(good, "unix:/s", "https://192.0.2.1:1", 1):                                    "token-file",
+		strings.Replace(good, "/srv", "/srv, addresses: [host]", 1):                                   "addresses",
+		strings.Replace(good, "unix:/s'", "ftp://a', token-file: /t", 1):                              "address of a console",
+		strings.Replace(good, "unix:/s'", "https://a', token-file: /t, ca-file: '"+dir+"/no.pem'", 1): "no certificate",
+		strings.Replace(good, "unix:/s'", "https://a', token-file: /t, ca-file: '"+dir+"/none'", 1):   "ca-file",
+	} {
+		file := filepath.Join(dir, "csi.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := volumes.Read(file)
+		if text == good {
+			if err != nil {
+				t.Error(err)
+			}
+			s.Close()
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v, want %q", text, err, want)
+		}
+	}
+	if _, err := volumes.Read(filepath.Join(dir, "none")); err == nil {
+		t.Error("a file that is not there is read")
+	}
+}
+
+// TestHostileClients is row 115: what is no call, is too long or comes in great numbers fails for whoever sends
+// it, and others are served.
+func TestHostileClients(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "csi.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(Config{Version: "test"})
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(l) }() // ends with Stop
+	for range 100 {
+		c, err := net.DialTimeout("unix", path, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write([]byte("PRI * HTTP/2.0\r\n\r\nnothing of that kind"))
+		defer c.Close()
+	}
+	c, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = csi.NewControllerClient(c).CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: strings.Repeat("n", 8<<20)})
+	if code := statusOf(err).Code(); code != codes.ResourceExhausted && code != codes.Unimplemented {
+		t.Errorf("8 MiB: %v", err)
+	}
+	r, err := csi.NewIdentityClient(c).GetPluginInfo(t.Context(), &csi.GetPluginInfoRequest{})
+	if err != nil || r.GetName() != Name || r.GetVendorVersion() != "test" {
+		t.Errorf("%v, %v", r, err)
+	}
+	_ = c.Close()
+	d.server.Stop() // the others have not left
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// fileSystems are those that a volume may have, the default first.
+var fileSystems = []string{"ext4", "xfs"}
+
+// singleNode are the modes in which one node has a volume.
+var singleNode = []csi.VolumeCapability_AccessMode_Mode{
+	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
+}
+
+// readers are the modes in which nobody writes.
+var readers = []csi.VolumeCapability_AccessMode_Mode{
+	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY, csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+}
+
+// severalWriters are the modes for which a volume has to be without one of these file systems, which
+// one machine at a time may mount to write.
+var severalWriters = []csi.VolumeCapability_AccessMode_Mode{
+	csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+}
+
+// unsupported says why a volume cannot be used so; empty: it can.
+func unsupported(c *csi.VolumeCapability) string {
+	mode := c.GetAccessMode().GetMode()
+	several := slices.Contains(severalWriters, mode)
+	if !several && !slices.Contains(singleNode, mode) && mode != csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY {
+		return "access mode " + mode.String() + " is not supported"
+	}
+	switch t := c.GetAccessType().(type) {
+	case *csi.VolumeCapability_Block:
+		return ""
+	case *csi.VolumeCapability_Mount:
+		if fs := t.Mount.GetFsType(); fs != "" && !slices.Contains(fileSystems, fs) {
+			return "file system " + fs + " is not supported: ext4 and xfs are"
+		}
+		if several {
+			return "access mode " + mode.String() + " is for block volumes: ext4 and xfs are for one machine"
+		}
+		return ""
+	}
+	return "the access type is missing: mount or block"
+}
+
+// checkCapability refuses a capability that is missing or not supported.
+func checkCapability(c *csi.VolumeCapability) error {
+	if c == nil {
+		return missing("volume capability")
+	}
+	if why := unsupported(c); why != "" {
+		return status.Error(codes.InvalidArgument, why)
+	}
+	return nil
+}
+
+func missing(what string) error { return status.Error(codes.InvalidArgument, what+" is missing") }
+
+// required refuses a request in which a field is empty.
+func required(fields ...string) error {
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i+1] == "" {
+			return missing(fields[i])
+		}
+	}
+	return nil
+}

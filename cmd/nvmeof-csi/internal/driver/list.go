@@ -1,0 +1,107 @@
+package driver
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
+)
+
+// parameters are those of a storage class. Those of the sidecars have names with a slash.
+func parameters(all map[string]string) (r volumes.Request, err error) {
+	for name, value := range all {
+		switch name {
+		case "target":
+			r.Target = value
+		case "storage":
+			if r.Kind = volumes.Kind(value); r.Kind != volumes.File && r.Kind != volumes.Memory {
+				err = status.Errorf(codes.InvalidArgument, "parameter storage is %q: it is file or memory", value)
+			}
+		case "directory":
+			r.Directory = value
+		case "thick":
+			if r.Thick, err = strconv.ParseBool(value); err != nil {
+				err = status.Errorf(codes.InvalidArgument, "parameter thick is %q: it is true or false", value)
+			}
+		case "blockSize":
+			if r.BlockSize, err = strconv.Atoi(value); err != nil || r.BlockSize != 512 && r.BlockSize != 4096 {
+				err = status.Errorf(codes.InvalidArgument, "parameter blockSize is %q: it is 512 or 4096", value)
+			}
+		default:
+			if !strings.Contains(name, "/") {
+				err = status.Errorf(codes.InvalidArgument, "parameter %q is not known: target, storage, directory, thick and blockSize are", name)
+			}
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// ListVolumes lists the volumes in the order of their identifiers: a token is the last one of the page
+// before, which need not be there any more.
+func (c *controller) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	if q.GetMaxEntries() < 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "%d entries at most", q.GetMaxEntries())
+	}
+	if token := q.GetStartingToken(); token != "" {
+		if _, err := volumes.ParseID(token); err != nil {
+			return nil, status.Error(codes.Aborted, "the starting token is none of this driver: begin anew without one")
+		}
+	}
+	all, err := c.volumes.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(v *volumes.Volume) bool { return v.String() <= q.GetStartingToken() })
+	r := &csi.ListVolumesResponse{}
+	for _, v := range all {
+		if n := int(q.GetMaxEntries()); n > 0 && len(r.Entries) == n {
+			r.NextToken = r.Entries[n-1].GetVolume().GetVolumeId()
+			break
+		}
+		r.Entries = append(r.Entries, &csi.ListVolumesResponse_Entry{Volume: described(v),
+			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: nodesOf(v)}})
+	}
+	return r, nil
+}
+
+func nodesOf(v *volumes.Volume) (ids []string) {
+	for _, h := range v.Hosts {
+		ids = append(ids, string(h))
+	}
+	return ids
+}
+
+func (c *controller) ControllerGetVolume(ctx context.Context, q *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+	if err := required("volume ID", q.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	v, err := c.find(ctx, q.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeResponse{Volume: described(v),
+		Status: &csi.ControllerGetVolumeResponse_VolumeStatus{PublishedNodeIds: nodesOf(v)}}, nil
+}
+
+func (c *controller) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	for _, capability := range q.GetVolumeCapabilities() {
+		if unsupported(capability) != "" {
+			return &csi.GetCapacityResponse{}, nil
+		}
+	}
+	r, err := parameters(q.GetParameters())
+	if err != nil {
+		return nil, err
+	}
+	free, err := c.volumes.Free(ctx, r)
+	return &csi.GetCapacityResponse{AvailableCapacity: free}, err
+}

@@ -1,0 +1,42 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/mounts"
+)
+
+// A Fabric makes devices of volumes.
+type Fabric interface {
+	// Attach returns the device of a volume, connecting to its target if need be.
+	Attach(ctx context.Context, d fabric.Disk) (device string, err error)
+	// Find returns the device of a volume; empty: there is none.
+	Find(u uuid.UUID) (device string, err error)
+	// Detach gives a device up, and the connection to the target with its last one. One that is not
+	// there is none to give up.
+	Detach(ctx context.Context, u uuid.UUID) error
+	// Await waits until a device has at least so many bytes, and returns how many it has.
+	Await(ctx context.Context, device string, size int64) (int64, error)
+}
+
+// Mounts are the file systems of a node.
+type Mounts interface {
+	// Format mounts a device at a folder, which is made, with a file system of that type: one that is made if
+	// the device has none and readOnly is not set.
+	Format(ctx context.Context, device, at, fs string, options []string, readOnly bool) error
+	// Bind shows a folder or, as a file, a device at another path, which is made.
+	Bind(ctx context.Context, source, at string, device, readOnly bool) error
+	// Mounted reports whether something is mounted at a path; one that is not there has nothing.
+	Mounted(at string) (bool, error)
+	// Shown are the paths at which Bind shows something.
+	Shown(source string) ([]string, error)
+	// Unmount takes away what is mounted at a path and, with remove, the path.
+	Unmount(ctx context.Context, at string, remove bool) error
+	// Grow makes the file system of a device as large as the device.
+	Grow(ctx context.Context, device, at string) error
+	// Usage is that of the file system at a path.
+	Usage(at string) (mounts.Usage, error)
+}

@@ -1,0 +1,251 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/mounts"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// A machine is a node whose disks are namespaces that our host has connected to, over an RDMA device of
+// its own. What is mounted is in tables, and each mount writes to the disk and reads it back.
+type machine struct {
+	nqn  nvmeof.NQN
+	id   capsule.HostID
+	host *host.Host
+
+	mu      sync.Mutex
+	lines   map[nvmeof.NQN]*host.Controller
+	disks   map[string]*disk  // by device
+	mounted map[string]string // what is shown, by path; of Format the device
+	staged  map[string]bool   // paths of Format
+	full    map[string]int64  // sizes of file systems, by device
+}
+
+// A disk is a namespace that is attached.
+type disk struct {
+	fabric.Disk
+	namespace *host.Namespace
+}
+
+func newMachine(t testing.TB, addr netip.Addr, number byte) *machine {
+	t.Helper()
+	d, err := softroce.Open(softroce.Config{Addr: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(host.Config{Device: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.Close(), d.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &machine{nqn: nvmeof.NQN(fmt.Sprintf("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000%02d", number)),
+		id: capsule.HostID{15: number}, host: h, lines: map[nvmeof.NQN]*host.Controller{}, disks: map[string]*disk{},
+		mounted: map[string]string{}, staged: map[string]bool{}, full: map[string]int64{}}
+}
+
+// reconnect connects again to all that was attached, as the kernel does where a target was away.
+func (m *machine) reconnect(t testing.TB) {
+	t.Helper()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.mu.Lock()
+	for nqn, c := range m.lines {
+		_ = c.Disconnect(gone) // who does not answer
+		delete(m.lines, nqn)
+	}
+	disks := maps.Clone(m.disks)
+	m.mu.Unlock()
+	for _, d := range disks {
+		if _, err := m.Attach(t.Context(), d.Disk); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// line is the controller of a subsystem.
+func (m *machine) line(ctx context.Context, d fabric.Disk) (*host.Controller, error) {
+	if c := m.lines[d.NQN]; c != nil {
+		return c, nil
+	}
+	at, err := netip.ParseAddrPort(d.Addresses[0])
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.host.Connect(ctx, host.Options{Traddr: at.Addr(), Trsvcid: at.Port(), NQN: d.NQN, HostNQN: m.nqn, HostID: m.id, NrIOQueues: 1})
+	if err == nil {
+		m.lines[d.NQN] = c
+	}
+	return c, err
+}
+
+func (m *machine) Attach(ctx context.Context, d fabric.Disk) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.line(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	n, err := c.Namespace(ctx, capsule.NSID(d.NSID))
+	if err != nil {
+		return "", err
+	}
+	if n.Identifiers().UUID != d.UUID {
+		return "", fmt.Errorf("namespace %d is %v, want %v", d.NSID, n.Identifiers().UUID, d.UUID)
+	}
+	device := "/dev/" + d.UUID.String()
+	m.disks[device] = &disk{d, n}
+	return device, nil
+}
+
+func (m *machine) Find(u uuid.UUID) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if device := "/dev/" + u.String(); m.disks[device] != nil {
+		return device, nil
+	}
+	return "", nil
+}
+
+func (m *machine) Detach(ctx context.Context, u uuid.UUID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.disks["/dev/"+u.String()]
+	if d == nil {
+		return nil
+	}
+	delete(m.disks, "/dev/"+u.String())
+	for _, other := range m.disks {
+		if other.NQN == d.NQN {
+			return nil
+		}
+	}
+	_ = m.lines[d.NQN].Disconnect(ctx) // it may be lost
+	delete(m.lines, d.NQN)
+	return nil
+}
+
+func (m *machine) Await(ctx context.Context, device string, size int64) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.disks[device]
+	if _, err := d.namespace.RefreshContext(ctx); err != nil {
+		return 0, err
+	}
+	if d.namespace.Size() < size {
+		return 0, fmt.Errorf("%s has %d bytes, want %d", device, d.namespace.Size(), size)
+	}
+	return d.namespace.Size(), nil
+}
+
+// verify writes to both ends of a disk and reads that back.
+func (d *disk) verify() error {
+	for _, at := range []int64{0, d.namespace.Size() - 4096} {
+		want := bytes.Repeat([]byte{d.UUID[0], byte(at >> 12), 1, 2}, 1024)
+		got := make([]byte, len(want))
+		if _, err := d.namespace.WriteAt(want, at); err != nil {
+			return err
+		}
+		if _, err := d.namespace.ReadAt(got, at); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("%v at %d: what was written is not read", d.UUID, at)
+		}
+	}
+	return nil
+}
+
+func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.disks[device]
+	if d == nil {
+		return fmt.Errorf("there is no %s", device)
+	}
+	if !readOnly {
+		if err := d.verify(); err != nil {
+			return err
+		}
+	}
+	m.full[device] = d.namespace.Size()
+	m.mounted[at], m.staged[at] = device, true
+	return os.MkdirAll(at, 0o700)
+}
+
+func (m *machine) Bind(_ context.Context, source, at string, device, _ bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mounted[at] = source
+	if device {
+		return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, nil, 0o600))
+	}
+	return os.MkdirAll(at, 0o700)
+}
+
+func (m *machine) Mounted(at string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mounted[at] != "", nil
+}
+
+func (m *machine) Shown(source string) (at []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for path, of := range m.mounted {
+		if of == source && !m.staged[path] {
+			at = append(at, path)
+		}
+	}
+	slices.Sort(at)
+	return at, nil
+}
+
+func (m *machine) Unmount(_ context.Context, at string, remove bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mounted, at)
+	delete(m.staged, at)
+	if !remove {
+		return nil
+	}
+	if err := os.Remove(at); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (m *machine) Grow(_ context.Context, device, _ string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.full[device] = m.disks[device].namespace.Size()
+	return nil
+}
+
+func (m *machine) Usage(at string) (mounts.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	device := m.mounted[m.mounted[at]]
+	return mounts.Usage{Bytes: m.full[device], BytesFree: m.full[device] / 2, Inodes: 100, InodesFree: 50}, nil
+}

@@ -1,0 +1,176 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+type node struct {
+	csi.UnimplementedNodeServer
+	host   nvmeof.NQN
+	fabric Fabric
+	mounts Mounts
+	busy   busy
+}
+
+func (n *node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: string(n.host)}, nil
+}
+
+func (n *node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	r := &csi.NodeGetCapabilitiesResponse{}
+	for _, t := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME, csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		r.Capabilities = append(r.Capabilities, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{
+			Rpc: &csi.NodeServiceCapability_RPC{Type: t}}})
+	}
+	return r, nil
+}
+
+// begin reads what every call for a volume has; fields are names and values that are required too.
+func (n *node) begin(volume string, fields ...string) (id volumes.ID, end func(), err error) {
+	if err := required(append([]string{"volume ID", volume}, fields...)...); err != nil {
+		return id, nil, err
+	}
+	if id, err = volumes.ParseID(volume); err != nil {
+		return id, nil, err
+	}
+	end, err = n.busy.begin(volume)
+	return id, end, err
+}
+
+// Names of the secrets by which a node and its target know each other.
+const (
+	secretKey           = "dhchap-key"
+	secretControllerKey = "dhchap-ctrl-key"
+)
+
+// diskOf is what the controller has said of a volume.
+func diskOf(id volumes.ID, publish, secrets map[string]string) (fabric.Disk, error) {
+	nsid, err := strconv.Atoi(publish[contextNSID])
+	if err != nil || publish[contextUUID] != id.UUID.String() || publish[contextNQN] == "" || publish[contextAddresses] == "" {
+		return fabric.Disk{}, status.Error(codes.InvalidArgument, "the publish context is not that of ControllerPublishVolume for this volume")
+	}
+	return fabric.Disk{UUID: id.UUID, NQN: nvmeof.NQN(publish[contextNQN]), NSID: nsid, Addresses: strings.Split(publish[contextAddresses], ","),
+		Key: secrets[secretKey], ControllerKey: secrets[secretControllerKey]}, nil
+}
+
+func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if err := required("volume ID", q.GetVolumeId(), "staging target path", q.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+	if err := checkCapability(q.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+	id, end, err := n.begin(q.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	d, err := diskOf(id, q.GetPublishContext(), q.GetSecrets())
+	if err != nil {
+		return nil, err
+	}
+	device, err := n.fabric.Attach(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	mount := q.GetVolumeCapability().GetMount()
+	if mount == nil {
+		return &csi.NodeStageVolumeResponse{}, nil
+	}
+	if there, err := n.mounts.Mounted(q.GetStagingTargetPath()); err != nil || there {
+		return &csi.NodeStageVolumeResponse{}, err
+	}
+	fs := mount.GetFsType()
+	if fs == "" {
+		fs = fileSystems[0]
+	}
+	readOnly := slices.Contains(readers, q.GetVolumeCapability().GetAccessMode().GetMode())
+	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly)
+}
+
+func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	id, end, err := n.begin(q.GetVolumeId(), "staging target path", q.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := n.mounts.Unmount(ctx, q.GetStagingTargetPath(), false); err != nil {
+		return nil, err
+	}
+	return &csi.NodeUnstageVolumeResponse{}, n.fabric.Detach(ctx, id.UUID)
+}
+
+func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	if err := required("volume ID", q.GetVolumeId(), "target path", q.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	if err := checkCapability(q.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+	id, end, err := n.begin(q.GetVolumeId(), "staging target path", q.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	device, err := n.fabric.Find(id.UUID)
+	if err != nil {
+		return nil, err
+	}
+	if device == "" {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged", id)
+	}
+	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
+	readOnly := q.GetReadonly() || slices.Contains(readers, mode)
+	source, block := device, q.GetVolumeCapability().GetBlock() != nil
+	if !block {
+		source = q.GetStagingTargetPath()
+		if there, err := n.mounts.Mounted(source); err != nil || !there {
+			return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", id, source))
+		}
+	}
+	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+	if err != nil || there {
+		return &csi.NodePublishVolumeResponse{}, err
+	}
+	return &csi.NodePublishVolumeResponse{}, n.mounts.Bind(ctx, source, q.GetTargetPath(), block, readOnly)
+}
+
+// published reports whether a volume is shown at a path already. With alone it is an error if it is
+// shown elsewhere (ReadWriteOncePod).
+func (n *node) published(source, at string, alone bool) (bool, error) {
+	shown, err := n.mounts.Shown(source)
+	if err != nil {
+		return false, err
+	}
+	if slices.Contains(shown, at) {
+		return true, nil
+	}
+	if alone && len(shown) > 0 {
+		return false, status.Errorf(codes.FailedPrecondition, "the volume is for one pod, and is published at %s", shown[0])
+	}
+	return false, nil
+}
+
+func (n *node) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	_, end, err := n.begin(q.GetVolumeId(), "target path", q.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return &csi.NodeUnpublishVolumeResponse{}, n.mounts.Unmount(ctx, q.GetTargetPath(), true)
+}

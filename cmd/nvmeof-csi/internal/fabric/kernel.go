@@ -1,0 +1,284 @@
+// Package fabric makes devices of volumes by the kernel's initiator: by /dev/nvme-fabrics, as nvme-cli
+// does, and what the kernel shows in sysfs, which is all the state that there is.
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// A Disk is a volume that a node is to have.
+type Disk struct {
+	UUID      uuid.UUID
+	NQN       nvmeof.NQN
+	NSID      int
+	Addresses []string // ADDRESS:PORT of the target, each a path
+
+	Key, ControllerKey string // of DH-HMAC-CHAP; empty: none
+}
+
+// A Kernel is the Fabric of package driver by the kernel's initiator. Zero fields take the defaults.
+type Kernel struct {
+	Host    nvmeof.NQN // required
+	HostID  uuid.UUID  // required
+	Sys     string     // default /sys
+	Dev     string     // default /dev
+	Connect func(options string) error
+	// Wait is how long the kernel may take to find a device; default 30 s.
+	Wait time.Duration
+
+	mu sync.Mutex // one connects or disconnects at a time
+}
+
+const (
+	defaultWait = 30 * time.Second
+	lookAgain   = 100 * time.Millisecond
+	sectorSize  = 512 // of sysfs, whatever the device has
+)
+
+func (k *Kernel) sys(parts ...string) string {
+	if k.Sys == "" {
+		return filepath.Join("/sys", filepath.Join(parts...))
+	}
+	return filepath.Join(k.Sys, filepath.Join(parts...))
+}
+
+func (k *Kernel) dev(name string) string {
+	if k.Dev == "" {
+		return filepath.Join("/dev", name)
+	}
+	return filepath.Join(k.Dev, name)
+}
+
+// attribute is that of sysfs; empty: there is none.
+func attribute(parts ...string) string {
+	text, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// head are the names of namespaces, and not of their paths below multipath.
+var head = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
+
+// name finds a namespace by its UUID; empty: there is none.
+func (k *Kernel) name(u uuid.UUID) (string, error) {
+	all, err := os.ReadDir(k.sys("block"))
+	if err != nil {
+		return "", err
+	}
+	for _, e := range all {
+		if head.MatchString(e.Name()) && attribute(k.sys("block", e.Name(), "uuid")) == u.String() {
+			return e.Name(), nil
+		}
+	}
+	return "", nil
+}
+
+// Find implements Fabric.
+func (k *Kernel) Find(u uuid.UUID) (string, error) {
+	name, err := k.name(u)
+	if err != nil || name == "" {
+		return "", err
+	}
+	return k.dev(name), nil
+}
+
+// A controller is one that the kernel has.
+type controller struct{ name, nqn, address, state string }
+
+// controllers are those of this host that lead to a subsystem.
+func (k *Kernel) controllers(nqn string) (all []controller, err error) {
+	entries, err := os.ReadDir(k.sys("class", "nvme"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("the kernel has no NVMe: modprobe nvme-rdma")
+	}
+	for _, e := range entries {
+		dir := k.sys("class", "nvme", e.Name())
+		c := controller{e.Name(), attribute(dir, "subsysnqn"), attribute(dir, "address"), attribute(dir, "state")}
+		if host := attribute(dir, "hostnqn"); c.nqn == nqn && (host == "" || host == string(k.Host)) {
+			all = append(all, c)
+		}
+	}
+	return all, err
+}
+
+// at reports whether a controller leads to an address, and is not about to go.
+func (c *controller) at(a netip.AddrPort) bool {
+	fields := strings.Split(c.address, ",")
+	return slices.Contains(fields, "traddr="+a.Addr().String()) && slices.Contains(fields, "trsvcid="+strconv.Itoa(int(a.Port()))) &&
+		!strings.HasPrefix(c.state, "deleting") && c.state != "dead"
+}
+
+// Attach implements Fabric. Paths that there are already are kept, and one is enough.
+func (k *Kernel) Attach(ctx context.Context, d Disk) (string, error) {
+	if err := k.connect(d); err != nil {
+		return "", err
+	}
+	wait := k.Wait
+	if wait == 0 {
+		wait = defaultWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for first := true; ; first = false {
+		device, err := k.Find(d.UUID)
+		if err != nil || device != "" && ready(device) {
+			return device, err
+		}
+		if first {
+			k.rescan(string(d.NQN))
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("namespace %v of %s does not come up: %w; is it published to %s, and what does dmesg say?", d.UUID, d.NQN, ctx.Err(), k.Host)
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// ready reports whether the node of a device is there.
+func ready(device string) bool {
+	_, err := os.Stat(device)
+	return err == nil
+}
+
+// connect connects to a subsystem by all paths that are missing.
+func (k *Kernel) connect(d Disk) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	have, err := k.controllers(string(d.NQN))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, text := range d.Addresses {
+		a, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return fmt.Errorf("address of a target: %w", err)
+		}
+		if slices.ContainsFunc(have, func(c controller) bool { return c.at(a) }) {
+			continue
+		}
+		if err := k.ask(d, a); err != nil {
+			errs = append(errs, fmt.Errorf("connecting to %s at %s: %w", d.NQN, a, err))
+		}
+	}
+	if len(errs) < len(d.Addresses) {
+		return nil // by one at least
+	}
+	return errors.Join(errs...)
+}
+
+// ask has the kernel connect.
+func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
+	options := fmt.Sprintf("nqn=%s,transport=rdma,traddr=%s,trsvcid=%d,hostnqn=%s,hostid=%s", d.NQN, a.Addr(), a.Port(), k.Host, k.HostID)
+	for _, secret := range []struct{ name, value string }{{"dhchap_secret", d.Key}, {"dhchap_ctrl_secret", d.ControllerKey}} {
+		if strings.ContainsAny(secret.value, ", \n") {
+			return fmt.Errorf("%s is no key as nvme gen-dhchap-key makes it", secret.name)
+		}
+		if secret.value != "" {
+			options += "," + secret.name + "=" + secret.value
+		}
+	}
+	ask := k.Connect
+	if ask == nil {
+		ask = func(options string) error { return write(k.dev("nvme-fabrics"), os.O_RDWR, options) }
+	}
+	err := ask(options)
+	if errors.Is(err, unix.EALREADY) {
+		return nil // somebody else was faster
+	}
+	return err
+}
+
+// write writes to a file of the kernel's, and makes none.
+func write(path string, how int, text string) error {
+	f, err := os.OpenFile(path, how, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// rescan has the kernel look which namespaces there are: it may have missed the event.
+func (k *Kernel) rescan(nqn string) {
+	have, _ := k.controllers(nqn) // who asks finds out
+	for _, c := range have {
+		_ = write(k.sys("class", "nvme", c.name, "rescan_controller"), os.O_WRONLY, "1")
+	}
+}
+
+// Detach implements Fabric.
+func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name, err := k.name(u)
+	if err != nil || name == "" {
+		return err
+	}
+	nqn := attribute(k.sys("block", name, "device", "subsysnqn"))
+	all, err := os.ReadDir(k.sys("block"))
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.Name() != name && head.MatchString(e.Name()) && attribute(k.sys("block", e.Name(), "device", "subsysnqn")) == nqn {
+			return nil
+		}
+	}
+	have, err := k.controllers(nqn)
+	for _, c := range have {
+		gone := write(k.sys("class", "nvme", c.name, "delete_controller"), os.O_WRONLY, "1")
+		if !errors.Is(gone, fs.ErrNotExist) && !errors.Is(gone, unix.ENODEV) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// Await implements Fabric.
+func (k *Kernel) Await(ctx context.Context, device string, size int64) (int64, error) {
+	wait := k.Wait
+	if wait == 0 {
+		wait = defaultWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	name := filepath.Base(device)
+	for first := true; ; first = false {
+		sectors, err := strconv.ParseInt(attribute(k.sys("block", name, "size")), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s is gone", device)
+		}
+		if sectors*sectorSize >= size {
+			return sectors * sectorSize, nil
+		}
+		if first {
+			k.rescan(attribute(k.sys("block", name, "device", "subsysnqn")))
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%s has %d bytes, want %d: %w", device, sectors*sectorSize, size, ctx.Err())
+		case <-time.After(lookAgain):
+		}
+	}
+}

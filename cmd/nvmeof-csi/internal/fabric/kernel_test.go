@@ -1,0 +1,188 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	hostNQN = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
+	nqn     = "nqn.2026-11.org.example:csi"
+)
+
+var first, second = uuid.MustParse("11111111-2222-4333-8444-555555555551"), uuid.MustParse("11111111-2222-4333-8444-555555555552")
+
+// A tree is a sysfs and a kernel, which adds to it what it is asked for.
+type tree struct {
+	*Kernel
+	t     *testing.T
+	asked []string
+	fail  error
+}
+
+func newTree(t *testing.T) *tree {
+	x := &tree{t: t}
+	dir := t.TempDir()
+	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Wait: time.Millisecond,
+		Connect: func(options string) error {
+			x.asked = append(x.asked, options)
+			return x.fail
+		}}
+	x.put("sys/block/sda/size", "1")
+	x.put("sys/class/nvme/nvme9/subsysnqn", "other")
+	return x
+}
+
+func (x *tree) put(path, text string) {
+	x.t.Helper()
+	path = filepath.Join(filepath.Dir(x.Sys), path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		x.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// controller adds one, and namespace a namespace.
+func (x *tree) controller(name, address string) {
+	x.put("sys/class/nvme/"+name+"/subsysnqn", nqn)
+	x.put("sys/class/nvme/"+name+"/hostnqn", hostNQN)
+	x.put("sys/class/nvme/"+name+"/address", address)
+	x.put("sys/class/nvme/"+name+"/state", "live")
+	x.put("sys/class/nvme/"+name+"/rescan_controller", "")
+	x.put("sys/class/nvme/"+name+"/delete_controller", "")
+}
+
+func (x *tree) namespace(name string, u uuid.UUID, sectors string) {
+	x.put("sys/block/"+name+"/uuid", u.String())
+	x.put("sys/block/"+name+"/size", sectors)
+	x.put("sys/block/"+name+"/device/subsysnqn", nqn)
+	x.put("dev/"+name, "")
+}
+
+func disk(u uuid.UUID) Disk {
+	return Disk{UUID: u, NQN: nqn, NSID: 1, Addresses: []string{"192.0.2.1:4420", "[2001:db8::1]:4421"}, Key: "DHHC-1:00:a:", ControllerKey: "DHHC-1:00:b:"}
+}
+
+// TestAttach: the kernel is asked for the paths that are missing, and for none that is there.
+func TestAttach(t *testing.T) {
+	x := newTree(t)
+	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, context.DeadlineExceeded) || len(x.asked) != 2 {
+		t.Errorf("%v, asked %q", err, x.asked)
+	}
+	want := "nqn=" + nqn + ",transport=rdma,traddr=192.0.2.1,trsvcid=4420,hostnqn=" + hostNQN + ",hostid=" + first.String() +
+		",dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
+	if x.asked[0] != want {
+		t.Errorf("asked for\n%s\nwant\n%s", x.asked[0], want)
+	}
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420,src_addr=192.0.2.2")
+	x.namespace("nvme0c0n1", first, "8") // a path of it
+	x.namespace("nvme0n1", first, "8")
+	x.asked = nil
+	if device, err := x.Attach(t.Context(), disk(first)); err != nil || device != filepath.Join(x.Dev, "nvme0n1") || len(x.asked) != 1 {
+		t.Errorf("%q, %v, asked %q", device, err, x.asked)
+	}
+	if attribute(x.Sys, "class/nvme/nvme0/rescan_controller") != "" {
+		t.Error("the kernel looked for what was there")
+	}
+	_, _ = x.Attach(t.Context(), disk(second))
+	if attribute(x.Sys, "class/nvme/nvme0/rescan_controller") != "1" {
+		t.Error("the kernel was not asked to look again")
+	}
+	x.put("sys/class/nvme/nvme0/state", "deleting")
+	x.asked, x.fail = nil, unix.EALREADY
+	if _, err := x.Attach(t.Context(), disk(first)); err != nil || len(x.asked) != 2 {
+		t.Errorf("%v, asked %q", err, x.asked)
+	}
+	x.fail = unix.ECONNREFUSED
+	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("by no path: %v", err)
+	}
+	wrong := disk(first)
+	wrong.Key = "DHHC-1:00:a:,nqn=other"
+	if _, err := x.Attach(t.Context(), wrong); err == nil || slices.ContainsFunc(x.asked, func(s string) bool { return strings.Contains(s, "nqn=other") }) {
+		t.Errorf("an option in a key: %v, asked %q", err, x.asked)
+	}
+	wrong.Addresses = []string{"host"}
+	if _, err := x.Attach(t.Context(), wrong); err == nil {
+		t.Error("no address is one")
+	}
+}
+
+// TestDetach: the connection goes with the last namespace of its subsystem.
+func TestDetach(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.controller("nvme1", "traddr=192.0.2.2,trsvcid=4420")
+	x.namespace("nvme0n1", first, "8")
+	x.namespace("nvme0n2", second, "8")
+	deleted := func() bool {
+		return attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1" && attribute(x.Sys, "class/nvme/nvme1/delete_controller") == "1"
+	}
+	if err := x.Detach(t.Context(), first); err != nil || deleted() {
+		t.Errorf("%v; with another namespace the connection ends: %v", err, deleted())
+	}
+	if err := os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Detach(t.Context(), first); err != nil || deleted() {
+		t.Errorf("one that is gone: %v", err)
+	}
+	if err := x.Detach(t.Context(), second); err != nil || !deleted() || attribute(x.Sys, "class/nvme/nvme9/delete_controller") != "" {
+		t.Errorf("the last: %v, ended %v", err, deleted())
+	}
+}
+
+func TestAwait(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme0n1", first, "8")
+	device, err := x.Find(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := x.Await(t.Context(), device, 4096); n != 4096 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := x.Await(t.Context(), device, 4097); !errors.Is(err, context.DeadlineExceeded) || attribute(x.Sys, "class/nvme/nvme0/rescan_controller") != "1" {
+		t.Errorf("more than it has: %v", err)
+	}
+	if _, err := x.Await(t.Context(), filepath.Join(x.Dev, "nvme7n1"), 0); err == nil {
+		t.Error("what is gone has a size")
+	}
+}
+
+// TestWithoutNVMe: where the kernel has no NVMe it says so.
+func TestWithoutNVMe(t *testing.T) {
+	x := newTree(t)
+	if err := os.RemoveAll(filepath.Join(x.Sys, "class")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Attach(t.Context(), disk(first)); err == nil || !strings.Contains(err.Error(), "modprobe") {
+		t.Errorf("%v", err)
+	}
+	x.Connect = nil
+	x.put("sys/class/nvme/nvme9/subsysnqn", "other")
+	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without /dev/nvme-fabrics: %v", err)
+	}
+	if err := os.RemoveAll(x.Sys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Find(first); err == nil {
+		t.Error("without sysfs something is found")
+	}
+	if (&Kernel{}).sys("block") != "/sys/block" || (&Kernel{}).dev("nvme-fabrics") != "/dev/nvme-fabrics" {
+		t.Error("the defaults are not those of Linux")
+	}
+}

@@ -1,0 +1,164 @@
+// Package mounts is the file systems of a node, by mount(8), mkfs and the tools that make them larger.
+package mounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
+	utilexec "k8s.io/utils/exec"
+)
+
+// Usage is what a mounted file system has.
+type Usage struct {
+	Bytes, BytesFree   int64
+	Inodes, InodesFree int64
+}
+
+// A Mounter is the Mounts of package driver of this machine.
+type Mounter struct {
+	mounter *mount.SafeFormatAndMount
+	resizer *mount.ResizeFs
+}
+
+// New returns that of this machine.
+func New() *Mounter {
+	exec := utilexec.New()
+	return &Mounter{mount.NewSafeFormatAndMount(mount.New(""), exec), mount.NewResizeFs(exec)}
+}
+
+// Format implements Mounts.
+func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool) error {
+	if err := readable(device); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(at, 0o750); err != nil {
+		return err
+	}
+	options = slices.Clone(options)
+	if readOnly {
+		options = append(options, "ro")
+	}
+	if err := m.mounter.FormatAndMount(device, at, fs, options); err != nil {
+		return fmt.Errorf("mounting %s at %s: %w", device, at, err)
+	}
+	return nil
+}
+
+// readable is an error where the beginning of a device cannot be read: blkid takes such a one
+// for empty.
+func readable(device string) error {
+	f, err := os.Open(device)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.ReadFull(f, make([]byte, 128<<10))
+	return err
+}
+
+// Bind implements Mounts.
+func (m *Mounter) Bind(_ context.Context, source, at string, device, readOnly bool) error {
+	if err := place(at, device); err != nil {
+		return err
+	}
+	options := []string{"bind"}
+	if readOnly {
+		options = append(options, "ro")
+	}
+	if err := m.mounter.Mount(source, at, "", options); err != nil {
+		return errors.Join(fmt.Errorf("showing %s at %s: %w", source, at, err), os.Remove(at))
+	}
+	return nil
+}
+
+// place makes what something is mounted on.
+func place(at string, file bool) error {
+	if !file {
+		return os.MkdirAll(at, 0o750)
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o750); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_RDONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Mounted implements Mounts.
+func (m *Mounter) Mounted(at string) (bool, error) {
+	there, err := m.mounter.IsMountPoint(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil && mount.IsCorruptedMnt(err): // its device is gone
+		return true, nil
+	}
+	return there, err
+}
+
+// Shown implements Mounts.
+func (m *Mounter) Shown(source string) ([]string, error) {
+	var node unix.Stat_t
+	if err := unix.Stat(source, &node); err == nil && node.Mode&unix.S_IFMT == unix.S_IFBLK {
+		return shownDevice(source, uint64(node.Rdev))
+	}
+	return m.mounter.GetMountRefs(source)
+}
+
+// shownDevice finds the nodes of a device that are mounted elsewhere. They are on the file systems of
+// devices, and no other is asked, since it may not answer.
+func shownDevice(source string, number uint64) (at []string, err error) {
+	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
+	for _, i := range all {
+		var node unix.Stat_t
+		if i.FsType != "devtmpfs" && i.FsType != "tmpfs" || i.Root == "/" || i.MountPoint == source || unix.Stat(i.MountPoint, &node) != nil {
+			continue
+		}
+		if node.Mode&unix.S_IFMT == unix.S_IFBLK && uint64(node.Rdev) == number {
+			at = append(at, i.MountPoint)
+		}
+	}
+	return at, err
+}
+
+// Unmount implements Mounts.
+func (m *Mounter) Unmount(_ context.Context, at string, remove bool) error {
+	if remove {
+		return mount.CleanupMountPoint(at, m.mounter, true)
+	}
+	there, err := m.Mounted(at)
+	if err != nil || !there {
+		return err
+	}
+	return m.mounter.Unmount(at)
+}
+
+// Grow implements Mounts.
+func (m *Mounter) Grow(_ context.Context, device, at string) error {
+	need, err := m.resizer.NeedResize(device, at)
+	if err != nil || !need {
+		return err
+	}
+	_, err = m.resizer.Resize(device, at)
+	return err
+}
+
+// Usage implements Mounts.
+func (m *Mounter) Usage(at string) (Usage, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(at, &s); err != nil {
+		return Usage{}, fmt.Errorf("%s: %w", at, err)
+	}
+	size := int64(s.Bsize)
+	return Usage{Bytes: int64(s.Blocks) * size, BytesFree: int64(s.Bavail) * size, Inodes: int64(s.Files), InodesFree: int64(s.Ffree)}, nil
+}

@@ -1,0 +1,164 @@
+package mounts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop makes a device of a file, which needs root and loop devices.
+func loop(t *testing.T, size int64) (device string, grow func(size int64)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	out, err := exec.Command("losetup", "--find", "--show", path).CombinedOutput()
+	if err != nil {
+		t.Skipf("there are no loop devices here: %s", out)
+	}
+	device = strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return device, func(size int64) {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("losetup", "--set-capacity", device).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// mayGrow reports whether ext4 lets the process make it larger, which takes CAP_SYS_RESOURCE.
+func mayGrow(t *testing.T) bool {
+	t.Helper()
+	h, d := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+	if err := unix.Capget(&h, &d[0]); err != nil {
+		t.Fatal(err)
+	}
+	return d[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// TestFileSystems: a file system is made once, mounted, shown, made larger and unmounted, each as often as
+// one likes.
+func TestFileSystems(t *testing.T) {
+	for fs, size := range map[string]int64{"ext4": 16 << 20, "xfs": 304 << 20} {
+		t.Run(fs, func(t *testing.T) {
+			device, grow := loop(t, size)
+			m, dir, ctx := New(), t.TempDir(), t.Context()
+			staged, shown := filepath.Join(dir, "staged"), filepath.Join(dir, "pod", "mount")
+			check := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+			if err := m.Format(ctx, device, staged, fs, nil, true); err == nil {
+				t.Error("a file system was made to be read only")
+			}
+			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false))
+			t.Cleanup(func() { _ = m.Unmount(ctx, staged, false) }) // where the test fails
+			check("write", os.WriteFile(filepath.Join(staged, "file"), []byte("data"), 0o600))
+			check("bind", m.Bind(ctx, staged, shown, false, true))
+			t.Cleanup(func() { _ = m.Unmount(ctx, shown, true) })
+			if err := os.WriteFile(filepath.Join(shown, "file"), nil, 0o600); err == nil {
+				t.Error("what is shown to be read can be written")
+			}
+			if at, err := m.Shown(staged); err != nil || !slices.Equal(at, []string{shown}) {
+				t.Errorf("shown at %q, %v", at, err)
+			}
+			before, err := m.Usage(shown)
+			check("usage", err)
+			grow(2 * size)
+			if fs == "xfs" || mayGrow(t) {
+				check("grow", m.Grow(ctx, device, staged))
+				check("grow again", m.Grow(ctx, device, staged))
+				if after, err := m.Usage(shown); err != nil || after.Bytes <= before.Bytes || after.BytesFree > after.Bytes {
+					t.Errorf("it has %+v, and had %+v: %v", after, before, err)
+				}
+			}
+			for range 2 {
+				check("unpublish", m.Unmount(ctx, shown, true))
+				check("unstage", m.Unmount(ctx, staged, false))
+			}
+			check("mount again", m.Format(ctx, device, staged, fs, nil, false))
+			if got, err := os.ReadFile(filepath.Join(staged, "file")); err != nil || string(got) != "data" {
+				t.Errorf("the file has %q, %v", got, err)
+			}
+			check("unstage", m.Unmount(ctx, staged, false))
+		})
+	}
+}
+
+// TestDevices: a device is shown as a file, which is away afterwards.
+func TestDevices(t *testing.T) {
+	device, _ := loop(t, 1<<20)
+	m, ctx := New(), t.Context()
+	at := filepath.Join(t.TempDir(), "pod", "device")
+	if there, err := m.Mounted(at); err != nil || there {
+		t.Errorf("mounted %v, %v", there, err)
+	}
+	if err := m.Bind(ctx, device, at, true, false); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := m.Mounted(at); err != nil || !there {
+		t.Errorf("mounted %v, %v", there, err)
+	}
+	if shown, err := m.Shown(device); err != nil || !slices.Equal(shown, []string{at}) {
+		t.Errorf("shown at %q, %v", shown, err)
+	}
+	if err := readable(at); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := m.Unmount(ctx, at, true); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Lstat(at); err == nil {
+		t.Error("it is there yet")
+	}
+}
+
+func TestMountErrors(t *testing.T) {
+	m, ctx, dir := New(), t.Context(), t.TempDir()
+	short := filepath.Join(dir, "short")
+	if err := os.WriteFile(short, make([]byte, 512), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range []string{short, filepath.Join(dir, "none")} {
+		if err := m.Format(ctx, device, filepath.Join(dir, "at"), "ext4", nil, false); err == nil {
+			t.Errorf("%s is mounted", device)
+		}
+	}
+	if err := m.Bind(ctx, filepath.Join(dir, "none"), filepath.Join(dir, "at"), true, false); err == nil {
+		t.Error("what is not there is shown")
+	}
+	if _, err := m.Usage(filepath.Join(dir, "none")); err == nil {
+		t.Error("what is not there is used")
+	}
+	if shown, err := m.Shown(filepath.Join(dir, "none")); err != nil || len(shown) > 0 {
+		t.Errorf("what is not there is shown at %q, %v", shown, err)
+	}
+	if err := m.Grow(ctx, short, dir); err == nil {
+		t.Error("no device has a file system that grew")
+	}
+	if err := m.Unmount(ctx, filepath.Join(dir, "none"), false); err != nil {
+		t.Error(err)
+	}
+}

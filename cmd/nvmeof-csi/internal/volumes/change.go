@@ -1,0 +1,169 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+var (
+	// ErrInUse says that a volume is published.
+	ErrInUse = errors.New("it is published")
+	// ErrFixed says that the size of a volume cannot be changed.
+	ErrFixed = errors.New("memory keeps its size")
+	// ErrAccess says that a host has a volume with another access.
+	ErrAccess = errors.New("the host has it with another access")
+)
+
+// of is the path of a call for a volume.
+func (v *Volume) of(parts ...string) string {
+	return control.Path(append([]string{"subsystems", string(v.Subsystem), "namespaces", fmt.Sprint(v.NSID)}, parts...)...)
+}
+
+// options are those of a change of a volume: it is saved, and of this volume, whatever has its place by now.
+func (v *Volume) options() []string { return []string{"save", "uuid=" + v.UUID.String()} }
+
+// Delete removes a volume and its data. One that is not there is removed; one that is published is
+// not.
+func (s *Set) Delete(ctx context.Context, id ID) error {
+	v, err := s.Find(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case len(v.Hosts) > 0:
+		return fmt.Errorf("%s: %w to %s", id, ErrInUse, v.Hosts[0])
+	}
+	err = s.named(id.Target).client.Do(ctx, "POST", v.of("erase"), v.options(), nil, nil)
+	if isCode(err, control.CodeNotFound) {
+		return nil // somebody was faster
+	}
+	return err
+}
+
+// Grow makes a volume at least as large as required, and returns its size.
+func (s *Set) Grow(ctx context.Context, id ID, required, limit int64) (int64, error) {
+	v, err := s.Find(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	t := s.named(id.Target)
+	if v.Size >= required {
+		if limit > 0 && v.Size > limit {
+			return 0, fmt.Errorf("%s has %d bytes: %w", id, v.Size, ErrSize)
+		}
+		// Whoever made it larger may have been ended before it was saved.
+		return v.Size, t.client.Do(ctx, "PATCH", v.of(), v.options(), []byte("{}"), nil)
+	}
+	size, err := sizeFor(required, limit)
+	switch {
+	case err != nil:
+		return 0, err
+	case v.Kind == Memory:
+		return 0, fmt.Errorf("%s: %w", id, ErrFixed)
+	}
+	body := fmt.Appendf(nil, `{"%s": {"size": "%d"}}`, v.Kind, size)
+	return size, t.client.Do(ctx, "PATCH", v.of(), v.options(), body, nil)
+}
+
+// Grant lets a host use a volume, and with only no other one.
+func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, readOnly, only bool) (*Volume, error) {
+	v, err := s.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(v.Hosts, host) && slices.Contains(v.Readers, host) != readOnly {
+		return nil, fmt.Errorf("%s of %s: %w", id, host, ErrAccess)
+	}
+	access := "write"
+	if readOnly {
+		access = "read"
+	}
+	body := fmt.Appendf(nil, `{"access": "%s", "only": %v}`, access, only)
+	return v, s.named(id.Target).client.Do(ctx, "PUT", v.of("hosts", string(host)), v.options(), body, nil)
+}
+
+// Withdraw takes a volume from a host, or from all if it is empty. When it returns the host has
+// nothing under way there, and nothing that it sent comes to be written. A volume that is not there has nobody.
+func (s *Set) Withdraw(ctx context.Context, id ID, host nvmeof.NQN) error {
+	v, err := s.Find(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	hosts := v.Hosts
+	if host != "" {
+		hosts = []nvmeof.NQN{host}
+	}
+	for _, h := range hosts {
+		err := s.named(id.Target).client.Do(ctx, "DELETE", v.of("hosts", string(h)), v.options(), nil, nil)
+		if err != nil && !isCode(err, control.CodeNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Free is how many bytes a volume could have; Request.Target and Request.Directory say where.
+func (s *Set) Free(ctx context.Context, r Request) (int64, error) {
+	t := s.targets[0]
+	if r.Target != "" {
+		if t = s.named(r.Target); t == nil {
+			return 0, nil
+		}
+	}
+	n, err := t.namespace(new(config.Subsystem), Request{Directory: r.Directory, Kind: r.Kind}, sizeUnit)
+	if err != nil || n.File == nil {
+		return 0, err
+	}
+	directory := r.Directory
+	if directory == "" {
+		directory = t.Directory
+	}
+	var c control.Capacity
+	err = t.client.Do(ctx, "GET", "/v1/capacity", []string{"path=" + directory}, nil, &c)
+	return c.Free, err
+}
+
+// Addresses are where hosts connect for a volume.
+func (s *Set) Addresses(ctx context.Context, v *Volume) (at []string, err error) {
+	t := s.named(v.Target)
+	for _, a := range t.Addresses {
+		x, _ := nvmeof.ParseListen(a) // checked as it was read
+		at = append(at, x.String())
+	}
+	if len(at) > 0 {
+		return at, nil
+	}
+	var listeners []*config.Listener
+	if err := t.client.Do(ctx, "GET", "/v1/listeners", nil, nil, &listeners); err != nil {
+		return nil, err
+	}
+	var status control.Status
+	if err := t.client.Do(ctx, "GET", "/v1/status", nil, nil, &status); err != nil {
+		return nil, err
+	}
+	for _, l := range listeners {
+		if !l.Wildcard() {
+			at = append(at, l.Address.String())
+		}
+	}
+	for _, a := range status.Addresses {
+		if _, err := netip.ParseAddrPort(a.Address); err == nil {
+			at = append(at, a.Address)
+		}
+	}
+	if len(at) == 0 {
+		return nil, fmt.Errorf("target %s listens nowhere: nvmeof listener add, or addresses in the configuration of the driver", t.Name)
+	}
+	return at, nil
+}

@@ -1,0 +1,175 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// A Request is a volume that is wanted. Zero fields take the target's, or the defaults.
+type Request struct {
+	Name      string
+	Target    string // default: the first
+	Kind      Kind   // default: File
+	Directory string
+	Thick     bool
+	BlockSize int
+	Required  int64 // bytes at least; default 1 GiB
+	Limit     int64 // bytes at most; 0: any number
+}
+
+const (
+	defaultSize = 1 << 30
+	sizeUnit    = 1 << 20 // which is whole blocks, of file systems too
+)
+
+var (
+	// ErrDiffers says that there is a volume of the name, and it is another than the one wanted.
+	ErrDiffers = errors.New("there is a volume of that name, and it is another")
+	// ErrSize says that no size is as it is wanted.
+	ErrSize = errors.New("no size is at least what is required, at most the limit, and a multiple of 1 MiB")
+	// ErrRequest says that a request makes no sense.
+	ErrRequest = errors.New("see the storage class, and the configuration of the driver")
+	// ErrFull says that a target has no room for one more.
+	ErrFull = errors.New("the subsystem has as many namespaces as it can have")
+)
+
+// sizeFor is the size of a volume.
+func sizeFor(required, limit int64) (int64, error) {
+	if required == 0 {
+		if required = defaultSize; limit > 0 {
+			required = min(required, limit/sizeUnit*sizeUnit)
+		}
+	}
+	if required <= 0 || required > math.MaxInt64-sizeUnit {
+		return 0, ErrSize
+	}
+	size := (required + sizeUnit - 1) / sizeUnit * sizeUnit
+	if limit > 0 && size > limit {
+		return 0, ErrSize
+	}
+	return size, nil
+}
+
+// space is the name space of the UUIDs of volumes.
+var space = uuid.MustParse("4f3f6c1e-3f0b-5d0e-9f0e-6f2f6e766d65")
+
+func (t *target) uuidOf(name string) uuid.UUID {
+	return uuid.NewSHA1(space, []byte(string(t.nqn)+"\x00"+name))
+}
+
+// plain are names that can be those of files as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// attempts are how often another namespace identifier is tried, where somebody else was faster.
+const attempts = 8
+
+// Create makes a volume, or finds the one of that name.
+func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
+	t := s.targets[0]
+	if r.Target != "" {
+		if t = s.named(r.Target); t == nil {
+			return nil, fmt.Errorf("target %q: the configuration of the driver has none of that name: %w", r.Target, ErrRequest)
+		}
+	}
+	size, err := sizeFor(r.Required, r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	for range attempts {
+		v, sub, err := t.find(ctx, t.uuidOf(r.Name))
+		switch {
+		case err == nil:
+			return v, t.same(ctx, v, r)
+		case !errors.Is(err, ErrNotFound):
+			return nil, err
+		case last != nil && !isCode(last, control.CodeExists):
+			return nil, last
+		}
+		n, err := t.namespace(sub, r, size)
+		if err != nil {
+			return nil, err
+		}
+		if last = t.add(ctx, n); last != nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, last
+}
+
+// same is nil where a volume is what is wanted. It saves the document: whoever made the volume may have been
+// ended before that.
+func (t *target) same(ctx context.Context, v *Volume, r Request) error {
+	if v.Size < r.Required || r.Limit > 0 && v.Size > r.Limit || r.Kind != "" && v.Kind != r.Kind {
+		return fmt.Errorf("%s: %s has %d bytes in a %s: %w", r.Name, v.ID, v.Size, v.Kind, ErrDiffers)
+	}
+	return t.client.Do(ctx, "PATCH", v.of(), v.options(), []byte("{}"), nil)
+}
+
+// namespace is what is to be exported.
+func (t *target) namespace(s *config.Subsystem, r Request, size int64) (*config.Namespace, error) {
+	u := t.uuidOf(r.Name)
+	n := &config.Namespace{NSID: free(s), UUID: config.UUID(u), BlockSize: r.BlockSize}
+	if n.NSID == 0 {
+		return nil, fmt.Errorf("%s of target %s: %w", t.nqn, t.Name, ErrFull)
+	}
+	if r.Kind == Memory {
+		n.Memory = &config.Memory{Size: config.Size(size)}
+		return n, nil
+	}
+	directory := r.Directory
+	if directory == "" {
+		directory = t.Directory
+	}
+	if directory == "" {
+		return nil, fmt.Errorf("target %s has no directory in the configuration of the driver, and the storage class names none: %w", t.Name, ErrRequest)
+	}
+	name := u.String()
+	if plain.MatchString(r.Name) {
+		name = r.Name
+	}
+	n.File = &config.File{Path: config.Path(path.Join(directory, name+".img")), Size: config.Size(size), Thin: !(t.Thick || r.Thick)}
+	return n, nil
+}
+
+const maxNSID = 1024
+
+// free is a namespace identifier that nobody has and nobody has a right to; 0: there is none.
+func free(s *config.Subsystem) int {
+	for id := 1; id <= maxNSID; id++ {
+		has := func(n *config.Namespace) bool { return n.NSID == id }
+		right := func(h *config.Host) bool {
+			return slices.ContainsFunc(h.Namespaces, func(r *config.Right) bool { return r.NSID == id && r.Access != "none" })
+		}
+		if !slices.ContainsFunc(s.Namespaces, has) && !slices.ContainsFunc(s.Hosts, right) {
+			return id
+		}
+	}
+	return 0
+}
+
+// add adds a namespace, and the subsystem where it is missing.
+func (t *target) add(ctx context.Context, n *config.Namespace) error {
+	add := func() error {
+		return t.client.Do(ctx, "POST", control.Path("subsystems", string(t.nqn), "namespaces"), []string{"save"}, config.JSON(n), nil)
+	}
+	err := add()
+	if !isCode(err, control.CodeNotFound) {
+		return err
+	}
+	err = t.client.Do(ctx, "POST", control.Path("subsystems"), []string{"save"}, config.JSON(&config.Subsystem{NQN: t.nqn}), nil)
+	if err != nil && !isCode(err, control.CodeExists) {
+		return fmt.Errorf("subsystem %s of target %s is missing: %w", t.nqn, t.Name, err)
+	}
+	return add()
+}

@@ -1,0 +1,153 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// An ID is what a volume is found by.
+type ID struct {
+	Target string
+	UUID   uuid.UUID
+}
+
+func (i ID) String() string { return i.Target + "/" + i.UUID.String() }
+
+// ParseID is the reverse of ID.String.
+func ParseID(s string) (ID, error) {
+	name, text, _ := strings.Cut(s, "/")
+	u, err := uuid.Parse(text)
+	id := ID{name, u}
+	if err != nil || id.String() != s || !targetName.MatchString(name) {
+		return ID{}, fmt.Errorf("%s: %w", nvmeof.Printable(s), ErrNotFound)
+	}
+	return id, nil
+}
+
+// ErrNotFound says that there is no such volume.
+var ErrNotFound = errors.New("no such volume")
+
+// A Volume is one as it is.
+type Volume struct {
+	ID
+	Subsystem nvmeof.NQN
+	NSID      int
+	Size      int64
+	Kind      Kind
+	Hosts     []nvmeof.NQN // that may use it
+	Readers   []nvmeof.NQN // those of them that may not write
+}
+
+// A Kind is what a volume is stored in.
+type Kind string
+
+// The kinds.
+const (
+	File   Kind = "file"
+	Memory Kind = "memory"
+)
+
+// volumeOf is a namespace as a volume; nil: it is none of a driver's.
+func volumeOf(t *target, s *config.Subsystem, n *config.Namespace) *Volume {
+	v := &Volume{ID: ID{t.Name, uuid.UUID(n.UUID)}, Subsystem: s.NQN, NSID: n.NSID, Hosts: control.Granted(s, n.NSID)}
+	switch {
+	case n.UUID == config.UUID{}:
+		return nil
+	case n.File != nil && n.File.Size > 0:
+		v.Kind, v.Size = File, int64(n.File.Size)
+	case n.Memory != nil:
+		v.Kind, v.Size = Memory, int64(n.Memory.Size)
+	default:
+		return nil
+	}
+	for _, h := range s.Hosts {
+		if slices.Contains(v.Hosts, h.NQN) && readsOnly(h, n.NSID) {
+			v.Readers = append(v.Readers, h.NQN)
+		}
+	}
+	return v
+}
+
+func readsOnly(h *config.Host, nsid int) bool {
+	for _, r := range h.Namespaces {
+		if r.NSID == nsid {
+			return r.Access == "read"
+		}
+	}
+	return h.Access == "read"
+}
+
+// subsystem is that of a target's volumes; one that is not there yet is empty.
+func (t *target) subsystem(ctx context.Context) (*config.Subsystem, error) {
+	s := new(config.Subsystem)
+	err := t.client.Do(ctx, "GET", control.Path("subsystems", string(t.nqn)), nil, nil, s)
+	if isCode(err, control.CodeNotFound) {
+		return &config.Subsystem{NQN: t.nqn}, nil
+	}
+	return s, err
+}
+
+func (t *target) find(ctx context.Context, u uuid.UUID) (*Volume, *config.Subsystem, error) {
+	s, err := t.subsystem(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range s.Namespaces {
+		if v := volumeOf(t, s, n); v != nil && v.UUID == u {
+			return v, s, nil
+		}
+	}
+	return nil, s, fmt.Errorf("%s: %w", ID{t.Name, u}, ErrNotFound)
+}
+
+func isCode(err error, code control.Code) bool {
+	var e *control.Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// Find finds a volume.
+func (s *Set) Find(ctx context.Context, id ID) (*Volume, error) {
+	t := s.named(id.Target)
+	if t == nil {
+		return nil, fmt.Errorf("%s: the configuration has no target %s: %w", id, id.Target, ErrNotFound)
+	}
+	v, _, err := t.find(ctx, id.UUID)
+	return v, err
+}
+
+// List lists all volumes, by their identifiers. A target that does not answer is an error: volumes
+// that are not listed are gone for whoever asks.
+func (s *Set) List(ctx context.Context) (all []*Volume, err error) {
+	for _, t := range s.targets {
+		sub, err := t.subsystem(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range sub.Namespaces {
+			if v := volumeOf(t, sub, n); v != nil {
+				all = append(all, v)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *Volume) int { return strings.Compare(a.String(), b.String()) })
+	return all, nil
+}
+
+// Probe asks each target how it is.
+func (s *Set) Probe(ctx context.Context) error {
+	for _, t := range s.targets {
+		if err := t.client.Do(ctx, "GET", "/v1/status", nil, nil, nil); err != nil {
+			return fmt.Errorf("target %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+// Command nvmeof-csi is a CSI driver: volumes of Kubernetes, and other orchestrators, as namespaces of
+// nvmeof targets. docs/csi.md says how it is used.
+//
+// The packages below internal are volumes, which keeps them by the control API of targets; driver, the
+// services of CSI over that; and fabric and mounts, what the kernel of a node does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/driver"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/mounts"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "nvmeof-csi:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	endpoint, config string
+	node             bool
+	hostNQN, hostID  string
+	nvme             string // the folder of the two files
+	verbose          bool
+}
+
+func command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "nvmeof-csi --endpoint unix:///csi/csi.sock [--config FILE] [--node]",
+		Short: "CSI driver: volumes as namespaces of nvmeof targets",
+		Long: `Serves CSI on a unix socket: with --config the controller, which makes volumes on the targets
+that the file names and gives them to nodes; with --node the node, which connects to
+them by the kernel's initiator (nvme-rdma) and mounts them.`,
+		Args: cobra.NoArgs, Version: version(), SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	f := cmd.Flags()
+	f.StringVar(&o.endpoint, "endpoint", "unix:///csi/csi.sock", "unix socket to serve on")
+	f.StringVar(&o.config, "config", "", "file of the targets, for the controller")
+	f.BoolVar(&o.node, "node", false, "serve the node")
+	f.StringVar(&o.nvme, "nvme-dir", "/etc/nvme", "folder of the files hostnqn and hostid of the machine")
+	f.StringVar(&o.hostNQN, "hostnqn", "", "name of this host (default: that of the file)")
+	f.StringVar(&o.hostID, "hostid", "", "identifier of this host, a UUID (default: that of the file, or the one in its name)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log all calls, and not those alone that fail")
+	return cmd
+}
+
+// version is that of the commit that the program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// run serves until ctx ends.
+func (o *options) run(ctx context.Context) error {
+	c, err := o.driver()
+	if err != nil {
+		return err
+	}
+	l, err := listen(o.endpoint)
+	if err != nil {
+		return err
+	}
+	d := driver.New(c)
+	context.AfterFunc(ctx, d.Stop) // ends when the calls under way have
+	c.Log.Info("serving", zap.String("endpoint", o.endpoint), zap.String("version", c.Version), zap.Bool("controller", c.Volumes != nil), zap.String("node", string(c.Host)))
+	return d.Serve(l)
+}
+
+// driver is what is to be served.
+func (o *options) driver() (c driver.Config, err error) {
+	c.Version = version()
+	level := zap.InfoLevel
+	if o.verbose {
+		level = zap.DebugLevel
+	}
+	z := zap.NewProductionConfig()
+	z.Level, z.DisableStacktrace, z.DisableCaller = zap.NewAtomicLevelAt(level), true, true
+	if c.Log, err = z.Build(); err != nil {
+		return c, err
+	}
+	if o.config == "" && !o.node {
+		return c, errors.New("there is nothing to serve: --config FILE for the controller, --node for a node")
+	}
+	if o.config != "" {
+		if c.Volumes, err = volumes.Read(o.config); err != nil {
+			return c, err
+		}
+	}
+	if !o.node {
+		return c, nil
+	}
+	host, id, err := o.identity()
+	if err != nil {
+		return c, err
+	}
+	c.Host, c.Fabric, c.Mounts = host, &fabric.Kernel{Host: host, HostID: id}, mounts.New()
+	return c, nil
+}
+
+// identity is who the node is to targets: the same as to nvme-cli, since the kernel has each name with one
+// identifier.
+func (o *options) identity() (nvmeof.NQN, uuid.UUID, error) {
+	name, err := orFile(o.hostNQN, o.nvme+"/hostnqn")
+	if err != nil {
+		return "", uuid.UUID{}, fmt.Errorf("%w; nvme gen-hostnqn makes one, or give --hostnqn", err)
+	}
+	host, err := nvmeof.ParseNQN(name)
+	if err != nil {
+		return "", uuid.UUID{}, fmt.Errorf("name of the host: %w", err)
+	}
+	text, err := orFile(o.hostID, o.nvme+"/hostid")
+	if errors.Is(err, fs.ErrNotExist) {
+		_, text, _ = strings.Cut(name, ":uuid:")
+	} else if err != nil {
+		return "", uuid.UUID{}, err
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return "", id, fmt.Errorf("identifier of the host: %w; give --hostid", err)
+	}
+	return host, id, nil
+}
+
+// orFile is a flag, or else what a file has.
+func orFile(given, file string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	text, err := os.ReadFile(file)
+	return strings.TrimSpace(string(text)), err
+}
+
+// listen takes a socket, in the place of one that nobody serves any more.
+func listen(endpoint string) (net.Listener, error) {
+	path, isUnix := strings.CutPrefix(endpoint, "unix:")
+	if path = strings.Replace(path, "//", "", 1); !isUnix || path == "" {
+		return nil, fmt.Errorf("--endpoint %s: it is unix:PATH", endpoint)
+	}
+	return socketfile.NewListener(path)
+}
