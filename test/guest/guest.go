@@ -16,11 +16,13 @@ import (
 type Guest struct {
 	share    string
 	qemu     *os.Process
+	monitor  *monitor
 	requests io.WriteCloser
 	replies  chan reply
 	exited   chan struct{}
 	number   int
 	broken   error // why no further script can run
+	restored bool  // from a saved state
 }
 
 // A reply is one line that the agent sent, or the end of a script.
@@ -134,6 +136,7 @@ func (g *Guest) console() string {
 // Close ends the guest at once. The shared directory stays.
 func (g *Guest) Close() error {
 	g.requests.Close()
+	g.monitor.conn.Close()
 	err := g.qemu.Kill()
 	<-g.exited
 	if errors.Is(err, os.ErrProcessDone) {

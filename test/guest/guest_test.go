@@ -62,7 +62,7 @@ func bootFor(t *testing.T, cfg Config) *Guest {
 	if err := m.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Share = t.TempDir()
+	cfg.Share, cfg.Log = t.TempDir(), t.Output()
 	g, err := Boot(t.Context(), m, cfg)
 	if err != nil {
 		t.Fatal(err)

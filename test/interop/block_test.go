@@ -40,7 +40,7 @@ func inOwnGuest(t *testing.T, folder, name, run string, limit time.Duration) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
-	g, err := guest.Boot(t.Context(), image, guest.Config{CPUs: 2, Share: dir, Drives: true})
+	g, err := guest.Boot(t.Context(), image, guest.Config{CPUs: 4, Share: dir, Drives: true, Fresh: *fresh, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

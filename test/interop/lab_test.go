@@ -21,6 +21,7 @@ var (
 	boots = flag.Bool("guest", false, "boot the guests; builds their image when missing, which needs root")
 	peer  = flag.String("peer", peerSoftroce, "what faces the kernel: nvmeof (over softroce), verbs (nvmeof over verbs), or kernel to prove the checks themselves")
 	heads = flag.Bool("heads", false, "record the heads of all packets under load too, to diagnose a failure; slows the guest")
+	fresh = flag.Bool("fresh", false, "boot each guest, and start none from a saved state")
 	keep  = flag.String("keep", "", "directory in which scripts, logs and captures stay")
 )
 
@@ -141,7 +142,7 @@ func (l *lab) boot(t *testing.T, name string, cfg guest.Config) *guest.Guest {
 	if err := image.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Share = filepath.Join(l.dir, name)
+	cfg.Share, cfg.Fresh, cfg.Log = filepath.Join(l.dir, name), *fresh, t.Output()
 	g, err := guest.Boot(t.Context(), image, cfg)
 	if err != nil {
 		t.Fatal(err)

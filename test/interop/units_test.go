@@ -15,7 +15,7 @@ func TestSystemd(t *testing.T) {
 	needGuest(t)
 	machine.take(t, 1)
 	l := &lab{peer: peerSoftroce, dir: artefacts(t), installed: map[string]bool{}}
-	l.host = l.boot(t, "guest", guest.Config{Systemd: true})
+	l.host = l.boot(t, "guest", guest.Config{CPUs: 4, Systemd: true})
 	l.hostDir = filepath.Join(l.dir, "guest")
 	l.peerDir = l.hostDir
 	l.install(t, "./cmd/nvmeof", "nvmeof")
