@@ -250,6 +250,10 @@ var (
 	ErrFailed     = errors.New("store failed earlier and takes no more writes")
 	ErrClosed     = errors.New("store is closed")
 
+	// ErrFenced says that the store is not this machine's to use any more: another may have it.
+	// It is an error of the path, and none of the data.
+	ErrFenced = errors.New("this machine has lost its right to the store")
+
 	ErrMiscompare  = errors.New("blocks differ from those given") // OpCompareAndWrite
 	ErrUnsupported = errors.New("store cannot do that")           // OpCopy
 )

@@ -12,6 +12,10 @@ type Config struct {
 	Conf string // path of the cluster's configuration; the default is where Ceph's programs look for it
 	ID   string // of the client, without "client."; default admin
 
+	// Client is that of the image, instead of one of its own: Conf and ID are not used then. It is
+	// closed after the store.
+	Client *Client
+
 	// Size in bytes: a missing image is created, a smaller one extended, and a larger one is as
 	// large as it is. 0: the image must exist. What is served is rounded down to whole blocks.
 	Size int64

@@ -21,9 +21,9 @@
 // # I/O
 //
 // Each queue hands its requests to librbd in batches. A thread of librbd's reports the end of
-// each by a ring in memory of the queue's, and by an eventfd where the owner sleeps. Data of writes
-// are sent from the buffers of the requests; those of reads librbd copies from what it received
-// into the buffer. Nothing is allocated in Go; librbd allocates for each request.
+// each by a ring in memory of the queue's, and by an eventfd where the owner sleeps. librbd
+// copies data once, those of reads from what it has received. It could send writes from the
+// buffers of requests, but in version 16.2 some of those that it refuses never end then. Nothing is allocated in Go; librbd allocates for each request.
 //
 // # Durability
 //
@@ -41,9 +41,15 @@
 //
 // Requests wait for as long as Ceph's own settings say, which is for ever: what becomes of a
 // write that is given up is not known. Closing waits [CloseTime] for them and then fails with a
-// [HungError], while what is left ends when the cluster answers. A client that the cluster has
-// blocklisted, or that lost the lock, gets nothing acknowledged any more: librbd lets its requests wait for the lock (16.2
-// does), or fails them. The latter latches the store ([Store.Failed]), until [Store.Clear] opens the image again as another client.
+// [HungError], while what is left ends when the cluster answers.
+//
+// # Fences
+//
+// The cluster refuses what comes from a client whose addresses are on its blocklist, see
+// [Client.Fence]. All requests of such a client, or of one that has lost the lock, fail at once with
+// [backend.ErrFenced], also those whose success is on its way. The store is latched
+// ([Store.Failed]) until [Store.Clear] opens the image again as another client. One that is on a
+// [Client] of the caller's cannot be cleared then: it is opened again on another Client.
 //
 // # Not supported
 //

@@ -36,6 +36,7 @@ var (
 type libraryImage struct {
 	lib    *C.struct_nr_lib
 	client *librados.Client
+	own    bool // the client ends with the image
 	pool   *librados.Pool
 	handle unsafe.Pointer
 }
@@ -75,11 +76,12 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 }
 
 // settings are what must be so, whatever the configuration says: a write is durable when it is
-// complete, and the memory of one that is under way does not change, so that nothing has to be
-// copied.
+// complete. Its data are copied, which librbd does by default. When they are not, a write that
+// librbd 16.2 refuses for want of the lock, as that of a client that is blocklisted, never ends: it
+// waits for the release of its data, and they are released when it has ended.
 var settings = []librados.Setting{
 	{Name: "rbd_cache", Value: "false"},
-	{Name: "rbd_disable_zero_copy_writes", Value: "false"},
+	{Name: "rbd_disable_zero_copy_writes", Value: "true"},
 	{Name: "rbd_persistent_cache_mode", Value: "disabled"},
 	{Name: "rbd_non_blocking_aio", Value: "true"},
 	{Name: "client_mount_timeout", Value: "30"},
@@ -97,16 +99,20 @@ func connect(conf, id string) (*librados.Client, error) {
 
 // dial implements dialer.
 func dial(n Name, cfg *Config) (image, error) {
-	c, err := connect(cfg.Conf, cfg.ID)
-	if err != nil {
-		return nil, err
-	}
 	lib, err := loadLibrary()
 	if err != nil {
-		c.Close()
 		return nil, err
 	}
-	i := &libraryImage{lib: lib, client: c}
+	i := &libraryImage{lib: lib, own: cfg.Client == nil}
+	if i.own {
+		i.client, err = connect(cfg.Conf, cfg.ID)
+	} else {
+		i.client = cfg.Client.conn.(libraryClient).Client
+	}
+	if err != nil {
+		C.free(unsafe.Pointer(lib))
+		return nil, err
+	}
 	if err := i.open(n, cfg); err != nil {
 		i.leave()
 		return nil, err
@@ -114,12 +120,14 @@ func dial(n Name, cfg *Config) (image, error) {
 	return i, nil
 }
 
-// leave ends the client.
+// leave ends the client, if it is the image's own.
 func (i *libraryImage) leave() {
 	if i.pool != nil {
 		i.pool.Close()
 	}
-	i.client.Close()
+	if i.own {
+		i.client.Close()
+	}
 	C.free(unsafe.Pointer(i.lib))
 }
 

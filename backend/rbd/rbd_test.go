@@ -192,13 +192,13 @@ func TestBlocklisted(t *testing.T) {
 	q.Submit([]backend.Request{{Tag: 7, Op: backend.OpWrite, Offset: 8192, Length: 4096, Buf: b}}) // ends later, with success
 	first.silent.Store(false)
 	first.errno.Store(int32(blocklisted))
-	if err := do(t, s, write); !errors.Is(err, backend.ErrFailed) || !errors.Is(err, blocklisted) {
+	if err := do(t, s, write); !errors.Is(err, backend.ErrFailed) || !errors.Is(err, backend.ErrFenced) || !errors.Is(err, blocklisted) {
 		t.Errorf("the first write: %v", err)
 	}
 	first.errno.Store(0)
 	for _, r := range []backend.Request{write, {Op: backend.OpRead, Length: 4096, Buf: b}, {Op: backend.OpFlush}} {
-		if err := do(t, s, r); err != backend.ErrFailed {
-			t.Errorf("%v: %v, want %v", r.Op, err, backend.ErrFailed)
+		if err := do(t, s, r); err != errFenced {
+			t.Errorf("%v: %v, want %v", r.Op, err, errFenced)
 		}
 	}
 	if err := s.Failed(); err == nil || !strings.Contains(err.Error(), "blocklisted") {
@@ -211,7 +211,7 @@ func TestBlocklisted(t *testing.T) {
 	var got [1]backend.Result
 	for q.Poll(got[:]) == 0 {
 	}
-	if got[0].Tag != 7 || got[0].Err != backend.ErrFailed {
+	if got[0].Tag != 7 || got[0].Err != errFenced {
 		t.Errorf("a write of the old client: %+v", got[0])
 	}
 	if err := doOn(t, q, write); err != nil {

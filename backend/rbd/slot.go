@@ -177,7 +177,7 @@ func (q *queue) finish(i uint32, err error) {
 	s := &q.slots[i]
 	q.release(s)
 	if err == nil && s.epoch != q.store.epoch.Load() {
-		err = backend.ErrFailed
+		err = errFenced
 	}
 	q.results.Push(backend.Result{Tag: s.req.Tag, Err: err})
 	s.req = backend.Request{}

@@ -41,6 +41,9 @@ type Store struct {
 	retired []image // of before Clear; calls may be outstanding in them
 }
 
+// errFenced is the error of requests once the client has lost its right to the image.
+var errFenced = fmt.Errorf("%w: %w", backend.ErrFailed, backend.ErrFenced)
+
 // A failure is why the store takes no more requests.
 type failure struct{ err error }
 
@@ -150,7 +153,7 @@ func (s *Store) admit(r *backend.Request, info *backend.Info) error {
 		return err
 	}
 	if s.failure.Load() != nil {
-		return backend.ErrFailed
+		return errFenced
 	}
 	return nil
 }
@@ -169,7 +172,7 @@ func (s *Store) failed(op backend.Op, errno unix.Errno) error {
 	if s.failure.CompareAndSwap(nil, f) {
 		s.epoch.Add(1)
 	}
-	return fmt.Errorf("%w: %w", backend.ErrFailed, f.err)
+	return fmt.Errorf("%w: %w", errFenced, f.err)
 }
 
 // Info implements [backend.Store].

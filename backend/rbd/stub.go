@@ -5,4 +5,6 @@ package rbd
 // Built reports whether this program has the storage.
 const Built = false
 
+func dialClient(ClientConfig) (connection, error) { return nil, ErrNotBuilt }
+
 func dial(Name, *Config) (image, error) { return nil, ErrNotBuilt }

@@ -14,3 +14,9 @@ func TestStub(t *testing.T) {
 		t.Errorf("Open: %v, want how to build the storage", err)
 	}
 }
+
+func TestConnectStub(t *testing.T) {
+	if _, err := Connect(ClientConfig{}); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("Connect: %v", err)
+	}
+}

@@ -9,6 +9,7 @@ package librados
 import "C"
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -52,7 +53,7 @@ func (c *Client) Blocks() ([]Block, error) {
 		return nil, err
 	}
 	var all []Block
-	if err := json.Unmarshal(answer, &all); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&all); err != nil { // a list of ranges may follow
 		return nil, fmt.Errorf("blocklist: %w", err)
 	}
 	return all, nil

@@ -292,6 +292,7 @@ func TestBackendErrors(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", backend.ErrNoSpace), capsule.StatusCapacityExceeded | dnr, capsule.StatusCapacityExceeded | dnr},
 		{backend.ErrReadOnly, capsule.StatusNamespaceWriteProtected | dnr, capsule.StatusNamespaceWriteProtected | dnr},
 		{backend.ErrOutOfRange, capsule.StatusLBAOutOfRange | dnr, capsule.StatusLBAOutOfRange | dnr},
+		{backend.ErrFenced, capsule.StatusInternalPathError, capsule.StatusInternalPathError},
 		{backend.ErrFailed, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault},
 	} {
 		s.set(false, c.err)

@@ -23,6 +23,8 @@ func StatusOf(op backend.Op, err error) capsule.Status {
 		return capsule.StatusCapacityExceeded | capsule.StatusDNR
 	case errors.Is(err, backend.ErrClosed):
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
+	case errors.Is(err, backend.ErrFenced):
+		return capsule.StatusInternalPathError
 	case errors.Is(err, backend.ErrMiscompare):
 		return capsule.StatusCompareFailure
 	case op == backend.OpRead:

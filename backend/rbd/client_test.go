@@ -1,0 +1,136 @@
+package rbd
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// A fakeConnection stands in for a client of librados.
+type fakeConnection struct {
+	own     string
+	err     error
+	done    []string
+	blocked map[string]string
+	hold    chan struct{} // nil: it answers
+}
+
+func (c *fakeConnection) Addresses() (string, error) { return c.own, c.err }
+
+func (c *fakeConnection) do(what string) error {
+	if c.hold != nil {
+		<-c.hold
+	}
+	c.done = append(c.done, what)
+	return c.err
+}
+
+func (c *fakeConnection) Block(address string, most time.Duration) error {
+	return c.do("block " + address + " " + most.String())
+}
+
+func (c *fakeConnection) Unblock(address string) error       { return c.do("unblock " + address) }
+func (c *fakeConnection) AwaitMap() error                    { return c.do("map") }
+func (c *fakeConnection) blocks() (map[string]string, error) { return c.blocked, c.do("list") }
+func (c *fakeConnection) Close()                             { _ = c.do("close") }
+
+func TestAddresses(t *testing.T) {
+	for text, want := range map[string][]string{
+		"10.0.0.1:0/77":                       {"10.0.0.1:0/77"},
+		"[v2:10.0.0.1:0/77,v1:10.0.0.1:0/77]": {"10.0.0.1:0/77", "10.0.0.1:0/77"},
+		"v2:[fd00::1]:0/77":                   {"[fd00::1]:0/77"},
+		"[fd00::1]:0/77":                      {"[fd00::1]:0/77"},
+	} {
+		c, err := newClient(&fakeConnection{own: text})
+		if err != nil || !slices.Equal(c.Addresses(), want) {
+			t.Errorf("%s: %q, %v", text, c.Addresses(), err)
+		}
+	}
+	refused := &fakeConnection{err: unix.EPERM}
+	if _, err := newClient(refused); err != unix.EPERM || !slices.Equal(refused.done, []string{"close"}) {
+		t.Errorf("%v, %q", err, refused.done)
+	}
+	if _, err := Connect(ClientConfig{ID: "client.admin"}); err == nil || !strings.Contains(err.Error(), "leave") {
+		t.Errorf("connect: %v", err)
+	}
+}
+
+func TestFence(t *testing.T) {
+	conn := &fakeConnection{own: "10.0.0.1:0/77", blocked: map[string]string{"10.0.0.2:0/1": "2026-11-24T05:28:46.144723+0000", "10.0.0.9:0/1": "?"}}
+	c, err := newClient(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, others := t.Context(), []string{"v2:10.0.0.2:0/1", "10.0.0.3:0/1"}
+	for want, err := range map[string]error{
+		"no addresses": c.Fence(ctx, nil, 0),
+		"itself":       c.Fence(ctx, []string{"10.0.0.3:0/1", "v2:10.0.0.1:0/77"}, 0),
+		"a second":     c.Fence(ctx, others, time.Millisecond),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := errors.Join(c.Fence(ctx, others, 0), c.AwaitFence(ctx)); err != nil {
+		t.Error(err)
+	}
+	got, err := c.Fenced(ctx, others)
+	if want := map[string]time.Time{others[0]: time.Date(2026, 11, 24, 5, 28, 46, 144723000, time.UTC)}; err != nil || !got[others[0]].Equal(want[others[0]]) || len(got) != 1 {
+		t.Errorf("fenced: %v, %v", got, err)
+	}
+	if _, err := c.Fenced(ctx, []string{"10.0.0.9:0/1"}); err == nil {
+		t.Error("a time that is none is taken")
+	}
+	if err := c.Unfence(ctx, others); err != nil {
+		t.Error(err)
+	}
+	want := []string{"block 10.0.0.2:0/1 1h0m0s", "block 10.0.0.3:0/1 1h0m0s", "map", "map", "list", "list", "unblock 10.0.0.2:0/1", "unblock 10.0.0.3:0/1"}
+	if !reflect.DeepEqual(conn.done, want) {
+		t.Errorf("done: %q, want %q", conn.done, want)
+	}
+	conn.err = unix.EACCES
+	if _, err := c.Fenced(ctx, others); err != unix.EACCES {
+		t.Errorf("fenced: %v", err)
+	}
+	if err := c.Fence(ctx, others, 0); err != unix.EACCES {
+		t.Errorf("fence: %v", err)
+	}
+}
+
+// TestFenceUnanswered: a fence that the cluster does not confirm is none, and nothing is freed
+// under the library.
+func TestFenceUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &fakeConnection{own: "10.0.0.1:0/77", hold: make(chan struct{})}
+		c, err := newClient(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Fence(ctx, []string{"10.0.0.2:0/1"}, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("fence: %v", err)
+		}
+		var hung *HungError
+		if err := c.Close(); !errors.As(err, &hung) || slices.Contains(conn.done, "close") {
+			t.Errorf("close: %v, %q", err, conn.done)
+		}
+		close(conn.hold)
+		synctest.Wait()
+		if err := c.Close(); err != nil || !slices.Contains(conn.done, "close") {
+			t.Errorf("close again: %v, %q", err, conn.done)
+		}
+		if err := c.AwaitFence(t.Context()); err != backend.ErrClosed {
+			t.Errorf("of a client that was closed: %v", err)
+		}
+	})
+}
