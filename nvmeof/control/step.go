@@ -260,6 +260,9 @@ func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.Na
 	if p != nil {
 		c.Known = &p.Info
 	}
+	if m.cfg.Keeper != nil {
+		c.Keeper = m.cfg.Keeper(nqn, n)
+	}
 	return c
 }
 

@@ -28,7 +28,7 @@ func (n *Namespace) ReadOnly() bool { return n.ns.ReadOnly() }
 // namespace is identified as one without reservations. A reservation made before, or
 // through another namespace of the same store, stays in force.
 func (n *Namespace) SetRefuseReservations(on bool) {
-	if n.ns.SetReservable(!on) {
+	if n.ns.SetReservable(!on && !n.unkept) {
 		n.subsystem.namespaceChanged(n.ns.ID)
 	}
 }

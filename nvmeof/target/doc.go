@@ -157,6 +157,11 @@
 // need not identify it again. Where a store fails a command of a group that is not served any
 // more the status is ANA Inaccessible: whoever serves the group now has fenced this target.
 //
+// Reservations go along where a [ReservationKeeper] keeps them: each change is kept, with its
+// notices, before its command completes, and loaded before the namespace is served. A keeper
+// that answers [ErrNotOwner] ends the target's part: nothing of the namespace is allowed any
+// more, by ANA Inaccessible. Without a keeper hosts cannot reserve.
+//
 // # Several devices
 //
 // A device is an RNIC, or the one address that a softroce device has. Devices are added

@@ -256,6 +256,7 @@ func vacate(n *Namespace) bool {
 	left.ns.Known = &shape
 	left.ns.Protect(n.ns.Protection())
 	left.ns.SetReservable(n.ns.Reservable())
+	left.ns.Remember(*n.ns.Volume.Reservations.State())
 	s.succeed(left.ns)
 	left.ns.SetElsewhere(true)
 	s.depart(n.ns)

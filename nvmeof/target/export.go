@@ -35,7 +35,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	c.NSID, c.Group = ns.ID(), ns.Group()
 	was := s.table().At(c.NSID)
 	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
-	if err := s.target.volumes.Acquire(c.Store, c.Name, c.Reservations, ownerOf(s.nqn, ns.ns.Identity), ns.ns); err != nil {
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.reservationStore(), ownerOf(s.nqn, ns.ns.Identity), ns.ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
@@ -118,7 +118,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	}
 	was := s.table().At(c.NSID)
 	if c.Known != nil {
-		ns.ns.Known = storage.ShapeOf(*c.Known, c.Reservations != nil)
+		ns.ns.Known = storage.ShapeOf(*c.Known, c.reservationStore() != nil)
 		s.succeed(ns.ns)
 	}
 	g := s.target.cfg.Gateway

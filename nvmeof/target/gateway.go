@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
@@ -24,6 +25,11 @@ import (
 //
 // The zero value is ready for [Config.Gateway], of one target.
 type Gateway struct {
+	// Directory lists the controllers of a host in a subsystem at the other targets, for
+	// Reservation Report. Shards call it, so it does not wait for anything. Default: reports
+	// name no controllers.
+	Directory func(subsystem nvmeof.NQN, host capsule.HostID) []capsule.ControllerID
+
 	target *Target
 	owned  atomic.Pointer[ana.States] // read by shards where a store fails
 

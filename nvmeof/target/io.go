@@ -80,6 +80,10 @@ func (r *request) through(ns *storage.Namespace) *storage.Lane {
 		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)
 		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
+	case storage.Lost:
+		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)
+		r.finish(capsule.StatusANAInaccessible)
+		return nil
 	default:
 		r.countIn(&r.op.Gate.Meter)
 		return r.op.Lane

@@ -40,6 +40,10 @@ type NamespaceConfig struct {
 	// that; default: nothing, so that they cannot. If the store is exported already the
 	// Reservations of its first namespace is used.
 	Reservations ReservationStore
+	// Keeper keeps the hosts' reservation for several targets, in place of Reservations. With
+	// [Config.Gateway] hosts cannot reserve a namespace that has none: it would end where
+	// another target goes on.
+	Keeper ReservationKeeper
 	// RefuseReservations refuses reservations of the namespace; see
 	// Namespace.SetRefuseReservations.
 	RefuseReservations bool
@@ -52,6 +56,7 @@ type Namespace struct {
 
 	// Under Subsystem.change.
 	removed bool
+	unkept  bool        // it is one of several targets', and nothing keeps reservations for the others; constant
 	pause   *time.Timer // ends the pause; nil: commands are not held
 	pauses  uint64      // the number of pauses so far
 	pausing *time.Timer // ends the waiting of Pause for commands; nil: it does not wait
@@ -123,7 +128,8 @@ func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	}
 	i := storage.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}
 	n := &Namespace{subsystem: s, ns: storage.NewNamespace(i, c.Group, c.ReadOnly)}
-	n.ns.SetReservable(!c.RefuseReservations)
+	n.unkept = s.target.cfg.Gateway != nil && c.Keeper == nil
+	n.ns.SetReservable(!c.RefuseReservations && !n.unkept)
 	return n
 }
 

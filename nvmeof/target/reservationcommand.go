@@ -76,6 +76,6 @@ func startReport(_ *queue, r *request) {
 
 func runReport(r *request) {
 	clear(r.data)
-	copy(r.data, r.op.Lane.Volume.Reservations.State().Report())
+	copy(r.data, r.op.Lane.Volume.Reservations.State().Report(controllersOf(r.queue.controller)))
 	r.finishBuffer()
 }

@@ -100,7 +100,7 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 		status := capsule.StatusSuccess
 		for _, v := range all {
 			if v.SetPersist(on) != nil {
-				status = capsule.StatusInternalError
+				status = v.Failure()
 			}
 		}
 		return func() { r.finish(status) }

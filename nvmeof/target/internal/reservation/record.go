@@ -17,6 +17,15 @@ type stateRecord struct {
 	Type        uint8              `json:"type"`
 	Holder      string             `json:"holder,omitempty"`
 	Registrants []registrantRecord `json:"registrants"`
+	// Volatile says that the state does not survive a power loss, which is the end of all
+	// targets that serve the namespace. EncodeAll writes it.
+	Volatile bool `json:"volatile,omitempty"`
+}
+
+// A noticeRecord is a notice of the change that made a record.
+type noticeRecord struct {
+	Host string                    `json:"host"`
+	What capsule.ReservationNotice `json:"what"`
 }
 
 // Numbers of JSON have 53 bits, so keys are text.
@@ -51,6 +60,7 @@ func (o Owner) String() string {
 type ownedRecord struct {
 	Namespace Owner           `json:"namespace"`
 	State     json.RawMessage `json:"state"`
+	Notices   []noticeRecord  `json:"notices,omitempty"`
 }
 
 const recordVersion = 2
@@ -58,28 +68,66 @@ const recordVersion = 2
 // Encode returns the state of a namespace in the form that Decode reads. It omits what does not
 // survive a power loss.
 func (s *State) Encode(of Owner) ([]byte, error) {
-	body := stateRecord{Registrants: []registrantRecord{}}
-	if s.Persist {
-		body.Generation, body.Type = s.Generation, uint8(s.Type)
-		if s.Holder != (capsule.HostID{}) {
-			body.Holder = hex.EncodeToString(s.Holder[:])
-		}
-		for _, r := range s.Registrants {
-			body.Registrants = append(body.Registrants, registrantRecord{hex.EncodeToString(r.Host[:]), fmt.Sprintf("%016x", uint64(r.Key)), r.NQN})
-		}
+	if !s.Persist {
+		return seal(ownedRecord{Namespace: of, State: []byte("null")})
+	}
+	return s.EncodeAll(of, nil)
+}
+
+// EncodeAll is Encode with what does not survive a power loss, for other targets that serve the
+// namespace, and with the notices of the change that has made the state.
+func (s *State) EncodeAll(of Owner, notices []Notice) ([]byte, error) {
+	body := stateRecord{Registrants: []registrantRecord{}, Generation: s.Generation, Type: uint8(s.Type), Volatile: !s.Persist}
+	if s.Holder != (capsule.HostID{}) {
+		body.Holder = hex.EncodeToString(s.Holder[:])
+	}
+	for _, r := range s.Registrants {
+		body.Registrants = append(body.Registrants, registrantRecord{hex.EncodeToString(r.Host[:]), fmt.Sprintf("%016x", uint64(r.Key)), r.NQN})
 	}
 	state, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	if !s.Persist {
-		state = []byte("null")
+	r := ownedRecord{Namespace: of, State: state}
+	for _, n := range notices {
+		r.Notices = append(r.Notices, noticeRecord{hex.EncodeToString(n.Host[:]), n.What})
 	}
-	text, err := json.Marshal(ownedRecord{of, state})
+	return seal(r)
+}
+
+func seal(r ownedRecord) ([]byte, error) {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	return sealed.Seal(recordVersion, text)
+}
+
+// DecodeNotices decodes a record of EncodeAll, with its notices.
+func DecodeNotices(b []byte) (s State, of Owner, notices []Notice, err error) {
+	if s, of, err = Decode(b); err != nil {
+		return s, of, nil, err
+	}
+	var r ownedRecord
+	if body, err := sealed.Open(recordVersion, b); err != nil || json.Unmarshal(body, &r) != nil {
+		return s, of, nil, nil // of version 1
+	}
+	for _, n := range r.Notices {
+		x := Notice{What: n.What}
+		if decodeHost(n.Host, &x.Host) {
+			notices = append(notices, x)
+		}
+	}
+	return s, of, notices, nil
+}
+
+// Survive returns what of a record is left when all targets that serve the namespace have ended.
+func Survive(b []byte) ([]byte, error) {
+	s, of, err := Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	return s.Encode(of)
 }
 
 // Decode decodes what Encode returned, also of version 1, whose owner is not known. Any deviation
@@ -109,7 +157,7 @@ func decodeState(text []byte) (State, error) {
 	if err := json.Unmarshal(text, &body); err != nil {
 		return State{}, fmt.Errorf("reservations: %w: %w", sealed.ErrDamaged, err)
 	}
-	s := State{Generation: body.Generation, Type: capsule.ReservationType(body.Type), Persist: true}
+	s := State{Generation: body.Generation, Type: capsule.ReservationType(body.Type), Persist: !body.Volatile}
 	ok := body.Holder == "" || decodeHost(body.Holder, &s.Holder)
 	for _, r := range body.Registrants {
 		key, err := strconv.ParseUint(r.Key, 16, 64)

@@ -2,22 +2,35 @@ package reservation
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Report is the extended data structure of Reservation Report. A host that is
-// registered need not be connected, so no controller is named, as the dynamic
-// controller model has it.
-func (s *State) Report() []byte {
-	b := make([]byte, capsule.ReservationStatusSize+len(s.Registrants)*capsule.ReservationRegistrantSize)
-	head := capsule.ReservationStatus{Generation: s.Generation, Type: s.Type, Registrants: uint16(len(s.Registrants))}
-	if s.Persist {
-		head.Persist = 1
-	}
-	head.Encode(b)
-	for i, r := range s.Registrants {
+// Report is the extended data structure of Reservation Report. Each controller of a registrant
+// has an entry, by the function, which may be nil; a host that is registered need not be
+// connected, and has one that names no controller, as the dynamic controller model has it.
+func (s *State) Report(controllers func(capsule.HostID) []capsule.ControllerID) []byte {
+	var all []capsule.ReservationRegistrant
+	for _, r := range s.Registrants {
 		e := capsule.ReservationRegistrant{CNTLID: capsule.ControllerIDDynamic, Key: r.Key, Host: r.Host}
 		if s.Holds(r.Host) {
 			e.Holds = 1
 		}
-		e.Encode(b[capsule.ReservationStatusSize+i*capsule.ReservationRegistrantSize:])
+		var ids []capsule.ControllerID
+		if controllers != nil {
+			ids = controllers(r.Host)
+		}
+		for _, e.CNTLID = range ids {
+			all = append(all, e)
+		}
+		if len(ids) == 0 {
+			all = append(all, e)
+		}
+	}
+	b := make([]byte, capsule.ReservationStatusSize+len(all)*capsule.ReservationRegistrantSize)
+	head := capsule.ReservationStatus{Generation: s.Generation, Type: s.Type, Registrants: uint16(len(all))}
+	if s.Persist {
+		head.Persist = 1
+	}
+	head.Encode(b)
+	for i := range all {
+		all[i].Encode(b[capsule.ReservationStatusSize+i*capsule.ReservationRegistrantSize:])
 	}
 	return b
 }

@@ -205,7 +205,14 @@ func TestAllows(t *testing.T) {
 	for typ, want := range map[capsule.ReservationType]string{ // holder r w, registrant r w, other r w
 		0: "rwrwrw", wrEx: "rwr-r-", exAc: "rw----", wrExRO: "rwrwr-", exAcRO: "rwrw--", wrExAR: "rwrwr-", exAcAR: "rwrw--",
 	} {
-		s := registered("ab", typ)
+		state := registered("ab", typ)
+		s := NewGuard(&state)
+		if (s == nil) != (typ == 0) {
+			t.Fatalf("type %d: guard %v", typ, s)
+		}
+		if s == nil {
+			s = &Guard{State: &state}
+		}
 		got := ""
 		for _, h := range "abc" {
 			for _, a := range []Access{Read, Write} {
@@ -260,7 +267,7 @@ func TestTooManyRegistrants(t *testing.T) {
 	var s State
 	for i := range MaxRegistrants + 1 {
 		c := register(1, 0, 0, 1)
-		c.Host[0] = byte(i)
+		c.Host[0], c.Host[1] = byte(i), byte(i>>8)
 		var out Outcome
 		if s, out = s.Apply(c); out.Status.OK() != (i < MaxRegistrants) {
 			t.Fatalf("host %d: %v", i, out.Status)
@@ -277,7 +284,7 @@ func TestOneNameTakesAllPlaces(t *testing.T) {
 	s, out := State{}, Outcome{}
 	as := func(i int) Command {
 		c := register(1, 0, 0, 1)
-		c.Host[0], c.NQN = byte(i), "nqn.2014-08.org.nvmexpress:host:a"
+		c.Host[0], c.Host[1], c.NQN = byte(i), byte(i>>8), "nqn.2014-08.org.nvmexpress:host:a"
 		return c
 	}
 	for i := range 2 * MaxRegistrants {
@@ -299,7 +306,9 @@ func TestOneNameTakesAllPlaces(t *testing.T) {
 		t.Errorf("%d registrants, holder %x", len(s.Registrants), s.Holder)
 	}
 	for i := range MaxRegistrants - MaxOfName {
-		if s, out = s.Apply(register(byte(i+2), 0, 0, 1)); !out.Status.OK() {
+		c := register(byte(i), 0, 0, 1)
+		c.Host[14] = 1 + byte(i>>8)
+		if s, out = s.Apply(c); !out.Status.OK() {
 			t.Fatalf("host %d: %v", i, out.Status)
 		}
 	}
@@ -308,7 +317,7 @@ func TestOneNameTakesAllPlaces(t *testing.T) {
 func TestReport(t *testing.T) {
 	s := registered("ab", exAc)
 	s.Persist = true
-	b := s.Report()
+	b := s.Report(nil)
 	head, err := capsule.DecodeReservationStatus(b)
 	if err != nil || head != (capsule.ReservationStatus{Generation: 5, Type: exAc, Registrants: 2, Persist: 1}) || len(b) != 3*64 {
 		t.Errorf("head %+v of %d bytes, %v", head, len(b), err)

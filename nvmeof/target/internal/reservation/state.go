@@ -9,7 +9,7 @@ import (
 
 // MaxRegistrants is how many hosts can be registered with one namespace, so that
 // no host can make the state grow without bound.
-const MaxRegistrants = 128
+const MaxRegistrants = 1024
 
 // MaxOfName is how many of them one name can have. A host has one identifier at a time, and
 // may have had others, which are registered until somebody ends that.
@@ -44,10 +44,42 @@ const (
 	None  Access = 0         // of neither: never in conflict
 )
 
+// A Guard is a state as commands check it: whether a host is registered is found at once,
+// however many are.
+type Guard struct {
+	*State
+	hosts map[capsule.HostID]struct{} // registered
+	// Lost says that the state is not known any more: another target has the namespace.
+	Lost bool
+}
+
+// NewGuard returns the guard of a state; nil if nothing is reserved.
+func NewGuard(s *State) *Guard {
+	if s.Type == capsule.ReservationNone {
+		return nil
+	}
+	g := &Guard{State: s, hosts: make(map[capsule.HostID]struct{}, len(s.Registrants))}
+	for _, r := range s.Registrants {
+		g.hosts[r.Host] = struct{}{}
+	}
+	return g
+}
+
+// Closed is the guard of a namespace whose state is lost: it allows nothing.
+func Closed() *Guard { return &Guard{State: new(State), Lost: true} }
+
+func (g *Guard) registered(host capsule.HostID) bool {
+	_, found := g.hosts[host]
+	return found
+}
+
 // Allows reports whether a host's command may be executed, by the table of command
 // behaviour in the presence of a reservation (NVMe base 2.0, 8.19, and NVM command set
 // 1.0, 5.9).
-func (s *State) Allows(host capsule.HostID, a Access) bool {
+func (s *Guard) Allows(host capsule.HostID, a Access) bool {
+	if s.Lost {
+		return false
+	}
 	switch s.Type {
 	case capsule.ReservationNone:
 		return true
@@ -107,10 +139,14 @@ func (s *State) proves(host capsule.HostID, key capsule.ReservationKey) bool {
 
 // Check reports whether a state that was saved is consistent.
 func (s *State) Check() bool {
-	for i, r := range s.Registrants {
-		if r.Key == 0 || slices.ContainsFunc(s.Registrants[:i], func(o Registrant) bool { return o.Host == r.Host }) {
+	hosts := make(map[capsule.HostID]struct{}, len(s.Registrants))
+	for _, r := range s.Registrants {
+		if hosts[r.Host] = struct{}{}; r.Key == 0 {
 			return false
 		}
+	}
+	if len(hosts) < len(s.Registrants) {
+		return false
 	}
 	switch {
 	case len(s.Registrants) > MaxRegistrants:

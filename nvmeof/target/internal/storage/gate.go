@@ -34,6 +34,7 @@ const (
 	Entered  Entry = iota // it is a user of the lane until it is released
 	Held                  // it waits; its owner is called when the gate opens
 	Conflict              // another host's reservation excludes it
+	Lost                  // another target has the namespace's reservations
 )
 
 // Enter lets an operation of a host enter the namespace through the gate of a shard that
@@ -46,13 +47,20 @@ func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reserv
 	}
 	if guard := n.Volume.Reservations.Guard(); guard != nil {
 		if !guard.Allows(host, a) {
-			return Conflict
+			return refused(guard)
 		}
 	}
 	g.users++
 	op.Gate = g
 	g.Lane.Enter(op)
 	return Entered
+}
+
+func refused(g *reservation.Guard) Entry {
+	if g.Lost {
+		return Lost
+	}
+	return Conflict
 }
 
 // Shut reports whether operations are held, or may be of which two enter together.

@@ -8,6 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
 // MaxNamespace is NN and MNAN: the highest namespace identifier.
@@ -47,6 +48,7 @@ type Namespace struct {
 	Known *Shape
 
 	elsewhere  atomic.Bool                     // see SetElsewhere
+	remembered atomic.Pointer[Reservations]    // see Remember
 	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
@@ -140,8 +142,14 @@ func (n *Namespace) Reservations() *Reservations {
 	if n.Volume != nil {
 		return n.Volume.Reservations
 	}
+	if r := n.remembered.Load(); r != nil {
+		return r
+	}
 	return n.Former
 }
+
+// Remember notes the reservations of a namespace that another target serves.
+func (n *Namespace) Remember(s reservation.State) { n.remembered.Store(Remembered(s)) }
 
 // A Table has a subsystem's namespaces at one time, with those that are away. It is
 // immutable.

@@ -19,6 +19,17 @@ type ReservationStore interface {
 	Save(b []byte) error   // returns when b is durable; what was saved before stays if it fails
 }
 
+// ErrNotOwner says that another target serves the namespace by now.
+var ErrNotOwner = errors.New("another target serves the namespace by now")
+
+// A SharedStore is a ReservationStore that several targets read: it is given every state, and
+// whoever serves the namespace after this target goes on with the last one. Its Save fails
+// with ErrNotOwner if another target has begun to.
+type SharedStore interface {
+	ReservationStore
+	Shared()
+}
+
 // A ReservationLocker is a ReservationStore that one target at a time may use.
 type ReservationLocker interface {
 	Lock() (unlock func() error, err error) // before Load
@@ -35,8 +46,9 @@ type Reservations struct {
 	// doubtful says that the store may have what was not acknowledged, since it failed when
 	// that was saved. Under mu.
 	doubtful bool
+	shared   bool // store is a SharedStore; constant
 	state    atomic.Pointer[reservation.State]
-	guard    atomic.Pointer[reservation.State] // the state while something is reserved, else nil
+	guard    atomic.Pointer[reservation.Guard] // of the state while something is reserved, else nil
 }
 
 // newReservations loads what the store has, if there is a store. With former ones, which are
@@ -44,6 +56,7 @@ type Reservations struct {
 // record of another owner is an error.
 func newReservations(store ReservationStore, owner reservation.Owner, former *Reservations) (*Reservations, error) {
 	k := &Reservations{store: store, owner: owner, unlock: func() error { return nil }}
+	_, k.shared = store.(SharedStore)
 	if l, ok := store.(ReservationLocker); ok {
 		var err error
 		if k.unlock, err = l.Lock(); err != nil {
@@ -99,7 +112,7 @@ func CheckReservations(store ReservationStore, owner reservation.Owner) error {
 // saved again, so that it does; if that fails the next change does it.
 func loadReservations(store ReservationStore, owner reservation.Owner) (reservation.State, error) {
 	s, known, err := readReservations(store, owner)
-	if err == nil && !known {
+	if _, shared := store.(SharedStore); err == nil && !known && !shared {
 		if b, err := s.Encode(owner); err == nil {
 			_ = store.Save(b)
 		}
@@ -148,8 +161,8 @@ func (k *Reservations) Close() error { return k.unlock() }
 // State is the state as it is now. It does not change.
 func (k *Reservations) State() *reservation.State { return k.state.Load() }
 
-// Guard is the state while something is reserved, else nil. Every command reads it.
-func (k *Reservations) Guard() *reservation.State { return k.guard.Load() }
+// Guard is that of the state while something is reserved, else nil. Every command reads it.
+func (k *Reservations) Guard() *reservation.Guard { return k.guard.Load() }
 
 // Persists reports whether a state can survive a power loss.
 func (k *Reservations) Persists() bool { return k.store != nil }
@@ -184,42 +197,77 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ended {
-		return reservation.Outcome{Status: capsule.StatusInternalError}, fmt.Errorf("its store is closed: %w", backend.ErrClosed)
+		return reservation.Outcome{Status: k.Failure()}, fmt.Errorf("its store is closed: %w", backend.ErrClosed)
+	}
+	if k.lost() {
+		return reservation.Outcome{Status: capsule.StatusANAInaccessible}, ErrNotOwner
 	}
 	before := k.state.Load()
 	next, out := f(*before)
 	if !out.Status.OK() {
 		return out, nil
 	}
-	if persists := before.Persist || next.Persist; k.store != nil && (persists || k.doubtful) {
-		b, err := next.Encode(k.owner)
-		if err == nil {
-			err = k.store.Save(b)
-			k.doubtful = err != nil
+	if persists := before.Persist || next.Persist || k.shared; k.store != nil && (persists || k.doubtful) {
+		err := k.save(&next, out.Notices)
+		k.doubtful = err != nil
+		if errors.Is(err, ErrNotOwner) {
+			k.lose()
+			return reservation.Outcome{Status: capsule.StatusANAInaccessible}, err
 		}
 		if err != nil && persists {
 			k.restore(before)
-			return reservation.Outcome{Status: capsule.StatusInternalError}, err
+			return reservation.Outcome{Status: k.Failure()}, err
 		}
 	}
 	k.publish(&next)
 	return out, nil
 }
 
+// Failure is the status of a command whose change could not be saved. Of several targets
+// another may be able to.
+func (k *Reservations) Failure() capsule.Status {
+	if k.shared {
+		return capsule.StatusANAInaccessible
+	}
+	return capsule.StatusInternalError
+}
+
+// save saves a state, and for other targets the notices of the change.
+func (k *Reservations) save(s *reservation.State, notices []reservation.Notice) error {
+	encode := s.Encode
+	if k.shared {
+		encode = func(of reservation.Owner) ([]byte, error) { return s.EncodeAll(of, notices) }
+	}
+	b, err := encode(k.owner)
+	if err == nil {
+		err = k.store.Save(b)
+	}
+	return err
+}
+
+// lose forgets the state, which is another target's: nothing is allowed any more.
+func (k *Reservations) lose() {
+	k.state.Store(new(reservation.State))
+	k.guard.Store(reservation.Closed())
+}
+
+func (k *Reservations) lost() bool {
+	g := k.guard.Load()
+	return g != nil && g.Lost
+}
+
 // restore saves a state again after the next one could not be saved: the store may have that
 // one, and a restart would find it. Called with mu held.
 func (k *Reservations) restore(s *reservation.State) {
-	if b, err := s.Encode(k.owner); err == nil {
-		k.doubtful = k.store.Save(b) != nil // else with the next change
+	err := k.save(s, nil)
+	if k.doubtful = err != nil; errors.Is(err, ErrNotOwner) { // else with the next change
+		k.lose()
 	}
 }
 
 func (k *Reservations) publish(s *reservation.State) {
 	k.state.Store(s)
-	if s.Type == capsule.ReservationNone {
-		s = nil
-	}
-	k.guard.Store(s)
+	k.guard.Store(reservation.NewGuard(s))
 }
 
 // ReservationCapabilities is RESCAP of a namespace whose reservations can, or cannot, survive a
