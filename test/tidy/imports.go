@@ -45,6 +45,7 @@ const (
 	proto  = "google.golang.org/protobuf"
 	k8smnt = "k8s.io/mount-utils"
 	k8sutl = "k8s.io/utils"
+	etcd   = "go.etcd.io/etcd" // in one package, behind the contract of internal/group/state
 )
 
 // directions has the rows for what is built into programs. Only cmd and test know
@@ -72,6 +73,7 @@ var directions = []direction{
 	{"internal/floor", nil, []string{xsys}},
 	{"internal/group", []string{"internal/group/state"}, nil},
 	{"internal/group/state", nil, nil},
+	{"internal/group/state/etcd", []string{"internal/group/state"}, []string{etcd, zap}},
 	{"internal/group/state/rados", []string{"internal/group/state", "internal/librados"}, []string{xsys}},
 	{"internal/group/state/simulated", []string{"internal/group/state"}, nil},
 	{"internal/group/state/statetest", []string{"internal/group/state"}, []string{linear}},
@@ -163,7 +165,7 @@ var directions = []direction{
 
 // forTests is what tests may import too.
 var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "internal/...", "test/..."},
-	[]string{rapid, fuse, linear, cdp, cdpro, csitst, ginkgo, gomega, zap, uuid, xsys}}
+	[]string{rapid, fuse, linear, cdp, cdpro, csitst, ginkgo, gomega, grpc, zap, uuid, xsys}}
 
 func directionOf(dir string) (direction, bool) {
 	for ; dir != "."; dir = path.Dir(dir) {

@@ -24,6 +24,8 @@ type Suite struct {
 	New func(t *testing.T) System
 	// In runs a test, in a bubble of testing/synctest perhaps. nil: it is called.
 	In func(t *testing.T, test func(*testing.T))
+	// Parallel tests run at the same time: faults of one befall no other.
+	Parallel bool
 }
 
 // Run runs all tests.
@@ -50,6 +52,9 @@ func (s Suite) Run(t *testing.T) {
 		{"LinearizableWithLostReplies", linearizableWithLostReplies},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if s.Parallel {
+				t.Parallel()
+			}
 			test := func(t *testing.T) { c.test(s.fixture(t)) }
 			if s.In == nil {
 				test(t)

@@ -1,0 +1,166 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// limited is a context with the time limit of a call, which Close ends too.
+func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	stop := context.AfterFunc(s.ctx, cancel) // until the call ends
+	return limited, func() {
+		stop()
+		cancel()
+	}
+}
+
+// ready is the error of a call that need not begin.
+func (s *Store) ready(ctx context.Context) error {
+	if s.ctx.Err() != nil {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// Get implements state.Store. It tries one endpoint after the other.
+func (s *Store) Get(caller context.Context, prefix string) (state.Snapshot, error) {
+	if err := s.ready(caller); err != nil {
+		return state.Snapshot{}, err
+	}
+	ctx, cancel := s.limited(caller)
+	defer cancel()
+	share := max(s.cfg.Timeout/time.Duration(len(s.cfg.Endpoints)), answersIn)
+	for {
+		snap, err := s.get(ctx, prefix, share)
+		if err == nil || refused(err) {
+			return snap, err
+		}
+		select {
+		case <-ctx.Done():
+			return snap, s.failed(caller, state.ErrUnavailable, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// get is an attempt. The deletion changes nothing: see the package's comment.
+func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (snap state.Snapshot, err error) {
+	e, err := s.use()
+	if err != nil {
+		return snap, err
+	}
+	defer s.release(e)
+	attempt, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)() // until the attempt ends
+	r, err := e.client.Txn(attempt).Then(
+		clientv3.OpGet(s.prefix+prefix, clientv3.WithPrefix()),
+		clientv3.OpDelete(s.prefix), // no key is empty
+	).Commit()
+	if err != nil {
+		return snap, s.judge(ctx, e, err)
+	}
+	snap.Revision = state.Revision(r.Header.Revision)
+	for _, kv := range r.Responses[0].GetResponseRange().Kvs {
+		snap.Entries = append(snap.Entries, state.Entry{
+			Key: strings.TrimPrefix(string(kv.Key), s.prefix), Value: kv.Value, Revision: state.Revision(kv.ModRevision),
+		})
+	}
+	return snap, nil
+}
+
+// Txn implements state.Store. There is one attempt.
+func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
+	if err := t.Check(); err != nil {
+		return state.Result{}, err
+	}
+	if err := s.ready(caller); err != nil {
+		return state.Result{}, err
+	}
+	e, err := s.use()
+	if err != nil {
+		return state.Result{}, err
+	}
+	defer s.release(e)
+	ctx, cancel := s.limited(caller)
+	defer cancel()
+	r, err := e.client.Txn(ctx).If(s.comparisons(t.If)...).Then(s.operations(t.Then)...).Commit()
+	if err == nil {
+		return state.Result{Done: r.Succeeded, Revision: state.Revision(r.Header.Revision)}, nil
+	}
+	if err = s.judge(caller, e, err); refused(err) {
+		return state.Result{}, err
+	}
+	return state.Result{}, s.failed(caller, state.ErrUnknown, err)
+}
+
+func (s *Store) comparisons(all []state.Compare) []clientv3.Cmp {
+	list := make([]clientv3.Cmp, len(all))
+	for i, c := range all {
+		list[i] = clientv3.Compare(clientv3.ModRevision(s.prefix+c.Key), "=", int64(c.Revision))
+	}
+	return list
+}
+
+func (s *Store) operations(all []state.Op) []clientv3.Op {
+	list := make([]clientv3.Op, len(all))
+	for i, o := range all {
+		if o.Delete {
+			list[i] = clientv3.OpDelete(s.prefix + o.Key)
+		} else {
+			list[i] = clientv3.OpPut(s.prefix+o.Key, string(o.Value))
+		}
+	}
+	return list
+}
+
+// judge leaves an endpoint that did not answer, and says whose error it is.
+func (s *Store) judge(ctx context.Context, e *endpoint, err error) error {
+	if ctx.Err() == nil && !refused(err) {
+		s.leaves(e, err)
+	}
+	return fmt.Errorf("etcd at %s: %w", e.name, err)
+}
+
+// Status codes that are refusals.
+const (
+	invalidArgument  = 3
+	permissionDenied = 7
+	unauthenticated  = 16
+)
+
+// refused says whether etcd has looked at a request and will not carry it out. An error that
+// the connection gives may come after it was carried out, and so may a full database's.
+func refused(err error) bool {
+	var server rpctypes.EtcdError
+	if !errors.As(err, &server) {
+		return false
+	}
+	switch server.Code() {
+	case invalidArgument, permissionDenied, unauthenticated:
+		return true
+	}
+	return false
+}
+
+// failed is the error of a call whose outcome is not known, or that brought nothing.
+func (s *Store) failed(caller context.Context, kind, err error) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", kind, errClosed)
+	case caller.Err() != nil:
+		return fmt.Errorf("%w: %w", kind, caller.Err())
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w (no answer in %v)", kind, err, s.cfg.Timeout)
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}

@@ -1,0 +1,77 @@
+package etcd
+
+import (
+	"context"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// sayEvery is how often a watch calls without any event.
+const sayEvery = 10 * time.Second
+
+// Watch implements state.Store. Each time that events may have been missed, changed is called
+// once the new watch has begun.
+func (s *Store) Watch(ctx context.Context, prefix string, changed func()) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	changed()
+	for {
+		s.watch(ctx, prefix, changed)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ctx.Done():
+			return errClosed
+		case <-time.After(pause):
+		}
+	}
+}
+
+// watch ends with the endpoint, or when etcd ends the watch.
+func (s *Store) watch(ctx context.Context, prefix string, changed func()) {
+	e, err := s.use()
+	if err != nil {
+		return
+	}
+	defer s.release(e)
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)() // until the watch ends
+	events := e.client.Watch(ctx, s.prefix+prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	say := time.NewTicker(sayEvery)
+	defer say.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r, open := <-events:
+			if !open {
+				return
+			}
+			if err := r.Err(); err != nil {
+				s.cfg.Log.Info("etcd has ended a watch, which begins again", zap.String("endpoint", e.name), zap.Error(err))
+				return
+			}
+		case <-say.C:
+		}
+		drain(events)
+		changed()
+	}
+}
+
+// drain takes what one call of changed is for. A watch that has ended is left as it is.
+func drain(events clientv3.WatchChan) {
+	for {
+		select {
+		case r, open := <-events:
+			if !open || r.Err() != nil {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
