@@ -151,7 +151,7 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/takeover", []string{"internal/socketfile", "nvmeof/config", "nvmeof/control", "nvmeof/target", "rdmatransport", "backend/memory"}, []string{xsys}},
 	{"cmd/nvmeof/internal/console", []string{"cmd/nvmeof/internal/activity", "cmd/nvmeof/internal/nvmecli", "cmd/nvmeof/internal/token", "internal/namedfile", "internal/recent", "nvmeof", "nvmeof/config", "nvmeof/control", "nvmeof/events"}, []string{zap, xnet}},
 	{"cmd/nvmeof/internal/token", []string{"cmd/nvmeof/internal/failure", "internal/namedfile", "internal/recent", "nvmeof/control"}, []string{cobra}},
-	{"cmd/nvmeof-csi", []string{"cmd/nvmeof-csi/...", "internal/socketfile", "nvmeof"}, []string{cobra, csi, grpc, zap, uuid, xsys}},
+	{"cmd/nvmeof-csi", []string{"cmd/nvmeof-csi/...", "internal/socketfile", "nvmeof"}, []string{cobra, csi, grpc, yaml, zap, uuid, xsys}},
 	{"cmd/nvmeof-csi/internal/driver", []string{"cmd/nvmeof-csi/internal/fabric", "cmd/nvmeof-csi/internal/mounts", "cmd/nvmeof-csi/internal/volumes", "nvmeof", "nvmeof/control"}, []string{csi, grpc, proto, zap, uuid}},
 	{"cmd/nvmeof-csi/internal/fabric", []string{"nvmeof"}, []string{uuid, xsys}},
 	{"cmd/nvmeof-csi/internal/mounts", nil, []string{k8smnt, k8sutl, xsys}},
@@ -159,6 +159,7 @@ var directions = []direction{
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{"test/packages", nil, []string{yaml}},
 	{"test/faultyfs", nil, []string{xsys, fuse}},
+	{"test/interop/csi", nil, []string{csi, grpc, xsys}},
 	{"test/ceph", []string{"backend/..."}, []string{uuid, xsys}},
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }

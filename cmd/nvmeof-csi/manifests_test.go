@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/driver"
+)
+
+// A manifest is what the test looks at of an object of Kubernetes.
+type manifest struct {
+	Kind        string
+	Metadata    struct{ Name string }
+	Provisioner string
+	Parameters  map[string]string
+	Spec        struct {
+		Template struct {
+			Spec struct {
+				Containers []container
+				Volumes    []struct{ Name string }
+			}
+		}
+	}
+}
+
+type container struct {
+	Name, Image  string
+	Args         []string
+	VolumeMounts []struct{ Name string } `yaml:"volumeMounts"`
+}
+
+func manifests(t *testing.T, path string) (all []manifest) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := yaml.NewDecoder(strings.NewReader(string(text)))
+	for {
+		var m manifest
+		err := d.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, m)
+	}
+}
+
+// TestManifests: what deploy/kubernetes runs the program takes, and it is this driver's.
+func TestManifests(t *testing.T) {
+	const dir = "../../deploy/kubernetes/"
+	ran := 0
+	for _, m := range manifests(t, dir+"driver.yaml") {
+		if m.Kind == "CSIDriver" && m.Metadata.Name != driver.Name {
+			t.Errorf("the driver is %s, and called %s", driver.Name, m.Metadata.Name)
+		}
+		for _, c := range m.Spec.Template.Spec.Containers {
+			for _, at := range c.VolumeMounts {
+				if !slices.ContainsFunc(m.Spec.Template.Spec.Volumes, func(v struct{ Name string }) bool { return v.Name == at.Name }) {
+					t.Errorf("%s mounts %s, which is no volume", c.Name, at.Name)
+				}
+			}
+			if c.Name != "driver" {
+				if name := strings.Join(c.Args, " "); strings.Contains(name, "plugins/") && !strings.Contains(name, "/"+driver.Name+"/") {
+					t.Errorf("%s: %s", c.Name, name)
+				}
+				continue
+			}
+			if err := command().ParseFlags(c.Args); err != nil {
+				t.Errorf("%q: %v", c.Args, err)
+			}
+			ran++
+		}
+	}
+	if ran != 2 {
+		t.Errorf("the driver is run %d times, want as controller and as node", ran)
+	}
+	for _, m := range manifests(t, dir+"storageclass.yaml") {
+		if m.Kind == "StorageClass" && m.Provisioner != driver.Name {
+			t.Errorf("the storage class is of %s", m.Provisioner)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+// Command csi is what an orchestrator does, at the socket of a driver, in a machine with the
+// kernel's initiator: volumes are made, connected to, mounted, written, made larger and removed, and one is
+// taken from the machine while it writes there.
+//
+//	csi -socket SOCKET -files FOLDER [-verbose]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+func main() {
+	socket := flag.String("socket", "", "socket of the driver")
+	files := flag.String("files", "", "folder of the target's files")
+	flag.Parse()
+	if err := run(*socket, *files); err != nil {
+		fmt.Println("csi:", err)
+		os.Exit(1)
+	}
+}
+
+// limit is for all of it, on a machine that is emulated.
+const limit = 5 * time.Minute
+
+func run(socket, files string) error {
+	c, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	d := &orchestrator{csi.NewControllerClient(c), csi.NewNodeClient(c), ctx, ""}
+	info, err := d.NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
+	if err != nil {
+		return err
+	}
+	d.host = info.GetNodeId()
+	for fs, size := range map[string]int64{"ext4": 64 << 20, "xfs": 320 << 20} {
+		if err := d.fileSystem(fs, size); err != nil {
+			return fmt.Errorf("%s: %w", fs, err)
+		}
+	}
+	if err := d.fence(files); err != nil {
+		return fmt.Errorf("a volume that is taken away: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(files, "*.img"))
+	if err != nil || len(left) > 0 {
+		return fmt.Errorf("there are yet %q, %v", left, err)
+	}
+	return nil
+}
+
+// An orchestrator calls a driver.
+type orchestrator struct {
+	csi.ControllerClient
+	csi.NodeClient
+	ctx  context.Context
+	host string
+}
+
+// A volume is one that the machine has.
+type volume struct {
+	id          string
+	capability  *csi.VolumeCapability
+	staged, pod string
+}
+
+// attach makes a volume and gives it to the machine, up to a pod.
+func (o *orchestrator) attach(name string, size int64, c *csi.VolumeCapability) (v *volume, err error) {
+	made, err := o.CreateVolume(o.ctx, &csi.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csi.VolumeCapability{c}, CapacityRange: &csi.CapacityRange{RequiredBytes: size}})
+	if err != nil {
+		return nil, err
+	}
+	v = &volume{made.GetVolume().GetVolumeId(), c, filepath.Join("/run/csi", name, "staged"), filepath.Join("/run/csi", name, "pod")}
+	return v, o.connect(v)
+}
+
+// connect gives a volume to the machine.
+func (o *orchestrator) connect(v *volume) error {
+	began := time.Now()
+	given, err := o.ControllerPublishVolume(o.ctx, &csi.ControllerPublishVolumeRequest{VolumeId: v.id, NodeId: o.host, VolumeCapability: v.capability})
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		_, err = o.NodeStageVolume(o.ctx, &csi.NodeStageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staged, VolumeCapability: v.capability, PublishContext: given.GetPublishContext()})
+		if err != nil {
+			return err
+		}
+		_, err = o.NodePublishVolume(o.ctx, &csi.NodePublishVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staged, TargetPath: v.pod, VolumeCapability: v.capability})
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Printf("# %s is at %s after %.1f s\n", v.id, v.pod, time.Since(began).Seconds())
+	return nil
+}
+
+// leave takes a volume from the pod and the machine.
+func (o *orchestrator) leave(v *volume) error {
+	for range 2 {
+		if _, err := o.NodeUnpublishVolume(o.ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.pod}); err != nil {
+			return err
+		}
+		if _, err := o.NodeUnstageVolume(o.ctx, &csi.NodeUnstageVolumeRequest{VolumeId: v.id, StagingTargetPath: v.staged}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes a volume from the machine at its target.
+func (o *orchestrator) take(v *volume) error {
+	_, err := o.ControllerUnpublishVolume(o.ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: o.host})
+	return err
+}
+
+func (o *orchestrator) remove(v *volume) error {
+	_, err := o.DeleteVolume(o.ctx, &csi.DeleteVolumeRequest{VolumeId: v.id})
+	return err
+}
+
+// writeFile writes a file for good.
+func writeFile(path string, data []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// fileSystem is the life of a volume with a file system.
+func (o *orchestrator) fileSystem(fs string, size int64) error {
+	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs, MountFlags: []string{"noatime"}}}}
+	v, err := o.attach(fs, size, c)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(v.pod, "file")
+	if err := writeFile(file, []byte(v.id)); err != nil {
+		return err
+	}
+	if err := o.grow(v, size); err != nil {
+		return err
+	}
+	if err := o.leave(v); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(v.pod); err == nil {
+		return fmt.Errorf("%s is there yet", v.pod)
+	}
+	if err := o.take(v); err != nil {
+		return err
+	}
+	if err := o.connect(v); err != nil {
+		return err
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != v.id {
+		return fmt.Errorf("the file has %q, %w", got, err)
+	}
+	for _, step := range []func(*volume) error{o.leave, o.take, o.remove, o.take, o.remove} {
+		if err := step(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow doubles a volume that is in use.
+func (o *orchestrator) grow(v *volume, size int64) error {
+	total := func() int64 {
+		s, err := o.NodeGetVolumeStats(o.ctx, &csi.NodeGetVolumeStatsRequest{VolumeId: v.id, VolumePath: v.pod})
+		if err != nil || len(s.GetUsage()) == 0 {
+			return 0
+		}
+		return s.GetUsage()[0].GetTotal()
+	}
+	before := total()
+	want := &csi.CapacityRange{RequiredBytes: 2 * size}
+	if _, err := o.ControllerExpandVolume(o.ctx, &csi.ControllerExpandVolumeRequest{VolumeId: v.id, CapacityRange: want}); err != nil {
+		return err
+	}
+	began := time.Now()
+	for range 2 {
+		_, err := o.NodeExpandVolume(o.ctx, &csi.NodeExpandVolumeRequest{VolumeId: v.id, VolumePath: v.pod, StagingTargetPath: v.staged, CapacityRange: want, VolumeCapability: v.capability})
+		if err != nil {
+			return err
+		}
+	}
+	if after := total(); before == 0 || after < before+size*3/4 {
+		return fmt.Errorf("the file system has %d bytes, and had %d", after, before)
+	}
+	fmt.Printf("# %s is larger after %.1f s\n", v.id, time.Since(began).Seconds())
+	return nil
+}

@@ -1,0 +1,31 @@
+package interop
+
+import (
+	"regexp"
+	"testing"
+	"time"
+)
+
+// taken is what the kernel logs where it writes to a namespace that was taken from it.
+var taken = regexp.MustCompile(`rescanning namespaces|error, dev nvme|I/O Cmd`)
+
+// TestCSI: volumes of the CSI driver on our target come and go through the kernel's initiator: with ext4 and
+// xfs, which are made larger in use, and as block devices, one of which is taken away under writes.
+func TestCSI(t *testing.T) {
+	needGuest(t)
+	l := newLab(t)
+	if !l.ours() || l.other != nil {
+		t.Skip("the target is ours, over softroce in the same guest")
+	}
+	l.link(t, 1500)
+	l.install(t, "./cmd/nvmeof", "nvmeof")
+	l.install(t, "./cmd/nvmeof-csi", "nvmeof-csi")
+	l.install(t, "./test/interop/csi", "csi")
+	e := env{"addr": setting{"file", 1500, "ipv4"}.peerAddr(), "nqn": targetNQN}
+	at := l.logEnd(t)
+	l.onPeer(t, time.Minute, "csi", e.with(env{"action": "target"}))
+	l.onHost(t, time.Minute, "csi", e.with(env{"action": "driver"}))
+	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -socket /run/csi.sock -files /srv/csi"}))
+	l.onHost(t, time.Minute, "csi", e.with(env{"action": "finish"}))
+	l.wantCleanLog(t, at, taken)
+}

@@ -1,0 +1,29 @@
+# A CSI driver, and the target that has its volumes. Parameters: action (target: starts that, in the
+# peer's namespace; driver: starts the driver beside the kernel's initiator; finish: ends both), addr, nqn.
+dir=/srv/csi socket=/run/csi-target.sock
+case $action in
+target)
+  rm -rf "$dir"
+  mkdir -p "$dir"
+  printf 'version: 1\nlisteners:\n  - id: 1\n    address: %s\nsubsystems:\n  - nqn: %s\n' "$addr" "$nqn" >"$dir/target.yaml"
+  setsid nvmeof target --config "$dir/target.yaml" --socket "$socket" </dev/null >/mnt/host/csi-target.log 2>&1 &
+  echo $! >/run/csi-target.pid
+  within 30 nvmeof ls --socket "$socket"
+  ;;
+driver)
+  printf 'targets:\n  - name: guest\n    control: unix:%s\n    subsystem: %s\n    directory: %s\n' "$socket" "$nqn" "$dir" >/run/csi.yaml
+  setsid nvmeof-csi --endpoint unix:///run/csi.sock --config /run/csi.yaml --node --hostnqn "$NVME_HOSTNQN" --hostid "$hostid" -v </dev/null >/mnt/host/csi.log 2>&1 &
+  echo $! >/run/csi.pid
+  within 30 test -S /run/csi.sock
+  ;;
+finish)
+  ! controller "$nqn" || die "the last volume is gone, and there is a controller yet"
+  want "what is mounted" "$(grep -c /run/csi/ /proc/mounts || true)" 0
+  for p in csi csi-target; do
+    kill "$(<"/run/$p.pid")"
+    within 15 bash -c "! kill -0 $(<"/run/$p.pid")"
+  done
+  ! grep -nE '^(panic|fatal error|goroutine [0-9]+)' /mnt/host/csi.log /mnt/host/csi-target.log || die "a program crashed"
+  want "namespaces that are saved" "$(grep -c nsid "$dir/target.yaml" || true)" 0
+  ;;
+esac
