@@ -120,6 +120,25 @@ func dial(n Name, cfg *Config) (image, error) {
 	return i, nil
 }
 
+// remove removes an image.
+func remove(n Name, cfg *Config) (err error) {
+	i := &libraryImage{own: true}
+	if i.lib, err = loadLibrary(); err != nil {
+		return err
+	}
+	if i.client, err = connect(cfg.Conf, cfg.ID); err != nil {
+		C.free(unsafe.Pointer(i.lib))
+		return err
+	}
+	defer i.leave()
+	if i.pool, err = i.client.Pool(n.Pool, n.Namespace); err != nil {
+		return err
+	}
+	var t texts
+	defer t.free()
+	return failureOf("remove", C.nr_remove(i.lib, i.pool.Handle(), t.add(n.Image)))
+}
+
 // leave ends the client, if it is the image's own.
 func (i *libraryImage) leave() {
 	if i.pool != nil {

@@ -22,6 +22,7 @@ typedef int (*nr_extent)(uint64_t offset, size_t length, int exists, void *arg);
 // void pointers to the libraries, too.
 #define RBD_FUNCTIONS(X) \
 	X(int, rbd_create, (void *, const char *, uint64_t, int *)) \
+	X(int, rbd_remove, (void *, const char *)) \
 	X(int, rbd_open, (void *, const char *, void **, const char *)) \
 	X(int, rbd_open_read_only, (void *, const char *, void **, const char *)) \
 	X(int, rbd_close, (void *)) \
@@ -92,6 +93,8 @@ int nr_create(struct nr_lib *l, void *context, const char *name, uint64_t size)
 
 	return l->rbd_create(context, name, size, &order);
 }
+
+int nr_remove(struct nr_lib *l, void *context, const char *name) { return l->rbd_remove(context, name); }
 
 int nr_open(struct nr_lib *l, void *context, const char *name, const char *snapshot, int read_only, void **image)
 {

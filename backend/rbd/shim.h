@@ -49,6 +49,7 @@ struct nr_ring {
 struct nr_lib *nr_open_lib(char *message, size_t size);
 
 // What follows returns 0 or a negative errno.
+int nr_remove(struct nr_lib *, void *pool, const char *name);
 int nr_create(struct nr_lib *, void *pool, const char *name, uint64_t size);
 int nr_open(struct nr_lib *, void *pool, const char *name, const char *snapshot, int read_only, void **image);
 int nr_close(struct nr_lib *, void *image);

@@ -8,3 +8,5 @@ const Built = false
 func dialClient(ClientConfig) (connection, error) { return nil, ErrNotBuilt }
 
 func dial(Name, *Config) (image, error) { return nil, ErrNotBuilt }
+
+func remove(Name, *Config) error { return ErrNotBuilt }

@@ -20,3 +20,14 @@ func TestConnectStub(t *testing.T) {
 		t.Errorf("Connect: %v", err)
 	}
 }
+
+func TestRemoveStub(t *testing.T) {
+	if err := Remove("rbd/disk", Config{}); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("Remove: %v", err)
+	}
+	for _, wrong := range []string{"disk", "rbd/disk@snapshot"} {
+		if err := Remove(wrong, Config{}); err == nil || errors.Is(err, ErrNotBuilt) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}

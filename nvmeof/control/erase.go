@@ -6,12 +6,13 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Erase removes a namespace, every right to it, and what it exports: a file for which the document
-// has a size, so that the target may have made it. The file goes before the document without it is saved: after
+// Erase removes a namespace, every right to it, and what it exports: a file or an image for which the
+// document has a size, so that the target may have made it. That goes before the document without it is saved: after
 // a crash in between the namespace waits for its file, and can be erased again. Where connected hosts may
 // use the namespace, and it is not forced, the error is an [InUseError].
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
@@ -56,22 +57,22 @@ func mayErase(who *Caller, d *config.Document, n *config.Namespace) error {
 	switch {
 	case n.Memory != nil:
 		return nil
-	case n.File == nil:
-		return no(string(n.Path())+" is no file, which alone is erased", "remove the namespace, and what it exports by its own means")
-	case n.File.Size == 0:
-		return no("its file has no size in the configuration, so that it was not made for it", "remove the namespace, and then the file")
+	case n.Block != nil:
+		return no(string(n.Path())+" is a device", "remove the namespace; who uses the device next overwrites it")
+	case n.File != nil && n.File.Size == 0, n.RBD != nil && n.RBD.Size == 0:
+		return no(string(n.Path())+" has no size in the configuration, so that it was not made for it", "remove the namespace, and then that")
 	}
 	for _, s := range d.Subsystems {
 		for _, other := range s.Namespaces {
 			if other != n && other.Path() == n.Path() {
-				return no(fmt.Sprintf("namespace %d of %s has the same file", other.NSID, s.NQN), "remove that one first")
+				return no(fmt.Sprintf("namespace %d of %s exports the same", other.NSID, s.NQN), "remove that one first")
 			}
 		}
 	}
-	if within(d.Sandbox.Paths, string(n.File.Path)) {
+	if within(d.Sandbox.Paths, string(n.Path())) {
 		return nil
 	}
-	return who.may(RoleAdmin, nvmeof.Printable(string(n.File.Path))+" is in no folder of sandbox.paths in the configuration: to erase it")
+	return who.may(RoleAdmin, nvmeof.Printable(string(n.Path()))+" is in no folder of sandbox.paths in the configuration: to erase it")
 }
 
 // usersOf are the connected hosts that may use a namespace, in words.
@@ -86,6 +87,9 @@ func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 
 // eraseStore removes what a namespace exported. Called with mu held, when the store is closed.
 func eraseStore(m *Manager, n *config.Namespace) error {
+	if n.RBD != nil {
+		return m.stores.ask(n.Path(), func() error { return rbd.Remove(n.RBD.Image, rbd.Config{Conf: string(n.RBD.Conf), ID: n.RBD.ID}) })
+	}
 	if n.File == nil {
 		return nil
 	}

@@ -1,12 +1,15 @@
 package ceph
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
@@ -81,4 +84,25 @@ func TestContract(t *testing.T) {
 		s, _ := open(t, c, rbd.Config{Size: 20 << 20})
 		return s
 	})
+}
+
+// TestRemove: an image is removed when nobody has it open, and is then removed.
+func TestRemove(t *testing.T) {
+	c := cluster(t)
+	s, name := open(t, c, rbd.Config{Size: 1 << 20})
+	cfg := rbd.Config{Conf: c.Conf}
+	if err := rbd.Remove(name, cfg); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("an image that is open: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := rbd.Remove(name, cfg); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := rbd.Open(name, cfg); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("the image is there: %v", err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 )
 
@@ -199,6 +200,12 @@ func TestRequests(t *testing.T) {
 	_, err := s.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: v, CapacityRange: &csi.CapacityRange{RequiredBytes: 4 << 20}})
 	s.want("memory grows", codes.OutOfRange, err)
 	s.delete(codes.OK, v)
+	s.create(codes.InvalidArgument, "image", c, 1<<20, map[string]string{"storage": "rbd"})
+	if !rbd.Built {
+		s.create(codes.Internal, "image", c, 1<<20, map[string]string{"pool": "rbd"})
+	}
+	_, err = s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{"pool": "rbd"}})
+	s.want("capacity of a pool", codes.Unimplemented, err)
 	s.create(codes.OK, "../../etc/passwd", c, 1<<20, nil)
 	if files, err := filepath.Glob(filepath.Join(r.dir, "*.img")); err != nil || len(files) != 1 {
 		t.Errorf("the file of an odd name is not in its folder: %q, %v", files, err)
@@ -278,6 +285,24 @@ func TestKilledBetween(t *testing.T) {
 		s.controller = &controller{volumes: r.set}
 		s.node = &node{host: m.nqn, fabric: m, mounts: m}
 	})
+	r.wantEmpty()
+}
+
+// TestImages: the same with images of a cluster that runs.
+func TestImages(t *testing.T) {
+	if *conf == "" {
+		t.Skip("needs a Ceph cluster with a pool rbd, and -tags rbd: -ceph.conf FILE")
+	}
+	r := newTargetRig(t)
+	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "t", Control: "unix:" + r.socket(), Subsystem: subsystemNQN, Pool: "rbd", CephConf: *conf}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, set, m)
+	s.cycle(fmt.Sprintf("image-%d", os.Getpid()), r.dir, 2, func() {})
+	s.cycle(fmt.Sprintf("image-%d", os.Getpid()), r.dir, 1, func() {})
 	r.wantEmpty()
 }
 

@@ -20,9 +20,11 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 		case "target":
 			r.Target = value
 		case "storage":
-			if r.Kind = volumes.Kind(value); r.Kind != volumes.File && r.Kind != volumes.Memory {
-				err = status.Errorf(codes.InvalidArgument, "parameter storage is %q: it is file or memory", value)
+			if r.Kind = volumes.Kind(value); r.Kind != volumes.File && r.Kind != volumes.RBD && r.Kind != volumes.Memory {
+				err = status.Errorf(codes.InvalidArgument, "parameter storage is %q: it is file, rbd or memory", value)
 			}
+		case "pool":
+			r.Pool = value
 		case "directory":
 			r.Directory = value
 		case "thick":
@@ -35,7 +37,7 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 			}
 		default:
 			if !strings.Contains(name, "/") {
-				err = status.Errorf(codes.InvalidArgument, "parameter %q is not known: target, storage, directory, thick and blockSize are", name)
+				err = status.Errorf(codes.InvalidArgument, "parameter %q is not known: target, storage, directory, pool, thick and blockSize are", name)
 			}
 		}
 		if err != nil {

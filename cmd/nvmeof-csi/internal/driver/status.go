@@ -20,7 +20,7 @@ var codesOf = []struct {
 }{
 	{volumes.ErrNotFound, codes.NotFound}, {volumes.ErrDiffers, codes.AlreadyExists}, {volumes.ErrAccess, codes.AlreadyExists},
 	{volumes.ErrSize, codes.OutOfRange}, {volumes.ErrFixed, codes.OutOfRange}, {volumes.ErrFull, codes.ResourceExhausted}, {volumes.ErrInUse, codes.FailedPrecondition},
-	{volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
+	{volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
 }
 
 // apiCodes are the codes of errors of the control API.

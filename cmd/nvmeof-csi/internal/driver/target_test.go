@@ -26,7 +26,10 @@ import (
 // asTarget, set to a folder, makes the test's executable a target, so that there is one to be killed.
 const asTarget = "NVMEOF_CSI_TEST_TARGET"
 
-var long = flag.Bool("long", false, "kill targets more often")
+var (
+	long = flag.Bool("long", false, "kill targets more often")
+	conf = flag.String("ceph.conf", "", "the `ceph.conf` of a cluster that runs, with a pool rbd")
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(asTarget); dir != "" {

@@ -17,6 +17,8 @@ var (
 	ErrInUse = errors.New("it is published")
 	// ErrFixed says that the size of a volume cannot be changed.
 	ErrFixed = errors.New("memory keeps its size")
+	// ErrUnknown says that nobody knows how much there is.
+	ErrUnknown = errors.New("what memory and pools of Ceph have left is not known")
 	// ErrAccess says that a host has a volume with another access.
 	ErrAccess = errors.New("the host has it with another access")
 )
@@ -121,16 +123,15 @@ func (s *Set) Free(ctx context.Context, r Request) (int64, error) {
 			return 0, nil
 		}
 	}
-	n, err := t.namespace(new(config.Subsystem), Request{Directory: r.Directory, Kind: r.Kind}, sizeUnit)
-	if err != nil || n.File == nil {
-		return 0, err
-	}
-	directory := r.Directory
-	if directory == "" {
-		directory = t.Directory
+	kind, place := t.place(r)
+	switch {
+	case kind != File:
+		return 0, ErrUnknown
+	case place == "":
+		return 0, fmt.Errorf("target %s has no directory: %w", t.Name, ErrRequest)
 	}
 	var c control.Capacity
-	err = t.client.Do(ctx, "GET", "/v1/capacity", []string{"path=" + directory}, nil, &c)
+	err := t.client.Do(ctx, "GET", "/v1/capacity", []string{"path=" + place}, nil, &c)
 	return c.Free, err
 }
 

@@ -32,6 +32,9 @@ type TargetConfig struct {
 	Subsystem string   `yaml:"subsystem"`  // of which volumes are the namespaces
 	Directory string   `yaml:"directory"`  // of files, on the target's machine
 	Thick     bool     `yaml:"thick"`      // files are allocated in advance
+	Pool      string   `yaml:"pool"`       // of images of Ceph, POOL or POOL/NAMESPACE
+	CephConf  string   `yaml:"ceph-conf"`  // on the target's machine; default: where Ceph's programs look
+	CephID    string   `yaml:"ceph-id"`    // default: admin
 	Addresses []string `yaml:"addresses"`  // where hosts connect; default: the target's listeners
 }
 

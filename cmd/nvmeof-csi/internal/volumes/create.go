@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,8 @@ import (
 type Request struct {
 	Name      string
 	Target    string // default: the first
-	Kind      Kind   // default: File
+	Kind      Kind   // default: File, or RBD of a target that has a pool and no directory
+	Pool      string
 	Directory string
 	Thick     bool
 	BlockSize int
@@ -123,23 +125,38 @@ func (t *target) namespace(s *config.Subsystem, r Request, size int64) (*config.
 	if n.NSID == 0 {
 		return nil, fmt.Errorf("%s of target %s: %w", t.nqn, t.Name, ErrFull)
 	}
-	if r.Kind == Memory {
-		n.Memory = &config.Memory{Size: config.Size(size)}
-		return n, nil
-	}
-	directory := r.Directory
-	if directory == "" {
-		directory = t.Directory
-	}
-	if directory == "" {
-		return nil, fmt.Errorf("target %s has no directory in the configuration of the driver, and the storage class names none: %w", t.Name, ErrRequest)
-	}
 	name := u.String()
 	if plain.MatchString(r.Name) {
 		name = r.Name
 	}
-	n.File = &config.File{Path: config.Path(path.Join(directory, name+".img")), Size: config.Size(size), Thin: !(t.Thick || r.Thick)}
+	kind, place := t.place(r)
+	switch {
+	case kind == Memory:
+		n.Memory = &config.Memory{Size: config.Size(size)}
+		return n, nil
+	case place == "":
+		return nil, fmt.Errorf("target %s has no directory and no pool for %s in the configuration of the driver, and the storage class names none: %w", t.Name, kind, ErrRequest)
+	case kind == RBD:
+		n.RBD = &config.RBD{Image: place + "/" + name, Size: config.Size(size), Conf: config.Path(t.CephConf), ID: t.CephID}
+		return n, nil
+	}
+	n.File = &config.File{Path: config.Path(path.Join(place, name+".img")), Size: config.Size(size), Thin: !(t.Thick || r.Thick)}
 	return n, nil
+}
+
+// place is in what a volume is to be stored, and the folder or the pool for it.
+func (t *target) place(r Request) (Kind, string) {
+	directory, pool := cmp.Or(r.Directory, t.Directory), cmp.Or(r.Pool, t.Pool)
+	kind := r.Kind
+	if kind == "" {
+		if kind = File; r.Pool != "" || directory == "" && pool != "" {
+			kind = RBD
+		}
+	}
+	if kind == RBD {
+		return kind, pool
+	}
+	return kind, directory
 }
 
 const maxNSID = 1024

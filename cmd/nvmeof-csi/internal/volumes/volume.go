@@ -53,6 +53,7 @@ type Kind string
 // The kinds.
 const (
 	File   Kind = "file"
+	RBD    Kind = "rbd"
 	Memory Kind = "memory"
 )
 
@@ -64,6 +65,8 @@ func volumeOf(t *target, s *config.Subsystem, n *config.Namespace) *Volume {
 		return nil
 	case n.File != nil && n.File.Size > 0:
 		v.Kind, v.Size = File, int64(n.File.Size)
+	case n.RBD != nil && n.RBD.Size > 0:
+		v.Kind, v.Size = RBD, int64(n.RBD.Size)
 	case n.Memory != nil:
 		v.Kind, v.Size = Memory, int64(n.Memory.Size)
 	default:

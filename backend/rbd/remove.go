@@ -1,0 +1,24 @@
+package rbd
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Remove removes an image with its data, which nobody has open; the error of one that somebody has is
+// EBUSY. One that is not there is removed. Of the configuration only the cluster and the client count.
+func Remove(name string, cfg Config) error {
+	n, err := ParseName(name)
+	if err != nil {
+		return err
+	}
+	if n.Snapshot != "" {
+		return fmt.Errorf("remove image %s: it is a snapshot", n)
+	}
+	if err := remove(n, &cfg); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove image %s: %w", n, err)
+	}
+	return nil
+}
