@@ -133,7 +133,10 @@ type (
 		Incarnation Incarnation
 		Storage     []string
 	}
-	// Serve has the target serve a group: Served. It ends a Drain of the same epoch.
+	// Serve has the target serve a group: Served. It ends a Drain of the same epoch. Before its
+	// first I/O the target waits until its clients have the newest map of the storage
+	// (rados_wait_for_latest_osdmap): the owner before may have fenced another one, and given
+	// the group on before any part of the storage has heard of that fence.
 	Serve struct {
 		Group   ID
 		Epoch   uint64
@@ -156,7 +159,8 @@ type (
 	Extend struct{ Until time.Duration }
 	// Rejoin ends the incarnation: all clients of the storage are closed, then comes Begin.
 	Rejoin struct{ Why string }
-	// Left says that the gateway has left: nothing comes after it.
+	// Left says that the gateway has left: nothing comes after it. A Txn before it may be
+	// under way, and is to be carried out.
 	Left struct{}
 	// Answer is the result of a Command.
 	Answer struct {

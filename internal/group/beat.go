@@ -27,7 +27,7 @@ func (e *Engine) beat() {
 	b := &e.beats
 	own := e.own()
 	switch {
-	case b.token != 0 || b.unsure || own == nil:
+	case e.stage != member || b.token != 0 || b.unsure || own == nil:
 		return
 	case e.now < b.next:
 		e.at(b.next)

@@ -155,26 +155,20 @@ func (e *Engine) configure(groups []Group) {
 
 // work does what there is to do, after each event.
 func (e *Engine) work() {
-	if e.stage == outside || e.stage == left {
-		return
-	}
-	e.lapse()
-	e.timeouts()
-	if e.stage == member {
-		e.beat()
-	}
-	e.renewFences()
-	if e.stage != outside && e.store.settled() {
-		e.decide()
-	}
-	if e.stage != outside {
-		e.read()
+	for _, part := range []func(){e.lapse, e.timeouts, e.beat, e.renewFences, e.decide, e.read} {
+		if e.stage == outside || e.stage == left {
+			return
+		}
+		part()
 	}
 }
 
 // decide compares what was read with what should be. It makes one change at a time: what
 // follows is decided when that has been read.
 func (e *Engine) decide() {
+	if !e.store.settled() {
+		return
+	}
 	if e.view.superseded(e.cfg.Name, e.inc, e.stage) {
 		e.quit("another gateway has fenced this one")
 		return
@@ -189,14 +183,15 @@ func (e *Engine) decide() {
 	e.reconcile()
 	e.startDrains()
 	e.startFences()
+	e.leave()
 	for _, change := range []func() *state.Txn{
-		e.handOver, e.giveUp, e.accuse, e.take, e.update, e.leave, e.noteFences, e.command, e.planMoves,
+		e.handOver, e.giveUp, e.accuse, e.take, e.update, e.noteFences, e.command, e.planMoves,
 	} {
-		if t := change(); t != nil {
-			e.commit(*t)
+		if e.stage != member { // it has ended
 			return
 		}
-		if e.stage != member { // it has ended itself
+		if t := change(); t != nil {
+			e.commit(*t)
 			return
 		}
 	}

@@ -109,22 +109,19 @@ func (e *Engine) update() *state.Txn {
 
 // leave ends the registration of a gateway that owns nothing more. One that has not given back
 // its groups in time ends all the same, and others fence it: timeouts.
-func (e *Engine) leave() *state.Txn {
-	if e.leaving == 0 {
-		return nil
+func (e *Engine) leave() {
+	if e.leaving == 0 || e.view.owns(e.inc) || len(e.held) > 0 {
+		return
 	}
 	own := e.own()
-	if e.view.owns(e.inc) || len(e.held) > 0 {
-		return nil
-	}
 	m := own.value
 	m.Ended = true
-	e.stage = left
-	e.act(Left{})
-	return &state.Txn{
+	e.commit(state.Txn{
 		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}},
 		Then: []state.Op{put(own.Key, encode(m, own.Value))},
-	}
+	})
+	e.stage = left
+	e.act(Left{})
 }
 
 // sickFor is how long a gateway that could not fence gets no groups, where others can.

@@ -1,0 +1,81 @@
+package groupsim
+
+import (
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+)
+
+// A book has what hosts have asked for and heard about reservations.
+type book struct {
+	w       *world
+	rights  map[group.ID]*[blocks]rights
+	history map[group.ID][]*deed
+}
+
+// rights are about a host in a group.
+type rights struct {
+	begun   int    // attempts to register
+	settled int    // of those, how many are known to be over
+	barred  uint64 // the host was preempted in this epoch, and has not begun to register since; 0: it may write
+}
+
+// A deed is a command with what the host has heard.
+type deed struct {
+	filing
+	call, end time.Duration // end 0: never
+	err       error
+	epoch     uint64 // in which it was carried out
+}
+
+func newBook(w *world) *book {
+	return &book{w: w, rights: map[group.ID]*[blocks]rights{}, history: map[group.ID][]*deed{}}
+}
+
+func (b *book) of(id group.ID, host int) *rights {
+	r := b.rights[id]
+	if r == nil {
+		r = &[blocks]rights{}
+		b.rights[id] = r
+	}
+	return &r[host]
+}
+
+func (b *book) right(id group.ID, host int) int { return b.of(id, host).begun }
+
+// begin notes a command, and returns what notes its end.
+func (b *book) begin(f *filing) func(error) {
+	d := &deed{filing: *f, call: b.w.now}
+	f.deed = d
+	b.history[f.group] = append(b.history[f.group], d)
+	if f.victim < 0 {
+		r := b.of(f.group, f.host)
+		r.begun++
+		r.barred = 0
+		mine := r.begun
+		return func(err error) {
+			d.end, d.err = b.w.now, err
+			if err == nil || err == errConflict || err == errInaccessible && mine == r.settled+1 {
+				r.settled = max(r.settled, mine)
+			}
+		}
+	}
+	victim := b.of(f.group, f.victim)
+	before := *victim
+	return func(err error) {
+		d.end, d.err = b.w.now, err
+		if err == nil && before.begun == before.settled && victim.begun == before.begun {
+			victim.barred = d.epoch
+			b.w.note("host %d may not write to group %d any more", f.victim, f.group)
+		}
+	}
+}
+
+// landed judges a write. One of an owner before that lands at an OSD where nothing has come from
+// the owner who has carried out the preemption, which would have brought the map that refuses
+// it, nobody can tell from one that has landed before.
+func (b *book) landed(x *write) {
+	if by := b.of(x.group, x.host).barred; by > 0 && b.w.disk.touched[x.group] >= by {
+		b.w.violation("a write of host %d to group %d lands (%s, epoch %d) after it was preempted", x.host, x.group, x.inc, x.epoch)
+	}
+}

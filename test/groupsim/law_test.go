@@ -1,0 +1,164 @@
+package groupsim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
+)
+
+// law is the reservation of a service's namespace: only those who are registered may write,
+// once anybody has it.
+type law struct {
+	loaded   bool // what is known is what the owner before has written
+	changing bool
+	record   group.Record
+	entry    state.Entry
+	waiting  func() // the answer to a command, which waits for writes to end
+}
+
+func lawKey(id group.ID) string { return group.RecordKey(fmt.Sprintf("%03d", id)) }
+
+func hostID(host int) string { return fmt.Sprintf("%032x", host+1) }
+
+// read reads the record. Without it nobody writes.
+func (l *law) read(s *service, then func(error)) {
+	l.loaded = false
+	key := lawKey(s.id)
+	s.g.calls[s.g.w.store.Get(s.g.w.wall(), s.g.client, key, callLimit)] = func(r simulated.Reply) {
+		if r.Err != nil {
+			then(r.Err)
+			return
+		}
+		l.entry, l.record = state.Entry{Key: key}, group.Record{}
+		if len(r.Snapshot.Entries) > 0 {
+			l.entry = r.Snapshot.Entries[0]
+			var err error
+			if l.record, err = group.ReadRecord(l.entry.Value); err != nil {
+				then(err)
+				return
+			}
+		}
+		l.loaded = true
+		then(nil)
+	}
+}
+
+func (l *law) registered(host int) bool {
+	return slices.ContainsFunc(l.record.Registrants, func(r group.Registrant) bool { return r.Host == hostID(host) })
+}
+
+func (l *law) allows(host int) bool { return l.record.Type == 0 || l.registered(host) }
+
+// A filing is a command of a host about the reservation: to register, or to preempt another
+// host, and abort its commands.
+type filing struct {
+	group  group.ID
+	host   int
+	victim int // -1: to register
+	deed   *deed
+	live   func() bool
+	reply  func(error)
+}
+
+func (f *filing) String() string {
+	if f.victim < 0 {
+		return fmt.Sprintf("host %d registers for group %d", f.host, f.group)
+	}
+	return fmt.Sprintf("host %d preempts host %d for group %d", f.host, f.victim, f.group)
+}
+
+// next is the record after a command.
+func (l *law) next(f *filing) group.Record {
+	next := l.record
+	next.Generation++
+	next.Registrants = slices.Clone(next.Registrants)
+	if f.victim < 0 {
+		if !l.registered(f.host) {
+			next.Registrants = append(next.Registrants, group.Registrant{Host: hostID(f.host), Key: uint64(f.host + 1)})
+		}
+		return next
+	}
+	next.Type, next.Holder = 3, hostID(f.host)
+	next.Registrants = slices.DeleteFunc(next.Registrants, func(r group.Registrant) bool { return r.Host == hostID(f.victim) })
+	return next
+}
+
+// file carries out a command: compute, compare and swap in the owner's epoch, publish, wait for
+// what has to end, answer.
+func (g *gateway) file(f *filing) {
+	s := g.services[f.group]
+	switch {
+	case !f.live():
+		return
+	case s == nil || !s.valid() || !s.law.loaded || s.law.changing:
+		f.reply(errInaccessible)
+		return
+	case f.victim >= 0 && !s.law.registered(f.host):
+		f.reply(errConflict)
+		return
+	}
+	l := &s.law
+	epoch, guard, ok := g.engine.Guard(f.group)
+	if g.w.wrong == ignoreEpoch {
+		epoch, guard, ok = s.epoch, nil, true
+	}
+	if !ok || epoch != s.epoch {
+		f.reply(errInaccessible)
+		return
+	}
+	t, next, err := group.ChangeRecord(epoch, guard, l.entry, l.next(f))
+	if err != nil {
+		g.w.violation("%v", err)
+		return
+	}
+	l.changing = true
+	g.commit(t, func(r simulated.Reply) { s.filed(f, t, next, r) })
+}
+
+func (s *service) filed(f *filing, t state.Txn, next group.Record, r simulated.Reply) {
+	l := &s.law
+	if r.Err != nil || !r.Result.Done { // it may have been carried out, or be, or this gateway is not the owner
+		s.reread()
+		f.reply(errUnknown)
+		return
+	}
+	l.record, l.entry = next, state.Entry{Key: l.entry.Key, Value: t.Then[0].Value, Revision: r.Result.Revision}
+	s.g.w.note("%s (%s): %v, revision %d", s.g.name, s.g.inc, f, next.Revision)
+	f.deed.epoch = s.epoch
+	l.waiting = func() {
+		l.changing = false
+		if s.current() {
+			f.reply(nil)
+		}
+	}
+	l.settle(s)
+}
+
+func (s *service) reread() {
+	s.law.read(s, func(err error) {
+		if err != nil && s.current() {
+			s.g.later(200*time.Millisecond, s.reread)
+			return
+		}
+		s.law.changing = false
+	})
+}
+
+// settle answers a command once no write of a host is under way that may not write.
+func (l *law) settle(s *service) {
+	if l.waiting == nil {
+		return
+	}
+	for host, n := range s.inflight {
+		if n > 0 && !l.allows(host) && s.g.w.wrong != deafAbort {
+			return
+		}
+	}
+	answer := l.waiting
+	l.waiting = nil
+	answer()
+}
