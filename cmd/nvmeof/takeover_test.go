@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +16,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
 // asTaker has the test binary ask a target to be taken over, and end or hang at a step.
@@ -182,6 +188,52 @@ func TestTakeoverFails(t *testing.T) {
 	command(t, "ls").want(t, 0, filepath.Base("disk.img"))
 	s.signal(t, unix.SIGTERM)
 	s.await(t, 10*time.Second)
+}
+
+// TestTakeoverFailsTwice: a process that goes on neither with its hosts nor with its memory, after another one has not
+// taken over, still has its TCP sockets: in a sandbox it could make no others.
+func TestTakeoverFailsTwice(t *testing.T) {
+	d, out, errOut := flagDaemon(t, &targetcommand.Flags{Listen: []string{loopbackAddress()}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})
+	at := netip.MustParseAddrPort(freePort(t))
+	d.Document.Metrics.Listen = config.HTTPAddress{AddrPort: at}
+	opened := 0
+	startDaemon(t, d, targetcommand.Machine{Device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
+		if opened++; opened == 2 || opened == 3 {
+			return nil, errors.New("the test does not want it")
+		}
+		return provider.Open(transport, a, cfg)
+	}})
+	out.await(t, "nvme connect")
+	before := listening(t, at)
+	setenv(t, asTaker, "refuses")
+	startSeparate(t, "target").await(t, 10*time.Second)
+	const line = "metrics at "
+	for until := time.Now().Add(10 * time.Second); strings.Count(out.String(), line) < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("it does not go on: %s%s", out, errOut)
+		}
+	}
+	if n := strings.Count(errOut.String(), "the connections of hosts are lost"); n != 2 || listening(t, at) != before {
+		t.Errorf("after %d failures socket %s listens, before %s", n, listening(t, at), before)
+	}
+}
+
+// listening is the number of the socket that listens at an address of IPv4, as proc_net(5) has it.
+func listening(t *testing.T, at netip.AddrPort) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(at.Addr().AsSlice()), at.Port())
+	for l := range strings.Lines(string(b)) {
+		const local, state, inode, listens = 1, 3, 9, "0A"
+		if f := strings.Fields(l); len(f) > inode && f[local] == want && f[state] == listens {
+			return f[inode]
+		}
+	}
+	t.Fatalf("nobody listens at %v", at)
+	return ""
 }
 
 // TestTakeoverOrphaned kills the running target once it has given everything: the new one goes on, since nobody

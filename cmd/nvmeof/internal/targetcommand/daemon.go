@@ -55,10 +55,10 @@ type Daemon struct {
 
 	controllers controllerRange // what --controller-ids says
 
-	takes     takeoverMode            // what --takeover says
-	listening map[string]net.Listener // TCP; they go along to another process, by name
-	asked     chan *takeover.Conn     // by a process that wants to take this one over
-	given     atomic.Bool             // there is such a process, or this one ends
+	takes takeoverMode        // what --takeover says
+	ports map[string]*os.File // TCP sockets that listen, by name: they go along to another process
+	asked chan *takeover.Conn // by a process that wants to take this one over
+	given atomic.Bool         // there is such a process, or this one ends
 }
 
 // A Machine is where a target finds devices and addresses. Its zero value is this one.
@@ -104,7 +104,8 @@ func rereads(d *config.Document) bool {
 // Run serves until ctx ends, or until another process has taken over.
 func (d *Daemon) Run(ctx context.Context, on Machine) error {
 	d.given.Store(true) // until it serves
-	d.asked, d.listening = make(chan *takeover.Conn, 1), map[string]net.Listener{}
+	d.asked, d.ports = make(chan *takeover.Conn, 1), map[string]*os.File{}
+	defer d.closePorts()
 	in, err := d.takeOver(ctx)
 	if err != nil || in == nil && d.takes != takeNothing {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
@@ -307,31 +308,58 @@ func (d *Daemon) hand(x *control.Moved, from *takeover.Conn) *handedOver {
 // metricsFile is the name of the listener of metrics among [control.Moved]'s files.
 const metricsFile = "metrics"
 
-// listen takes an address, or goes on with the listener of another process, or of this one: in
-// a sandbox it can make no other.
-func (d *Daemon) listen(name string, begin func() (net.Listener, error), in *handedOver) (l net.Listener, err error) {
-	if in != nil && in.moved.Files[name] != nil {
-		l, err = net.FileListener(in.moved.Files[name])
-	} else {
-		l, err = begin()
+// listen takes an address, or goes on with the socket of another process, or of this one: in
+// a sandbox it can make no other, however often it serves anew.
+func (d *Daemon) listen(name string, begin func() (net.Listener, error), in *handedOver) (net.Listener, error) {
+	f := d.ports[name]
+	if f == nil && in != nil {
+		f = in.moved.Files[name]
 	}
-	if l != nil {
-		d.listening[name] = l
+	if f != nil {
+		l, err := net.FileListener(f)
+		return l, errors.Join(err, d.keepPort(name, l))
 	}
-	return l, err
+	l, err := begin()
+	return l, errors.Join(err, d.keepPort(name, l))
 }
 
-// keepListeners has the TCP listeners go along, which are about to be closed.
-func (d *Daemon) keepListeners(x *control.Moved) (err error) {
-	for name, l := range d.listening {
-		if t, ok := l.(*net.TCPListener); ok {
-			f, failed := t.File()
-			if err = errors.Join(err, failed); failed == nil {
-				x.Files[name] = f
-			}
-		}
+// keepPort keeps the socket of a listener, which may be nil, until the end of the process.
+func (d *Daemon) keepPort(name string, l net.Listener) error {
+	t, ok := l.(*net.TCPListener)
+	if !ok || d.ports[name] != nil {
+		return nil
 	}
-	return err
+	f, err := t.File()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	d.ports[name] = f
+	return nil
+}
+
+func (d *Daemon) closePorts() {
+	for _, f := range d.ports {
+		_ = f.Close() // nobody is told
+	}
+}
+
+// keepListeners has the sockets of TCP go along.
+func (d *Daemon) keepListeners(x *control.Moved) error {
+	for name, f := range d.ports {
+		raw, err := f.SyscallConn() // Fd would have those block who accept yet
+		if err != nil {
+			return err
+		}
+		var fd int
+		if failed := raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
+			err = failed
+		}
+		if err != nil {
+			return fmt.Errorf("descriptor of %s: %w", name, err)
+		}
+		x.Files[name] = os.NewFile(uintptr(fd), name)
+	}
+	return nil
 }
 
 // replaced reports whether the program's file is another one by now.
