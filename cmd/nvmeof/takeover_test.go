@@ -213,6 +213,7 @@ func TestTakeoverFailsTwice(t *testing.T) {
 			t.Fatalf("it does not go on: %s%s", out, errOut)
 		}
 	}
+	errOut.await(t, "what hosts have written to memory is lost")
 	if n := strings.Count(errOut.String(), "the connections of hosts are lost"); n != 2 || listening(t, at) != before {
 		t.Errorf("after %d failures socket %s listens, before %s", n, listening(t, at), before)
 	}

@@ -90,6 +90,9 @@ func (x *handedOver) without(log *zap.Logger) *handedOver {
 		log.Warn("closing what nobody goes on with", zap.Error(err))
 	}
 	if x.spare == nil {
+		if n := len(x.moved.Offsets); n > 0 {
+			log.Error("what hosts have written to memory is lost, and they find zeroes", zap.Int("namespaces", n))
+		}
 		return nil
 	}
 	return &handedOver{moved: x.spare}
