@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/shape"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
@@ -22,7 +23,7 @@ import (
 
 // MovedVersion is the version of the record in a [Moved]. A process continues what one of the
 // same version has exported.
-const MovedVersion = 1
+const MovedVersion = 2
 
 // A Moved is the state of a target's associations on its way to another process, or to another
 // Target: see [Mover.Export] and [Adopt].
@@ -139,14 +140,19 @@ type movedQueue struct {
 	Wire          fabric.MovedQueue
 }
 
-// movedMagic begins the record, and the version follows.
+// movedMagic begins the record. The version follows, and the sum of its types: gob would read a record
+// that has others, and leave out what it does not know.
 const movedMagic = "nvmeof associations\n"
+
+func movedTypes() shape.Sum { return shape.Of(movedRecord{}) }
 
 // MarshalBinary implements [encoding.BinaryMarshaler].
 func (m *Moved) MarshalBinary() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(movedMagic)
 	b.Write(binary.LittleEndian.AppendUint32(nil, MovedVersion))
+	types := movedTypes()
+	b.Write(types[:])
 	if err := gob.NewEncoder(&b).Encode(&m.record); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}
@@ -162,8 +168,13 @@ func (m *Moved) UnmarshalBinary(b []byte) error {
 	if v := binary.LittleEndian.Uint32(rest); v != MovedVersion {
 		return fmt.Errorf("target: a record of associations of version %d, want %d", v, MovedVersion)
 	}
+	types := movedTypes()
+	rest, ok = bytes.CutPrefix(rest[4:], types[:])
+	if !ok {
+		return fmt.Errorf("target: a record of associations of version %d by another build of the program", MovedVersion)
+	}
 	m.record = movedRecord{}
-	if err := gob.NewDecoder(bytes.NewReader(rest[4:])).Decode(&m.record); err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&m.record); err != nil {
 		return fmt.Errorf("target: record of associations: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/internal/shape"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -208,5 +209,16 @@ func wantMemory(t *testing.T, x *control.Moved) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestTypes: who changes what the processes say raises Format, and writes down what it is now.
+func TestTypes(t *testing.T) {
+	const format, types = 2, "0df8832223c981f3"
+	if now := shape.Of(struct {
+		Hello
+		state
+	}{}).String(); now != types || Format != format {
+		t.Errorf("format %d has the types %s, and format %d had %s: raise Format, and then write both here", Format, now, format, types)
 	}
 }

@@ -1,0 +1,37 @@
+package target
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestMovedTypes: who changes the types of the record raises MovedVersion, and writes down what they are now.
+func TestMovedTypes(t *testing.T) {
+	const version, types = 2, "9fff30958fa90467"
+	if now := movedTypes().String(); now != types || MovedVersion != version {
+		t.Errorf("the record of version %d has the types %s, and of version %d it had %s: raise MovedVersion, and then write both here", MovedVersion, now, version, types)
+	}
+}
+
+// TestMovedRefuses what another build, or nobody, has made.
+func TestMovedRefuses(t *testing.T) {
+	record, err := new(Moved).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := new(Moved).UnmarshalBinary(record); err != nil {
+		t.Error(err)
+	}
+	at := len(movedMagic)
+	for want, change := range map[string]func([]byte) []byte{
+		"no record":     func(b []byte) []byte { return b[:at+3] },
+		"of version 3":  func(b []byte) []byte { b[at]++; return b },
+		"another build": func(b []byte) []byte { b[at+4]++; return b },
+		"associations:": func(b []byte) []byte { return b[:len(b)-1] },
+	} {
+		if err := new(Moved).UnmarshalBinary(change(bytes.Clone(record))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
