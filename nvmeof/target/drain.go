@@ -44,6 +44,9 @@ func (g *Gateway) Release(ctx context.Context, group capsule.ANAGroup) error {
 }
 
 func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bool) error {
+	if whole && g.Serves(group) {
+		g.flushEarly(ctx, group)
+	}
 	if err := g.beginDrain(group, whole); err != nil {
 		return err
 	}
@@ -58,6 +61,18 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 		}
 	}
 	return d.release(ctx)
+}
+
+// earlyFlush is how long stores have for the flush before commands are stopped.
+const earlyFlush = time.Second
+
+// flushEarly flushes while commands are still executed, so that less is left for the flush that
+// hosts wait for. That one reports what is wrong.
+func (g *Gateway) flushEarly(ctx context.Context, group capsule.ANAGroup) {
+	ctx, cancel := context.WithTimeout(ctx, g.early)
+	defer cancel()
+	d := drain{gateway: g, group: group, all: g.exported(group)}
+	_ = d.flush(ctx)
 }
 
 func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -31,6 +32,7 @@ type Gateway struct {
 	Directory func(subsystem nvmeof.NQN, host capsule.HostID) []capsule.ControllerID
 
 	target *Target
+	early  time.Duration              // see flushEarly; constant
 	owned  atomic.Pointer[ana.States] // read by shards where a store fails
 
 	mu     sync.Mutex // serialises changes of ownership
@@ -57,7 +59,7 @@ func (g *Gateway) bind(t *Target) error {
 	if !g.owned.CompareAndSwap(nil, &none) {
 		return errors.New("target: Config.Gateway is another target's: give each its own")
 	}
-	g.target = t
+	g.target, g.early = t, earlyFlush
 	return nil
 }
 
