@@ -89,6 +89,34 @@ func TestDebian(t *testing.T) {
 	t.Log(ran(t, "lintian", "--fail-on", "error", static, verbs))
 }
 
+// TestDebianCSI: the package of the CSI driver has the program, which runs, what is said about it, and nothing that
+// begins by itself.
+func TestDebianCSI(t *testing.T) {
+	needBuild(t)
+	dir := t.TempDir()
+	ran(t, "deploy/packages/build", "-o", dir, "nvmeof-csi/"+runtime.GOARCH)
+	file := deb(t, dir, "nvmeof-csi")
+	if control := ran(t, "dpkg-deb", "-f", file); !strings.Contains(control, "Depends: e2fsprogs, mount\n") {
+		t.Errorf("depends on other things\n%s", control)
+	}
+	ran(t, "dpkg-deb", "--extract", file, filepath.Join(dir, "root"))
+	if said := ran(t, filepath.Join(dir, "root/usr/bin/nvmeof-csi"), "--help"); !strings.Contains(said, "--endpoint") {
+		t.Errorf("--help: %s", said)
+	}
+	for _, name := range []string{"copyright", "changelog.gz", "licences.gz", "csi.md", "examples/driver.yaml", "examples/storageclass.yaml"} {
+		if info, err := os.Stat(filepath.Join(dir, "root/usr/share/doc/nvmeof-csi", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s is not there, or empty: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "root/usr/lib")); err == nil {
+		t.Error("it has a service")
+	}
+	if _, err := exec.LookPath("lintian"); err != nil {
+		t.Skip(err)
+	}
+	t.Log(ran(t, "lintian", "--fail-on", "error", file))
+}
+
 // judgeFiles looks at the files of a package.
 func judgeFiles(t *testing.T, archive string, static bool) {
 	t.Helper()
