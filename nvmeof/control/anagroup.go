@@ -97,6 +97,30 @@ func forgetForeign(m *Manager, at namespaceKey) bool {
 	return true
 }
 
+// RefreshForeign looks again at what the namespaces of other targets export, for when one of
+// them has made it larger: hosts are notified of what has changed.
+func RefreshForeign(m *Manager) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.stores.begin(m.startTimeout)
+	for at, f := range m.foreign {
+		before := m.probed[at]
+		if f.why != "" || probe(m, at, f.namespace) != nil || before != nil && before.Info == m.probed[at].Info {
+			continue // what cannot be looked at stays what it was
+		}
+		s, err := m.subsystem(at.nqn)
+		if err == nil {
+			err = s.AwaitNamespace(m.namespaceConfig(at.nqn, f.namespace))
+		}
+		if err != nil {
+			m.log.Warn("hosts are not notified of a namespace that has changed at another target", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+		}
+	}
+}
+
 // alterForeign changes a namespace of which another target has the store, or that from now on
 // another has, or this one. Called with mu held.
 func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.Namespace) error {

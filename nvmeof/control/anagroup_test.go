@@ -190,6 +190,18 @@ func TestGroupNotKnown(t *testing.T) {
 	if !probeAgain(t.Context(), g.Manager, namespaceKey{"a", 2}) || g.why(2) != "" {
 		t.Errorf("the namespace waits for %q", g.why(2))
 	}
+	size := func() int64 {
+		for _, n := range g.target.Measure().Subsystems[0].Namespaces {
+			if n.NSID == 2 && n.Ready {
+				return n.Size
+			}
+		}
+		return 0
+	}
+	g.must(os.Truncate(filepath.Join(g.dir, "two"), 2<<20)) // by whoever has it
+	if RefreshForeign(g.Manager); size() != 2<<20 {
+		t.Errorf("hosts are told of %d bytes", size())
+	}
 	g.must(ServeGroup(t.Context(), g.Manager, 2, 1))
 	g.wantOpen(2)
 }

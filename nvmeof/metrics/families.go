@@ -31,7 +31,7 @@ func newFamilies() *families {
 		namespace: gauge("nvmf_namespace_info", "A namespace, always 1.", "nqn", "nsid", "uuid", "backend", "source", "ana_group"),
 		size:      gauge("nvmf_namespace_size_bytes", "Size as hosts see it.", "nqn", "nsid"),
 		used:      gauge("nvmf_namespace_used_bytes", "What the store has allocated; all where it does not know.", "nqn", "nsid"),
-		ready:     gauge("nvmf_namespace_ready", "1 while it is served; 0 while it waits for its store, or that has failed or does not answer.", "nqn", "nsid"),
+		ready:     gauge("nvmf_namespace_ready", "1 while it is served, here or by another gateway; 0 while it waits for its store, or that has failed or does not answer.", "nqn", "nsid"),
 		inFlight:  gauge("nvmf_commands_in_flight", "I/O commands that have begun and were not answered yet.", "nqn", "nsid"),
 		commands:  counter("nvmf_commands_total", "I/O commands that were answered.", "nqn", "nsid", "op"),
 		bytes:     counter("nvmf_data_bytes_total", "Data of Reads and Writes that succeeded.", "nqn", "nsid", "direction"),

@@ -121,6 +121,9 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 		ns.ns.Known = storage.ShapeOf(*c.Known, c.reservationStore() != nil)
 		s.succeed(ns.ns)
 	}
+	if was != nil && was.Away() && was.Identity == ns.ns.Identity {
+		ns.ns.Inherit(was)
+	}
 	g := s.target.cfg.Gateway
 	ns.ns.SetElsewhere(!g.serves(ns.Group()))
 	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)

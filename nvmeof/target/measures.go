@@ -25,10 +25,10 @@ type NamespaceMeasures struct {
 	NSID   capsule.NSID
 	UUID   uuid.UUID
 	Group  capsule.ANAGroup // that of Namespace.Group
-	Ready  bool             // it is there, its store answers, and takes writes if it ever did
+	Ready  bool             // it is there, its store answers, and takes writes if it ever did; or another target serves it
 	Export string           // NamespaceConfig.Name; empty while it is away
 	Kind   string           // the package of the store's type: memory, file or block; likewise
-	Size   int64            // bytes, as hosts see it; likewise
+	Size   int64            // bytes, as hosts see it; 0 while hosts are not told
 	Used   int64            // bytes that the store has allocated, all where it does not know; likewise
 	// Spare is how much of what the store may still allocate its file system has left, from 0 to 1;
 	// likewise. A preallocated store allocates nothing.
@@ -43,6 +43,10 @@ func (m *NamespaceMeasures) describe(n *storage.Namespace) {
 	m.NSID, m.UUID, m.Group = n.ID, n.UUID, n.Group()
 	v := n.Volume
 	if v == nil {
+		m.Ready = n.Elsewhere()
+		if s, known := n.Shape(); known {
+			m.Size = int64(s.Bytes())
+		}
 		return
 	}
 	h := v.Health.Load()

@@ -86,7 +86,7 @@ func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.L
 
 // Shown is the ANA group in which hosts find it.
 func (n *Namespace) Shown() capsule.ANAGroup {
-	if n.Away() && !n.elsewhere.Load() {
+	if n.Away() && !n.Elsewhere() {
 		return ana.Away
 	}
 	return n.Group()
@@ -101,6 +101,9 @@ func (n *Namespace) SetElsewhere(on bool) (changed bool) {
 
 // SetGroup moves it to another group.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) { n.group.Store(uint32(g)) }
+
+// Elsewhere reports whether another target serves the namespace.
+func (n *Namespace) Elsewhere() bool { return n.Away() && n.elsewhere.Load() }
 
 // Protection is the state that hosts have set (NVMe base 2.0, 8.12).
 func (n *Namespace) Protection() capsule.WriteProtection {
@@ -150,6 +153,12 @@ func (n *Namespace) Reservations() *Reservations {
 
 // Remember notes the reservations of a namespace that another target serves.
 func (n *Namespace) Remember(s reservation.State) { n.remembered.Store(Remembered(s)) }
+
+// Inherit takes over what hosts have set of a namespace that was away, and is the same to them.
+func (n *Namespace) Inherit(was *Namespace) {
+	n.remembered.Store(was.remembered.Load())
+	n.Protect(was.Protection())
+}
 
 // A Table has a subsystem's namespaces at one time, with those that are away. It is
 // immutable.
