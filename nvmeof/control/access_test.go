@@ -141,7 +141,9 @@ func TestErase(t *testing.T) {
 		}
 	}
 	r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "DIR/a7", "size": "1MiB"}}`, nil)
-	r.do("POST", ns+"7/erase", "", nil, "force")
+	if _, err := Erase(r.Manager, "a", 7, Options{Force: true}); err != nil {
+		t.Error(err)
+	}
 	if _, err := os.Lstat(filepath.Join(r.dir, "a7")); err == nil {
 		t.Error("the file of an erased namespace is there")
 	}

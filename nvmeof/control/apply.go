@@ -148,7 +148,7 @@ func judge(m *Manager, want *config.Document, changes []config.Change, o Options
 	}
 	if o.whole {
 		if lost := usesLost(m.doc, want, m.Controllers()); lost != nil {
-			return &InUseError{lost}
+			return &InUseError{Uses: lost}
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ func storageRoutes() []route {
 					return nil, err
 				}
 				o := c.options()
-				return c.result(o)(eraseFor(c.manager, c.who, c.expects, nvmeof.NQN(c.path("nqn")), nsid, o))
+				return c.result(o)(erase(c.manager, c.who, c.expects, nvmeof.NQN(c.path("nqn")), nsid, o))
 			}},
 		{"GET", "/v1/capacity", "getCapacity", "What is free in the file system of a folder, for files of namespaces to come", []string{pathOption}, nil, Capacity{}, false,
 			func(c *call) (any, error) {

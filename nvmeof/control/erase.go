@@ -16,11 +16,11 @@ import (
 // a crash in between the namespace waits for its file, and can be erased again. Where connected hosts may
 // use the namespace, and it is not forced, the error is an [InUseError].
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
-	return eraseFor(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
+	return erase(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
 }
 
-// eraseFor is Erase for somebody who may not name every file, of a namespace that is checked first.
-func eraseFor(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
+// erase is Erase for somebody who may not name every file, of a namespace that is checked first.
+func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	var gone *config.Namespace
 	o.then = func() error { return eraseStore(m, gone) }
 	unforced := !o.Force
@@ -40,7 +40,7 @@ func eraseFor(m *Manager, who *Caller, check func(*config.Document) error, nqn n
 			return err
 		}
 		if used := usersOf(m, s, nsid); unforced && len(used) > 0 {
-			return &InUseError{used}
+			return &InUseError{used, true}
 		}
 		for _, h := range s.Hosts {
 			dropRight(h, nsid)

@@ -13,18 +13,26 @@ import (
 
 // An InUseError is a whole document without something that connected hosts use, which was not
 // applied: it may have been cut short, or be another target's.
-type InUseError struct{ Uses []string }
+type InUseError struct {
+	Uses []string
+
+	erasing bool // it is no document, but data that would be erased
+}
 
 // maxUses is how many an error shows.
 const maxUses = 5
 
 func (e *InUseError) Error() string {
 	shown := e.Uses[:min(len(e.Uses), maxUses)]
-	text := "the document takes from connected hosts what they use: " + strings.Join(shown, "; ")
+	before, after := "the document takes from connected hosts what they use: ", "; nothing was changed. Is it whole? Say --force if that is meant (with the API ?force=true), or remove each by its name"
+	if e.erasing {
+		before, after = "connected hosts use what would be erased: ", "; nothing was changed. Withdraw it from them first, or say ?force=true"
+	}
+	text := before + strings.Join(shown, "; ")
 	if n := len(e.Uses) - len(shown); n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
 	}
-	return text + "; nothing was changed. Is it whole? Say --force if that is meant (with the API ?force=true), or remove each by its name"
+	return text + after
 }
 
 // usesLost are what connected hosts have by one document and not by another.

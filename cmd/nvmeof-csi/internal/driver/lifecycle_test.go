@@ -288,6 +288,23 @@ func TestKilledBetween(t *testing.T) {
 	r.wantEmpty()
 }
 
+// TestStaleDevice: what was mounted of a device that is gone makes room for the one that came.
+func TestStaleDevice(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at := mounting(writer), filepath.Join(r.dir, "staged")
+	v := s.create(codes.OK, "stale", c, 1<<20, nil)
+	publish := s.publish(codes.OK, v, string(m.nqn), c)
+	s.stage(codes.OK, v, at, publish, c)
+	device := m.mounted[at]
+	m.mounted[at] = "/dev/gone"
+	s.stage(codes.OK, v, at, publish, c)
+	if m.mounted[at] != device || !m.staged[at] {
+		t.Errorf("%s is mounted, want %s", m.mounted[at], device)
+	}
+}
+
 // TestImages: the same with images of a cluster that runs.
 func TestImages(t *testing.T) {
 	if *conf == "" {

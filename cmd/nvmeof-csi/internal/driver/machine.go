@@ -31,6 +31,9 @@ type Mounts interface {
 	Bind(ctx context.Context, source, at string, device, readOnly bool) error
 	// Mounted reports whether something is mounted at a path; one that is not there has nothing.
 	Mounted(at string) (bool, error)
+	// Holds reports whether the file system that is mounted at a path is that of a device: another one had
+	// the place of the device, which is gone, as that of a connection that was given up.
+	Holds(at, device string) (bool, error)
 	// Shown are the paths at which Bind shows something.
 	Shown(source string) ([]string, error)
 	// Unmount takes away what is mounted at a path and, with remove, the path.

@@ -210,6 +210,12 @@ func (m *machine) Mounted(at string) (bool, error) {
 	return m.mounted[at] != "", nil
 }
 
+func (m *machine) Holds(at, device string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mounted[at] == device, nil
+}
+
 func (m *machine) Shown(source string) (at []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -92,7 +92,7 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 	if mount == nil {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
-	if there, err := n.mounts.Mounted(q.GetStagingTargetPath()); err != nil || there {
+	if staged, err := n.staged(ctx, q.GetStagingTargetPath(), device); err != nil || staged {
 		return &csi.NodeStageVolumeResponse{}, err
 	}
 	fs := mount.GetFsType()
@@ -101,6 +101,20 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 	}
 	readOnly := slices.Contains(readers, q.GetVolumeCapability().GetAccessMode().GetMode())
 	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly)
+}
+
+// staged reports whether a device is mounted at a path. What is mounted there of a device that is gone is
+// taken away.
+func (n *node) staged(ctx context.Context, at, device string) (bool, error) {
+	there, err := n.mounts.Mounted(at)
+	if err != nil || !there {
+		return false, err
+	}
+	same, err := n.mounts.Holds(at, device)
+	if err != nil || same {
+		return same, err
+	}
+	return false, n.mounts.Unmount(ctx, at, false)
 }
 
 func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {

@@ -106,6 +106,21 @@ func (m *Mounter) Mounted(at string) (bool, error) {
 	return there, err
 }
 
+// Holds implements Mounts.
+func (m *Mounter) Holds(at, device string) (bool, error) {
+	var node unix.Stat_t
+	if err := unix.Stat(device, &node); err != nil {
+		return false, fmt.Errorf("%s: %w", device, err)
+	}
+	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
+	for _, i := range slices.Backward(all) { // the last one is on top
+		if i.MountPoint == at {
+			return uint64(unix.Mkdev(uint32(i.Major), uint32(i.Minor))) == uint64(node.Rdev), err
+		}
+	}
+	return false, err
+}
+
 // Shown implements Mounts.
 func (m *Mounter) Shown(source string) ([]string, error) {
 	var node unix.Stat_t

@@ -73,6 +73,12 @@ func TestFileSystems(t *testing.T) {
 			}
 			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false))
 			t.Cleanup(func() { _ = m.Unmount(ctx, staged, false) }) // where the test fails
+			if same, err := m.Holds(staged, device); err != nil || !same {
+				t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
+			}
+			if same, err := m.Holds(staged, "/dev/null"); err != nil || same {
+				t.Errorf("%s is of another device: %v, %v", staged, same, err)
+			}
 			check("write", os.WriteFile(filepath.Join(staged, "file"), []byte("data"), 0o600))
 			check("bind", m.Bind(ctx, staged, shown, false, true))
 			t.Cleanup(func() { _ = m.Unmount(ctx, shown, true) })
@@ -154,6 +160,12 @@ func TestMountErrors(t *testing.T) {
 	}
 	if shown, err := m.Shown(filepath.Join(dir, "none")); err != nil || len(shown) > 0 {
 		t.Errorf("what is not there is shown at %q, %v", shown, err)
+	}
+	if _, err := m.Holds(dir, filepath.Join(dir, "none")); err == nil {
+		t.Error("what is not there is mounted")
+	}
+	if same, err := m.Holds(filepath.Join(dir, "none"), short); err != nil || same {
+		t.Errorf("where nothing is mounted there is a device: %v", err)
 	}
 	if err := m.Grow(ctx, short, dir); err == nil {
 		t.Error("no device has a file system that grew")

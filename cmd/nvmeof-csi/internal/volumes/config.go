@@ -91,7 +91,7 @@ func newTarget(c TargetConfig) (*target, error) {
 	nqn, err := nvmeof.ParseNQN(c.Subsystem)
 	switch {
 	case !targetName.MatchString(c.Name):
-		return nil, fmt.Errorf("name %q: at most 62 of a-z, 0-9, - and .", c.Name)
+		return nil, fmt.Errorf("name %q: a-z, 0-9, - and . make names, of at most 62", c.Name)
 	case err != nil:
 		return nil, fmt.Errorf("subsystem: %w", err)
 	}
