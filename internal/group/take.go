@@ -84,6 +84,11 @@ func (e taker) bestFor(cs []*candidate, o orphan) *candidate {
 	if o.backend == None && o.owner != nil && o.owner.value.Owner != "" { // who has the data
 		return named(cs, o.owner.value.Owner)
 	}
+	if m := e.view.moves.find(moveKey(o.group.ID)); m != nil && m.value.To != "" { // it was about to move
+		if c := named(cs, m.value.To); c != nil && c.takes(o.group) {
+			return c
+		}
+	}
 	if c := named(cs, o.group.Preferred); c != nil && c.takes(o.group) || o.group.Backend == None {
 		return c
 	}

@@ -72,6 +72,7 @@ var directions = []direction{
 	{"internal/capture", []string{"rdmatransport"}, nil},
 	{"internal/floor", nil, []string{xsys}},
 	{"internal/group", []string{"internal/group/state"}, nil},
+	{"internal/group/runner", []string{"internal/group", "internal/group/state"}, []string{xsys}},
 	{"internal/group/state", nil, nil},
 	{"internal/group/state/etcd", []string{"internal/group/state"}, []string{etcd, zap}},
 	{"internal/group/state/rados", []string{"internal/group/state", "internal/librados"}, []string{xsys}},

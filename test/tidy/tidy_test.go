@@ -87,6 +87,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/target":                      12, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
 	"internal/floor":                     2,  // the other side
 	"internal/group/state/etcd":          4,  // whether the endpoint answers; contexts that end with the store, and with the endpoint in use
+	"internal/group/runner":              2,  // the engine; what takes time
 	"internal/group/state/statetest":     5,  // clients, watches, and calls that must end
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof-csi":                     1,  // the end, which waits for calls

@@ -1,0 +1,96 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+)
+
+// ask has the goroutine of the engine do something, and waits for it.
+func (r *Runner) ask(ctx context.Context, do func()) error {
+	done := make(chan struct{})
+	select {
+	case r.inbox <- func() { do(); close(done) }:
+	case <-r.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-done
+	return nil
+}
+
+// Command carries out a command of the administrator. If the context ends before it was, it may
+// be carried out all the same.
+func (r *Runner) Command(ctx context.Context, c group.Command) error {
+	answer := make(chan error, 1)
+	err := r.ask(ctx, func() {
+		r.token++
+		c.Token = r.token
+		r.answers[c.Token] = answer
+		r.step(c)
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-r.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Status is the group as this gateway sees it, and when that was, by the runner's clock.
+func (r *Runner) Status(ctx context.Context) (s group.Status, err error) {
+	err = r.ask(ctx, func() { s = r.engine.Status() })
+	return s, err
+}
+
+// Configure says which groups there are.
+func (r *Runner) Configure(groups []group.Group) {
+	r.post(func() { r.step(group.Configure{Groups: groups}) })
+}
+
+// Storage says that the clients of the storage have other addresses.
+func (r *Runner) Storage(addresses []string) {
+	r.post(func() { r.step(group.Storage{Addresses: addresses}) })
+}
+
+// Blocklisted says that the storage has refused the incarnation.
+func (r *Runner) Blocklisted() {
+	r.post(func() { r.step(group.Blocklisted{Incarnation: r.inc}) })
+}
+
+// Stuck says whether commands that the storage has do not end.
+func (r *Runner) Stuck(stuck bool) {
+	r.post(func() { r.step(group.Health{Stuck: stuck}) })
+}
+
+// Gone says that no process of an incarnation is left.
+func (r *Runner) Gone(inc group.Incarnation) {
+	r.post(func() { r.step(group.Gone{Incarnation: inc}) })
+}
+
+// Leave gives back all groups, and ends the registration. It takes as long as commands under
+// way do, at most the engine's LeaveTimeout. Close comes after it.
+func (r *Runner) Leave(ctx context.Context) error {
+	r.post(func() { r.step(group.Leave{}) })
+	select {
+	case <-r.done:
+		r.calls.Wait()
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close ends the runner at once, without giving anything back, and waits for what it has begun.
+func (r *Runner) Close() {
+	r.cancel()
+	<-r.done
+	r.wait.Wait()
+	r.cfg.Target.Close()
+}

@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+)
+
+// A job is something that the target does with a group.
+type job struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has ended
+}
+
+// begin does something with a group, once what was before has ended.
+func (r *Runner) begin(id group.ID, do func(ctx context.Context)) {
+	before, life := r.jobs[id], r.life
+	ctx, cancel := context.WithCancel(life)
+	j := &job{cancel, make(chan struct{})}
+	r.jobs[id] = j
+	if before != nil {
+		before.cancel()
+	}
+	r.spawn(func() {
+		defer close(j.done)
+		defer cancel()
+		if before != nil {
+			<-before.done
+		}
+		do(ctx)
+	})
+}
+
+func (r *Runner) serve(a group.Serve) {
+	life := r.life
+	r.begin(a.Group, func(ctx context.Context) {
+		err := r.cfg.Target.Serve(ctx, a.Group, a.Epoch, a.Backend)
+		if ctx.Err() != nil && err == nil { // it was stopped meanwhile
+			r.cfg.Target.Stop(a.Group, a.Epoch)
+			err = ctx.Err()
+		}
+		r.during(life, group.Served{Group: a.Group, Epoch: a.Epoch, Err: err})
+	})
+}
+
+func (r *Runner) drain(a group.Drain) {
+	life := r.life
+	r.begin(a.Group, func(ctx context.Context) {
+		err := r.cfg.Target.Drain(ctx, a.Group, a.Epoch)
+		if ctx.Err() == nil { // otherwise nobody waits for it
+			r.during(life, group.Drained{Group: a.Group, Epoch: a.Epoch, Err: err})
+		}
+	})
+}
+
+// stop stops at once, and again when what was under way has ended.
+func (r *Runner) stop(a group.Stop) {
+	r.cfg.Target.Stop(a.Group, a.Epoch)
+	if r.jobs[a.Group] != nil {
+		r.begin(a.Group, func(context.Context) { r.cfg.Target.Stop(a.Group, a.Epoch) })
+	}
+}
