@@ -127,16 +127,16 @@ type (
 		Txn   state.Txn
 	}
 	// Fence has the storage refuse an incarnation, for good: FenceResult, without an error
-	// only once nothing of it can take effect any more before what this gateway does next.
+	// only once nothing of it can take effect any more, anywhere. On Ceph that is when each OSD
+	// that is up has the map that says so (newest_map of its status), not when the monitor or
+	// this gateway's client has it: until then OSDs take, and acknowledge, what a gateway writes
+	// that does not know of its fence.
 	Fence struct {
 		Name        string
 		Incarnation Incarnation
 		Storage     []string
 	}
-	// Serve has the target serve a group: Served. It ends a Drain of the same epoch. Before its
-	// first I/O the target waits until its clients have the newest map of the storage
-	// (rados_wait_for_latest_osdmap): the owner before may have fenced another one, and given
-	// the group on before any part of the storage has heard of that fence.
+	// Serve has the target serve a group: Served. It ends a Drain of the same epoch.
 	Serve struct {
 		Group   ID
 		Epoch   uint64

@@ -26,10 +26,7 @@
 //     for the whole term of the lease (backend lease);
 //   - by anybody if it has no owner.
 //
-// A storage like Ceph refuses what was fenced only where a client comes with a map that says
-// so. Therefore each owner begins with the newest map, also after a planned move: see [Serve].
-//
-// A heartbeat that was carried out proves that its sender still owned what it owned:
+// So a heartbeat that was carried out proves that its sender still owned what it owned:
 // heartbeats compare the registration, which is ended in the same transaction that writes
 // the fence record. Who has an incarnation whose addresses are not known is not succeeded
 // where the backend is fenced: [AlarmRefused].

@@ -15,9 +15,9 @@ type book struct {
 
 // rights are about a host in a group.
 type rights struct {
-	begun   int    // attempts to register
-	settled int    // of those, how many are known to be over
-	barred  uint64 // the host was preempted in this epoch, and has not begun to register since; 0: it may write
+	begun   int  // attempts to register
+	settled int  // of those, how many are known to be over
+	barred  bool // the host was preempted, and has not begun to register since
 }
 
 // A deed is a command with what the host has heard.
@@ -25,7 +25,6 @@ type deed struct {
 	filing
 	call, end time.Duration // end 0: never
 	err       error
-	epoch     uint64 // in which it was carried out
 }
 
 func newBook(w *world) *book {
@@ -46,12 +45,11 @@ func (b *book) right(id group.ID, host int) int { return b.of(id, host).begun }
 // begin notes a command, and returns what notes its end.
 func (b *book) begin(f *filing) func(error) {
 	d := &deed{filing: *f, call: b.w.now}
-	f.deed = d
 	b.history[f.group] = append(b.history[f.group], d)
 	if f.victim < 0 {
 		r := b.of(f.group, f.host)
 		r.begun++
-		r.barred = 0
+		r.barred = false
 		mine := r.begun
 		return func(err error) {
 			d.end, d.err = b.w.now, err
@@ -65,17 +63,15 @@ func (b *book) begin(f *filing) func(error) {
 	return func(err error) {
 		d.end, d.err = b.w.now, err
 		if err == nil && before.begun == before.settled && victim.begun == before.begun {
-			victim.barred = d.epoch
+			victim.barred = true
 			b.w.note("host %d may not write to group %d any more", f.victim, f.group)
 		}
 	}
 }
 
-// landed judges a write. One of an owner before that lands at an OSD where nothing has come from
-// the owner who has carried out the preemption, which would have brought the map that refuses
-// it, nobody can tell from one that has landed before.
+// landed judges a write.
 func (b *book) landed(x *write) {
-	if by := b.of(x.group, x.host).barred; by > 0 && b.w.disk.touched[x.group] >= by {
+	if b.of(x.group, x.host).barred {
 		b.w.violation("a write of host %d to group %d lands (%s, epoch %d) after it was preempted", x.host, x.group, x.inc, x.epoch)
 	}
 }

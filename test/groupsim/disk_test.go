@@ -22,7 +22,6 @@ type disk struct {
 	seen    map[group.ID]int          // the epoch that the OSD of each group has
 	cells   map[group.ID]*[blocks]cell
 	latest  map[group.ID]uint64 // the greatest epoch of an owner whose write has landed
-	touched map[group.ID]uint64 // that whose read or write has
 	stopped time.Duration       // nothing lands before
 }
 
@@ -49,7 +48,7 @@ type write struct {
 }
 
 func newDisk(w *world) *disk {
-	d := &disk{w: w, blocked: map[group.Incarnation]int{}, seen: map[group.ID]int{}, cells: map[group.ID]*[blocks]cell{}, latest: map[group.ID]uint64{}, touched: map[group.ID]uint64{}}
+	d := &disk{w: w, blocked: map[group.Incarnation]int{}, seen: map[group.ID]int{}, cells: map[group.ID]*[blocks]cell{}, latest: map[group.ID]uint64{}}
 	for _, g := range w.groups {
 		d.cells[g.ID] = &[blocks]cell{}
 	}
@@ -86,7 +85,6 @@ func (d *disk) land(x *write) {
 		d.reply(x, 0, errBlocklisted)
 		return
 	}
-	d.touched[x.group] = max(d.touched[x.group], x.epoch)
 	c := &d.cells[x.group][x.block]
 	if x.value == 0 {
 		d.reply(x, c.value, nil)
@@ -108,7 +106,7 @@ func (d *disk) reply(x *write, value uint64, err error) {
 	d.w.after(d.w.between(50*time.Microsecond, time.Millisecond), func() { x.g.answered(x, value, err) })
 }
 
-// fence blocklists an incarnation for a gateway, whose client then has the map that says so.
+// fence blocklists an incarnation for a gateway.
 func (d *disk) fence(g *gateway, inc group.Incarnation) {
 	life, own := g.life, g.inc
 	d.w.after(d.w.between(time.Millisecond, 50*time.Millisecond), func() {
@@ -127,14 +125,25 @@ func (d *disk) fence(g *gateway, inc group.Incarnation) {
 			d.fenceResult(g, life, own, inc, errCut)
 			return
 		}
-		now := d.epoch
-		d.w.after(d.w.between(time.Millisecond, 20*time.Millisecond), func() {
-			if g.life == life && g.inc == own && d.w.wrong != staleMap {
-				g.mapEpoch = max(g.mapEpoch, now)
-			}
-			d.fenceResult(g, life, own, inc, nil)
-		})
+		g.mapEpoch = d.epoch // that another incarnation has it does no harm: it has one map more
+		d.await(g, life, own, inc, d.w.now+3*time.Second)
 	})
+}
+
+// await reports a fence when all OSDs have the map that says it.
+func (d *disk) await(g *gateway, life int, own, inc group.Incarnation, limit time.Duration) {
+	missing := false
+	for _, x := range d.w.groups {
+		missing = missing || x.Backend == group.Fenced && d.seen[x.ID] < d.blocked[inc]
+	}
+	switch {
+	case !missing || d.w.wrong == staleMap || d.w.wrong == weakFence:
+		d.fenceResult(g, life, own, inc, nil)
+	case d.w.now >= limit || g.storageCut:
+		d.fenceResult(g, life, own, inc, errCut)
+	default:
+		d.w.after(10*time.Millisecond, func() { d.await(g, life, own, inc, limit) })
+	}
 }
 
 func (d *disk) fenceResult(g *gateway, life int, own, inc group.Incarnation, err error) {
@@ -152,6 +161,10 @@ func (d *disk) fenceResult(g *gateway, life int, own, inc group.Incarnation, err
 // gossip has each OSD get a map some time later.
 func (d *disk) gossip(epoch int) {
 	for _, g := range d.w.groups {
-		d.w.after(d.w.between(0, 20*time.Second), func() { d.seen[g.ID] = max(d.seen[g.ID], epoch) })
+		late := 100 * time.Millisecond
+		if d.w.rng.IntN(4) == 0 {
+			late = 20 * time.Second
+		}
+		d.w.after(d.w.between(0, late), func() { d.seen[g.ID] = max(d.seen[g.ID], epoch) })
 	}
 }

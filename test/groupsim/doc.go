@@ -5,7 +5,7 @@
 // percent of the true one, one to eight ANA groups, hosts that write and read over all gateways
 // and retry, and disks. A group is on a disk that fences, or on one that relies on a lease.
 // Writes to the former may hang for a minute and land then. Its fence is Ceph's: the monitor
-// knows at once, each OSD when it sees a newer map, which the client that has fenced has.
+// knows at once, each OSD when it has the map that says so, by gossip or from a client that has it.
 //
 // Then things befall it: gateways are killed, started, paused for up to a minute, drained, stopped
 // and declared failed; groups are moved; the ways from gateways to the store, to the disk and to
@@ -20,9 +20,7 @@
 //   - A group that has to be fenced changes its owner without the owner's consent only when its
 //     incarnation is fenced.
 //   - After a reservation was preempted, which is acknowledged once the commands of the
-//     preempted host have ended, none of its writes lands until it has registered again; but
-//     for one of a fenced owner that lands where nobody has read or written since, which
-//     nobody can tell from one that has landed before.
+//     preempted host have ended, none of its writes lands until it has registered again.
 //   - When all is repaired every group is served, by the owner that the store names, within a
 //     minute and a half; groups are spread evenly, and every write that hosts have begun has ended.
 //

@@ -21,7 +21,8 @@ const (
 	nothing          fault = iota
 	skipFence              // gateways believe that they have fenced
 	serveBeforeFence       // the fence is carried out later
-	staleMap               // nobody waits until the client has the map
+	weakFence              // the fence waits until the client has the map, as do those who serve a group, and not the OSDs
+	staleMap               // nobody waits for any map
 	earlyDrain             // a drain ends at once
 	blindTake              // transactions compare nothing
 	ignoreTerm             // leases are served without a look at their term

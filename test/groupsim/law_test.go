@@ -59,7 +59,6 @@ type filing struct {
 	group  group.ID
 	host   int
 	victim int // -1: to register
-	deed   *deed
 	live   func() bool
 	reply  func(error)
 }
@@ -128,7 +127,6 @@ func (s *service) filed(f *filing, t state.Txn, next group.Record, r simulated.R
 	}
 	l.record, l.entry = next, state.Entry{Key: l.entry.Key, Value: t.Then[0].Value, Revision: r.Result.Revision}
 	s.g.w.note("%s (%s): %v, revision %d", s.g.name, s.g.inc, f, next.Revision)
-	f.deed.epoch = s.epoch
 	l.waiting = func() {
 		l.changing = false
 		if s.current() {

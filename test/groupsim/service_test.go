@@ -59,7 +59,7 @@ func (g *gateway) serve(a group.Serve) {
 	g.later(g.w.between(time.Millisecond, 10*time.Millisecond), s.open)
 }
 
-// open waits for the newest map, and reads the reservation, once the storage answers.
+// open reads the reservation once the storage answers.
 func (s *service) open() {
 	if !s.current() || s.state != loading {
 		return
@@ -68,10 +68,10 @@ func (s *service) open() {
 		s.g.later(time.Second, func() { s.opened(errCut) })
 		return
 	}
-	if s.g.w.wrong != staleMap { // of the monitor
+	if s.g.w.wrong == weakFence {
 		s.g.mapEpoch = s.g.w.disk.epoch
 	}
-	s.g.later(s.g.w.between(time.Millisecond, 10*time.Millisecond), func() { s.law.read(s, s.opened) })
+	s.law.read(s, s.opened)
 }
 
 func (s *service) opened(err error) {

@@ -19,7 +19,7 @@ type Target interface {
 	Open(ctx context.Context, inc group.Incarnation) (addresses []string, err error)
 	// Close ends everything, and the clients of the storage. What is under way there may stay.
 	Close()
-	// Serve serves a group, beginning with the newest map of the storage: see group.Serve.
+	// Serve serves a group.
 	Serve(ctx context.Context, id group.ID, epoch uint64, b group.Backend) error
 	// Drain takes no more commands for a group, and returns when those under way have ended,
 	// what they wrote is durable, and the storage is released.
@@ -28,7 +28,7 @@ type Target interface {
 	Stop(id group.ID, epoch uint64)
 	// Extend says until when groups of a lease may be served, by the runner's clock.
 	Extend(until time.Duration)
-	// Fence has the storage refuse an incarnation: see group.Fence.
+	// Fence has the storage refuse an incarnation, everywhere: see group.Fence.
 	Fence(ctx context.Context, f group.Fence) error
 	// Loads is how much I/O each group has that is served.
 	Loads() map[group.ID]uint64
