@@ -41,7 +41,7 @@ func main() {
 // options are the flags.
 type options struct {
 	endpoint, config string
-	node             bool
+	node, attach     bool
 	hostNQN, hostID  string
 	nvme             string // the folder of the two files
 	verbose          bool
@@ -54,7 +54,7 @@ func command() *cobra.Command {
 		Short: "CSI driver: volumes as namespaces of nvmeof targets",
 		Long: `Serves CSI on a unix socket: with --config the controller, which makes volumes on the targets
 that the file names and gives them to nodes; with --node the node, which connects to
-them by the kernel's initiator (nvme-rdma) and mounts them.`,
+them by the kernel's initiator (nvme-rdma), or nvmeof attach, and mounts them.`,
 		Args: cobra.NoArgs, Version: version(), SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
@@ -63,6 +63,7 @@ them by the kernel's initiator (nvme-rdma) and mounts them.`,
 	f.StringVar(&o.endpoint, "endpoint", "unix:///csi/csi.sock", "unix socket to serve on")
 	f.StringVar(&o.config, "config", "", "file of the targets, for the controller")
 	f.BoolVar(&o.node, "node", false, "serve the node")
+	f.BoolVar(&o.attach, "attach", false, "connect by nvmeof attach and nbd-client, where the kernel has no NVMe over RDMA")
 	f.StringVar(&o.nvme, "nvme-dir", "/etc/nvme", "folder of the files hostnqn and hostid of the machine")
 	f.StringVar(&o.hostNQN, "hostnqn", "", "name of this host (default: that of the file)")
 	f.StringVar(&o.hostID, "hostid", "", "identifier of this host, a UUID (default: that of the file, or the one in its name)")
@@ -123,6 +124,9 @@ func (o *options) driver() (c driver.Config, err error) {
 		return c, err
 	}
 	c.Host, c.Fabric, c.Mounts = host, &fabric.Kernel{Host: host, HostID: id}, mounts.New()
+	if o.attach {
+		c.Fabric = &fabric.Attached{Host: host, HostID: id}
+	}
 	return c, nil
 }
 

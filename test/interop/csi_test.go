@@ -12,6 +12,17 @@ var taken = regexp.MustCompile(`rescanning namespaces|error, dev nvme|I/O Cmd`)
 // TestCSI: volumes of the CSI driver on our target come and go through the kernel's initiator: with ext4 and
 // xfs, which are made larger in use, and as block devices, one of which is taken away under writes.
 func TestCSI(t *testing.T) {
+	l, e := csiLab(t)
+	at := l.logEnd(t)
+	l.onPeer(t, time.Minute, "csi", e.with(env{"action": "target"}))
+	l.onHost(t, time.Minute, "csi", e.with(env{"action": "driver"}))
+	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -socket /run/csi.sock -files /srv/csi"}))
+	l.onHost(t, time.Minute, "csi", e.with(env{"action": "finish"}))
+	l.wantCleanLog(t, at, taken)
+}
+
+// csiLab is a lab with the programs, and the parameters of the script.
+func csiLab(t *testing.T) (*lab, env) {
 	needGuest(t)
 	l := newLab(t)
 	if !l.ours() || l.other != nil {
@@ -21,11 +32,17 @@ func TestCSI(t *testing.T) {
 	l.install(t, "./cmd/nvmeof", "nvmeof")
 	l.install(t, "./cmd/nvmeof-csi", "nvmeof-csi")
 	l.install(t, "./test/interop/csi", "csi")
-	e := env{"addr": setting{"file", 1500, "ipv4"}.peerAddr(), "nqn": targetNQN}
-	at := l.logEnd(t)
+	e := env{"addr": setting{"file", 1500, "ipv4"}.peerAddr(), "nqn": targetNQN, "inside": "", "options": ""}
+	return l, e
+}
+
+// TestCSIAttach: the same by nvmeof attach and the kernel's NBD, on a link of its own.
+func TestCSIAttach(t *testing.T) {
+	l, e := csiLab(t)
+	e = e.with(env{"host": client, "inside": "nsenter --net=/run/netns/client", "options": "--attach"})
+	l.onPeer(t, 10*time.Second, "client", e.with(env{"action": "make"}))
 	l.onPeer(t, time.Minute, "csi", e.with(env{"action": "target"}))
 	l.onHost(t, time.Minute, "csi", e.with(env{"action": "driver"}))
-	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -socket /run/csi.sock -files /srv/csi"}))
+	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -offline -socket /run/csi.sock -files /srv/csi"}))
 	l.onHost(t, time.Minute, "csi", e.with(env{"action": "finish"}))
-	l.wantCleanLog(t, at, taken)
 }

@@ -2,11 +2,12 @@
 // kernel's initiator: volumes are made, connected to, mounted, written, made larger and removed, and one is
 // taken from the machine while it writes there.
 //
-//	csi -socket SOCKET -files FOLDER [-verbose]
+//	csi -socket SOCKET -files FOLDER [-offline]
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,8 +22,9 @@ import (
 func main() {
 	socket := flag.String("socket", "", "socket of the driver")
 	files := flag.String("files", "", "folder of the target's files")
+	offline := flag.Bool("offline", false, "volumes are larger when they are staged again")
 	flag.Parse()
-	if err := run(*socket, *files); err != nil {
+	if err := run(*socket, *files, *offline); err != nil {
 		fmt.Println("csi:", err)
 		os.Exit(1)
 	}
@@ -31,7 +33,7 @@ func main() {
 // limit is for all of it, on a machine that is emulated.
 const limit = 5 * time.Minute
 
-func run(socket, files string) error {
+func run(socket, files string, offline bool) error {
 	c, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
 	if err != nil {
 		return err
@@ -39,7 +41,7 @@ func run(socket, files string) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	d := &orchestrator{csi.NewControllerClient(c), csi.NewNodeClient(c), ctx, ""}
+	d := &orchestrator{csi.NewControllerClient(c), csi.NewNodeClient(c), ctx, "", offline}
 	info, err := d.NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
 	if err != nil {
 		return err
@@ -64,8 +66,9 @@ func run(socket, files string) error {
 type orchestrator struct {
 	csi.ControllerClient
 	csi.NodeClient
-	ctx  context.Context
-	host string
+	ctx     context.Context
+	host    string
+	offline bool
 }
 
 // A volume is one that the machine has.
@@ -196,6 +199,11 @@ func (o *orchestrator) grow(v *volume, size int64) error {
 		return err
 	}
 	began := time.Now()
+	if o.offline {
+		if err := errors.Join(o.leave(v), o.connect(v)); err != nil {
+			return err
+		}
+	}
 	for range 2 {
 		_, err := o.NodeExpandVolume(o.ctx, &csi.NodeExpandVolumeRequest{VolumeId: v.id, VolumePath: v.pod, StagingTargetPath: v.staged, CapacityRange: want, VolumeCapability: v.capability})
 		if err != nil {

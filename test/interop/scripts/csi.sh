@@ -1,5 +1,6 @@
 # A CSI driver, and the target that has its volumes. Parameters: action (target: starts that, in the
-# peer's namespace; driver: starts the driver beside the kernel's initiator; finish: ends both), addr, nqn.
+# peer's namespace; driver: starts the driver beside the kernel's initiator; finish: ends both), addr, nqn, inside (in
+# which network namespace the driver is), options (of it).
 dir=/srv/csi socket=/run/csi-target.sock
 case $action in
 target)
@@ -12,7 +13,8 @@ target)
   ;;
 driver)
   printf 'targets:\n  - name: guest\n    control: unix:%s\n    subsystem: %s\n    directory: %s\n' "$socket" "$nqn" "$dir" >/run/csi.yaml
-  setsid nvmeof-csi --endpoint unix:///run/csi.sock --config /run/csi.yaml --node --hostnqn "$NVME_HOSTNQN" --hostid "$hostid" -v </dev/null >/mnt/host/csi.log 2>&1 &
+  modprobe nbd # for those who attach
+  setsid $inside nvmeof-csi $options --endpoint unix:///run/csi.sock --config /run/csi.yaml --node --hostnqn "$NVME_HOSTNQN" --hostid "$hostid" -v </dev/null >/mnt/host/csi.log 2>&1 &
   echo $! >/run/csi.pid
   within 30 test -S /run/csi.sock
   ;;

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -20,7 +21,7 @@ var codesOf = []struct {
 }{
 	{volumes.ErrNotFound, codes.NotFound}, {volumes.ErrDiffers, codes.AlreadyExists}, {volumes.ErrAccess, codes.AlreadyExists},
 	{volumes.ErrSize, codes.OutOfRange}, {volumes.ErrFixed, codes.OutOfRange}, {volumes.ErrFull, codes.ResourceExhausted}, {volumes.ErrInUse, codes.FailedPrecondition},
-	{volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
+	{fabric.ErrOffline, codes.FailedPrecondition}, {volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
 }
 
 // apiCodes are the codes of errors of the control API.

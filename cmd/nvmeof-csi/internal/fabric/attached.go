@@ -1,0 +1,265 @@
+package fabric
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+)
+
+// An Attached is the Fabric of package driver by nvmeof attach and nbd-client, for machines whose
+// kernel has no NVMe over RDMA. Each subsystem has a process, which outlives the driver unless the
+// driver's container ends; each volume has a link to its socket, which is in the command line
+// of the nbd-client that made its device. That, and nothing else, tells which device is whose. Zero
+// fields take the defaults.
+type Attached struct {
+	Host   nvmeof.NQN    // required
+	HostID uuid.UUID     // required
+	Dir    string        // of sockets and links; default /run/nvmeof-csi
+	Root   string        // of /sys, /proc and /dev; default /
+	Wait   time.Duration // how long a program may take; default 30 s
+
+	// Program and Client are the names of the two programs; default nvmeof and nbd-client.
+	Program, Client string
+
+	mu sync.Mutex // one connects or disconnects at a time
+}
+
+// ErrOffline says that a device keeps its size until it is made anew.
+var ErrOffline = errors.New("a volume by NBD is larger when it is staged again")
+
+func (a *Attached) dir() string { return cmp.Or(a.Dir, "/run/nvmeof-csi") }
+
+func (a *Attached) wait() time.Duration { return cmp.Or(a.Wait, defaultWait) }
+
+func (a *Attached) at(parts ...string) string {
+	return filepath.Join("/", a.Root, filepath.Join(parts...))
+}
+
+// socket is that of a subsystem, and link a volume's way to it.
+func (a *Attached) socket(nqn nvmeof.NQN) string {
+	return filepath.Join(a.dir(), uuid.NewSHA1(uuid.Nil, []byte(nqn)).String()+".disk")
+}
+func (a *Attached) link(u uuid.UUID) string { return filepath.Join(a.dir(), u.String()+".sock") }
+
+// arguments are those of a process; none: there is no such process.
+func (a *Attached) arguments(pid string) []string {
+	text, err := os.ReadFile(a.at("proc", pid, "cmdline"))
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for part := range bytes.SplitSeq(text, []byte{0}) {
+		all = append(all, string(part))
+	}
+	return all
+}
+
+// Find implements Fabric.
+func (a *Attached) Find(u uuid.UUID) (string, error) {
+	all, err := filepath.Glob(a.at("sys/block/nbd*/pid"))
+	if err != nil {
+		return "", err
+	}
+	for _, path := range all {
+		if slices.Contains(a.arguments(attribute(path)), a.link(u)) {
+			return a.at("dev", filepath.Base(filepath.Dir(path))), nil
+		}
+	}
+	return "", nil
+}
+
+// Attach implements Fabric.
+func (a *Attached) Attach(ctx context.Context, d Disk) (string, error) {
+	if d.Key != "" {
+		return "", errors.New("nvmeof attach gets no keys from a driver: use the kernel's initiator for hosts that have one")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if device, err := a.Find(d.UUID); err != nil || device != "" {
+		return device, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.wait())
+	defer cancel()
+	if err := a.serve(ctx, d); err != nil {
+		return "", err
+	}
+	link := a.link(d.UUID)
+	_ = os.Remove(link) // one that is left
+	if err := os.Symlink(filepath.Base(a.socket(d.NQN)), link); err != nil {
+		return "", err
+	}
+	for {
+		err := error(nil)
+		if device, _ := a.Find(d.UUID); device == "" {
+			err = a.take(ctx, link, d.NSID)
+		}
+		device, found := a.Find(d.UUID)
+		if size, _ := a.Await(ctx, device, 0); found != nil || size > 0 { // it has its size a moment after the device is taken
+			return device, found
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("namespace %d of %s by NBD: %w", d.NSID, d.NQN, errors.Join(err, ctx.Err()))
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// serve starts the process of a subsystem, unless it runs.
+func (a *Attached) serve(ctx context.Context, d Disk) error {
+	socket := a.socket(d.NQN)
+	if reached(socket) {
+		return nil
+	}
+	if err := os.MkdirAll(a.dir(), 0o700); err != nil {
+		return err
+	}
+	first, err := netip.ParseAddrPort(d.Addresses[0])
+	if err != nil {
+		return fmt.Errorf("address of a target: %w", err)
+	}
+	var addresses []string
+	for _, text := range d.Addresses {
+		if p, err := netip.ParseAddrPort(text); err == nil && p.Port() == first.Port() {
+			addresses = append(addresses, p.Addr().String())
+		}
+	}
+	log, err := os.OpenFile(socket+".log", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(cmp.Or(a.Program, "nvmeof"), "attach", "-t", "rdma", "-a", strings.Join(addresses, ","), "-s", strconv.Itoa(int(first.Port())),
+		"-n", string(d.NQN), "--hostnqn", string(a.Host), "--hostid", a.HostID.String(), "--socket", socket)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it is not ended with the driver
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the process
+	for !reached(socket) {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("nvmeof attach has ended: %w: %s", err, attribute(socket+".log"))
+		case <-ctx.Done():
+			_ = cmd.Process.Kill() // the next call starts it again
+			return fmt.Errorf("nvmeof attach does not serve: %w: %s", ctx.Err(), attribute(socket+".log"))
+		case <-time.After(lookAgain):
+		}
+	}
+	return nil
+}
+
+// reached reports whether somebody serves at a socket.
+func reached(socket string) bool {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
+// take makes the first device that nobody has one of the export.
+func (a *Attached) take(ctx context.Context, link string, nsid int) error {
+	err := errors.New("there is no free /dev/nbd: modprobe nbd")
+	for i := 0; ; i++ {
+		name := "nbd" + strconv.Itoa(i)
+		if _, missing := os.Stat(a.at("sys/block", name)); missing != nil {
+			return err
+		}
+		if _, free := os.Stat(a.at("sys/block", name, "pid")); free == nil {
+			continue
+		}
+		var out []byte
+		out, err = exec.CommandContext(ctx, cmp.Or(a.Client, "nbd-client"), "-nonetlink", "-unix", link, "-N", strconv.Itoa(nsid), a.at("dev", name)).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("nbd-client: %w: %s", err, bytes.TrimSpace(out))
+	}
+}
+
+// Detach implements Fabric.
+func (a *Attached) Detach(ctx context.Context, u uuid.UUID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	device, err := a.Find(u)
+	if err != nil {
+		return err
+	}
+	if device != "" {
+		if out, err := exec.CommandContext(ctx, cmp.Or(a.Client, "nbd-client"), "-d", device).CombinedOutput(); err != nil {
+			return fmt.Errorf("nbd-client -d %s: %w: %s", device, err, bytes.TrimSpace(out))
+		}
+	}
+	socket, err := os.Readlink(a.link(u))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err = errors.Join(err, os.Remove(a.link(u))); err != nil {
+		return err
+	}
+	links, err := filepath.Glob(filepath.Join(a.dir(), "*.sock"))
+	for _, l := range links {
+		if other, _ := os.Readlink(l); other == socket {
+			return err
+		}
+	}
+	return errors.Join(err, a.end(ctx, filepath.Join(a.dir(), socket)))
+}
+
+// end ends the process of a socket, which flushes first.
+func (a *Attached) end(ctx context.Context, socket string) error {
+	all, err := os.ReadDir(a.at("proc"))
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		pid, err := strconv.Atoi(e.Name())
+		if args := a.arguments(e.Name()); err == nil && slices.Contains(args, "attach") && slices.Contains(args, socket) {
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.wait())
+	defer cancel()
+	for reached(socket) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nvmeof attach at %s does not end: %w", socket, ctx.Err())
+		case <-time.After(lookAgain):
+		}
+	}
+	return nil
+}
+
+// Await implements Fabric.
+func (a *Attached) Await(_ context.Context, device string, size int64) (int64, error) {
+	sectors, err := strconv.ParseInt(attribute(a.at("sys/block", filepath.Base(device), "size")), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is gone", device)
+	}
+	if sectors*sectorSize < size {
+		return 0, fmt.Errorf("%s has %d bytes, want %d: %w", device, sectors*sectorSize, size, ErrOffline)
+	}
+	return sectors * sectorSize, nil
+}

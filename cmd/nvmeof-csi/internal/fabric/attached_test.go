@@ -1,0 +1,182 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// asProgram has the test's executable be one of the two programs, with that folder for a machine.
+const asProgram = "NVMEOF_CSI_TEST_ROOT"
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv(asProgram); root != "" {
+		if err := beProgram(root, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// beProgram is nvmeof attach, which serves at its socket until a signal, or nbd-client, which
+// leaves in the machine what the kernel shows of a device.
+func beProgram(root string, args []string) error {
+	entry := func(path, text string) error {
+		path = filepath.Join(root, path)
+		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
+	}
+	line := func() error {
+		return entry(fmt.Sprintf("proc/%d/cmdline", os.Getpid()), strings.Join(args, "\x00"))
+	}
+	switch args[0] {
+	case "attach":
+		if slices.Contains(args, "refused") {
+			return errors.New("the target refuses")
+		}
+		l, err := net.Listen("unix", args[len(args)-1])
+		if err != nil {
+			return err
+		}
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGTERM)
+		if err := line(); err != nil {
+			return err
+		}
+		<-signals
+		return l.Close()
+	case "-d":
+		return os.Remove(filepath.Join(root, "sys/block", filepath.Base(args[1]), "pid"))
+	}
+	name := filepath.Base(args[len(args)-1])
+	return errors.Join(line(), entry("sys/block/"+name+"/size", "8"), entry("sys/block/"+name+"/pid", fmt.Sprint(os.Getpid())))
+}
+
+// newAttached is a machine with two devices.
+func newAttached(t *testing.T) *Attached {
+	t.Helper()
+	root, err := os.MkdirTemp("", "csi") // short: it has sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(asProgram, root)
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each process
+	a := &Attached{Host: hostNQN, HostID: first, Dir: filepath.Join(root, "run"), Root: root, Wait: 30 * time.Second, Program: self, Client: self}
+	t.Cleanup(func() {
+		_ = a.end(t.Context(), a.socket(nqn)) // where the test fails
+		os.RemoveAll(root)
+	})
+	for _, name := range []string{"nbd0", "nbd1", "sda"} {
+		if err := os.MkdirAll(filepath.Join(root, "sys/block", name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "proc/1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func attachedDisk(u uuid.UUID) Disk {
+	return Disk{UUID: u, NQN: nqn, NSID: 1, Addresses: []string{"192.0.2.1:4420", "192.0.2.2:4421", "192.0.2.3:4420"}}
+}
+
+// TestAttached: volumes of a subsystem have one process, which ends with the last, and each a device of its
+// own, which another driver finds.
+func TestAttached(t *testing.T) {
+	a := newAttached(t)
+	var devices []string
+	for _, u := range []uuid.UUID{first, second, first} {
+		device, err := a.Attach(t.Context(), attachedDisk(u))
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices = append(devices, filepath.Base(device))
+	}
+	if !slices.Equal(devices, []string{"nbd0", "nbd1", "nbd0"}) {
+		t.Errorf("devices %q", devices)
+	}
+	again := &Attached{Dir: a.Dir, Root: a.Root, Program: a.Program, Client: a.Client}
+	device, err := again.Find(second)
+	if err != nil || filepath.Base(device) != "nbd1" {
+		t.Errorf("another driver finds %q, %v", device, err)
+	}
+	if n, err := a.Await(t.Context(), device, 4096); n != 4096 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := a.Await(t.Context(), device, 4097); !errors.Is(err, ErrOffline) {
+		t.Errorf("more than it has: %v", err)
+	}
+	if _, err := a.Await(t.Context(), "/dev/nbd7", 0); err == nil {
+		t.Error("what is gone has a size")
+	}
+	for i, u := range []uuid.UUID{first, first, second, second} {
+		if err := again.Detach(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		if want := i < 2; reached(a.socket(nqn)) != want {
+			t.Errorf("after %d the process serves: %v", i, !want)
+		}
+	}
+	if device, err := a.Find(second); err != nil || device != "" {
+		t.Errorf("there is yet %q, %v", device, err)
+	}
+}
+
+// TestNotAttached: what cannot be had is said, and why.
+func TestNotAttached(t *testing.T) {
+	a := newAttached(t)
+	d := attachedDisk(first)
+	d.Key = "DHHC-1:00:a:"
+	if _, err := a.Attach(t.Context(), d); err == nil || !strings.Contains(err.Error(), "keys") {
+		t.Errorf("with a key: %v", err)
+	}
+	d.Key, d.Addresses = "", []string{"host"}
+	if _, err := a.Attach(t.Context(), d); err == nil {
+		t.Error("no address is one")
+	}
+	d = attachedDisk(first)
+	d.NQN = "refused"
+	if _, err := a.Attach(t.Context(), d); err == nil || !strings.Contains(err.Error(), "the target refuses") {
+		t.Errorf("of a target that refuses: %v", err)
+	}
+	if _, err := a.Attach(t.Context(), attachedDisk(second)); err != nil { // so that the process is there
+		t.Fatal(err)
+	}
+	d = attachedDisk(first)
+	a.Client, a.Wait = "/nowhere/nbd-client", 50*time.Millisecond
+	if _, err := a.Attach(t.Context(), d); err == nil || !strings.Contains(err.Error(), "nbd-client") {
+		t.Errorf("without nbd-client: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(a.Root, "sys/block/nbd1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Attach(t.Context(), d); err == nil || !strings.Contains(err.Error(), "modprobe nbd") {
+		t.Errorf("without devices: %v", err)
+	}
+	a.Client, a.Wait = a.Program, 30*time.Second
+	for _, u := range []uuid.UUID{first, second} {
+		if err := a.Detach(t.Context(), u); err != nil {
+			t.Error(err)
+		}
+	}
+	a.Program = "/nowhere/nvmeof"
+	if _, err := a.Attach(t.Context(), d); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the program: %v", err)
+	}
+}
