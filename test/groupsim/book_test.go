@@ -3,6 +3,8 @@ package groupsim
 import (
 	"time"
 
+	"github.com/anishathalye/porcupine"
+
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
@@ -11,6 +13,8 @@ type book struct {
 	w       *world
 	rights  map[group.ID]*[blocks]rights
 	history map[group.ID][]*deed
+	writes  map[group.ID][]*deed
+	epochs  map[group.ID][]porcupine.Operation // in which commands were carried out
 }
 
 // rights are about a host in a group.
@@ -23,12 +27,12 @@ type rights struct {
 // A deed is a command with what the host has heard.
 type deed struct {
 	filing
-	call, end time.Duration // end 0: never
+	call, end time.Duration
 	err       error
 }
 
 func newBook(w *world) *book {
-	return &book{w: w, rights: map[group.ID]*[blocks]rights{}, history: map[group.ID][]*deed{}}
+	return &book{w: w, rights: map[group.ID]*[blocks]rights{}, history: map[group.ID][]*deed{}, writes: map[group.ID][]*deed{}, epochs: map[group.ID][]porcupine.Operation{}}
 }
 
 func (b *book) of(id group.ID, host int) *rights {
@@ -44,7 +48,7 @@ func (b *book) right(id group.ID, host int) int { return b.of(id, host).begun }
 
 // begin notes a command, and returns what notes its end.
 func (b *book) begin(f *filing) func(error) {
-	d := &deed{filing: *f, call: b.w.now}
+	d := &deed{filing: *f, call: b.w.now, err: errUnknown}
 	b.history[f.group] = append(b.history[f.group], d)
 	if f.victim < 0 {
 		r := b.of(f.group, f.host)

@@ -162,7 +162,7 @@ func (d *disk) fenceResult(g *gateway, life int, own, inc group.Incarnation, err
 func (d *disk) gossip(epoch int) {
 	for _, g := range d.w.groups {
 		late := 100 * time.Millisecond
-		if d.w.rng.IntN(4) == 0 {
+		if d.w.rng.IntN(4) == 0 || d.w.wrong == weakFence || d.w.wrong == staleMap {
 			late = 20 * time.Second
 		}
 		d.w.after(d.w.between(0, late), func() { d.seen[g.ID] = max(d.seen[g.ID], epoch) })

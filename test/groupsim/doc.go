@@ -21,6 +21,8 @@
 //     incarnation is fenced.
 //   - After a reservation was preempted, which is acknowledged once the commands of the
 //     preempted host have ended, none of its writes lands until it has registered again.
+//   - What hosts hear of a reservation is linearizable, and so are the epochs in which their
+//     commands are carried out (porcupine).
 //   - When all is repaired every group is served, by the owner that the store names, within a
 //     minute and a half; groups are spread evenly, and every write that hosts have begun has ended.
 //

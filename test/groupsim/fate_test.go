@@ -27,6 +27,7 @@ const (
 	blindTake              // transactions compare nothing
 	ignoreTerm             // leases are served without a look at their term
 	ignoreEpoch            // reservations are changed in any epoch
+	staleConflict          // conflicts are answered by who may not be the owner any more
 	deafAbort              // commands of who was preempted are not waited for
 )
 
@@ -45,6 +46,7 @@ func (w *world) live() {
 		w.violation("not well %v after the end of all faults: %s", bound, w.ill())
 	}
 	w.note("all is well after %v", w.now-begun)
+	defer w.book.check()
 	if w.rng.IntN(8) == 0 { // until everything that hangs has landed
 		w.run(w.now+time.Minute, nil)
 	}

@@ -77,9 +77,15 @@ func (k *worker) next() {
 
 // try sends it until it succeeds.
 func (k *worker) try(id group.ID, value, acked uint64, failures int) {
+	r := &request{group: id, host: k.host, block: k.host, value: value}
+	begun := k.w.now
 	k.send(id, 1500*time.Millisecond, func(g *gateway, live func() bool, reply func(uint64, error)) {
-		g.request(&request{id, k.host, k.host, value, live, reply})
+		r.live, r.reply = live, reply
+		g.request(r)
 	}, func(got uint64, err error) {
+		if err == nil {
+			k.w.book.epochs[id] = append(k.w.book.epochs[id], operation(k.host, r.epoch, begun, k.w.now))
+		}
 		switch {
 		case err == errConflict:
 		case err != nil:
@@ -94,6 +100,9 @@ func (k *worker) try(id group.ID, value, acked uint64, failures int) {
 			c.acked = max(c.acked, value)
 		case got < acked:
 			k.w.violation("a lost write: host %d reads %d of group %d, %d was acknowledged", k.host, got, id, acked)
+		}
+		if value > 0 {
+			k.w.book.wrote(id, k.host, k.begun, err)
 		}
 		k.busy = false
 		k.done++

@@ -97,7 +97,7 @@ func (g *gateway) file(f *filing) {
 		f.reply(errInaccessible)
 		return
 	case f.victim >= 0 && !s.law.registered(f.host):
-		f.reply(errConflict)
+		s.refuse(func() bool { return !s.law.registered(f.host) }, f.reply)
 		return
 	}
 	l := &s.law
@@ -116,6 +116,27 @@ func (g *gateway) file(f *filing) {
 	}
 	l.changing = true
 	g.commit(t, func(r simulated.Reply) { s.filed(f, t, next, r) })
+}
+
+// refuse answers a command with a conflict, once the store has said that this gateway still is
+// the owner: otherwise another one may have changed the reservation since.
+func (s *service) refuse(holds func() bool, reply func(error)) {
+	if s.g.w.wrong == staleConflict {
+		reply(errConflict)
+		return
+	}
+	_, guard, ok := s.g.engine.Guard(s.id)
+	if !ok {
+		reply(errInaccessible)
+		return
+	}
+	s.g.commit(state.Txn{If: guard}, func(r simulated.Reply) {
+		if r.Result.Done && s.current() && s.law.loaded && !s.law.changing && holds() {
+			reply(errConflict)
+		} else {
+			reply(errInaccessible)
+		}
+	})
 }
 
 func (s *service) filed(f *filing, t state.Txn, next group.Record, r simulated.Reply) {

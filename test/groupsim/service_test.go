@@ -41,6 +41,7 @@ type request struct {
 	host  int
 	block int
 	value uint64 // 0: a read
+	epoch uint64 // in which it was carried out
 	live  func() bool
 	reply func(value uint64, err error)
 }
@@ -129,7 +130,7 @@ func (g *gateway) request(r *request) {
 	case s == nil || !s.valid() || !s.law.loaded:
 		r.reply(0, errInaccessible)
 	case r.value > 0 && !s.law.allows(r.host):
-		r.reply(0, errConflict)
+		s.refuse(func() bool { return !s.law.allows(r.host) }, func(err error) { r.reply(0, err) })
 	case s.busy[r.block]:
 		s.queue[r.block] = append(s.queue[r.block], r)
 	default:
@@ -171,6 +172,7 @@ func (s *service) done(r *request, value uint64, err error) {
 	if err != nil {
 		err = errInaccessible
 	}
+	r.epoch = s.epoch
 	r.reply(value, err)
 	s.law.settle(s)
 	for len(s.queue[r.block]) > 0 && !s.busy[r.block] {

@@ -70,15 +70,16 @@ func TestFaultsAreFound(t *testing.T) {
 		wrong fault
 		seed  uint64 // that shows it
 	}{
-		{"skip the fence", skipFence, 5},
+		{"skip the fence", skipFence, 9},
 		{"serve before the fence", serveBeforeFence, 3},
-		{"wait until the client has the map", weakFence, 487},
-		{"do not wait for the map", staleMap, 487},
+		{"wait until the client has the map", weakFence, 1760},
+		{"do not wait for the map", staleMap, 338},
 		{"end drains at once", earlyDrain, 3},
-		{"compare nothing", blindTake, 75},
+		{"compare nothing", blindTake, 1},
 		{"ignore the term of leases", ignoreTerm, 3},
-		{"ignore the epoch", ignoreEpoch, 373},
-		{"do not wait for commands of the preempted", deafAbort, 15},
+		{"ignore the epoch", ignoreEpoch, 351},
+		{"answer conflicts without the store", staleConflict, 570},
+		{"do not wait for commands of the preempted", deafAbort, 8},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			most := f.seed + 40
