@@ -44,6 +44,10 @@ func ReadRecord(b []byte) (Record, error) {
 // ChangeRecord is the transaction that changes a reservation from what was read, which is
 // empty if there was none. It is carried out only in the epoch of the guard: where it is not,
 // the gateway may not be the owner any more, and reads both before it goes on.
+//
+// Before an owner refuses a command for a reservation, or reports one, it carries out a
+// transaction that has nothing but the guard: it may have been fenced, and the reservation
+// changed since.
 func ChangeRecord(epoch uint64, guard []state.Compare, before state.Entry, next Record) (state.Txn, Record, error) {
 	last := Record{}
 	if len(before.Value) > 0 {
