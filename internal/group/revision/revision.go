@@ -1,0 +1,218 @@
+// Package revision keeps the configuration of a group in its store: one text after another,
+// each with a number, of which readers find the whole of one or the whole of another.
+//
+// The text is compressed and put under keys that follow from its content, in parts. Only then
+// one key is changed, by compare, that says which text is the present one. A writer that dies
+// before leaves parts that nobody finds, and that a later writer removes.
+package revision
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// Prefix is that of all keys, and of those that change with each revision.
+const (
+	Prefix = "config/"
+
+	currentKey = Prefix + "current"
+	dataPrefix = Prefix + "data/"
+)
+
+const (
+	version  = 1
+	partSize = 512 << 10
+	maxParts = 64 // of compressed text
+	maxText  = 256 << 20
+)
+
+// ErrConflict is that the present revision is another than the writer knows.
+var ErrConflict = errors.New("the group's configuration was changed by another gateway")
+
+// A pointer is the value of currentKey.
+type pointer struct {
+	Version  int    `json:"version"`
+	Revision int64  `json:"revision"`
+	Hash     string `json:"hash"` // SHA-256 of the text
+	Parts    int    `json:"parts"`
+	Before   string `json:"before,omitempty"` // hash of the revision before, which readers may be reading
+}
+
+// present reads the pointer; one of revision 0 is that nothing was written yet.
+func present(ctx context.Context, s state.Store) (p pointer, at state.Revision, err error) {
+	snapshot, err := s.Get(ctx, currentKey)
+	if err != nil || len(snapshot.Entries) == 0 {
+		return p, 0, err
+	}
+	e := snapshot.Entries[0]
+	if err := json.Unmarshal(e.Value, &p); err != nil {
+		return p, 0, fmt.Errorf("%s: %w", currentKey, err)
+	}
+	if p.Version > version {
+		return p, 0, fmt.Errorf("the configuration was written by a later version: upgrade this gateway")
+	}
+	return p, e.Revision, nil
+}
+
+// Number is that of the present revision; 0: there is none.
+func Number(ctx context.Context, s state.Store) (int64, error) {
+	p, _, err := present(ctx, s)
+	return p.Revision, err
+}
+
+// Read is the present revision with its text; 0: there is none.
+func Read(ctx context.Context, s state.Store) (number int64, text []byte, err error) {
+	for {
+		p, _, err := present(ctx, s)
+		if err != nil || p.Revision == 0 {
+			return 0, nil, err
+		}
+		text, err := read(ctx, s, &p)
+		if err == nil {
+			return p.Revision, text, nil
+		}
+		if !errors.Is(err, errPart) {
+			return 0, nil, err
+		}
+		if again, _, err := present(ctx, s); err != nil || again.Revision == p.Revision {
+			return 0, nil, errors.Join(fmt.Errorf("revision %d of the configuration is not whole: write it anew from a copy", p.Revision), err)
+		}
+	}
+}
+
+// errPart is that a part is missing: a later revision may be there.
+var errPart = errors.New("a part of the configuration is missing")
+
+func read(ctx context.Context, s state.Store, p *pointer) ([]byte, error) {
+	snapshot, err := s.Get(ctx, dataPrefix+p.Hash+"/")
+	if err != nil {
+		return nil, err
+	}
+	if len(snapshot.Entries) != p.Parts {
+		return nil, errPart
+	}
+	var packed bytes.Buffer
+	for _, e := range snapshot.Entries {
+		packed.Write(e.Value)
+	}
+	z, err := gzip.NewReader(&packed)
+	if err != nil {
+		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxText))
+	if err != nil || hashOf(text) != p.Hash {
+		return nil, errors.Join(fmt.Errorf("revision %d of the configuration is damaged", p.Revision), err)
+	}
+	return text, nil
+}
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Write makes a text the revision after base, and returns its number. It is [ErrConflict] if
+// base is not the present one. With [state.ErrUnknown] it may be that of the group now, or later.
+func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, error) {
+	p, at, err := present(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	if p.Revision != base {
+		return 0, ErrConflict
+	}
+	next := pointer{Version: version, Revision: base + 1, Hash: hashOf(text), Before: p.Hash}
+	txn, err := putParts(ctx, s, &next, text)
+	if err != nil {
+		return 0, err
+	}
+	value, err := json.Marshal(next)
+	if err != nil {
+		return 0, err
+	}
+	txn.If = append(txn.If, state.Compare{Key: currentKey, Revision: at})
+	txn.Then = []state.Op{{Key: currentKey, Value: value}}
+	result, err := s.Txn(ctx, txn)
+	switch {
+	case errors.Is(err, state.ErrUnknown):
+		if now, _, readErr := present(ctx, s); readErr == nil && now == next {
+			return next.Revision, nil // so it was carried out
+		}
+		return 0, err
+	case err != nil:
+		return 0, err
+	case !result.Done:
+		return 0, ErrConflict
+	}
+	_ = collect(ctx, s, &next) // the next writer tries again
+	return next.Revision, nil
+}
+
+// putParts puts the parts of a text, and returns the comparisons that hold while they are there:
+// another writer may be removing what nobody refers to.
+func putParts(ctx context.Context, s state.Store, p *pointer, text []byte) (txn state.Txn, err error) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(text); err != nil {
+		return txn, err
+	}
+	if err := z.Close(); err != nil {
+		return txn, err
+	}
+	if packed.Len() > maxParts*partSize {
+		return txn, fmt.Errorf("%w: the configuration has %d bytes compressed, of at most %d", state.ErrTooLarge, packed.Len(), maxParts*partSize)
+	}
+	for packed.Len() > 0 {
+		key := fmt.Sprintf("%s%s/%03d", dataPrefix, p.Hash, p.Parts)
+		p.Parts++
+		result, err := s.Txn(ctx, state.Txn{Then: []state.Op{{Key: key, Value: bytes.Clone(packed.Next(partSize))}}})
+		if err != nil {
+			return txn, notYet(err)
+		}
+		txn.If = append(txn.If, state.Compare{Key: key, Revision: result.Revision})
+	}
+	return txn, nil
+}
+
+// notYet is an error before anything was changed that readers find.
+func notYet(err error) error {
+	if errors.Is(err, state.ErrUnknown) {
+		return fmt.Errorf("%w: nothing was changed", state.ErrUnavailable)
+	}
+	return err
+}
+
+// collect removes the texts that are neither the present one nor the one before.
+func collect(ctx context.Context, s state.Store, p *pointer) error {
+	snapshot, err := s.Get(ctx, dataPrefix)
+	if err != nil {
+		return err
+	}
+	t := state.Txn{}
+	for _, e := range snapshot.Entries {
+		hash, _, _ := strings.Cut(strings.TrimPrefix(e.Key, dataPrefix), "/")
+		if hash == p.Hash || hash == p.Before {
+			continue
+		}
+		if len(t.If)+len(t.Then)+2 > state.MaxOps {
+			break // the next writer removes the others
+		}
+		t.If = append(t.If, state.Compare{Key: e.Key, Revision: e.Revision})
+		t.Then = append(t.Then, state.Op{Key: e.Key, Delete: true})
+	}
+	if len(t.Then) == 0 {
+		return nil
+	}
+	_, err = s.Txn(ctx, t)
+	return err
+}
