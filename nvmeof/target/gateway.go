@@ -34,6 +34,7 @@ type Gateway struct {
 	target *Target
 	early  time.Duration              // see flushEarly; constant
 	owned  atomic.Pointer[ana.States] // read by shards where a store fails
+	lease  atomic.Pointer[lease]      // nil: no group has one
 
 	mu     sync.Mutex // serialises changes of ownership
 	groups [ana.MaxGroups + 1]ownership
