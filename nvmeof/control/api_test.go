@@ -34,9 +34,9 @@ func (r *apiRig) serve(path string) *Server {
 	return Serve(r.Manager, at)
 }
 
-func newAPIRig(t *testing.T) *apiRig {
+func newAPIRig(t *testing.T, change ...func(*Config)) *apiRig {
 	t.Helper()
-	r := &apiRig{rig: newRig(t)}
+	r := &apiRig{rig: newRig(t, change...)}
 	r.path = filepath.Join(r.dir, "run", "t.sock")
 	s := r.serve(r.path)
 	r.client = NewClient(r.path)

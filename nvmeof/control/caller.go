@@ -50,11 +50,11 @@ func routeRoles() map[string]Role {
 		"trace": RoleOperate, // which costs the data path something
 	}
 	for _, id := range []string{"getStatus", "getMeasures", "getConfig", "getHost", "getListener", "getNamespace", "getSubsystem", "listControllers",
-		"listEvents", "listHosts", "listListeners", "listNamespaces", "listReferrals", "listReservations", "listSubsystems"} {
+		"listEvents", "listHosts", "listListeners", "listNamespaces", "listReferrals", "listReservations", "listSubsystems", "getGroup"} {
 		out[id] = RoleRead
 	}
 	for _, id := range []string{"applyConfig", "saveConfig", "rereadKeys", "takeOver", "addSubsystem", "setSubsystem", "removeSubsystem", "addListener", "setListener", "removeListener",
-		"setANAGroup", "addReferral", "removeReferral", "clearReservation", "removeRegistrant",
+		"setANAGroup", "drainGateway", "resumeGateway", "failGateway", "removeGateway", "moveANAGroup", "addReferral", "removeReferral", "clearReservation", "removeRegistrant",
 		"capture"} { // packets have the data of hosts
 		out[id] = RoleAdmin
 	}

@@ -87,6 +87,8 @@ type Config struct {
 	// Group has the subsystems and referrals, which the target then has in common with other
 	// gateways. Default: they are the target's own.
 	Group Group
+	// Gateways decide who serves what of it. Required with Group by the API alone.
+	Gateways Gateways
 	// TakeOver is called by the API for a process that wants to go on with the hosts of this one,
 	// and listens at a unix socket. It returns once it has begun to talk to it. Default: it is
 	// refused.

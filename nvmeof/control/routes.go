@@ -155,7 +155,7 @@ func (c *call) number(name string) (int, error) {
 
 // routes are all there are.
 func routes() []route {
-	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), accessRoutes(), storageRoutes(), reservationRoutes(), eventRoutes())
+	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), accessRoutes(), storageRoutes(), reservationRoutes(), eventRoutes(), groupRoutes())
 }
 
 func targetRoutes() []route {

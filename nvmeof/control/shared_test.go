@@ -60,8 +60,7 @@ const gatewayDoc = "version: 1\ngroup: {store: etcd://127.0.0.1/g}\nlisteners: [
 // newGateway is a rig of a gateway, and follows the group.
 func newGateway(t *testing.T, g *fakeGroup) *rig {
 	t.Helper()
-	var r *rig
-	r = newRig(t, func(c *Config) {
+	r := newRig(t, func(c *Config) {
 		c.Group = g
 		c.Settings.Group.Store = "etcd://127.0.0.1/g"
 	})

@@ -13,7 +13,7 @@ import (
 )
 
 func newANAGroup() *cobra.Command {
-	cmd := &cobra.Command{Use: "ana-group", Aliases: []string{"ana"}, Short: "Show and change how listeners of a running target reach groups of namespaces"}
+	cmd := &cobra.Command{Use: "ana-group", Aliases: []string{"ana"}, Short: "Show and change how hosts reach groups of namespaces of a running target"}
 	var r Remote
 	list := &cobra.Command{Use: "list", Short: "List the states", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ func newANAGroup() *cobra.Command {
 		}}
 	r.AddSocket(list)
 	r.AddOutput(list)
-	cmd.AddCommand(list, newANASet())
+	cmd.AddCommand(list, newANASet(), newANAOwners(), newANAMove())
 	return cmd
 }
 

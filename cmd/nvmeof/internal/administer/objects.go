@@ -20,7 +20,7 @@ func Commands(generate *cobra.Command) []*cobra.Command {
 	ns.AddCommand(newPause(), newResume(), newClearFault())
 	return []*cobra.Command{
 		newLs(), subsystemObject().command(), ns, listenerObject().command(), hostObject().command(),
-		newController(), newEvents(), newReservation(), newANAGroup(), referralObject().command(), newKey(generate),
+		newController(), newEvents(), newReservation(), newANAGroup(), newGateway(), referralObject().command(), newKey(generate),
 		newCapture(), newTrace(),
 	}
 }

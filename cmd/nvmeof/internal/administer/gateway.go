@@ -1,0 +1,120 @@
+package administer
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+func newGateway() *cobra.Command {
+	cmd := &cobra.Command{Use: "gateway", Aliases: []string{"gw"}, Short: "Show and change the gateways of a group, through any one of them"}
+	cmd.AddCommand(newGatewayList(),
+		gatewayOrder("drain", "Have other gateways serve what a gateway serves, until it is resumed", "POST", "drain",
+			"It gives back one ANA group after another: commands under way end, what was written is made durable, and hosts\ngo on through the gateway that has the group then. A drained gateway stays a member, and can be stopped."),
+		gatewayOrder("resume", "Let a gateway serve again that was drained", "POST", "resume", ""),
+		gatewayOrder("fail", "Fence a gateway, whether it is silent or not, and have others serve what it served", "POST", "fail",
+			"The storage refuses the gateway from then on, so that commands which it has under way are not carried out any\nmore. If it is alive it comes back by itself, as a new member. For a gateway that works use drain."),
+		gatewayOrder("remove", "Forget a gateway that has ended and does not come back", "DELETE", "",
+			"Its fence is not renewed any more: be sure that no process of it is left, on a machine that was suspended, say."))
+	return cmd
+}
+
+func newGatewayList() *cobra.Command {
+	var r Remote
+	cmd := &cobra.Command{Use: "list", Short: "List the gateways of the group, and what is wrong", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var g control.GroupStatus
+			if err := r.Get(cmd.Context(), "/v1/group", &g); err != nil {
+				return err
+			}
+			return r.Show(cmd.OutOrStdout(), g, func(w io.Writer) { gatewayTable(w, &g) })
+		}}
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
+	return cmd
+}
+
+func gatewayTable(w io.Writer, g *control.GroupStatus) {
+	row(w, "GATEWAY", "STATE", "ANA GROUPS", "ADDRESSES", "CONTROLLER IDS")
+	for _, x := range g.Gateways {
+		name := x.Name
+		if name == g.Gateway {
+			name += " (this one)"
+		}
+		ids := "-"
+		if x.LastID > 0 {
+			ids = fmt.Sprint(x.FirstID) + "-" + fmt.Sprint(x.LastID)
+		}
+		row(w, name, x.State, x.Groups, cmp.Or(strings.Join(x.Addresses, " "), "-"), ids)
+	}
+	if g.Behind != "" {
+		row(w, "revision "+fmt.Sprint(int(g.Revision))+" of the configuration is not in place here: "+g.Behind)
+	}
+	for _, f := range g.Fences {
+		state := "is being fenced"
+		if f.Done {
+			state = "is fenced"
+		}
+		row(w, f.Gateway+", incarnation "+f.Incarnation+", "+state)
+	}
+	for _, a := range g.Alarms {
+		row(w, "alarm: "+a.Kind+": "+a.Text)
+	}
+}
+
+func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
+	var r Remote
+	cmd := &cobra.Command{Use: name + " GATEWAY", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			parts := []string{"gateways", args[0]}
+			if verb != "" {
+				parts = append(parts, verb)
+			}
+			return r.Call(cmd.Context(), method, control.Path(parts...), nil, nil, nil)
+		}}
+	r.AddSocket(cmd)
+	return cmd
+}
+
+// newANAOwners shows which gateway serves which ANA group.
+func newANAOwners() *cobra.Command {
+	var r Remote
+	cmd := &cobra.Command{Use: "owners", Short: "List which gateway of the group serves which ANA group", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var g control.GroupStatus
+			if err := r.Get(cmd.Context(), "/v1/group", &g); err != nil {
+				return err
+			}
+			return r.Show(cmd.OutOrStdout(), g.Groups, func(w io.Writer) {
+				row(w, "ANA GROUP", "GATEWAY", "EPOCH", "MOVING TO", "FENCE")
+				for _, x := range g.Groups {
+					row(w, x.Group, cmp.Or(x.Owner, "-"), x.Epoch, cmp.Or(x.Moving, "-"), cmp.Or(string(x.Fence), "-"))
+				}
+			})
+		}}
+	r.AddSocket(cmd)
+	r.AddOutput(cmd)
+	return cmd
+}
+
+func newANAMove() *cobra.Command {
+	var r Remote
+	var to string
+	cmd := &cobra.Command{Use: "move GROUP --gateway NAME", Short: "Have a gateway of the group serve an ANA group", Example: "  nvmeof ana-group move 3 --gateway gw2", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return failure.Usagef("--gateway is needed: which one is to serve the group; nvmeof gateway list shows them")
+			}
+			return r.Call(cmd.Context(), "PUT", control.Path("group", "ana-groups", args[0], "gateway"), nil, config.JSON(map[string]any{"gateway": to}), nil)
+		}}
+	cmd.Flags().StringVar(&to, "gateway", "", "name of the gateway")
+	r.AddSocket(cmd)
+	return cmd
+}

@@ -1,0 +1,145 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Gateways decide which gateway of a group serves what.
+type Gateways interface {
+	Status() GroupStatus
+	// Order returns when the group has the order, or has refused it.
+	Order(context.Context, Order) error
+}
+
+// An Order is what an administrator wants of a group.
+type Order struct {
+	Kind    OrderKind
+	Gateway string // whom it concerns; of MoveGroup: the new owner
+	Group   int    // of MoveGroup
+}
+
+// An OrderKind says what an administrator wants.
+type OrderKind int
+
+// These are the orders.
+const (
+	DrainGateway  OrderKind = iota // it is to serve nothing, until ResumeGateway
+	ResumeGateway                  // it may serve again
+	RemoveGateway                  // one that has ended is forgotten
+	FailGateway                    // it is fenced, and others take what it serves
+	MoveGroup                      // an ANA group is to be the gateway's
+)
+
+// GroupStatus is a group as a gateway sees it.
+type GroupStatus struct {
+	Store    string        `json:"store"`
+	Gateway  string        `json:"gateway"`          // the one that was asked
+	Revision int64         `json:"revision"`         // of the configuration that it has
+	Behind   string        `json:"behind,omitempty"` // why it is not what that says
+	Age      int           `json:"age-ms"`           // milliseconds since what follows was read from the store
+	Gateways []Member      `json:"gateways"`
+	Groups   []ANAStatus   `json:"ana-groups"`
+	Fences   []FenceStatus `json:"fences"`
+	Alarms   []GroupAlarm  `json:"alarms"`
+}
+
+// A Member is a gateway of a group.
+type Member struct {
+	Name        string   `json:"name"`
+	Incarnation string   `json:"incarnation,omitempty"`
+	State       string   `json:"state"`               // alive, drained, leaving, sick, silent or ended
+	Addresses   []string `json:"addresses,omitempty"` // to which hosts connect
+	Storage     []string `json:"storage,omitempty"`   // its clients of the storage, by which it is fenced
+	Groups      int      `json:"ana-groups"`          // that it serves
+	FirstID     int      `json:"first-controller-id,omitempty"`
+	LastID      int      `json:"last-controller-id,omitempty"`
+}
+
+// ANAStatus is an ANA group, and who serves it.
+type ANAStatus struct {
+	Group  int          `json:"group"`
+	Owner  string       `json:"owner,omitempty"` // empty: nobody
+	Epoch  uint64       `json:"epoch"`
+	Moving string       `json:"moving-to,omitempty"`
+	Fence  config.Fence `json:"fence,omitempty"`
+	Served bool         `json:"served"` // by the gateway that was asked
+}
+
+// FenceStatus is a gateway that is kept from the storage.
+type FenceStatus struct {
+	Gateway     string   `json:"gateway"`
+	Incarnation string   `json:"incarnation"`
+	Storage     []string `json:"storage,omitempty"`
+	Done        bool     `json:"done"` // the storage refuses it
+}
+
+// GroupAlarm is what somebody has to do something about.
+type GroupAlarm struct {
+	Kind    string `json:"kind"`
+	Gateway string `json:"gateway,omitempty"`
+	Group   int    `json:"ana-group,omitempty"`
+	Text    string `json:"text"`
+}
+
+// errAlone is what a target without a group says.
+var errAlone = errors.New("the target is in no group: see nvmeof target --group")
+
+// group is the status of the group of which the target is a gateway.
+func group(m *Manager) (GroupStatus, error) {
+	if m.cfg.Gateways == nil {
+		return GroupStatus{}, errAlone
+	}
+	s := m.cfg.Gateways.Status()
+	s.Store = m.cfg.Settings.Group.Store
+	revision, behind := Revision(m)
+	if s.Revision = revision; behind != nil {
+		s.Behind = behind.Error()
+	}
+	return s, nil
+}
+
+// order gives an order about what the path names.
+func (c *call) order(kind OrderKind) (any, error) {
+	if c.manager.cfg.Gateways == nil {
+		return nil, errAlone
+	}
+	return done{}, c.manager.cfg.Gateways.Order(c.context, Order{Kind: kind, Gateway: c.path("gateway")})
+}
+
+// moveTo is the body of a move.
+type moveTo struct {
+	Gateway string `json:"gateway" need:"yes" max:"64" doc:"Name of the gateway that is to serve the group."`
+}
+
+// groupRoutes are those of gateways.
+func groupRoutes() []route {
+	orderOf := func(kind OrderKind) func(*call) (any, error) {
+		return func(c *call) (any, error) { return c.order(kind) }
+	}
+	return []route{
+		{"GET", "/v1/group", "getGroup", "The group of which the target is a gateway, and who serves what", nil, nil, GroupStatus{}, false,
+			func(c *call) (any, error) { return group(c.manager) }},
+		{"POST", "/v1/gateways/{gateway}/drain", "drainGateway", "Have other gateways serve what a gateway serves, until it is resumed", nil, nil, done{}, false, orderOf(DrainGateway)},
+		{"POST", "/v1/gateways/{gateway}/resume", "resumeGateway", "Let a gateway serve again that was drained", nil, nil, done{}, false, orderOf(ResumeGateway)},
+		{"POST", "/v1/gateways/{gateway}/fail", "failGateway", "Fence a gateway, whether it is silent or not, and have others serve what it served", nil, nil, done{}, false, orderOf(FailGateway)},
+		{"DELETE", "/v1/gateways/{gateway}", "removeGateway", "Forget a gateway that has ended", nil, nil, done{}, false, orderOf(RemoveGateway)},
+		{"PUT", "/v1/group/ana-groups/{group}/gateway", "moveANAGroup", "Have a gateway serve an ANA group", nil, moveTo{}, done{}, false,
+			func(c *call) (any, error) {
+				id, err := c.number("group")
+				if err != nil {
+					return nil, err
+				}
+				to := new(moveTo)
+				if err := config.ParsePart("", c.body, to); err != nil {
+					return nil, err
+				}
+				if c.manager.cfg.Gateways == nil {
+					return nil, errAlone
+				}
+				return done{}, c.manager.cfg.Gateways.Order(c.context, Order{MoveGroup, to.Gateway, id})
+			}},
+	}
+}

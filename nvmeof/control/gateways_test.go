@@ -1,0 +1,74 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// fakeGateways notes the orders that it gets.
+type fakeGateways struct {
+	orders []Order
+	err    error
+}
+
+func (g *fakeGateways) Status() GroupStatus {
+	return GroupStatus{Gateway: "gw1", Gateways: []Member{{Name: "gw1", State: "alive"}}}
+}
+
+func (g *fakeGateways) Order(_ context.Context, o Order) error {
+	g.orders = append(g.orders, o)
+	return g.err
+}
+
+// TestOrders has each order of an administrator come to those who carry it out.
+func TestOrders(t *testing.T) {
+	g := new(fakeGateways)
+	r := newAPIRig(t, func(c *Config) {
+		c.Gateways = g
+		c.Settings.Group.Store = "etcd://127.0.0.1/g"
+	})
+	for _, test := range []struct {
+		method, path string
+		body         any
+		want         Order
+	}{
+		{"POST", "/v1/gateways/gw2/drain", nil, Order{DrainGateway, "gw2", 0}},
+		{"POST", "/v1/gateways/gw2/resume", nil, Order{ResumeGateway, "gw2", 0}},
+		{"POST", "/v1/gateways/gw2/fail", nil, Order{FailGateway, "gw2", 0}},
+		{"DELETE", "/v1/gateways/gw2", nil, Order{RemoveGateway, "gw2", 0}},
+		{"PUT", "/v1/group/ana-groups/7/gateway", moveTo{"gw2"}, Order{MoveGroup, "gw2", 7}},
+	} {
+		var body []byte
+		if test.body != nil {
+			body = config.JSON(test.body)
+		}
+		g.orders = nil
+		if err := r.client.Do(t.Context(), test.method, test.path, nil, body, nil); err != nil || len(g.orders) != 1 || g.orders[0] != test.want {
+			t.Errorf("%s %s: %v, %+v", test.method, test.path, err, g.orders)
+		}
+	}
+	var s GroupStatus
+	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, &s); err != nil || s.Gateway != "gw1" || s.Store == "" {
+		t.Errorf("%v, %+v", err, s)
+	}
+	g.err = errors.New("gateway gw2 is alive: stop it first")
+	if err := r.client.Do(t.Context(), "DELETE", "/v1/gateways/gw2", nil, nil, nil); err == nil || err.Error() != g.err.Error() {
+		t.Error(err)
+	}
+}
+
+// TestOrdersAlone: a target that is in no group says so.
+func TestOrdersAlone(t *testing.T) {
+	r := newAPIRig(t)
+	for _, path := range []string{"/v1/gateways/a/drain", "/v1/gateways/a/fail"} {
+		if err := r.client.Do(t.Context(), "POST", path, nil, nil, nil); err == nil || err.Error() != errAlone.Error() {
+			t.Error(err)
+		}
+	}
+	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, nil); err == nil {
+		t.Error("it shows a group")
+	}
+}
