@@ -97,6 +97,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/console":        1,  // what is served
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
+	"cmd/nvmeof/internal/gateway":        3,  // who follows the group's configuration, and its watch; what is closed of a group that was lost
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1,  // what serves others
 	"cmd/nvmeof/internal/outlet":         1,  // what is printed
@@ -104,7 +105,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
 	"cmd/nvmeof/internal/connections":    8,  // following changes; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes
-	"cmd/nvmeof/internal/targetcommand":  6,  // what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events; a takeover that a signal ends
+	"cmd/nvmeof/internal/targetcommand":  7,  // the gateway; what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events; a takeover that a signal ends
 	"cmd/nvmeof/internal/takeover":       1,  // the process that connects
 	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side
 }
@@ -147,6 +148,9 @@ var agreedCallbacks = []string{
 	"cmd/nvmeof/internal/connections.FrontEnd",     // disks of the machine
 	"cmd/nvmeof/internal/nvmeverb.Connection",      // what a command is carried out on
 	"cmd/nvmeof/internal/nvmeverb.NamespaceLister", // the same
+	"internal/group/runner.Target",                 // what a group decides
+	"nvmeof/control.Gateways",                      // orders of administrators
+	"nvmeof/control.Group",                         // the document that gateways share
 	"nvmeof/discovery.Dialer",                      // how it connects
 	"nvmeof/discovery.Session",                     // the same
 	"nvmeof/internal/fabric.Handler",               // commands that have arrived

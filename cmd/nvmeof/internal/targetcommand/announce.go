@@ -16,6 +16,10 @@ func (d *Daemon) announce(_ int, at netip.AddrPort) {
 		return
 	}
 	d.announced = append(d.announced, at)
+	if d.gateway != nil {
+		fmt.Fprintf(d.Out, "listening on %v: what the group serves hosts find by nvme discover -t rdma -a %v\n", at, at.Addr())
+		return
+	}
 	s := d.Document.Subsystems[0]
 	fmt.Fprintf(d.Out, "serving %d namespace(s) of %s on %v\n", len(s.Namespaces), s.NQN, at)
 	fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))

@@ -48,6 +48,8 @@ type Flags struct {
 	console   consoleFlags
 
 	controllers controllerRange
+	group       string
+	gateway     string
 
 	metricsHosts bool
 }
@@ -102,7 +104,7 @@ nvmeof namespace add --help.`,
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
-	f.addPorts(flags)
+	f.addPlaces(flags)
 	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
 	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
 	flags.Var(&f.controllers, "controller-ids", controllersHelp)

@@ -92,6 +92,9 @@ func newConfigured(d *Daemon, happened *events.Log) (*target.Target, error) {
 	}
 	cfg.Events = happened
 	cfg.Controllers = d.controllers.ControllerRange
+	if d.gateway != nil {
+		cfg.Controllers, cfg.Gateway = d.gateway.Controllers(), d.gateway.Owned()
+	}
 	return target.New(cfg)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/gateway"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
@@ -55,10 +56,11 @@ type Daemon struct {
 
 	controllers controllerRange // what --controller-ids says
 
-	takes takeoverMode        // what --takeover says
-	ports map[string]*os.File // TCP sockets that listen, by name: they go along to another process
-	asked chan *takeover.Conn // by a process that wants to take this one over
-	given atomic.Bool         // there is such a process, or this one ends
+	takes   takeoverMode        // what --takeover says
+	ports   map[string]*os.File // TCP sockets that listen, by name: they go along to another process
+	asked   chan *takeover.Conn // by a process that wants to take this one over
+	given   atomic.Bool         // there is such a process, or this one ends
+	gateway *gateway.Gateway    // nil: the target is in no group
 }
 
 // A Machine is where a target finds devices and addresses. Its zero value is this one.
@@ -151,7 +153,8 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		return nil, in.abandon(err)
 	}
 	defer func() { err = d.endEvents(happened, err) }()
-	t, err := newConfigured(d, happened)
+	defer d.part()
+	t, err := d.makeTarget(ctx, happened)
 	if err != nil {
 		return nil, in.abandon(err)
 	}
@@ -161,11 +164,8 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 	defer func() { err = errors.Join(err, d.finish(m, t)) }()
 	d.running.Store(m)
 	defer d.running.Store(nil)
-	if err := d.enterSandbox(socket); err != nil {
+	if err := d.confine(socket); err != nil {
 		return nil, in.abandon(err)
-	}
-	if d.Flags != nil && socket != nil {
-		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
 	}
 	if in != nil {
 		if err := in.adopt(ctx, m, o, d.apply); err != nil {
@@ -179,6 +179,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 			return nil, err
 		}
 	}
+	defer d.runGateway(m)()
 	d.given.Store(false)
 	if socket != nil {
 		defer control.Serve(m, socket).Close()
@@ -186,6 +187,17 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 	defer d.serveConsole(at.console, m, happened)()
 	d.announceAll(m, socket)
 	return d.stay(ctx, m), nil
+}
+
+// confine enters the sandbox, and says where a target of flags is controlled.
+func (d *Daemon) confine(socket *control.Socket) error {
+	if err := d.enterSandbox(socket); err != nil {
+		return err
+	}
+	if d.Flags != nil && socket != nil {
+		fmt.Fprintf(d.Out, "controlled at %s\n", socket.Path())
+	}
+	return nil
 }
 
 // foresee warns of memory that the machine has not.
@@ -246,6 +258,9 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *even
 			s, notes, err := control.OpenStore(n, pool)
 			return s, notes, d.refused(path, err)
 		}, Permit: d.permit, TakeOver: d.beAsked}
+	if d.gateway != nil {
+		d.gateway.Complete(&c)
+	}
 	if in != nil {
 		c.Moved = in.moved
 		if in.moved.Target != nil {

@@ -46,6 +46,9 @@ func (f *Flags) Document() (*config.Document, error) {
 	switch {
 	case len(f.Listen) == 0:
 		return nil, failure.Usagef("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
+	case f.gateway != "" && f.group == "":
+		return nil, failure.Usagef("--gateway is the name in a group: give --group, too")
+	case f.group != "": // the group has what it serves
 	case f.NQN == "":
 		return nil, failure.Usagef("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
 	case len(f.Exports) == 0:
@@ -57,7 +60,7 @@ func (f *Flags) Document() (*config.Document, error) {
 		return nil, err
 	case !provider.IsName(f.Transport):
 		return nil, failure.Usagef("--transport %s: want %s", f.Transport, provider.Help)
-	case len(f.allowHosts) == 0 && !f.AllowAnyHost:
+	case len(f.allowHosts) == 0 && !f.AllowAnyHost && f.group == "":
 		return nil, failure.Usagef("no host may connect: give --allow-host NQN (on a Linux host: cat /etc/nvme/hostnqn), or --allow-any-host")
 	case f.Shards < 0 || f.Shards > provider.MaxShards:
 		return nil, failure.Usagef("--shards %d: at most %d", f.Shards, provider.MaxShards)
@@ -74,12 +77,20 @@ func (f *Flags) Document() (*config.Document, error) {
 	if f.Polling != "auto" {
 		doc.Limits.Polling = config.Polling(f.Polling)
 	}
+	if f.group != "" {
+		return doc, f.grouped(doc)
+	}
+	return doc, f.export(doc)
+}
+
+// export adds what the flags export to a document.
+func (f *Flags) export(doc *config.Document) error {
 	s := &config.Subsystem{NQN: nvmeof.NQN(f.NQN), AllowAnyHost: f.AllowAnyHost}
 	doc.Subsystems = []*config.Subsystem{s}
 	for i, arg := range f.Exports {
 		n, err := parseExport(arg)
 		if err != nil {
-			return nil, failure.Usagef("--export: %v", err)
+			return failure.Usagef("--export: %v", err)
 		}
 		n.NSID = i + 1
 		s.Namespaces = append(s.Namespaces, n)
@@ -87,13 +98,13 @@ func (f *Flags) Document() (*config.Document, error) {
 	for _, arg := range f.allowHosts {
 		h, err := ParseAllowHost(arg)
 		if err != nil {
-			return nil, failure.Usagef("--allow-host: %v", err)
+			return failure.Usagef("--allow-host: %v", err)
 		}
 		s.Hosts = slices.DeleteFunc(s.Hosts, func(o *config.Host) bool { return o.NQN == h.NQN }) // the last one counts
 		s.Hosts = append(s.Hosts, h)
 	}
-	_, _, err = config.Parse("", doc.JSON()) // what a file could not say is wrong here too
-	return doc, f.explain(err)
+	_, _, err := config.Parse("", doc.JSON()) // what a file could not say is wrong here too
+	return f.explain(err)
 }
 
 // keptEvents is what --events says.
@@ -222,6 +233,9 @@ func withSize(n *config.Namespace, err error) error {
 // follow from them, as hosts know them.
 func (f *Flags) names(doc *config.Document) map[config.Path]string {
 	names := map[config.Path]string{}
+	if doc.Grouped() {
+		return names // the group has what is exported
+	}
 	for i, n := range doc.Subsystems[0].Namespaces {
 		if said, _, _ := strings.Cut(f.Exports[i], ","); n.Path() != "" && string(n.Path()) != said {
 			names[n.Path()] = said

@@ -48,11 +48,11 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 	if d.enter == nil || d.sandbox == sandboxOff || d.within.Sandbox != nil { // it goes on after another process has not taken over
 		return nil
 	}
-	if d.hasImages() {
+	if why := d.unconfinable(); why != nil {
 		if d.sandbox == sandboxOn {
-			return sandboxFailure("system calls are not filtered", errImages)
+			return sandboxFailure("system calls are not filtered", why)
 		}
-		d.Log.Info("sandbox", zap.String("system calls", "not filtered: "+errImages.Error()))
+		d.Log.Info("sandbox", zap.String("system calls", "not filtered: "+why.Error()))
 		return nil
 	}
 	// Who administers a target that runs adds files at places that nobody has named before: without
@@ -100,10 +100,17 @@ var errRDMA = errors.New("with Landlock the kernel refuses the commands of RDMA 
 // errImages is why a target that exports images of Ceph has no sandbox.
 var errImages = errors.New("a cluster of Ceph is reached over TCP, by a library whose system calls are not known")
 
-func (d *Daemon) hasImages() bool {
-	return slices.ContainsFunc(d.Document.Subsystems, func(s *config.Subsystem) bool {
+// unconfinable is why the target can have no sandbox; nil: it can.
+func (d *Daemon) unconfinable() error {
+	if d.gateway != nil {
+		return errGrouped
+	}
+	if slices.ContainsFunc(d.Document.Subsystems, func(s *config.Subsystem) bool {
 		return slices.ContainsFunc(s.Namespaces, func(n *config.Namespace) bool { return n.RBD != nil })
-	})
+	}) {
+		return errImages
+	}
+	return nil
 }
 
 // mayUseRDMA reports whether a listener is on verbs, or will be where the machine has a device.

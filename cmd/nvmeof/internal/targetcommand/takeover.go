@@ -222,6 +222,9 @@ func (x *handedOver) abandon(err error) error {
 
 // beAsked is called for a process that wants to take this one over.
 func (d *Daemon) beAsked(socket string) error {
+	if d.gateway != nil {
+		return errors.New("it is a gateway of a group: nvmeof gateway drain has the others serve while it is replaced")
+	}
 	if !d.given.CompareAndSwap(false, true) {
 		return errors.New("it is being taken over already, starts or ends: try again")
 	}

@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/runner"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// Config describes a gateway.
+type Config struct {
+	Document *config.Document // of the target, with its group
+	Log      *zap.Logger
+	Store    state.Store // default: that of the document
+	// Alarm is called with what an administrator has to know.
+	Alarm func(group.Alarm)
+}
+
+// Times.
+const (
+	claimTime = time.Minute      // for the store to give a range of controller identifiers
+	leaveTime = 12 * time.Second // for what the gateway serves, at its end
+	readTime  = 5 * time.Second  // for the runner to say how the group is
+)
+
+// A Gateway is a target of a group.
+type Gateway struct {
+	cfg   Config
+	name  string
+	slot  int
+	store state.Store
+	run   atomic.Pointer[runner.Runner] // nil: it does not run
+	owned target.Gateway
+
+	manager *control.Manager // constant once Run is called
+
+	images clients
+	term   term
+	locks  [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
+
+	mu     sync.Mutex // guards what follows
+	alarms map[group.Alarm]time.Time
+	peers  []target.Peer
+}
+
+// Open opens the group's store, and gets the range of controller identifiers for the gateway.
+func Open(ctx context.Context, cfg Config) (*Gateway, error) {
+	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}}
+	if g.name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("group.gateway is missing, and so is the machine's name: %w", err)
+		}
+		g.name = host
+	}
+	var err error
+	if g.store == nil {
+		if g.store, err = openStore(ctx, &cfg.Document.Group, cfg.Log); err != nil {
+			return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	if g.slot, err = claim(limited, g.store, g.name); err != nil {
+		_ = g.store.Close() // nothing was begun
+		return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
+	}
+	return g, nil
+}
+
+// Controllers is the range of controller identifiers of the gateway.
+func (g *Gateway) Controllers() target.ControllerRange {
+	first, last := group.ControllerIDs(g.slot, 0)
+	return target.ControllerRange{First: capsule.ControllerID(first), Last: capsule.ControllerID(last)}
+}
+
+// Complete adds to a manager's configuration, and to its target's, what makes of them a gateway.
+func (g *Gateway) Complete(c *control.Config) {
+	c.Gateway, c.Group, c.Gateways = &g.owned, (*shared)(g), g
+	open := c.Open
+	c.Open = func(n *config.Namespace, memory *memory.Pool) (backend.Store, []string, error) {
+		if n.RBD != nil {
+			s, err := g.images.open(n.RBD, n.BlockSize)
+			return s, nil, err
+		}
+		return open(n, memory)
+	}
+}
+
+// Name is that of the gateway.
+func (g *Gateway) Name() string { return g.name }
+
+// Owned is what the target may serve.
+func (g *Gateway) Owned() *target.Gateway { return &g.owned }
+
+// Run is a gateway until ctx ends, and then gives back what it serves, so far as that has a time.
+func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
+	g.manager = m
+	run, err := runner.Start(runner.Config{
+		Gateway: group.Config{Name: g.name, Addresses: addresses(g.cfg.Document), LeaveTimeout: leaveTime},
+		Groups:  groups(m.Document()), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Changed: g.lookAtPeers,
+	})
+	if err != nil {
+		return err
+	}
+	g.run.Store(run)
+	var all sync.WaitGroup
+	all.Go(func() { g.follow(ctx, run) }) // ends with ctx
+	<-ctx.Done()
+	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)
+	defer cancel()
+	if err := run.Leave(leaving); err != nil {
+		g.cfg.Log.Warn("the gateway has not left the group: others fence it", zap.Error(err))
+	}
+	g.run.Store(nil)
+	run.Close()
+	all.Wait()
+	return nil
+}
+
+// Close closes the store. Run has returned.
+func (g *Gateway) Close() error {
+	g.images.close()
+	return g.store.Close()
+}
+
+// addresses are those to which hosts connect.
+func addresses(doc *config.Document) (all []string) {
+	for _, l := range doc.Listeners {
+		if !l.Wildcard() {
+			all = append(all, l.Address.String())
+			continue
+		}
+		here, err := control.MachineAddresses()
+		if err != nil {
+			continue // the listener waits for them, too
+		}
+		for _, a := range here {
+			if a.Is4() == l.Address.Addr().Is4() {
+				all = append(all, netip.AddrPortFrom(a, l.Address.Port()).String())
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Clients are those of the clusters whose images the gateway serves: all images of a cluster have
+// one, which others fence.
+type clients struct {
+	mu  sync.Mutex
+	all map[rbd.ClientConfig]*rbd.Client
+}
+
+func clusterOf(n *config.RBD) rbd.ClientConfig {
+	return rbd.ClientConfig{Conf: string(n.Conf), ID: n.ID}
+}
+
+// connect makes the clients of a document's images, and returns their addresses.
+func (c *clients) connect(doc *config.Document) (addresses []string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = map[rbd.ClientConfig]*rbd.Client{}
+	want := map[rbd.ClientConfig]bool{}
+	if at, err := config.ParseGroupStore(doc.Group.Store); err == nil && at.Kind == "rados" {
+		want[rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID}] = true // the first image is likely there
+	}
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			if n.RBD != nil {
+				want[clusterOf(n.RBD)] = true
+			}
+		}
+	}
+	for at := range want {
+		client, err := rbd.Connect(at)
+		if err != nil {
+			return nil, fmt.Errorf("cluster %s: %w", cmp.Or(at.Conf, "of Ceph's default configuration"), err)
+		}
+		c.all[at] = client
+		addresses = append(addresses, client.Addresses()...)
+	}
+	return addresses, nil
+}
+
+// open opens an image by the client of its cluster.
+func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
+	c.mu.Lock()
+	client := c.all[clusterOf(n)]
+	c.mu.Unlock()
+	if client == nil {
+		return nil, errNewCluster
+	}
+	s, err := rbd.Open(n.Image, rbd.Config{Client: client, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly})
+	if err != nil {
+		return nil, err // and not a store that is nil
+	}
+	return s, nil
+}
+
+// errNewCluster is that an image is in a cluster of which the gateway is no client yet.
+var errNewCluster = errors.New("the gateway is no client of this image's cluster, since its first image came after the start: drain the gateway, and start it again")
+
+// fence has the clusters refuse other clients.
+func (c *clients) fence(ctx context.Context, addresses []string) error {
+	c.mu.Lock()
+	all := make([]*rbd.Client, 0, len(c.all))
+	for _, client := range c.all {
+		all = append(all, client)
+	}
+	c.mu.Unlock()
+	if len(all) == 0 {
+		return errors.New("this gateway is the client of no cluster, and cannot fence another")
+	}
+	var errs []error
+	for _, client := range all {
+		errs = append(errs, client.Fence(ctx, addresses, 0))
+	}
+	return errors.Join(errs...)
+}
+
+// close closes the clients. Their images were closed before.
+func (c *clients) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, client := range c.all {
+		_ = client.Close() // nobody uses it
+	}
+	c.all = nil
+}

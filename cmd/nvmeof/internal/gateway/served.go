@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// A served is what the gateway serves, as the engine's runner has it.
+type served Gateway
+
+// releaseTime is how long what a gateway has lost may take to be closed.
+const releaseTime = 20 * time.Second
+
+// Open implements [runner.Target].
+func (s *served) Open(ctx context.Context, _ group.Incarnation) ([]string, error) {
+	addresses, err := s.images.connect(s.manager.Document())
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.Error("the gateway cannot use the group's storage, and serves nothing", zap.Error(err))
+	}
+	return addresses, err
+}
+
+// Close implements [runner.Target].
+func (s *served) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	for id := group.ID(1); id <= group.MaxID; id++ {
+		if err := s.release(ctx, id); err != nil {
+			s.cfg.Log.Warn("closing what another gateway serves", zap.Uint16("group", uint16(id)), zap.Error(err))
+		}
+	}
+	s.images.close()
+}
+
+// release closes the stores of a group that the target does not serve.
+func (s *served) release(ctx context.Context, id group.ID) error {
+	s.locks[id].Lock()
+	defer s.locks[id].Unlock()
+	if s.owned.Serves(capsule.ANAGroup(id)) {
+		return nil
+	}
+	return control.ReleaseGroup(ctx, s.manager, capsule.ANAGroup(id))
+}
+
+// Serve implements [runner.Target].
+func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.Backend) error {
+	s.locks[id].Lock()
+	defer s.locks[id].Unlock()
+	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
+	return control.ServeGroup(ctx, s.manager, capsule.ANAGroup(id), epoch)
+}
+
+// Drain implements [runner.Target].
+func (s *served) Drain(ctx context.Context, id group.ID, _ uint64) error {
+	s.locks[id].Lock()
+	defer s.locks[id].Unlock()
+	return control.DrainGroup(ctx, s.manager, capsule.ANAGroup(id))
+}
+
+// Stop implements [runner.Target].
+func (s *served) Stop(id group.ID, _ uint64) {
+	if err := s.owned.Stop(capsule.ANAGroup(id)); err != nil {
+		s.cfg.Log.Error("stopping an ANA group", zap.Uint16("group", uint16(id)), zap.Error(err))
+	}
+	go func() { // ends with what is under way in the group, or after releaseTime
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+		defer cancel()
+		if err := s.release(ctx, id); err != nil {
+			s.cfg.Log.Warn("closing what an ANA group has that is served no more", zap.Uint16("group", uint16(id)), zap.Error(err))
+		}
+	}()
+}
+
+// Extend implements [runner.Target].
+func (s *served) Extend(until time.Duration) {
+	s.term.extend(&s.owned, time.Now().Add(until-sinceBoot()))
+}
+
+// sinceBoot is the clock of the runner.
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic(err) // every Linux has it
+	}
+	return time.Duration(t.Nano())
+}
+
+// A term is until when groups of a lease may be served, and which those are.
+type term struct {
+	mu     sync.Mutex
+	until  time.Time
+	groups []capsule.ANAGroup
+}
+
+func (t *term) extend(of *target.Gateway, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.until = until
+	of.Extend(until, t.groups)
+}
+
+// limit says of a group, before it is served, whether it has a lease.
+func (t *term) limit(of *target.Gateway, group capsule.ANAGroup, leased bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.groups = slices.DeleteFunc(t.groups, func(g capsule.ANAGroup) bool { return g == group })
+	if leased {
+		t.groups = append(t.groups, group)
+	}
+	of.Extend(t.until, t.groups)
+}
+
+// Fence implements [runner.Target].
+func (s *served) Fence(ctx context.Context, f group.Fence) error {
+	return s.images.fence(ctx, f.Storage)
+}
+
+// Loads implements [runner.Target]: no load is known, and groups are balanced by their number.
+func (s *served) Loads() map[group.ID]uint64 { return nil }

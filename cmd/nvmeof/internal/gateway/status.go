@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/runner"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// alarmTime is how long an alarm counts that is not repeated.
+const alarmTime = 90 * time.Second
+
+// alarm notes what an administrator has to know.
+func (g *Gateway) alarm(a group.Alarm) {
+	g.mu.Lock()
+	_, known := g.alarms[a]
+	g.alarms[a] = time.Now()
+	g.mu.Unlock()
+	if known {
+		return
+	}
+	g.cfg.Log.Warn("group", zap.String("alarm", string(a.Kind)), zap.String("gateway", a.Gateway), zap.Uint16("group", uint16(a.Group)), zap.String("why", a.Text))
+	if g.cfg.Alarm != nil {
+		g.cfg.Alarm(a)
+	}
+}
+
+// Status implements [control.Gateways].
+func (g *Gateway) Status() control.GroupStatus {
+	out := control.GroupStatus{Gateway: g.name, Gateways: []control.Member{}, Groups: []control.ANAStatus{}, Fences: []control.FenceStatus{}, Alarms: []control.GroupAlarm{}}
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	run := g.run.Load()
+	if run == nil {
+		return out
+	}
+	s, err := run.Status(ctx)
+	if err != nil {
+		return out
+	}
+	out.Age = int((sinceBoot() - s.Read).Milliseconds())
+	owns := map[string]int{}
+	for _, x := range s.Groups {
+		if x.Owner.Phase == group.Owned {
+			owns[x.Owner.Owner]++
+		}
+		a := control.ANAStatus{Group: int(x.Group.ID), Epoch: x.Owner.Epoch, Served: x.Served, Fence: config.FenceStorage}
+		if x.Group.Backend == group.Lease {
+			a.Fence = config.FenceLease
+		}
+		if x.Owner.Phase == group.Owned {
+			a.Owner = x.Owner.Owner
+		}
+		if x.Moving {
+			a.Moving = cmp.Or(x.To, "any other")
+		}
+		out.Groups = append(out.Groups, a)
+	}
+	for _, x := range s.Gateways {
+		first, last := group.ControllerIDs(x.Member.Slot, 0)
+		out.Gateways = append(out.Gateways, control.Member{Name: x.Member.Name, Incarnation: string(x.Member.Incarnation), State: stateOf(&x),
+			Addresses: x.Member.Addresses, Storage: x.Member.Storage, Groups: owns[x.Member.Name], FirstID: int(first), LastID: int(last)})
+	}
+	for _, f := range s.Fences {
+		out.Fences = append(out.Fences, control.FenceStatus{Gateway: f.Name, Incarnation: string(f.Incarnation), Storage: f.Storage, Done: f.Done})
+	}
+	out.Alarms = g.alarmed()
+	return out
+}
+
+// alarmed are the alarms of now.
+func (g *Gateway) alarmed() []control.GroupAlarm {
+	out := []control.GroupAlarm{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for a, at := range g.alarms {
+		if time.Since(at) > alarmTime {
+			delete(g.alarms, a)
+			continue
+		}
+		out = append(out, control.GroupAlarm{Kind: string(a.Kind), Gateway: a.Gateway, Group: int(a.Group), Text: a.Text})
+	}
+	slices.SortFunc(out, func(a, b control.GroupAlarm) int { return cmp.Compare(a.Text, b.Text) })
+	return out
+}
+
+// stateOf is how a gateway is, in a word.
+func stateOf(x *group.GatewayStatus) string {
+	switch {
+	case x.Member.Ended:
+		return "ended"
+	case !x.Alive:
+		return "silent"
+	case x.Beat.Leaving:
+		return "leaving"
+	case x.Beat.Sick:
+		return "sick"
+	case x.Drained:
+		return "drained"
+	}
+	return "alive"
+}
+
+// Order implements [control.Gateways].
+func (g *Gateway) Order(ctx context.Context, o control.Order) error {
+	kinds := map[control.OrderKind]group.CommandKind{
+		control.DrainGateway: group.DrainGateway, control.ResumeGateway: group.UndrainGateway, control.RemoveGateway: group.RemoveGateway,
+		control.FailGateway: group.FailGateway, control.MoveGroup: group.MoveGroup,
+	}
+	if o.Kind == control.MoveGroup && (o.Group < 1 || o.Group > int(group.MaxID)) {
+		return fmt.Errorf("ANA group %d: 1 to %d", o.Group, group.MaxID)
+	}
+	run := g.run.Load()
+	if run == nil {
+		return runner.ErrClosed
+	}
+	return run.Command(ctx, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
+}
+
+// portsOf is how many ports of a gateway others have numbers for in their discovery logs.
+const portsOf = 1000
+
+// lookAtPeers gives the target the listeners of the other gateways.
+func (g *Gateway) lookAtPeers(s group.Status) {
+	var peers []target.Peer
+	for _, x := range s.Gateways {
+		if x.Member.Name == g.name || x.Member.Ended || !x.Alive {
+			continue
+		}
+		for i, text := range x.Member.Addresses {
+			if a, err := netip.ParseAddrPort(text); err == nil && i < portsOf {
+				peers = append(peers, target.Peer{Port: target.PortID(x.Member.Slot*portsOf + i + 1), Addr: a})
+			}
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	same := func(a, b target.Peer) bool { return a.Port == b.Port && a.Addr == b.Addr }
+	if slices.EqualFunc(peers, g.peers, same) {
+		return
+	}
+	if err := g.owned.SetPeers(peers, uint64(time.Now().UnixMilli())); err != nil {
+		g.cfg.Log.Error("listeners of the other gateways in the discovery log", zap.Error(err))
+		return
+	}
+	g.peers = peers
+}

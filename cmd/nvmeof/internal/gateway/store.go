@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/etcd"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/rados"
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// maxPassword is the size of a file with a password, at most.
+const maxPassword = 4 << 10
+
+// openStore opens the store of a group.
+func openStore(ctx context.Context, g *config.Gateways, log *zap.Logger) (state.Store, error) {
+	at, err := config.ParseGroupStore(g.Store)
+	if err != nil {
+		return nil, err
+	}
+	if at.Kind == "rados" {
+		return rados.Open(ctx, rados.Config{Conf: string(g.Conf), ID: g.ID, Pool: at.Pool, Group: at.Name, Timeout: radosTime})
+	}
+	cfg := etcd.Config{Endpoints: at.Addresses, Group: at.Name, User: g.User, Log: log,
+		TLS: etcd.TLS{CA: string(g.TLS.Authority), Cert: string(g.TLS.Certificate), Key: string(g.TLS.Key)}}
+	if g.TLS != (config.GroupTLS{}) {
+		for i, a := range cfg.Endpoints {
+			cfg.Endpoints[i] = "https://" + a
+		}
+	}
+	if g.PasswordFile != "" {
+		text, err := namedfile.Read(ctx, string(g.PasswordFile), maxPassword)
+		if err != nil {
+			return nil, fmt.Errorf("password of the group's store: %w", err)
+		}
+		cfg.Password = string(bytes.TrimRight(text, "\r\n"))
+	}
+	return etcd.Open(cfg)
+}
+
+// radosTime is how long Ceph has for a call.
+const radosTime = 5 * time.Second

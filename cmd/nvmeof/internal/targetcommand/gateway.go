@@ -1,0 +1,104 @@
+package targetcommand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/gateway"
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+const (
+	groupHelp   = "serve what the gateways of this group serve, whose state is there: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster; in place of --nqn and --export, since nvmeof target apply gives the subsystems to all of them"
+	gatewayHelp = "with --group: name of this gateway (default: that of the machine)"
+)
+
+// addPlaces adds the flags that say with whom else the target has to do than with hosts.
+func (f *Flags) addPlaces(flags *pflag.FlagSet) {
+	f.addPorts(flags)
+	flags.StringVar(&f.group, "group", "", groupHelp)
+	flags.StringVar(&f.gateway, "gateway", "", gatewayHelp)
+}
+
+// grouped is the document of flags with --group.
+func (f *Flags) grouped(doc *config.Document) error {
+	if f.NQN != "" || len(f.Exports) > 0 || len(f.allowHosts) > 0 || f.AllowAnyHost {
+		return failure.Usagef("--group and --nqn, --export, --allow-host, --allow-any-host do not go together: subsystems are the group's, and nvmeof target apply FILE gives them to it")
+	}
+	doc.Group = config.Gateways{Store: f.group, Gateway: f.gateway}
+	_, _, err := config.Parse("", doc.JSON())
+	return f.explain(err)
+}
+
+// makeTarget makes the target, of a group where its document says so.
+func (d *Daemon) makeTarget(ctx context.Context, happened *events.Log) (*target.Target, error) {
+	if err := d.join(ctx, happened); err != nil {
+		return nil, err
+	}
+	return newConfigured(d, happened)
+}
+
+// join makes the target a gateway where its document says so.
+func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
+	d.gateway = nil
+	doc := d.Document
+	switch {
+	case !doc.Grouped():
+		return nil
+	case len(doc.Subsystems)+len(doc.Referrals) > 0:
+		return failure.Usagef("%s: subsystems and referrals are the group's: take them out, and give them to the group with nvmeof target apply FILE", d.File)
+	case d.controllers.First != 0:
+		return failure.Usagef("--controller-ids: the group gives each gateway a range of its own")
+	}
+	g, err := gateway.Open(ctx, gateway.Config{Document: doc, Log: d.Log, Alarm: func(a group.Alarm) {
+		happened.Record(events.Event{Kind: events.ANA, Severity: events.Warning, Text: "group: " + string(a.Kind) + ": " + a.Text})
+	}})
+	if err != nil {
+		return err
+	}
+	d.gateway = g
+	fmt.Fprintf(d.Out, "gateway %s of group %s\n", d.gateway.Name(), doc.Group.Store)
+	return nil
+}
+
+// part closes the group's store, after runGateway.
+func (d *Daemon) part() {
+	if d.gateway == nil {
+		return
+	}
+	if err := d.gateway.Close(); err != nil {
+		d.Log.Warn("closing the group's store", zap.Error(err))
+	}
+}
+
+// runGateway has the group decide what the target serves, until the function that it returns
+// is called.
+func (d *Daemon) runGateway(m *control.Manager) (end func()) {
+	if d.gateway == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { // ends with ctx, when what the gateway serves was given back
+		defer close(ended)
+		if err := d.gateway.Run(ctx, m); err != nil {
+			d.Log.Error("the target is no gateway, and serves nothing", zap.Error(err))
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// errGrouped is why a gateway has no sandbox.
+var errGrouped = errors.New("the target is a gateway: what the group exports later is not known, and its store is reached over the network")
