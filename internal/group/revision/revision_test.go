@@ -19,7 +19,7 @@ import (
 // TestWritersAndReaders has writers with a store that loses requests and replies, and readers: each
 // revision is one writer's, whole, and none is lost that was acknowledged.
 func TestWritersAndReaders(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			shared := simulated.Share(simulated.New(rand.New(rand.NewPCG(seed, 1))))
 			var mu sync.Mutex
@@ -69,11 +69,23 @@ func TestWritersAndReaders(t *testing.T) {
 				}
 			})
 			all.Wait()
-			left, err := shared.Open(time.Second).Get(t.Context(), dataPrefix)
-			if len(written) < 10 || err != nil || len(left.Entries) > 6 {
-				t.Errorf("seed %d: %d revisions; %d parts are left, %v", seed, len(written), len(left.Entries), err)
+			if len(written) < 10 {
+				t.Errorf("seed %d: %d revisions", seed, len(written))
 			}
+			afterwards(t, shared.Open(time.Second))
 		})
+	}
+}
+
+// afterwards checks that a writer removes what others have left.
+func afterwards(t *testing.T, s state.Store) {
+	t.Helper()
+	base, _, err := Read(t.Context(), s)
+	if err == nil {
+		_, err = Write(t.Context(), s, base, []byte("last"))
+	}
+	if left, getErr := s.Get(t.Context(), dataPrefix); err != nil || getErr != nil || len(left.Entries) > 2 {
+		t.Errorf("%d parts are left, %v, %v", len(left.Entries), err, getErr)
 	}
 }
 
@@ -93,13 +105,16 @@ func TestParts(t *testing.T) {
 		if _, err := Write(t.Context(), s, 0, nil); !errors.Is(err, ErrConflict) {
 			t.Error(err)
 		}
+		if n, err := Number(t.Context(), s); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		if testing.Short() {
+			t.Skip("what is too large takes long to compress under the race detector")
+		}
 		huge := make([]byte, (maxParts+1)*partSize)
 		_, _ = random.Read(huge)
 		if _, err := Write(t.Context(), s, 1, huge); !errors.Is(err, state.ErrTooLarge) {
 			t.Error(err)
-		}
-		if n, err := Number(t.Context(), s); n != 1 || err != nil {
-			t.Error(n, err)
 		}
 	})
 }
