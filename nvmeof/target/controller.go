@@ -95,6 +95,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		c.kind = capsule.ControllerTypeDiscovery
 	}
 	c.view.Table, c.view.Paths, c.view.Born = &s.namespaces, &q.listener.ana, s.generation.Load()
+	c.view.Lease = q.target.cfg.Gateway.leases()
 	c.timer.Func, c.settle.Func = c.keepAliveDue, c.settled
 	c.presence.init(c)
 	c.lateness.Func = func() { c.late.Store(false) }

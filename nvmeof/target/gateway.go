@@ -16,6 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // A Gateway says what one target may do of several that serve the same subsystems over
@@ -32,9 +33,9 @@ type Gateway struct {
 	Directory func(subsystem nvmeof.NQN, host capsule.HostID) []capsule.ControllerID
 
 	target *Target
-	early  time.Duration              // see flushEarly; constant
-	owned  atomic.Pointer[ana.States] // read by shards where a store fails
-	lease  atomic.Pointer[lease]      // nil: no group has one
+	early  time.Duration                 // see flushEarly; constant
+	owned  atomic.Pointer[ana.States]    // read by shards where a store fails
+	lease  atomic.Pointer[storage.Lease] // nil: no group has one
 
 	mu     sync.Mutex // serialises changes of ownership
 	groups [ana.MaxGroups + 1]ownership

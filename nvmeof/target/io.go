@@ -72,10 +72,6 @@ func (r *request) enter(id capsule.NSID) *storage.Lane {
 
 // through is enter for a namespace that was found.
 func (r *request) through(ns *storage.Namespace) *storage.Lane {
-	if r.queue.target.cfg.Gateway.lapsed(ns.Group()) {
-		r.finish(capsule.StatusANAInaccessible)
-		return nil
-	}
 	switch ns.Enter(&r.op, r.queue.worker.lanes.Index, r.queue.controller.hostID, r.io.access) {
 	case storage.Held:
 		r.stage = stageGate

@@ -1,17 +1,12 @@
 package target
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
-
-// A lease is until when groups are served whose storage cannot fence the target.
-type lease struct {
-	until, wall time.Time // by the monotonic clock, and by the other, which goes on while the machine sleeps
-	groups      [ana.MaxGroups + 1]bool
-}
 
 // Extend has the target serve groups until a time at most, and all others without such a limit: it
 // replaces what an earlier call said. The time is looked at as each command begins, so that a
@@ -22,24 +17,13 @@ func (g *Gateway) Extend(until time.Time, groups []capsule.ANAGroup) {
 		g.lease.Store(nil)
 		return
 	}
-	l := &lease{until: until, wall: time.Now().Round(0).Add(time.Until(until))}
-	for _, group := range groups {
-		if ana.Valid(group) {
-			l.groups[group] = true
-		}
-	}
-	g.lease.Store(l)
+	g.lease.Store(storage.NewLease(until, groups))
 }
 
-// lapsed reports whether the time is over for which the target serves a group.
-func (g *Gateway) lapsed(group capsule.ANAGroup) bool {
+// leases is where the lease of a target is, or nil for a target that is no gateway.
+func (g *Gateway) leases() *atomic.Pointer[storage.Lease] {
 	if g == nil {
-		return false
+		return nil
 	}
-	l := g.lease.Load()
-	if l == nil || !l.groups[group] {
-		return false
-	}
-	now := time.Now()
-	return now.After(l.until) || now.Round(0).After(l.wall)
+	return &g.lease
 }

@@ -13,6 +13,7 @@ import (
 type View struct {
 	Table  *atomic.Pointer[Table]     // the subsystem's
 	Paths  *atomic.Pointer[ana.Table] // the listener's
+	Lease  *atomic.Pointer[Lease]     // the target's; nil: it has no groups that end by themselves
 	Rights atomic.Pointer[access.Rights]
 
 	Identifications
@@ -67,6 +68,9 @@ func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	}
 	if s := v.Paths.Load().Status(n.Shown()); s != capsule.StatusSuccess {
 		return nil, s
+	}
+	if v.Lease != nil && v.Lease.Load().Over(n.Group()) { // which the paths do not show yet
+		return nil, capsule.StatusANAInaccessible
 	}
 	return n, capsule.StatusSuccess
 }
