@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
@@ -43,7 +44,7 @@ var ErrConflict = errors.New("the group's configuration was changed by another g
 type pointer struct {
 	Version  int    `json:"version"`
 	Revision int64  `json:"revision"`
-	Hash     string `json:"hash"` // SHA-256 of the text
+	Hash     string `json:"hash"` // SHA-256 of the compressed text: two compressors may make two of one text
 	Parts    int    `json:"parts"`
 	Before   string `json:"before,omitempty"` // hash of the revision before, which readers may be reading
 }
@@ -84,8 +85,12 @@ func Read(ctx context.Context, s state.Store) (number int64, text []byte, err er
 		if !errors.Is(err, errPart) {
 			return 0, nil, err
 		}
-		if again, _, err := present(ctx, s); err != nil || again.Revision == p.Revision {
-			return 0, nil, errors.Join(fmt.Errorf("revision %d of the configuration is not whole: write it anew from a copy", p.Revision), err)
+		again, _, err := present(ctx, s)
+		if err != nil {
+			return 0, nil, err
+		}
+		if again.Revision == p.Revision {
+			return 0, nil, fmt.Errorf("revision %d of the configuration is not whole: write it anew from a copy", p.Revision)
 		}
 	}
 }
@@ -105,19 +110,22 @@ func read(ctx context.Context, s state.Store, p *pointer) ([]byte, error) {
 	for _, e := range snapshot.Entries {
 		packed.Write(e.Value)
 	}
+	if hashOf(packed.Bytes()) != p.Hash {
+		return nil, fmt.Errorf("revision %d of the configuration is damaged", p.Revision)
+	}
 	z, err := gzip.NewReader(&packed)
 	if err != nil {
 		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(z, maxText))
-	if err != nil || hashOf(text) != p.Hash {
-		return nil, errors.Join(fmt.Errorf("revision %d of the configuration is damaged", p.Revision), err)
+	if err != nil {
+		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, err)
 	}
 	return text, nil
 }
 
-func hashOf(text []byte) string {
-	sum := sha256.Sum256(text)
+func hashOf(packed []byte) string {
+	sum := sha256.Sum256(packed)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -131,8 +139,12 @@ func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, 
 	if p.Revision != base {
 		return 0, ErrConflict
 	}
-	next := pointer{Version: version, Revision: base + 1, Hash: hashOf(text), Before: p.Hash}
-	txn, err := putParts(ctx, s, &next, text)
+	packed, err := pack(text)
+	if err != nil {
+		return 0, err
+	}
+	next := pointer{Version: version, Revision: base + 1, Hash: hashOf(packed), Before: p.Hash}
+	txn, err := putParts(ctx, s, &next, packed)
 	if err != nil {
 		return 0, err
 	}
@@ -154,28 +166,34 @@ func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, 
 	case !result.Done:
 		return 0, ErrConflict
 	}
-	_ = collect(ctx, s, &next) // the next writer tries again
+	_ = collect(ctx, s, &next, result.Revision) // the next writer tries again
 	return next.Revision, nil
 }
 
-// putParts puts the parts of a text, and returns the comparisons that hold while they are there:
-// another writer may be removing what nobody refers to.
-func putParts(ctx context.Context, s state.Store, p *pointer, text []byte) (txn state.Txn, err error) {
+// pack compresses a text.
+func pack(text []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write(text); err != nil {
-		return txn, err
+		return nil, err
 	}
 	if err := z.Close(); err != nil {
-		return txn, err
+		return nil, err
 	}
-	if packed.Len() > maxParts*partSize {
-		return txn, fmt.Errorf("%w: the configuration has %d bytes compressed, of at most %d", state.ErrTooLarge, packed.Len(), maxParts*partSize)
+	if n := packed.Len(); n > maxParts*partSize {
+		return nil, fmt.Errorf("%w: the configuration has %d bytes compressed, of at most %d", state.ErrTooLarge, n, maxParts*partSize)
 	}
-	for packed.Len() > 0 {
+	return packed.Bytes(), nil
+}
+
+// putParts puts the parts of a text, and returns the comparisons that hold while they are there:
+// another writer may be removing what nobody refers to. Parts that are there already, as those of the
+// present revision when its text is written once more, are put as they are.
+func putParts(ctx context.Context, s state.Store, p *pointer, packed []byte) (txn state.Txn, err error) {
+	for part := range slices.Chunk(packed, partSize) {
 		key := fmt.Sprintf("%s%s/%03d", dataPrefix, p.Hash, p.Parts)
 		p.Parts++
-		result, err := s.Txn(ctx, state.Txn{Then: []state.Op{{Key: key, Value: bytes.Clone(packed.Next(partSize))}}})
+		result, err := s.Txn(ctx, state.Txn{Then: []state.Op{{Key: key, Value: bytes.Clone(part)}}})
 		if err != nil {
 			return txn, notYet(err)
 		}
@@ -192,13 +210,14 @@ func notYet(err error) error {
 	return err
 }
 
-// collect removes the texts that are neither the present one nor the one before.
-func collect(ctx context.Context, s state.Store, p *pointer) error {
+// collect removes the texts that are neither the present one nor the one before, while the pointer is
+// that of a revision of the store: a writer that was held up since knows of none that came later.
+func collect(ctx context.Context, s state.Store, p *pointer, at state.Revision) error {
 	snapshot, err := s.Get(ctx, dataPrefix)
 	if err != nil {
 		return err
 	}
-	t := state.Txn{}
+	t := state.Txn{If: []state.Compare{{Key: currentKey, Revision: at}}}
 	for _, e := range snapshot.Entries {
 		hash, _, _ := strings.Cut(strings.TrimPrefix(e.Key, dataPrefix), "/")
 		if hash == p.Hash || hash == p.Before {

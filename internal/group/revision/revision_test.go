@@ -2,7 +2,9 @@ package revision
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -127,7 +129,11 @@ func TestDamaged(t *testing.T) {
 		if _, err := Write(ctx, s, 0, []byte("text")); err != nil {
 			t.Fatal(err)
 		}
-		part := dataPrefix + hashOf([]byte("text")) + "/000"
+		whole, err := s.Get(ctx, dataPrefix)
+		if err != nil || len(whole.Entries) != 1 {
+			t.Fatal(whole, err)
+		}
+		part := whole.Entries[0].Key
 		for _, test := range []struct {
 			op   state.Op
 			want string
@@ -143,6 +149,89 @@ func TestDamaged(t *testing.T) {
 			if _, _, err := Read(ctx, s); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
+		}
+	})
+}
+
+// A heldUp store calls a function before each Get of a prefix, and each Txn.
+type heldUp struct {
+	state.Store
+	get func(prefix string)
+	txn func(state.Txn) error
+}
+
+func (s heldUp) Get(ctx context.Context, prefix string) (state.Snapshot, error) {
+	if s.get != nil {
+		s.get(prefix)
+	}
+	return s.Store.Get(ctx, prefix)
+}
+
+func (s heldUp) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
+	if s.txn != nil {
+		if err := s.txn(t); err != nil {
+			return state.Result{}, err
+		}
+	}
+	return s.Store.Txn(ctx, t)
+}
+
+// TestHeldUpWriter: a writer that stands still before it removes old texts removes none of those
+// that others have written meanwhile.
+func TestHeldUpWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
+		others := func(prefix string) {
+			if prefix != dataPrefix {
+				return
+			}
+			for i, text := range []string{"second", "third"} {
+				if _, err := Write(t.Context(), s, int64(i+1), []byte(text)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if _, err := Write(t.Context(), heldUp{Store: s, get: others}, 0, []byte("first")); err != nil {
+			t.Error(err)
+		}
+		if n, text, err := Read(t.Context(), s); n != 3 || string(text) != "third" || err != nil {
+			t.Errorf("revision %d, %q: %v", n, text, err)
+		}
+	})
+}
+
+// TestSameTextOtherCompressor: who writes the present text once more, and dies meanwhile, leaves it
+// whole, however it compresses.
+func TestSameTextOtherCompressor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
+		text := []byte(strings.Repeat("a text ", 100))
+		var packed bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&packed, gzip.HuffmanOnly)
+		_, _ = z.Write(text)
+		_ = z.Close()
+		other := pointer{Version: version, Revision: 1, Hash: hashOf(packed.Bytes())}
+		txn, err := putParts(t.Context(), s, &other, packed.Bytes())
+		value, _ := json.Marshal(other)
+		txn.Then = []state.Op{{Key: currentKey, Value: value}}
+		if _, err2 := s.Txn(t.Context(), txn); err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		dies := heldUp{Store: s, txn: func(t state.Txn) error {
+			if t.Then[0].Key == currentKey {
+				return state.ErrUnavailable
+			}
+			return nil
+		}}
+		if _, err := Write(t.Context(), dies, 1, text); err == nil {
+			t.Error("it did not die")
+		}
+		left, err := s.Get(t.Context(), dataPrefix)
+		if err != nil || len(left.Entries) != 2 {
+			t.Errorf("%d parts, %v", len(left.Entries), err)
+		}
+		if n, got, err := Read(t.Context(), s); n != 1 || !bytes.Equal(got, text) || err != nil {
+			t.Errorf("revision %d: %v", n, err)
 		}
 	})
 }
