@@ -167,6 +167,13 @@ type (
 		Token uint64
 		Err   error
 	}
+	// Took says that the target serves a group for the first time in an epoch.
+	Took struct {
+		Group    ID
+		Epoch    uint64
+		Reason   Reason
+		Duration time.Duration // since its owner was last heard, or was asked to give it back
+	}
 	// Alarm is what an administrator has to know. It is repeated each minute while it lasts.
 	Alarm struct {
 		Kind    AlarmKind
@@ -192,6 +199,11 @@ const (
 	AlarmServe      AlarmKind = "serve-failed"
 )
 
+// AlarmKinds are all kinds of alarms.
+func AlarmKinds() []AlarmKind {
+	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmUnfenced, AlarmDrain, AlarmServe}
+}
+
 func (Get) action()    {}
 func (Txn) action()    {}
 func (Fence) action()  {}
@@ -202,4 +214,5 @@ func (Extend) action() {}
 func (Rejoin) action() {}
 func (Left) action()   {}
 func (Answer) action() {}
+func (Took) action()   {}
 func (Alarm) action()  {}

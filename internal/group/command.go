@@ -81,7 +81,7 @@ func (e administrator) orderMove(c Command, m *entry[Member]) (*state.Txn, error
 	key := moveKey(c.Group)
 	return &state.Txn{
 		If:   []state.Compare{{Key: o.Key, Revision: o.Revision}, e.view.moves.is(key)},
-		Then: []state.Op{put(key, encode(Move{Version: version, To: c.Gateway, Must: true}, e.view.moves.raw(key)))},
+		Then: []state.Op{put(key, encode(Move{Version: version, To: c.Gateway, Must: true, Reason: ReasonOperator}, e.view.moves.raw(key)))},
 	}, nil
 }
 

@@ -27,14 +27,15 @@ type Engine struct {
 	sick    time.Duration // until when: it could not fence another; 0: it is not
 	stuck   bool          // its I/O does not end
 
-	view   view
-	weight map[ID]uint64 // of each group, as was last read
-	store  exchange
-	beats  beating
-	pulses map[Incarnation]pulse
-	fences map[Incarnation]*fencing
-	held   holdings
-	plan   planning
+	view      view
+	weight    map[ID]uint64 // of each group, as was last read
+	store     exchange
+	beats     beating
+	pulses    map[Incarnation]pulse
+	fences    map[Incarnation]*fencing
+	held      holdings
+	turnovers turnovers
+	plan      planning
 
 	commands []Command
 	gone     []Incarnation // which are to be noted
@@ -62,7 +63,7 @@ func New(c Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: map[Incarnation]*fencing{},
-		held: holdings{}, alarms: map[Alarm]time.Duration{},
+		held: holdings{}, turnovers: turnovers{}, alarms: map[Alarm]time.Duration{},
 	}, nil
 }
 

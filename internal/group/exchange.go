@@ -93,6 +93,7 @@ func (e *Engine) got(ev Got) {
 	r.fresh = true
 	if all {
 		e.view.read(ev.Snapshot)
+		e.turnovers.read(&e.view, e.inc, e.now)
 		e.listen()
 		return
 	}

@@ -10,12 +10,13 @@ import (
 
 // A held group is one that the store says is this incarnation's, and the target knows of.
 type held struct {
-	epoch   uint64
-	backend Backend
-	phase   holding
-	since   time.Duration // it is in that phase
-	retry   time.Duration // opening: when the target is asked again; 0: it has not answered
-	refused bool          // a move was given up, and is to be deleted
+	epoch    uint64
+	backend  Backend
+	phase    holding
+	since    time.Duration // it is in that phase
+	retry    time.Duration // opening: when the target is asked again; 0: it has not answered
+	refused  bool          // a move was given up, and is to be deleted
+	turnover turnover      // until it is served for the first time
 }
 
 // A holding is how far the service of a group is.
@@ -49,7 +50,7 @@ func (e *Engine) reconcile() {
 		}
 		h := e.held[g.ID]
 		if h == nil {
-			h = &held{epoch: o.value.Epoch, backend: g.Backend, phase: lapsed, since: e.now}
+			h = &held{epoch: o.value.Epoch, backend: g.Backend, phase: lapsed, since: e.now, turnover: e.turnovers.of(g.ID, e.now)}
 			e.held[g.ID] = h
 		}
 		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
@@ -82,6 +83,10 @@ func (e *Engine) served(ev Served) {
 		return
 	}
 	h.phase, h.since = serving, e.now
+	if t := h.turnover; t.reason != "" {
+		e.act(Took{Group: ev.Group, Epoch: h.epoch, Reason: t.reason, Duration: e.now - t.since})
+	}
+	h.turnover = turnover{}
 }
 
 func (e *Engine) drained(ev Drained) {

@@ -137,17 +137,21 @@ func (p *planner) evacuate(most int) (n int) {
 			continue
 		}
 		name, b := o.value.Owner, p.view.beat(&p.view.living(o.value.Incarnation).value)
+		reason := ReasonDrain
 		leaving := b.Leaving || o.value.Incarnation == p.inc && p.leaving > 0
 		if !leaving && !p.view.drained(name) && !p.stuckForLong(name) {
 			continue
+		}
+		if !leaving && !p.view.drained(name) {
+			reason = ReasonStuck
 		}
 		to := best(p.cs, g, o.value.Owner)
 		switch {
 		case to != nil:
 			to.sum += p.weight[g.ID]
-			p.order(o, g.ID, Move{To: to.value().Name, Must: true})
+			p.order(o, g.ID, Move{To: to.value().Name, Must: true, Reason: reason})
 		case leaving:
-			p.order(o, g.ID, Move{Must: true})
+			p.order(o, g.ID, Move{Must: true, Reason: reason})
 		default:
 			continue // it serves as well as it can
 		}
@@ -165,7 +169,7 @@ func (p *planner) failBack(most int) (n int) {
 			continue
 		}
 		if to := named(p.cs, g.Preferred); to != nil && to.takes(g) {
-			p.order(o, g.ID, Move{To: g.Preferred})
+			p.order(o, g.ID, Move{To: g.Preferred, Reason: ReasonPreferred})
 			n++
 		}
 	}
@@ -192,7 +196,7 @@ func (p *planner) balance(most int) (n int) {
 			return n
 		}
 		moved[g.ID] = true
-		p.order(p.view.owners.find(ownerKey(g.ID)), g.ID, Move{To: to.value().Name})
+		p.order(p.view.owners.find(ownerKey(g.ID)), g.ID, Move{To: to.value().Name, Reason: ReasonBalance})
 		from.sum -= weight
 		to.sum += weight
 	}

@@ -114,6 +114,7 @@ func (e *Engine) take() *state.Txn {
 		}
 		c.compare(key, e.view.owners.revision(key))
 		c.put(key, encode(next, before))
+		taker.succeed(&o)
 		if m := e.view.moves.find(moveKey(o.group.ID)); m != nil {
 			c.remove(m.Key, m.Revision)
 		}

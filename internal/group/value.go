@@ -78,6 +78,7 @@ type Move struct {
 	Version int    `json:"version"`
 	To      string `json:"to,omitempty"`   // "": nobody
 	Must    bool   `json:"must,omitempty"` // an owner that cannot drain it ends its incarnation
+	Reason  Reason `json:"reason,omitempty"`
 }
 
 // A FenceRecord says that an incarnation has ended, and how the storage is made to refuse it.

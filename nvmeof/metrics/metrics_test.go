@@ -287,7 +287,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for _, table := range []string{describe(newFamilies()), describe(newHostFamilies()), describe(NewNBD(nil)), describe(NewSoftroce(nil))} {
+	for _, table := range []string{describe(newFamilies()), describe(newHostFamilies()), describe(NewNBD(nil)), describe(newGatewayFamilies()), describe(NewSoftroce(nil))} {
 		name := strings.SplitN(table, "`", 3)[1]
 		at := strings.Index(text, "| metric | labels | |\n|---|---|---|\n| `"+name+"`")
 		switch {
@@ -299,6 +299,8 @@ func TestDocumented(t *testing.T) {
 			text = text[:at] + table + text[end:]
 		case strings.HasPrefix(name, "roce"):
 			text = strings.Replace(text, "SOFTROCE\n", table, 1)
+		case strings.HasPrefix(name, "nvmf_gateway"):
+			text = strings.Replace(text, "GATEWAY\n", table, 1)
 		case strings.HasPrefix(name, "nvmf_host_nbd"):
 			text = strings.Replace(text, "NBD\n", table, 1)
 		case strings.HasPrefix(name, "nvmf_host"):

@@ -46,9 +46,10 @@ type Config struct {
 
 	// Clock must not stand still while the machine sleeps. Default: CLOCK_BOOTTIME.
 	Clock func() time.Duration
-	// Alarm and Changed are called by the goroutine of the engine, and must not wait. Default:
+	// Alarm, Took and Changed are called by the goroutine of the engine, and must not wait. Default:
 	// nobody is called.
 	Alarm   func(group.Alarm)
+	Took    func(group.Took)
 	Changed func(group.Status) // when gateways, groups or fences have changed
 }
 
@@ -63,6 +64,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Alarm == nil {
 		c.Alarm = func(group.Alarm) {}
+	}
+	if c.Took == nil {
+		c.Took = func(group.Took) {}
 	}
 	if c.Changed == nil {
 		c.Changed = func(group.Status) {}

@@ -167,6 +167,8 @@ func (r *Runner) do(a group.Action) {
 		r.rejoin()
 	case group.Left:
 		r.left = true
+	case group.Took:
+		r.cfg.Took(a)
 	case group.Alarm:
 		r.cfg.Alarm(a)
 	case group.Answer:

@@ -27,8 +27,11 @@ type Config struct {
 	Document *config.Document // of the target, with its group
 	Log      *zap.Logger
 	Store    state.Store // default: that of the document
-	// Alarm is called with what an administrator has to know.
-	Alarm func(group.Alarm)
+	// Alarm is called with what an administrator has to know, and Took with the ANA groups that
+	// came here. Joined is called with a gateway whose state is another than before. Default: nobody is called.
+	Alarm  func(group.Alarm)
+	Took   func(group.Took)
+	Joined func(gateway, state string)
 }
 
 // Times.
@@ -53,14 +56,18 @@ type Gateway struct {
 	term   term
 	locks  [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
 
+	counts counts
+
 	mu     sync.Mutex // guards what follows
 	alarms map[group.Alarm]time.Time
 	peers  []target.Peer
+	states map[string]string // of the other gateways, by name
+	logged map[int]bool      // ANA groups of which the log says that they are unfenced
 }
 
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
-	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}}
+	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}}
 	if g.name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -74,6 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 			return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
 		}
 	}
+	g.store = countedStore{g.store, &g.counts}
 	limited, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	if g.slot, err = claim(limited, g.store, g.name); err != nil {
@@ -113,7 +121,7 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	g.manager = m
 	run, err := runner.Start(runner.Config{
 		Gateway: group.Config{Name: g.name, Addresses: addresses(g.cfg.Document), LeaveTimeout: leaveTime},
-		Groups:  groups(m.Document()), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Changed: g.lookAtPeers,
+		Groups:  groups(m.Document()), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Took: g.took, Changed: g.changed,
 	})
 	if err != nil {
 		return err

@@ -109,6 +109,13 @@ func (t *term) extend(of *target.Gateway, until time.Time) {
 	of.Extend(until, t.groups)
 }
 
+// remaining is how long groups of a lease may be served.
+func (t *term) remaining() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(time.Until(t.until), 0)
+}
+
 // limit says of a group, before it is served, whether it has a lease.
 func (t *term) limit(of *target.Gateway, group capsule.ANAGroup, leased bool) {
 	t.mu.Lock()

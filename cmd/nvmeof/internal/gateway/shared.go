@@ -20,6 +20,7 @@ type shared Gateway
 // Propose implements [control.Group].
 func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) (int64, error) {
 	n, err := revision.Write(ctx, s.store, base, doc.JSON())
+	s.counts.knows(n)
 	if errors.Is(err, revision.ErrConflict) {
 		return 0, &control.ConflictError{Base: base}
 	}
@@ -29,6 +30,7 @@ func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) 
 // Latest implements [control.Group].
 func (s *shared) Latest(ctx context.Context) (int64, *config.Document, error) {
 	n, text, err := revision.Read(ctx, s.store)
+	s.counts.knows(n)
 	if err != nil || n == 0 {
 		return 0, new(config.Document), err
 	}
@@ -52,8 +54,9 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 	}()
 	said := ""
 	for {
-		_, err := control.Follow(ctx, g.manager)
+		n, err := control.Follow(ctx, g.manager)
 		if err == nil {
+			g.counts.applied.Store(n)
 			said = ""
 		} else if ctx.Err() == nil && err.Error() != said {
 			said = err.Error()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -26,6 +27,11 @@ func (g *Gateway) alarm(a group.Alarm) {
 	_, known := g.alarms[a]
 	g.alarms[a] = time.Now()
 	g.mu.Unlock()
+	if a.Kind == group.AlarmRefused {
+		g.counts.mu.Lock()
+		g.counts.refused++
+		g.counts.mu.Unlock()
+	}
 	if known {
 		return
 	}
@@ -94,6 +100,9 @@ func (g *Gateway) alarmed() []control.GroupAlarm {
 	return out
 }
 
+// states are what stateOf returns.
+var states = [...]string{"alive", "drained", "leaving", "sick", "silent", "ended"}
+
 // stateOf is how a gateway is, in a word.
 func stateOf(x *group.GatewayStatus) string {
 	switch {
@@ -125,6 +134,37 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 		return runner.ErrClosed
 	}
 	return run.Command(ctx, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
+}
+
+// changed takes note of what has changed in the group.
+func (g *Gateway) changed(s group.Status) {
+	g.lookAtPeers(s)
+	next := map[string]string{}
+	for i := range s.Gateways {
+		next[s.Gateways[i].Member.Name] = stateOf(&s.Gateways[i])
+	}
+	g.mu.Lock()
+	before := g.states
+	g.states = next
+	var unfenced []int
+	for _, x := range s.Groups {
+		if id := int(x.Group.ID); x.Group.Backend == group.Lease && !g.logged[id] {
+			g.logged[id] = true
+			unfenced = append(unfenced, id)
+		}
+	}
+	g.mu.Unlock()
+	if len(unfenced) > 0 {
+		g.cfg.Log.Warn("unfenced ANA groups (fence: lease): a gateway that the machine holds up can write late", zap.Ints("groups", unfenced))
+	}
+	for _, name := range slices.Sorted(maps.Keys(next)) {
+		if state := next[name]; before[name] != state && name != g.name {
+			g.cfg.Log.Info("a gateway of the group", zap.String("gateway", name), zap.String("state", state))
+			if g.cfg.Joined != nil {
+				g.cfg.Joined(name, state)
+			}
+		}
+	}
 }
 
 // portsOf is how many ports of a gateway others have numbers for in their discovery logs.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -59,9 +60,17 @@ func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 	case d.controllers.First != 0:
 		return failure.Usagef("--controller-ids: the group gives each gateway a range of its own")
 	}
-	g, err := gateway.Open(ctx, gateway.Config{Document: doc, Log: d.Log, Alarm: func(a group.Alarm) {
-		happened.Record(events.Event{Kind: events.ANA, Severity: events.Warning, Text: "group: " + string(a.Kind) + ": " + a.Text})
-	}})
+	record := func(s events.Severity, format string, args ...any) {
+		happened.Record(events.Event{Kind: events.ANA, Severity: s, Text: fmt.Sprintf("group: "+format, args...)})
+	}
+	g, err := gateway.Open(ctx, gateway.Config{
+		Document: doc, Log: d.Log,
+		Alarm: func(a group.Alarm) { record(events.Warning, "%s: %s", a.Kind, a.Text) },
+		Took: func(a group.Took) {
+			record(events.Info, "ANA group %d came here in epoch %d (%s), after %v", a.Group, a.Epoch, a.Reason, a.Duration.Round(time.Millisecond))
+		},
+		Joined: func(name, state string) { record(events.Info, "gateway %s is %s", name, state) },
+	})
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,14 @@ func (d *Daemon) collectors(t *target.Target, m *control.Manager, o *opener) []p
 			}
 		}
 	}
-	return []prometheus.Collector{
+	all := []prometheus.Collector{
 		metrics.NewTarget(metrics.TargetConfig{
 			Target: t, Version: d.version, Devices: o.devices, Hosts: d.Document.Metrics.Hosts, Control: requests, Log: &d.lines,
 		}),
 		metrics.NewSoftroce(o.devices),
 	}
+	if d.gateway != nil {
+		all = append(all, metrics.NewGateway(d.gateway.Stats))
+	}
+	return all
 }

@@ -1,0 +1,78 @@
+package group
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Reason is why an ANA group has another owner, in words that do not change.
+type Reason string
+
+// The reasons.
+const (
+	ReasonFree      Reason = "free"      // it had no owner
+	ReasonDead      Reason = "dead"      // its owner has ended without giving it back
+	ReasonDrain     Reason = "drain"     // its owner is drained, or leaves
+	ReasonStuck     Reason = "stuck"     // commands did not end at the storage of its owner
+	ReasonPreferred Reason = "preferred" // it went back to the gateway that is preferred
+	ReasonBalance   Reason = "balance"   // its owner had more I/O than others
+	ReasonOperator  Reason = "operator"  // the administrator has moved it
+	ReasonOther     Reason = "other"     // its owner has given it away and did not say why
+)
+
+// Reasons are all of them.
+func Reasons() []Reason {
+	return []Reason{ReasonFree, ReasonDead, ReasonDrain, ReasonStuck, ReasonPreferred, ReasonBalance, ReasonOperator, ReasonOther}
+}
+
+// A turnover is what this gateway knows of a change of the owner that is under way.
+type turnover struct {
+	reason Reason
+	since  time.Duration // the last heartbeat of an owner that has ended, or the wish to move the group, was first seen
+}
+
+// turnovers are those of all groups.
+type turnovers map[ID]turnover
+
+// read remembers moves, which are deleted in the step in which the owner changes.
+func (t turnovers) read(v *view, own Incarnation, now time.Duration) {
+	for id := range t {
+		o := v.owners.find(ownerKey(id))
+		if v.moves.find(moveKey(id)) == nil && (o == nil || o.value.Incarnation != own) {
+			delete(t, id)
+		}
+	}
+	for i := range v.moves {
+		m := &v.moves[i]
+		var id ID
+		if _, err := fmt.Sscanf(strings.TrimPrefix(m.Key, movePrefix), "%d", &id); err != nil || m.err != nil {
+			continue
+		}
+		if _, known := t[id]; !known {
+			t[id] = turnover{m.value.Reason, now}
+		}
+	}
+}
+
+// succeed notes why this gateway is about to take an orphan.
+func (e taker) succeed(o *orphan) {
+	t := turnover{ReasonFree, e.now}
+	if o.fence != nil {
+		t = turnover{ReasonDead, e.pulses[o.fence.value.Incarnation].at}
+	}
+	e.turnovers[o.group.ID] = t
+}
+
+// of is what is known of the change that has made this gateway the owner of a group.
+func (t turnovers) of(id ID, now time.Duration) turnover {
+	x, known := t[id]
+	delete(t, id)
+	switch {
+	case !known:
+		return turnover{ReasonOther, now}
+	case x.reason == "":
+		x.reason = ReasonOther
+	}
+	return x
+}

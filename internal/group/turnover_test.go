@@ -1,0 +1,44 @@
+package group
+
+import (
+	"testing"
+	"time"
+)
+
+// TestTook: the caller learns why a group came here, and how long that took.
+func TestTook(t *testing.T) {
+	c := newCluster(t, fenced(4)...)
+	a := c.start("a")
+	c.wantSpread(time.Minute, 4)
+	want := func(g *gateway, from int, reason Reason, n int, least, most time.Duration) {
+		t.Helper()
+		for _, x := range g.log[from:] {
+			if x, is := x.(Took); is && x.Reason == reason && x.Duration >= least && x.Duration <= most && x.Epoch > 0 {
+				n--
+			}
+		}
+		if n != 0 {
+			t.Errorf("%d too few for %s: %v", n, reason, g.log[from:])
+		}
+	}
+	want(a, 0, ReasonFree, 4, 0, time.Second)
+	b := c.start("b")
+	c.wantSpread(time.Minute, 2, 2)
+	want(b, 0, ReasonBalance, 2, 0, 3*time.Second)
+	from := len(b.log)
+	a.step(Command{Token: 1, Kind: DrainGateway, Gateway: "a"})
+	c.wantSpread(time.Minute, 0, 4)
+	want(b, from, ReasonDrain, 2, 0, 3*time.Second)
+	a.step(Command{Token: 2, Kind: UndrainGateway, Gateway: "a"})
+	c.wantSpread(time.Minute, 2, 2)
+	from = len(b.log)
+	id := a.held.ids()[0]
+	b.step(Command{Token: 3, Kind: MoveGroup, Gateway: "b", Group: id})
+	c.until("it has moved", time.Second, func() bool { return b.serving[id] > 0 })
+	want(b, from, ReasonOperator, 1, 0, time.Second)
+	from = len(b.log)
+	n := len(a.serving)
+	a.kill()
+	c.until("b has all", 5*time.Second, func() bool { return len(b.serving) == 4 })
+	want(b, from, ReasonDead, n, a.cfg.Term, 2*a.cfg.Term)
+}

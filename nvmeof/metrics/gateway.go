@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// GatewayStats are what a gateway knows of its group, and has counted.
+type GatewayStats struct {
+	Store, Name string         // where the group's state is; the gateway's name
+	Members     map[string]int // gateways of the group by their state, each state with its number
+	Alarms      map[string]int // alarms of now by their kind, each kind with its number
+	Groups      []GatewayGroup
+
+	Takeovers map[string]*target.Latencies // of ANA groups by this gateway, by reason, each reason with its own: until they were served
+	Refused   uint64                       // takeovers that were refused
+	Requests  map[StoreRequest]*target.Latencies
+
+	StoreAge         time.Duration // since the store has answered
+	Leased           bool          // groups have a lease
+	Lease            time.Duration // how long they may be served
+	Applied, Current int64         // revisions of the configuration: followed, and in the store
+}
+
+// A GatewayGroup is an ANA group as a gateway sees it.
+type GatewayGroup struct {
+	ID       int
+	Epoch    uint64
+	Owned    bool // it has an owner
+	Served   bool // by this gateway
+	Unfenced bool // its storage cannot fence a gateway
+}
+
+// A StoreRequest is a kind of request to the group's store, and its result: ok, unknown or failed.
+type StoreRequest struct{ Operation, Result string }
+
+type gatewayFamilies struct {
+	info, members, alarms, owned, served, epoch, unfenced *family
+
+	takeovers, durations, refused, requests, age, lease, applied, current *family
+}
+
+func newGatewayFamilies() *gatewayFamilies {
+	return &gatewayFamilies{
+		info:      gauge("nvmf_gateway_info", "A gateway of a group, always 1.", "store", "gateway"),
+		members:   gauge("nvmf_gateway_members", "Gateways of the group as this one sees them, by state: alive, drained, leaving, sick, silent or ended.", "store", "state"),
+		alarms:    gauge("nvmf_gateway_alarms", "What an administrator has to do something about, by kind; nvmeof gateway list has the text.", "store", "kind"),
+		owned:     gauge("nvmf_gateway_group_owned", "1 while the ANA group has an owner, whichever gateway that is.", "store", "group"),
+		served:    gauge("nvmf_gateway_group_served", "1 while this gateway serves the ANA group.", "store", "group"),
+		epoch:     gauge("nvmf_gateway_group_epoch", "Epoch of the ANA group, which grows with each change of its owner.", "store", "group"),
+		unfenced:  gauge("nvmf_gateway_group_unfenced", "1 if the storage of the ANA group cannot fence a gateway (fence: lease).", "store", "group"),
+		takeovers: counter("nvmf_gateway_takeovers_total", "ANA groups that this gateway began to serve, by reason: free (nobody had it), dead (its owner has ended), drain, stuck, preferred, balance, operator or other.", "store", "reason"),
+		durations: histogram("nvmf_gateway_takeover_duration_seconds", "How long that took: since their owner was last heard, or was asked to give them back.", "store", "reason"),
+		refused:   counter("nvmf_gateway_refused_takeovers_total", "Takeovers that were refused since the owner cannot be fenced; one that lasts counts once a minute.", "store"),
+		requests:  histogram("nvmf_gateway_store_request_duration_seconds", "Requests to the group's store, by what they were, get or txn, and their result: ok, unknown (whether a transaction was carried out) or failed.", "store", "operation", "result"),
+		age:       gauge("nvmf_gateway_store_age_seconds", "Time since the group's store has answered.", "store"),
+		lease:     gauge("nvmf_gateway_lease_remaining_seconds", "How long groups of a lease may be served before the store has to answer; 0: they are not served.", "store"),
+		applied:   gauge("nvmf_gateway_config_applied_revision", "Revision of the group's configuration that the target follows.", "store"),
+		current:   gauge("nvmf_gateway_config_current_revision", "Revision of the group's configuration that the store has, as far as this gateway knows.", "store"),
+	}
+}
+
+type gatewayCollector struct {
+	stats func() *GatewayStats
+	*gatewayFamilies
+}
+
+// NewGateway returns a collector of what a gateway of a group has counted.
+func NewGateway(stats func() *GatewayStats) prometheus.Collector {
+	return &gatewayCollector{stats, newGatewayFamilies()}
+}
+
+// Describe implements prometheus.Collector.
+func (*gatewayCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *gatewayCollector) Collect(out chan<- prometheus.Metric) {
+	to, s := sink(out), c.stats()
+	to.put(c.info, 1, s.Store, s.Name)
+	for state, n := range s.Members {
+		to.put(c.members, float64(n), s.Store, state)
+	}
+	for kind, n := range s.Alarms {
+		to.put(c.alarms, float64(n), s.Store, kind)
+	}
+	for _, g := range s.Groups {
+		id := itoa(g.ID)
+		to.flag(c.owned, g.Owned, s.Store, id)
+		to.flag(c.served, g.Served, s.Store, id)
+		to.put(c.epoch, float64(g.Epoch), s.Store, id)
+		to.flag(c.unfenced, g.Unfenced, s.Store, id)
+	}
+	for reason, l := range s.Takeovers {
+		to.put(c.takeovers, float64(l.Count()), s.Store, reason)
+		to.latencies(c.durations, l, s.Store, reason)
+	}
+	for r, l := range s.Requests {
+		to.latencies(c.requests, l, s.Store, r.Operation, r.Result)
+	}
+	to.put(c.refused, float64(s.Refused), s.Store)
+	to.put(c.age, s.StoreAge.Seconds(), s.Store)
+	if s.Leased {
+		to.put(c.lease, s.Lease.Seconds(), s.Store)
+	}
+	to.put(c.applied, float64(s.Applied), s.Store)
+	to.put(c.current, float64(s.Current), s.Store)
+}
