@@ -71,6 +71,9 @@ type (
 	Blocklisted struct{ Incarnation Incarnation }
 	// Health says whether commands that the storage has here do not end.
 	Health struct{ Stuck bool }
+	// Behind says whether the gateway does not have the group's configuration: others get the
+	// groups that are to be taken, where they can, since it may not know them.
+	Behind struct{ Behind bool }
 	// Gone says that no process of an incarnation is left, which the caller is sure of.
 	Gone struct{ Incarnation Incarnation }
 )
@@ -109,6 +112,7 @@ func (Drained) event()     {}
 func (FenceResult) event() {}
 func (Blocklisted) event() {}
 func (Health) event()      {}
+func (Behind) event()      {}
 func (Gone) event()        {}
 func (Command) event()     {}
 

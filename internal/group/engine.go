@@ -26,6 +26,7 @@ type Engine struct {
 	leaving time.Duration // since when, 0: it is not
 	sick    time.Duration // until when: it could not fence another; 0: it is not
 	stuck   bool          // its I/O does not end
+	behind  bool          // it does not have the group's configuration
 
 	view      view
 	weight    map[ID]uint64 // of each group, as was last read
@@ -109,6 +110,10 @@ func (e *Engine) handle(ev Event) {
 	case Health:
 		was := e.isSick()
 		e.stuck = ev.Stuck
+		e.publish(was)
+	case Behind:
+		was := e.isSick()
+		e.behind = ev.Behind
 		e.publish(was)
 	case Gone:
 		e.gone = append(e.gone, ev.Incarnation)

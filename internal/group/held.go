@@ -16,6 +16,7 @@ type held struct {
 	since    time.Duration // it is in that phase
 	retry    time.Duration // opening: when the target is asked again; 0: it has not answered
 	refused  bool          // a move was given up, and is to be deleted
+	used     bool          // it was served in this epoch: something of it may be under way
 	turnover turnover      // until it is served for the first time
 }
 
@@ -43,20 +44,31 @@ func (e *Engine) reconcile() {
 			e.drop(id)
 		}
 	}
-	for _, g := range e.groups {
-		o := e.view.owners.find(ownerKey(g.ID))
-		if o == nil || o.err != nil || o.value.Phase != Owned || o.value.Incarnation != e.inc {
+	for i := range e.view.owners {
+		o := &e.view.owners[i]
+		id, ok := ownerID(o.Key)
+		if !ok || o.err != nil || o.value.Phase != Owned || o.value.Incarnation != e.inc {
 			continue
 		}
-		h := e.held[g.ID]
+		h := e.held[id]
 		if h == nil {
-			h = &held{epoch: o.value.Epoch, backend: g.Backend, phase: lapsed, since: e.now, turnover: e.turnovers.of(g.ID, e.now)}
-			e.held[g.ID] = h
+			h = e.hold(id, &o.value)
 		}
 		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
-			e.serve(g.ID, h)
+			e.serve(id, h)
 		}
 	}
+}
+
+// hold begins with a group. One that is not configured here, and that another gateway has given to
+// this one, is free at once: it was not served.
+func (e *Engine) hold(id ID, o *Owner) *held {
+	h := &held{epoch: o.Epoch, backend: o.Backend, phase: drained, since: e.now, turnover: e.turnovers.of(id, e.now)}
+	if g := e.groups.find(id); g != nil {
+		h.backend, h.phase = g.Backend, lapsed
+	}
+	e.held[id] = h
+	return h
 }
 
 func (e *Engine) serve(id ID, h *held) {
@@ -82,7 +94,7 @@ func (e *Engine) served(ev Served) {
 		e.alarm(Alarm{Kind: AlarmServe, Gateway: e.cfg.Name, Group: ev.Group, Text: ev.Err.Error()})
 		return
 	}
-	h.phase, h.since = serving, e.now
+	h.phase, h.since, h.used = serving, e.now, true
 	if t := h.turnover; t.reason != "" {
 		e.act(Took{Group: ev.Group, Epoch: h.epoch, Reason: t.reason, Duration: e.now - t.since})
 	}
@@ -145,11 +157,17 @@ func (e *Engine) timeouts() {
 	}
 }
 
-// openTimeout asks the target again, and lets another gateway try where there is one.
+// openTimeout asks the target again, and lets another gateway try where there is one: at once if
+// nothing can be under way.
 func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
 	if e.now >= over {
 		h.since, over = e.now, e.now+e.cfg.DrainTimeout
-		if h.backend != None && best(e.candidates(), e.groups.find(id), e.cfg.Name) != nil {
+		switch {
+		case h.backend == None || best(e.candidates(), e.groups.find(id), e.cfg.Name) == nil:
+		case h.used:
+			e.drain(id, h)
+			return
+		default:
 			e.act(Stop{id, h.epoch})
 			h.phase = drained
 			return
@@ -166,20 +184,29 @@ func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
 	e.at(over)
 }
 
-// startDrains begins to give back groups that are to move.
+// startDrains begins to give back groups that are to move, or are not configured any more.
 func (e *Engine) startDrains() {
 	for _, id := range e.held.ids() {
 		h, m := e.held[id], e.view.moves.find(moveKey(id))
-		switch {
-		case m == nil || m.err != nil:
+		removed := e.groups.find(id) == nil
+		switch again := h.since + e.cfg.DrainTimeout; {
+		case removed && h.refused && e.now < again:
+			e.at(again)
+			continue
+		case !removed && (m == nil || m.err != nil):
 			h.refused = false
-		case h.refused || h.phase != serving && h.phase != opening || m.value.To == e.cfg.Name:
-		default:
-			h.phase, h.since = draining, e.now
-			e.act(Drain{id, h.epoch})
-			e.at(e.now + e.cfg.DrainTimeout)
+			continue
+		case h.phase != serving && h.phase != opening, !removed && (h.refused || m.value.To == e.cfg.Name):
+			continue
 		}
+		e.drain(id, h)
 	}
+}
+
+func (e *Engine) drain(id ID, h *held) {
+	h.phase, h.since = draining, e.now
+	e.act(Drain{id, h.epoch})
+	e.at(e.now + e.cfg.DrainTimeout)
 }
 
 // drainFailed is the way out of a drain that does not end: the move is given up, or where the

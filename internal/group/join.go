@@ -127,7 +127,7 @@ func (e *Engine) leave() {
 // sickFor is how long a gateway that could not fence gets no groups, where others can.
 const sickFor = 10 * time.Second
 
-func (e *Engine) isSick() bool { return e.stuck || e.sick > 0 && e.now < e.sick }
+func (e *Engine) isSick() bool { return e.stuck || e.behind || e.sick > 0 && e.now < e.sick }
 
 // health notes whether this gateway can fence others.
 func (e *Engine) health(sick bool) {

@@ -301,3 +301,83 @@ func TestStoreWentBack(t *testing.T) {
 		t.Errorf("serves %v, %v", a.serving, a.log)
 	}
 }
+
+// TestGroupRemoved: a group that is configured no more is given back, also after its owner was
+// killed, and keeps nobody from leaving or from being removed.
+func TestGroupRemoved(t *testing.T) {
+	c := newCluster(t, fenced(4)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 2, 2)
+	c.config = c.config[:1]
+	from := len(a.log)
+	for _, g := range c.all {
+		g.step(Configure{c.config})
+	}
+	c.until("one is left", time.Second, func() bool { return len(a.serving)+len(b.serving) == 1 })
+	c.run(100 * time.Millisecond)
+	if got := a.order(from); slices.Contains(got, "Rejoin") || slices.Contains(got, "Fence") {
+		t.Errorf("%v", got)
+	}
+	for id := ID(2); id <= 4; id++ {
+		if s := c.stored(ownerKey(id)); !strings.Contains(s, `"free"`) {
+			t.Errorf("group %d is %s", id, s)
+		}
+	}
+	b.kill()
+	c.run(5 * time.Second)
+	a.kill()
+	c.config = nil
+	d := c.start("d")
+	c.run(10 * time.Second)
+	if s := c.stored(ownerKey(1)); !strings.Contains(s, `"free"`) {
+		t.Errorf("group 1 is %s", s)
+	}
+	d.step(Command{Token: 5, Kind: RemoveGateway, Gateway: "a"})
+	c.run(time.Second)
+	d.step(Leave{})
+	c.until("it leaves", time.Second, func() bool { return d.has(Left{}) })
+	if !d.has(Answer{5, nil}) {
+		t.Errorf("a is not removed: %v", d.log)
+	}
+}
+
+// TestBehind: a gateway without the group's configuration gets nothing that others can have, and
+// keeps what it serves.
+func TestBehind(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	b.step(Behind{true})
+	c.run(time.Second)
+	c.config = fenced(6)
+	a.step(Configure{c.config})
+	c.wantSpread(2*time.Second, 5, 1)
+	a.kill()
+	c.run(5 * time.Second)
+	if len(b.serving) != 2 {
+		t.Errorf("it serves %v of the two that it knows", b.serving)
+	}
+	b.step(Configure{c.config})
+	b.step(Behind{false})
+	c.wantSpread(2*time.Second, 6)
+}
+
+// TestOpenAfterDrain: a group whose drain has not ended, and that cannot be served again, goes to
+// nobody before what is under way has ended.
+func TestOpenAfterDrain(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	var id ID
+	for id = range a.serving {
+	}
+	c.run(20 * time.Second)
+	a.stuck, a.broken = true, true
+	c.outside(moveKey(id), `{"version":1,"to":"b"}`)
+	c.run(45 * time.Second)
+	if b.serving[id] != 0 || !a.alarmed(AlarmServe, "no such image") {
+		t.Errorf("b serves %v: %v", b.serving, a.log)
+	}
+	a.stuck = false
+	c.until("b serves it", 30*time.Second, func() bool { return b.serving[id] != 0 })
+}

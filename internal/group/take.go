@@ -40,6 +40,27 @@ func (e taker) orphans() (all []orphan) {
 		}
 		all = append(all, o)
 	}
+	return append(all, e.removed()...)
+}
+
+// removed are the orphans that are configured no more, unless it is this gateway that does not have the
+// configuration. They are fenced as others are, and then have no owner: so the gateway that had them
+// can be removed, and its fence ends.
+func (e taker) removed() (all []orphan) {
+	if e.behind {
+		return nil
+	}
+	for i := range e.view.owners {
+		o := &e.view.owners[i]
+		id, ok := ownerID(o.Key)
+		v := &o.value
+		if !ok || o.err != nil || v.Phase != Owned || v.Backend == None || e.groups.find(id) != nil {
+			continue
+		}
+		if fence := e.view.fence(v.Incarnation); fence != nil && v.Incarnation != e.inc {
+			all = append(all, orphan{&Group{ID: id, Backend: v.Backend}, o, fence, v.Backend})
+		}
+	}
 	return all
 }
 
@@ -104,6 +125,9 @@ func (e *Engine) take() *state.Txn {
 			continue
 		}
 		key, next := ownerKey(o.group.ID), Owner{Version: version, Owner: e.cfg.Name, Incarnation: e.inc, Epoch: 1, Phase: Owned, Backend: o.group.Backend}
+		if e.groups.find(o.group.ID) == nil {
+			next.Owner, next.Incarnation, next.Phase = "", "", Free
+		}
 		var before []byte
 		if o.owner != nil {
 			next.Epoch, before = o.owner.value.Epoch+1, o.owner.Value

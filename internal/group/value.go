@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
@@ -40,7 +41,7 @@ type Beat struct {
 	Count       uint64        `json:"count"`
 	Loads       map[ID]uint64 `json:"loads,omitempty"`   // of the groups that it serves
 	Leaving     bool          `json:"leaving,omitempty"` // it wants to give back all groups, and end
-	Sick        bool          `json:"sick,omitempty"`    // it should get no groups: it cannot fence, or is stuck
+	Sick        bool          `json:"sick,omitempty"`    // it should get no groups: it cannot fence, is stuck, or does not have the configuration
 	Stuck       bool          `json:"stuck,omitempty"`   // commands that its storage has do not end
 }
 
@@ -125,6 +126,12 @@ func fenceKey(inc Incarnation) string   { return fencePrefix + string(inc) }
 func slotKey(slot int) string           { return fmt.Sprintf("%s%03d", slotPrefix, slot) }
 func orderKey(name string) string       { return orderPrefix + name }
 func put(key string, b []byte) state.Op { return state.Op{Key: key, Value: b} }
+
+// ownerID is the group that a key of an owner is of.
+func ownerID(key string) (ID, bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(key, ownerPrefix), 10, 16)
+	return ID(n), err == nil
+}
 
 // encode returns the value with the fields of what it replaces that this version does not
 // know.
