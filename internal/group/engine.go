@@ -40,7 +40,7 @@ type Engine struct {
 
 	commands []Command
 	gone     []Incarnation // which are to be noted
-	alarms   map[Alarm]time.Duration
+	alarms   map[alarmKey]time.Duration
 }
 
 // A stage is how far an incarnation has come.
@@ -64,7 +64,7 @@ func New(c Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: map[Incarnation]*fencing{},
-		held: holdings{}, turnovers: turnovers{}, alarms: map[Alarm]time.Duration{},
+		held: holdings{}, turnovers: turnovers{}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }
 
@@ -238,10 +238,19 @@ func (e *Engine) own() *entry[Member] { return e.view.living(e.inc) }
 // alarmEvery is how often an alarm is repeated while it lasts.
 const alarmEvery = time.Minute
 
+// An alarmKey is what an alarm is about. Texts may differ each time, as those with the port of a
+// connection do.
+type alarmKey struct {
+	kind    AlarmKind
+	gateway string
+	group   ID
+}
+
 func (e *Engine) alarm(a Alarm) {
-	if last, ok := e.alarms[a]; ok && e.now-last < alarmEvery {
+	key := alarmKey{a.Kind, a.Gateway, a.Group}
+	if last, ok := e.alarms[key]; ok && e.now-last < alarmEvery {
 		return
 	}
-	e.alarms[a] = e.now
+	e.alarms[key] = e.now
 	e.act(a)
 }

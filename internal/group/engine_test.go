@@ -250,3 +250,17 @@ func TestSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestAlarmOnceAMinute: an error whose text is another each time is told once a minute, and not kept.
+func TestAlarmOnceAMinute(t *testing.T) {
+	c := newCluster(t, fenced(1)...)
+	a := c.start("a")
+	c.wantSpread(time.Second, 1)
+	a.out = nil
+	for n := range 200 {
+		a.alarm(Alarm{Kind: AlarmServe, Gateway: "a", Group: 1, Text: strings.Repeat("x", n)})
+	}
+	if len(a.alarms) != 1 || len(a.out) != 1 {
+		t.Errorf("%d are kept, %d told", len(a.alarms), len(a.out))
+	}
+}

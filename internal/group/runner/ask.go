@@ -69,6 +69,11 @@ func (r *Runner) Stuck(stuck bool) {
 	r.post(func() { r.step(group.Health{Stuck: stuck}) })
 }
 
+// Behind says whether the gateway does not have the group's configuration.
+func (r *Runner) Behind(behind bool) {
+	r.post(func() { r.step(group.Behind{Behind: behind}) })
+}
+
 // Gone says that no process of an incarnation is left.
 func (r *Runner) Gone(inc group.Incarnation) {
 	r.post(func() { r.step(group.Gone{Incarnation: inc}) })

@@ -232,6 +232,11 @@ func TestAlarms(t *testing.T) {
 	if all := g.alarmed(); len(all) != 1 {
 		t.Errorf("%+v", all)
 	}
+	g.alarm(a)
+	g.alarms[a] = time.Now().Add(-2 * alarmTime)
+	if g.alarm(a); said != 4 {
+		t.Errorf("one that comes again after a while is said %d times", said-2)
+	}
 	if s := g.Status(); len(s.Gateways) > 0 {
 		t.Errorf("a gateway that does not run knows %+v", s)
 	}

@@ -63,6 +63,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			g.cfg.Log.Error("following the group's configuration", zap.Error(err))
 		}
 		run.Configure(groups(g.manager.Document()))
+		run.Behind(err != nil)
 		var again <-chan time.Time
 		if err != nil {
 			again = time.After(againTime)

@@ -24,6 +24,7 @@ const alarmTime = 90 * time.Second
 // alarm notes what an administrator has to know.
 func (g *Gateway) alarm(a group.Alarm) {
 	g.mu.Lock()
+	g.forgetAlarms()
 	_, known := g.alarms[a]
 	g.alarms[a] = time.Now()
 	g.mu.Unlock()
@@ -89,11 +90,8 @@ func (g *Gateway) alarmed() []control.GroupAlarm {
 	out := []control.GroupAlarm{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for a, at := range g.alarms {
-		if time.Since(at) > alarmTime {
-			delete(g.alarms, a)
-			continue
-		}
+	g.forgetAlarms()
+	for a := range g.alarms {
 		out = append(out, control.GroupAlarm{Kind: string(a.Kind), Gateway: a.Gateway, Group: int(a.Group), Text: a.Text})
 	}
 	slices.SortFunc(out, func(a, b control.GroupAlarm) int { return cmp.Compare(a.Text, b.Text) })
@@ -102,6 +100,16 @@ func (g *Gateway) alarmed() []control.GroupAlarm {
 
 // states are what stateOf returns.
 var states = [...]string{"alive", "drained", "leaving", "sick", "silent", "ended"}
+
+// forgetAlarms forgets those that were not repeated: one that comes again later is new. Called with mu
+// held.
+func (g *Gateway) forgetAlarms() {
+	for a, at := range g.alarms {
+		if time.Since(at) > alarmTime {
+			delete(g.alarms, a)
+		}
+	}
+}
 
 // stateOf is how a gateway is, in a word.
 func stateOf(x *group.GatewayStatus) string {
