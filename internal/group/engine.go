@@ -33,7 +33,7 @@ type Engine struct {
 	store     exchange
 	beats     beating
 	pulses    map[Incarnation]pulse
-	fences    map[Incarnation]*fencing
+	fences    fences
 	held      holdings
 	turnovers turnovers
 	plan      planning
@@ -63,7 +63,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: map[Incarnation]*fencing{},
+		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{},
 		held: holdings{}, turnovers: turnovers{}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }

@@ -97,7 +97,7 @@ func (e *Engine) renewFences() {
 			continue
 		}
 		e.fence(&f.value)
-		if e.fenced(f.value.Incarnation) {
+		if e.fences.hold(f.value.Incarnation, e.now, e.cfg.FenceRenew) {
 			e.at(e.fences[f.value.Incarnation].done + e.cfg.FenceRenew)
 		}
 	}
@@ -114,7 +114,7 @@ func (e *Engine) fence(f *FenceRecord) {
 		e.fences[f.Incarnation] = s
 	}
 	switch {
-	case s.begun || e.fenced(f.Incarnation):
+	case s.begun || e.fences.hold(f.Incarnation, e.now, e.cfg.FenceRenew):
 	case e.now < s.retry:
 		e.at(s.retry)
 	default:
@@ -123,11 +123,14 @@ func (e *Engine) fence(f *FenceRecord) {
 	}
 }
 
-// fenced reports whether this gateway itself has carried out a fence: its clients of the
-// storage know of it.
-func (e *Engine) fenced(inc Incarnation) bool {
-	s := e.fences[inc]
-	return s != nil && s.done > 0 && e.now < s.done+e.cfg.FenceRenew
+// fences are what this incarnation has done about those of others.
+type fences map[Incarnation]*fencing
+
+// hold reports whether this gateway itself has carried out a fence, not longer ago than a
+// time: its clients of the storage know of it.
+func (f fences) hold(inc Incarnation, now, most time.Duration) bool {
+	s := f[inc]
+	return s != nil && s.done > 0 && now < s.done+most
 }
 
 func (e *Engine) fenceResult(ev FenceResult) {
@@ -157,7 +160,7 @@ func (e *Engine) noteFences() *state.Txn {
 			continue
 		}
 		inc, next := f.value.Incarnation, f.value
-		next.Done = next.Done || e.fenced(inc)
+		next.Done = next.Done || e.fences.hold(inc, e.now, e.cfg.FenceRenew)
 		next.Gone = next.Gone || len(next.Storage) > 0 && (slices.Contains(e.past, inc) || slices.Contains(e.gone, inc))
 		switch {
 		case first && next.Gone && (next.Done || len(next.Storage) == 0) && !e.view.owns(inc):

@@ -52,7 +52,8 @@ func (e *Engine) reconcile() {
 		}
 		h := e.held[id]
 		if h == nil {
-			h = e.hold(id, &o.value)
+			h = newHeld(&o.value, e.groups.find(id), e.now)
+			h.turnover, e.held[id] = e.turnovers.of(id, e.now), h
 		}
 		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
 			e.serve(id, h)
@@ -60,14 +61,13 @@ func (e *Engine) reconcile() {
 	}
 }
 
-// hold begins with a group. One that is not configured here, and that another gateway has given to
-// this one, is free at once: it was not served.
-func (e *Engine) hold(id ID, o *Owner) *held {
-	h := &held{epoch: o.Epoch, backend: o.Backend, phase: drained, since: e.now, turnover: e.turnovers.of(id, e.now)}
-	if g := e.groups.find(id); g != nil {
+// newHeld begins with a group of an owner's. One that is not configured here (g is nil), and that
+// another gateway has given to this one, is free at once: it was not served.
+func newHeld(o *Owner, g *Group, now time.Duration) *held {
+	h := &held{epoch: o.Epoch, backend: o.Backend, phase: drained, since: now}
+	if g != nil {
 		h.backend, h.phase = g.Backend, lapsed
 	}
-	e.held[id] = h
 	return h
 }
 

@@ -168,7 +168,7 @@ func (e taker) proven(o orphan) bool {
 		e.refuse(o.group.ID, &o.owner.value, "the addresses of its storage clients are not known")
 		return false
 	}
-	return e.fenced(f.Incarnation)
+	return e.fences.hold(f.Incarnation, e.now, e.cfg.FenceRenew)
 }
 
 // leaseOver is when the owner of leases has stopped: a whole term after its last heartbeat
