@@ -41,8 +41,11 @@ func (s *Store) Get(caller context.Context, prefix string) (state.Snapshot, erro
 	share := max(s.cfg.Timeout/time.Duration(len(s.cfg.Endpoints)), answersIn)
 	for {
 		snap, err := s.get(ctx, prefix, share)
-		if err == nil || refused(err) {
+		switch {
+		case err == nil || refused(err):
 			return snap, err
+		case isFull(err): // it is so at all endpoints, and for long
+			return snap, s.failed(caller, state.ErrUnavailable, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -66,6 +69,9 @@ func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (sn
 		clientv3.OpGet(s.prefix+prefix, clientv3.WithPrefix()),
 		clientv3.OpDelete(s.prefix), // no key is empty
 	).Commit()
+	if err == nil {
+		err = s.known(r.Header.ClusterId)
+	}
 	if err != nil {
 		return snap, s.judge(ctx, e, err)
 	}
@@ -94,6 +100,9 @@ func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
 	ctx, cancel := s.limited(caller)
 	defer cancel()
 	r, err := e.client.Txn(ctx).If(s.comparisons(t.If)...).Then(s.operations(t.Then)...).Commit()
+	if err == nil {
+		err = s.known(r.Header.ClusterId)
+	}
 	if err == nil {
 		return state.Result{Done: r.Succeeded, Revision: state.Revision(r.Header.Revision)}, nil
 	}
@@ -125,10 +134,32 @@ func (s *Store) operations(all []state.Op) []clientv3.Op {
 
 // judge leaves an endpoint that did not answer, and says whose error it is.
 func (s *Store) judge(ctx context.Context, e *endpoint, err error) error {
-	if ctx.Err() == nil && !refused(err) {
+	switch {
+	case isFull(err):
+		err = fmt.Errorf("%w: compact and defragment etcd, then etcdctl alarm disarm", err)
+		s.refuses(e, err)
+	case refused(err):
+		s.refuses(e, err)
+	case ctx.Err() == nil:
 		s.leaves(e, err)
 	}
 	return fmt.Errorf("etcd at %s: %w", e.name, err)
+}
+
+// isFull reports whether etcd has no room for more: it answers, and another endpoint says the same.
+func isFull(err error) bool {
+	return errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace)
+}
+
+// errOtherCluster is that an endpoint has another state than those before.
+var errOtherCluster = errors.New("it is of another cluster than the endpoint before: name members of one cluster")
+
+// known is an error where an answer comes from another cluster than the first one.
+func (s *Store) known(cluster uint64) error {
+	if !s.cluster.CompareAndSwap(0, cluster) && s.cluster.Load() != cluster {
+		return errOtherCluster
+	}
+	return nil
 }
 
 // Status codes that are refusals.

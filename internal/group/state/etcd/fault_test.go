@@ -131,3 +131,52 @@ func TestUser(t *testing.T) {
 		t.Errorf("with a wrong password: %v", err)
 	}
 }
+
+// TestRefusals: an etcd that is full, or does not permit what is asked, is said once, is not left for
+// another endpoint, and watches go on.
+func TestRefusals(t *testing.T) {
+	for _, refusal := range []error{rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCPermissionDenied} {
+		t.Run(refusal.Error(), func(t *testing.T) {
+			t.Parallel()
+			s := newServer()
+			log, logged := observer.New(zap.InfoLevel)
+			store := open(t, Config{Endpoints: []string{s.member(t, loopback).address, s.member(t, loopback).address}, Log: zap.New(log)})
+			if _, err := store.Txn(t.Context(), puts); err != nil {
+				t.Fatal(err)
+			}
+			s.do(func() { s.refuses = refusal })
+			for range 3 {
+				if _, err := store.Txn(t.Context(), puts); err == nil {
+					t.Error("it is not refused")
+				}
+				if _, err := store.Get(t.Context(), ""); err == nil {
+					t.Error("it is not refused")
+				}
+			}
+			if store.next != 0 || logged.Len() != 1 {
+				t.Errorf("at endpoint %d, logged %v", store.next, logged.All())
+			}
+		})
+	}
+}
+
+// TestOtherCluster: what an endpoint of another cluster has is not taken for the group's state.
+func TestOtherCluster(t *testing.T) {
+	t.Parallel()
+	ours, other := newServer(), newServer()
+	ours.id, other.id, other.revision = 1, 2, 1000
+	first := ours.member(t, loopback)
+	store := open(t, Config{Endpoints: []string{first.address, other.member(t, loopback).address}, Timeout: 300 * time.Millisecond})
+	if _, err := store.Txn(t.Context(), puts); err != nil {
+		t.Fatal(err)
+	}
+	first.stop()
+	for range 3 {
+		if snap, err := store.Get(t.Context(), ""); !errors.Is(err, state.ErrUnavailable) {
+			t.Fatalf("%+v, %v", snap, err)
+		}
+		if r, err := store.Txn(t.Context(), puts); err == nil {
+			t.Fatalf("%+v", r)
+		}
+	}
+}

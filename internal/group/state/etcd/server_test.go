@@ -33,6 +33,7 @@ type server struct {
 	failure  error // of each transaction, which is carried out
 	refuses  error // of each transaction, and it is not carried out
 	token    string
+	id       uint64 // of the cluster
 	logins   int
 }
 
@@ -111,7 +112,7 @@ func (m *member) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo,
 }
 
 func (s *server) header() *etcdserverpb.ResponseHeader {
-	return &etcdserverpb.ResponseHeader{Revision: s.revision}
+	return &etcdserverpb.ResponseHeader{Revision: s.revision, ClusterId: s.id}
 }
 
 func (s *server) Authenticate(_ context.Context, r *etcdserverpb.AuthenticateRequest) (*etcdserverpb.AuthenticateResponse, error) {

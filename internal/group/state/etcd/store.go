@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -29,10 +30,14 @@ type Store struct {
 	close context.CancelFunc
 	wait  sync.WaitGroup // for what asks whether the endpoint answers
 
+	cluster atomic.Uint64 // identifier of the one that has answered; 0: none has
+
 	mu      sync.Mutex
 	current *endpoint // nil: none yet, or it was left
 	next    int       // in cfg.Endpoints
 	silent  bool      // it is logged that an endpoint does not answer
+	said    string    // the refusal that was logged
+	saidAt  time.Time
 }
 
 // An endpoint is the one in use until ctx ends. Its connection is closed when nobody uses it any
@@ -157,6 +162,23 @@ func (s *Store) leaves(e *endpoint, why error) {
 	}
 }
 
+// sayAgain is after what time the same refusal is logged again.
+const sayAgain = time.Minute
+
+// refuses logs that etcd answers, and does not do what is asked of it.
+func (s *Store) refuses(e *endpoint, why error) {
+	s.mu.Lock()
+	text, now := why.Error(), time.Now()
+	known := s.said == text && now.Sub(s.saidAt) < sayAgain
+	if !known {
+		s.said, s.saidAt = text, now
+	}
+	s.mu.Unlock()
+	if !known {
+		s.cfg.Log.Error("etcd refuses what the gateway asks of it", zap.String("endpoint", e.name), zap.Error(why))
+	}
+}
+
 func (s *Store) answered(e *endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +207,10 @@ func (s *Store) askOne(e *endpoint) {
 	defer s.release(e)
 	ctx, cancel := context.WithTimeout(e.ctx, answersIn)
 	defer cancel()
-	_, err := e.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
+	r, err := e.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
+	if err == nil {
+		err = s.known(r.Header.ClusterId)
+	}
 	if err == nil || refused(err) {
 		s.answered(e)
 	} else if e.ctx.Err() == nil {
