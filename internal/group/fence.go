@@ -64,6 +64,9 @@ func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
 	ended := m.value
 	ended.Ended = true
 	t.Then = append(t.Then, put(m.Key, encode(ended, m.Value)))
+	if !m.value.Ended {
+		t.Then = append(t.Then, e.relist())
+	}
 	return &t
 }
 

@@ -30,8 +30,13 @@ func (e *Engine) join() {
 		return
 	}
 	m := Member{Version: version, Name: e.cfg.Name, Incarnation: e.inc, Addresses: e.cfg.Addresses, Storage: e.storage, Slot: slot}
-	r.txn.Then = append(r.txn.Then, put(key, encode(m, e.view.members.raw(key))))
+	r.txn.Then = append(r.txn.Then, put(key, encode(m, e.view.members.raw(key))), e.relist())
 	e.commit(r.txn)
+}
+
+// relist is part of each transaction after which another set of gateways is registered.
+func (e *Engine) relist() state.Op {
+	return put(ListingKey, encode(Listing{version, e.cfg.Name}, e.view.listing.raw(ListingKey)))
 }
 
 // A registration is a transaction that is put together.
@@ -118,7 +123,7 @@ func (e *Engine) leave() {
 	m.Ended = true
 	e.commit(state.Txn{
 		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}},
-		Then: []state.Op{put(own.Key, encode(m, own.Value))},
+		Then: []state.Op{put(own.Key, encode(m, own.Value)), e.relist()},
 	})
 	e.stage = left
 	e.act(Left{})

@@ -11,7 +11,9 @@ type Status struct {
 	Gateways []GatewayStatus // by name
 	Groups   []GroupStatus   // those configured
 	Fences   []FenceRecord
-	Read     time.Duration // when the store was last read, by the engine's clock
+	// Listing is the revision at which the gateways that are registered were others for the last time.
+	Listing state.Revision
+	Read    time.Duration // when the store was last read, by the engine's clock
 }
 
 // A GatewayStatus is about one gateway.
@@ -33,7 +35,7 @@ type GroupStatus struct {
 
 // Status returns what was last read.
 func (e *Engine) Status() Status {
-	s := Status{Read: e.store.all.at}
+	s := Status{Read: e.store.all.at, Listing: e.view.listing.revision(ListingKey)}
 	for i := range e.view.members {
 		if m := &e.view.members[i]; m.err == nil {
 			s.Gateways = append(s.Gateways, GatewayStatus{m.value, e.view.beat(&m.value), e.alive(m), e.view.drained(m.value.Name)})

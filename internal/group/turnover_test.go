@@ -42,3 +42,38 @@ func TestTook(t *testing.T) {
 	c.until("b has all", 5*time.Second, func() bool { return len(b.serving) == 4 })
 	want(b, from, ReasonDead, n, a.cfg.Term, 2*a.cfg.Term)
 }
+
+// TestListing: within a second of a join, a leave and a loss all gateways know of it, with the same
+// number, which grows.
+func TestListing(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	last := a.Status().Listing
+	want := func(what string, listed int, limit time.Duration) {
+		t.Helper()
+		took := c.until(what, limit, func() bool {
+			n := 0
+			for _, x := range a.Status().Gateways {
+				if !x.Member.Ended {
+					n++
+				}
+			}
+			return n == listed && a.Status().Listing > last && a.Status().Listing == b.Status().Listing
+		})
+		t.Logf("%s: after %v", what, took)
+		last = a.Status().Listing
+	}
+	d := c.start("d")
+	want("d has joined", 3, time.Second)
+	d.step(Leave{})
+	want("d has left", 2, time.Second)
+	d = c.start("d")
+	want("d is back", 3, time.Second)
+	d.kill()
+	want("d is lost", 2, a.cfg.Term+time.Second)
+	c.run(time.Minute)
+	if now := a.Status().Listing; now != last {
+		t.Errorf("%d, after %d, though nobody came or left", now, last)
+	}
+}

@@ -105,6 +105,16 @@ type Order struct {
 	Drained bool `json:"drained,omitempty"` // it is to own nothing
 }
 
+// A Listing is put whenever another set of gateways is registered. What counts is the revision of
+// its key, which grows.
+type Listing struct {
+	Version int    `json:"version"`
+	By      string `json:"by,omitempty"` // the gateway that has made the change
+}
+
+// ListingKey is that of the Listing.
+const ListingKey = GroupPrefix + "listing"
+
 // Prefixes of the keys of an engine: what is watched, and heartbeats.
 const (
 	GroupPrefix = "group/"

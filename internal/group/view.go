@@ -78,6 +78,7 @@ type view struct {
 	slots    table[SlotHolder]
 	orders   table[Order]
 	beats    table[Beat]
+	listing  table[Listing]
 }
 
 func (v *view) read(s state.Snapshot) {
@@ -88,6 +89,7 @@ func (v *view) read(s state.Snapshot) {
 	v.fences = v.fences.replaced(s.Entries, fencePrefix)
 	v.slots = v.slots.replaced(s.Entries, slotPrefix)
 	v.orders = v.orders.replaced(s.Entries, orderPrefix)
+	v.listing = v.listing.replaced(s.Entries, ListingKey)
 }
 
 // unreadable returns the first value that this gateway cannot read.

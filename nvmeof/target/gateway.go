@@ -32,6 +32,10 @@ type Gateway struct {
 	// name no controllers.
 	Directory func(subsystem nvmeof.NQN, host capsule.HostID) []capsule.ControllerID
 
+	// Generation is that of the discovery log at the beginning, at least, so that it does not
+	// go back when a target is started again. Default: it begins with 1.
+	Generation uint64
+
 	target *Target
 	early  time.Duration                 // see flushEarly; constant
 	owned  atomic.Pointer[ana.States]    // read by shards where a store fails
@@ -62,6 +66,7 @@ func (g *Gateway) bind(t *Target) error {
 		return errors.New("target: Config.Gateway is another target's: give each its own")
 	}
 	g.target, g.early = t, earlyFlush
+	t.generation = max(t.generation, g.Generation)
 	return nil
 }
 

@@ -58,11 +58,13 @@ type Gateway struct {
 
 	counts counts
 
-	mu     sync.Mutex // guards what follows
-	alarms map[group.Alarm]time.Time
-	peers  []target.Peer
-	states map[string]string // of the other gateways, by name
-	logged map[int]bool      // ANA groups of which the log says that they are unfenced
+	mu         sync.Mutex // guards what follows
+	alarms     map[group.Alarm]time.Time
+	peers      []target.Peer
+	listing    state.Revision    // of them
+	generation uint64            // of the discovery log, the last one from the store
+	states     map[string]string // of the other gateways, by name
+	logged     map[int]bool      // ANA groups of which the log says that they are unfenced
 }
 
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
@@ -85,6 +87,10 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	limited, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	if g.slot, err = claim(limited, g.store, g.name); err != nil {
+		_ = g.store.Close() // nothing was begun
+		return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
+	}
+	if g.owned.Generation, err = present(limited, g.store); err != nil {
 		_ = g.store.Close() // nothing was begun
 		return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
 	}

@@ -57,6 +57,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 		n, err := control.Follow(ctx, g.manager)
 		if err == nil {
 			g.counts.applied.Store(n)
+			g.relist()
 			said = ""
 		} else if ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
@@ -74,6 +75,15 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// relist says in the discovery log that there is another configuration.
+func (g *Gateway) relist() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listing > 0 {
+		g.listPeers(g.listing, g.peers)
 	}
 }
 

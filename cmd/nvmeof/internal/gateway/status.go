@@ -12,7 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/revision"
 	"github.com/nvmeof-go/nvmeof/internal/group/runner"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -182,7 +184,7 @@ const portsOf = 1000
 func (g *Gateway) lookAtPeers(s group.Status) {
 	var peers []target.Peer
 	for _, x := range s.Gateways {
-		if x.Member.Name == g.name || x.Member.Ended || !x.Alive {
+		if x.Member.Name == g.name || x.Member.Ended {
 			continue
 		}
 		for i, text := range x.Member.Addresses {
@@ -193,13 +195,37 @@ func (g *Gateway) lookAtPeers(s group.Status) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.listPeers(s.Listing, peers)
+}
+
+// listPeers puts the listeners of the other gateways into the discovery log. Called with mu held.
+func (g *Gateway) listPeers(listing state.Revision, peers []target.Peer) {
 	same := func(a, b target.Peer) bool { return a.Port == b.Port && a.Addr == b.Addr }
-	if slices.EqualFunc(peers, g.peers, same) {
+	next := generation(listing, g.counts.applied.Load())
+	if slices.EqualFunc(peers, g.peers, same) && next <= g.generation {
 		return
 	}
-	if err := g.owned.SetPeers(peers, uint64(time.Now().UnixMilli())); err != nil {
+	if err := g.owned.SetPeers(peers, next); err != nil {
 		g.cfg.Log.Error("listeners of the other gateways in the discovery log", zap.Error(err))
 		return
 	}
-	g.peers = peers
+	g.peers, g.listing, g.generation = peers, listing, max(next, g.generation)
+}
+
+// generation is the generation of the discovery log (NVM Express over Fabrics 1.1, 5.4) that goes with
+// the gateways that are registered and the group's configuration. It follows from the store, so
+// that it is the same at all gateways and does not go back when one is started again. Between
+// two there is room for what a gateway counts itself, as when one of its listeners comes.
+func generation(listing state.Revision, configuration int64) uint64 {
+	return (uint64(listing) + uint64(configuration)) << 16
+}
+
+// present is that of now.
+func present(ctx context.Context, s state.Store) (uint64, error) {
+	all, err := s.Get(ctx, group.ListingKey)
+	if err != nil || len(all.Entries) == 0 {
+		return 0, err
+	}
+	n, err := revision.Number(ctx, s)
+	return generation(all.Entries[0].Revision, n), err
 }
