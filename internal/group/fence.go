@@ -65,7 +65,7 @@ func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
 	ended.Ended = true
 	t.Then = append(t.Then, put(m.Key, encode(ended, m.Value)))
 	if !m.value.Ended {
-		t.Then = append(t.Then, e.relist())
+		t.Then = append(t.Then, e.view.relist(e.cfg.Name))
 	}
 	return &t
 }

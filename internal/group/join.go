@@ -30,13 +30,13 @@ func (e *Engine) join() {
 		return
 	}
 	m := Member{Version: version, Name: e.cfg.Name, Incarnation: e.inc, Addresses: e.cfg.Addresses, Storage: e.storage, Slot: slot}
-	r.txn.Then = append(r.txn.Then, put(key, encode(m, e.view.members.raw(key))), e.relist())
+	r.txn.Then = append(r.txn.Then, put(key, encode(m, e.view.members.raw(key))), e.view.relist(e.cfg.Name))
 	e.commit(r.txn)
 }
 
 // relist is part of each transaction after which another set of gateways is registered.
-func (e *Engine) relist() state.Op {
-	return put(ListingKey, encode(Listing{version, e.cfg.Name}, e.view.listing.raw(ListingKey)))
+func (v *view) relist(by string) state.Op {
+	return put(ListingKey, encode(Listing{version, by}, v.listing.raw(ListingKey)))
 }
 
 // A registration is a transaction that is put together.
@@ -123,7 +123,7 @@ func (e *Engine) leave() {
 	m.Ended = true
 	e.commit(state.Txn{
 		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}},
-		Then: []state.Op{put(own.Key, encode(m, own.Value)), e.relist()},
+		Then: []state.Op{put(own.Key, encode(m, own.Value)), e.view.relist(e.cfg.Name)},
 	})
 	e.stage = left
 	e.act(Left{})
