@@ -40,6 +40,8 @@ type Gateway struct {
 	early  time.Duration                 // see flushEarly; constant
 	owned  atomic.Pointer[ana.States]    // read by shards where a store fails
 	lease  atomic.Pointer[storage.Lease] // nil: no group has one
+	// unflushed are the groups that the target has lost since it served them, without a flush.
+	unflushed [ana.MaxGroups + 1]atomic.Bool
 
 	mu     sync.Mutex // serialises changes of ownership
 	groups [ana.MaxGroups + 1]ownership
@@ -89,6 +91,7 @@ func (g *Gateway) Serve(group capsule.ANAGroup, epoch uint64) error {
 		return fmt.Errorf("ANA group %d: epoch %d is over: it is %d", group, epoch, o.epoch)
 	}
 	o.epoch = epoch
+	g.unflushed[group].Store(false)
 	g.set(capsule.ANAOptimized, fmt.Sprintf("is served by this target, epoch %d", epoch), group)
 	return nil
 }
@@ -103,6 +106,7 @@ func (g *Gateway) Stop(group capsule.ANAGroup) error {
 	if _, err := g.group(group); err != nil {
 		return err
 	}
+	g.lose(group)
 	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
 	g.abort(func(of capsule.ANAGroup) bool { return of == group })
 	return nil
@@ -114,9 +118,24 @@ func (g *Gateway) Fence(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fenced = why
+	g.lose(g.served()...)
 	g.set(capsule.ANAInaccessible, "is not served by this target any more: it is fenced: "+why, g.served()...)
 	g.abort(ana.Valid)
 	g.target.log.Warn("the target serves nothing: it is fenced", zap.String("why", why))
+}
+
+// lose notes that groups end without a flush, if the target serves them. Called with mu held.
+func (g *Gateway) lose(groups ...capsule.ANAGroup) {
+	for _, group := range groups {
+		if g.serves(group) {
+			g.unflushed[group].Store(true)
+		}
+	}
+}
+
+// lost reports whether a group ended without a flush. Shards call it.
+func (g *Gateway) lost(group capsule.ANAGroup) bool {
+	return g == nil || !ana.Valid(group) || g.unflushed[group].Load()
 }
 
 // Rejoin lets groups be served again after Fence. Those that the target had have to be

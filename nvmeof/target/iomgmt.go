@@ -51,6 +51,7 @@ func (r *request) flushNext() {
 	for id := after + 1; id <= v.Last(); id++ {
 		ns, status := v.Reach(id)
 		switch {
+		case ns == nil && r.flushedElsewhere(v.Find(id)):
 		case ns == nil && status.SCT() == 3:
 			r.finish(status) // not all namespaces can be flushed from here
 			return
@@ -65,6 +66,13 @@ func (r *request) flushNext() {
 		}
 	}
 	r.finish(capsule.StatusSuccess)
+}
+
+// flushedElsewhere reports whether a flush of all namespaces has nothing to do for one that another
+// target serves. It is for what this controller has completed (NVM command set 1.0, 3.2.1), and that was
+// flushed when the group was given back. A group that was lost instead may have had more.
+func (r *request) flushedElsewhere(n *storage.Namespace) bool {
+	return n != nil && n.Elsewhere() && !r.queue.target.cfg.Gateway.lost(n.Group())
 }
 
 func startWriteZeroes(_ *queue, r *request) {
