@@ -212,6 +212,27 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestTargetTakenOut: what is on a target that the configuration does not name any more is not said to
+// be deleted, nor to be taken from its host.
+func TestTargetTakenOut(t *testing.T) {
+	r := newTargetRig(t)
+	s := newServices(t, r.set, nil)
+	c := mounting(writer)
+	v := s.create(codes.OK, "kept", c, 1<<20, nil)
+	s.publish(codes.OK, v, subsystemNQN, c)
+	renamed, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "other", Control: "unix:" + r.socket(), Subsystem: subsystemNQN, Directory: r.dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer renamed.Close()
+	s.controller = &controller{volumes: renamed}
+	s.unpublish(codes.FailedPrecondition, v, subsystemNQN)
+	s.delete(codes.FailedPrecondition, v)
+	s.controller = &controller{volumes: r.set}
+	s.unpublish(codes.OK, v, subsystemNQN)
+	s.delete(codes.OK, v)
+}
+
 // cycle is the life of a volume, each step as often as one likes. between is called after each.
 func (s *services) cycle(name, dir string, again int, between func()) {
 	step := func(f func()) {

@@ -20,7 +20,7 @@ var codesOf = []struct {
 	code codes.Code
 }{
 	{volumes.ErrNotFound, codes.NotFound}, {volumes.ErrDiffers, codes.AlreadyExists}, {volumes.ErrAccess, codes.AlreadyExists},
-	{volumes.ErrSize, codes.OutOfRange}, {volumes.ErrFixed, codes.OutOfRange}, {volumes.ErrFull, codes.ResourceExhausted}, {volumes.ErrInUse, codes.FailedPrecondition},
+	{volumes.ErrSize, codes.OutOfRange}, {volumes.ErrFixed, codes.OutOfRange}, {volumes.ErrFull, codes.ResourceExhausted}, {volumes.ErrInUse, codes.FailedPrecondition}, {volumes.ErrTarget, codes.FailedPrecondition},
 	{fabric.ErrOffline, codes.FailedPrecondition}, {volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
 }
 

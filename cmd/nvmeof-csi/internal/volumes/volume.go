@@ -33,8 +33,12 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// ErrNotFound says that there is no such volume.
-var ErrNotFound = errors.New("no such volume")
+var (
+	// ErrNotFound says that there is no such volume.
+	ErrNotFound = errors.New("no such volume")
+	// ErrTarget says that nobody knows whether there is: its target is not in the configuration.
+	ErrTarget = errors.New("volumes of a target that was renamed or taken out are neither deleted nor taken from hosts: name it again")
+)
 
 // A Volume is one as it is.
 type Volume struct {
@@ -121,7 +125,7 @@ func isCode(err error, code control.Code) bool {
 func (s *Set) Find(ctx context.Context, id ID) (*Volume, error) {
 	t := s.named(id.Target)
 	if t == nil {
-		return nil, fmt.Errorf("%s: the configuration has no target %s: %w", id, id.Target, ErrNotFound)
+		return nil, fmt.Errorf("%s: the configuration has no target %s: %w", id, id.Target, ErrTarget)
 	}
 	v, _, err := t.find(ctx, id.UUID)
 	return v, err
