@@ -76,7 +76,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 	if m.closed {
 		return nil, errClosed
 	}
-	want := m.doc.Clone()
+	want := toEdit(m)
 	if err := edit(want); err != nil {
 		return nil, err
 	}

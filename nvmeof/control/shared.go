@@ -55,6 +55,16 @@ func own(m *Manager, doc *config.Document) *config.Document {
 	return doc
 }
 
+// toEdit is what an edit begins with: what the target is, and where it is not what the group's document
+// says, that document. So what others have changed is kept, and an edit can mend it. Called with mu held.
+func toEdit(m *Manager) *config.Document {
+	doc := m.doc.Clone()
+	if m.behind != nil {
+		doc.TakeShared(m.shared)
+	}
+	return doc
+}
+
 // propose makes the shared part of a document the group's, and reports whether that was another.
 // Called with mu held.
 func propose(m *Manager, want *config.Document) (bool, error) {
@@ -115,10 +125,11 @@ func catchUp(m *Manager) error {
 	return nil
 }
 
-// settle notes what a change has come to. Called with mu held.
+// settle notes what a change has come to, which is also what the group's document says. Called with mu
+// held.
 func settle(m *Manager, want *config.Document, changes []config.Change) {
 	m.stores.unused(m.doc, want)
-	m.doc = want
+	m.doc, m.behind = want, nil
 	for _, c := range changes {
 		m.log.Info("configuration", zap.Stringer("step", c))
 	}

@@ -190,6 +190,39 @@ func TestGroupIsAhead(t *testing.T) {
 	}
 }
 
+// TestEditBehind: what is changed at a gateway that cannot follow the group's document is changed in that
+// document, of which nothing is lost.
+func TestEditBehind(t *testing.T) {
+	g := new(fakeGroup)
+	a := newGateway(t, g)
+	bad := sharedDoc(t, t.TempDir(), 1, 2)
+	bad.Subsystems[0].Namespaces[0].Fence = "" // as a later version may allow
+	g.doc, g.revision = bad, 7
+	if _, err := Follow(t.Context(), a.Manager); err == nil {
+		t.Fatal("it follows")
+	}
+	own := func(d *config.Document) error {
+		d.Listeners[0].ANAGroups = []*config.ANAGroup{{Group: 3, State: "inaccessible"}}
+		return nil
+	}
+	if _, err := a.Edit(own, Options{}); err == nil || !strings.Contains(err.Error(), "fence") {
+		t.Errorf("%v", err)
+	}
+	if g.revision != 7 || len(g.doc.Subsystems) != 1 {
+		t.Fatalf("revision %d is %s", g.revision, g.doc.YAML())
+	}
+	mend := func(d *config.Document) error {
+		d.Subsystems[0].Namespaces[0].Fence = config.FenceLease
+		return nil
+	}
+	if _, err := a.Edit(mend, Options{}); err != nil {
+		t.Error(err)
+	}
+	if _, behind := Revision(a.Manager); behind != nil || g.revision != 8 || len(g.doc.Subsystems[0].Namespaces) != 2 {
+		t.Errorf("%v, revision %d is %s", behind, g.revision, g.doc.YAML())
+	}
+}
+
 // TestGatewaySaves: a file has what is the gateway's own.
 func TestGatewaySaves(t *testing.T) {
 	g := new(fakeGroup)
