@@ -20,6 +20,10 @@ type Config struct {
 	// large as it is. 0: the image must exist. What is served is rounded down to whole blocks.
 	Size int64
 
+	// Lost, if not nil, is called when a call of the store says that the cluster has blocklisted its
+	// client, at most once before the failure is cleared. It must not wait, nor use the store.
+	Lost func()
+
 	BlockSize int // 512 or 4096; default 4096 where the size is a multiple of that, else 512
 	ReadOnly  bool
 }

@@ -174,7 +174,8 @@ func TestBlocklisted(t *testing.T) {
 	first, second := newFake(t, 1<<20), newFake(t, 1<<20)
 	images := []image{first, second}
 	var opened []Config
-	s, err := openFake("p/i", Config{Size: 1 << 20}, func(cfg *Config) (image, error) {
+	lost := 0
+	s, err := openFake("p/i", Config{Size: 1 << 20, Lost: func() { lost++ }}, func(cfg *Config) (image, error) {
 		i := images[0]
 		images, opened = images[1:], append(opened, *cfg)
 		return i, nil
@@ -201,8 +202,8 @@ func TestBlocklisted(t *testing.T) {
 			t.Errorf("%v: %v, want %v", r.Op, err, errFenced)
 		}
 	}
-	if err := s.Failed(); err == nil || !strings.Contains(err.Error(), "blocklisted") {
-		t.Errorf("failed: %v", err)
+	if err := s.Failed(); err == nil || !strings.Contains(err.Error(), "blocklisted") || lost != 1 {
+		t.Errorf("failed: %v, told %d times", err, lost)
 	}
 	if err := s.Clear(); err != nil || s.Failed() != nil {
 		t.Fatalf("clear: %v, %v", err, s.Failed())

@@ -171,6 +171,9 @@ func (s *Store) failed(op backend.Op, errno unix.Errno) error {
 	f := &failure{fmt.Errorf("image %s: %s (%w): see who uses it, then clear the failure, which opens it anew", s.name, why, errno)}
 	if s.failure.CompareAndSwap(nil, f) {
 		s.epoch.Add(1)
+		if errno == blocklisted && s.cfg.Lost != nil {
+			s.cfg.Lost()
+		}
 	}
 	return fmt.Errorf("%w: %w", errFenced, f.err)
 }

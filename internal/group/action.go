@@ -86,6 +86,10 @@ type Command struct {
 	Group   ID
 }
 
+// Cancel says that nobody waits for a Command any more: if nothing of it is under way it is not carried
+// out, as one would be when the store answers again an hour later.
+type Cancel struct{ Token uint64 }
+
 // A CommandKind says what the administrator wants.
 type CommandKind int
 
@@ -115,6 +119,7 @@ func (Health) event()      {}
 func (Behind) event()      {}
 func (Gone) event()        {}
 func (Command) event()     {}
+func (Cancel) event()      {}
 
 // An Action is something that the caller is to do, in the order of the actions.
 type Action interface{ action() }
@@ -201,11 +206,12 @@ const (
 	AlarmUnfenced   AlarmKind = "unfenced-takeover"
 	AlarmDrain      AlarmKind = "drain-failed"
 	AlarmServe      AlarmKind = "serve-failed"
+	AlarmRejoined   AlarmKind = "fenced" // of the runner, for each Rejoin
 )
 
 // AlarmKinds are all kinds of alarms.
 func AlarmKinds() []AlarmKind {
-	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmUnfenced, AlarmDrain, AlarmServe}
+	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmUnfenced, AlarmDrain, AlarmServe, AlarmRejoined}
 }
 
 func (Get) action()    {}

@@ -119,6 +119,8 @@ func (e *Engine) handle(ev Event) {
 		e.gone = append(e.gone, ev.Incarnation)
 	case Command:
 		e.commands = append(e.commands, ev)
+	case Cancel:
+		e.commands = slices.DeleteFunc(e.commands, func(c Command) bool { return c.Token == ev.Token })
 	}
 }
 

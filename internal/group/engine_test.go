@@ -264,3 +264,22 @@ func TestAlarmOnceAMinute(t *testing.T) {
 		t.Errorf("%d are kept, %d told", len(a.alarms), len(a.out))
 	}
 }
+
+// TestCancel: a command whose sender waits no longer, since the store is down, is not carried out when
+// it is there again.
+func TestCancel(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(time.Minute, 1, 1)
+	c.db.SetDown(true)
+	c.run(3 * time.Second)
+	a.step(Command{Token: 9, Kind: FailGateway, Gateway: "b"})
+	c.run(10 * time.Second)
+	a.step(Cancel{9})
+	c.run(time.Minute)
+	c.db.SetDown(false)
+	c.run(20 * time.Second)
+	if b.inc != "b.1" || a.has(Answer{9, nil}) {
+		t.Errorf("b is %s", b.inc)
+	}
+}

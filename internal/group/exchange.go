@@ -87,6 +87,7 @@ func (e *Engine) got(ev Got) {
 	}
 	r.at = e.now
 	if all && ev.Snapshot.Revision < e.view.revision {
+		r.fresh = false // nothing is decided from what the store has lost
 		e.alarm(Alarm{Kind: AlarmStore, Text: "the store has lost what it had: was it restored from a copy? Stop all gateways, and start them again"})
 		return
 	}

@@ -20,13 +20,13 @@ func (r *Runner) ask(ctx context.Context, do func()) error {
 	return nil
 }
 
-// Command carries out a command of the administrator. If the context ends before it was, it may
-// be carried out all the same.
+// Command carries out a command of the administrator. If the context ends before it was, it is not
+// carried out unless that has begun.
 func (r *Runner) Command(ctx context.Context, c group.Command) error {
-	answer := make(chan error, 1)
+	answer, token := make(chan error, 1), uint64(0)
 	err := r.ask(ctx, func() {
 		r.token++
-		c.Token = r.token
+		c.Token, token = r.token, r.token
 		r.answers[c.Token] = answer
 		r.step(c)
 	})
@@ -39,6 +39,10 @@ func (r *Runner) Command(ctx context.Context, c group.Command) error {
 	case <-r.done:
 		return ErrClosed
 	case <-ctx.Done():
+		r.post(func() {
+			delete(r.answers, token)
+			r.step(group.Cancel{Token: token})
+		})
 		return ctx.Err()
 	}
 }
@@ -59,9 +63,9 @@ func (r *Runner) Storage(addresses []string) {
 	r.post(func() { r.step(group.Storage{Addresses: addresses}) })
 }
 
-// Blocklisted says that the storage has refused the incarnation.
-func (r *Runner) Blocklisted() {
-	r.post(func() { r.step(group.Blocklisted{Incarnation: r.inc}) })
+// Blocklisted says that the storage has refused an incarnation.
+func (r *Runner) Blocklisted(inc group.Incarnation) {
+	r.post(func() { r.step(group.Blocklisted{Incarnation: inc}) })
 }
 
 // Stuck says whether commands that the storage has do not end.

@@ -28,7 +28,6 @@ type Runner struct {
 
 	// What follows belongs to the goroutine of the engine.
 	engine  *group.Engine
-	inc     group.Incarnation
 	life    context.Context // of the incarnation
 	end     context.CancelFunc
 	jobs    map[group.ID]*job
@@ -107,7 +106,6 @@ func (r *Runner) open(before func()) {
 			addresses, err := r.cfg.Target.Open(life, inc)
 			if err == nil {
 				r.post(func() {
-					r.inc = inc
 					r.step(group.Begin{Incarnation: inc, Storage: addresses})
 				})
 				return
@@ -164,6 +162,7 @@ func (r *Runner) do(a group.Action) {
 	case group.Extend:
 		r.cfg.Target.Extend(a.Until)
 	case group.Rejoin:
+		r.cfg.Alarm(group.Alarm{Kind: group.AlarmRejoined, Gateway: r.cfg.Gateway.Name, Text: a.Why + "; it begins anew"})
 		r.rejoin()
 	case group.Left:
 		r.left = true

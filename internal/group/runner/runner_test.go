@@ -209,7 +209,9 @@ func TestTakeover(t *testing.T) {
 func TestCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, group.Fenced, group.Fenced)
-		a, ta, ca := w.start("a")
+		a, ta, ca := w.start("a", func(c *Config, tgt *target) {
+			c.Alarm = func(m group.Alarm) { tgt.note("alarm %s: %s", m.Kind, m.Text) }
+		})
 		w.until("a serves all", 5*time.Second, func() bool { return ta.count() == 2 })
 		b, tb, cb := w.start("b", func(c *Config, tgt *target) { tgt.fails = errors.New("no monitor answers") })
 		time.Sleep(10 * time.Second)
@@ -234,14 +236,31 @@ func TestCommands(t *testing.T) {
 		if !ta.has("stop 1") || !ta.has("close") || !ta.has("fence a by client 1 of a") {
 			t.Error("a was not stopped, closed and fenced")
 		}
-		a.Blocklisted()
+		a.Blocklisted("an incarnation before")
+		a.Blocklisted(incarnation(t, a, "a"))
 		w.until("a is back again", 10*time.Second, func() bool { return ta.opened() == 3 && ta.count() == 2 })
+		if !ta.has("alarm fenced: another gateway has fenced") || !ta.has("alarm fenced: the storage has refused") {
+			t.Error("nobody is told why")
+		}
 		for _, r := range []*Runner{a, b} {
 			r.Close()
 		}
 		ca.Close()
 		cb.Close()
 	})
+}
+
+// incarnation is that of a gateway, as it sees itself.
+func incarnation(t *testing.T, r *Runner, name string) group.Incarnation {
+	t.Helper()
+	s, err := r.Status(t.Context())
+	for _, g := range s.Gateways {
+		if g.Member.Name == name {
+			return g.Member.Incarnation
+		}
+	}
+	t.Fatal("it does not see itself", err)
+	return ""
 }
 
 // TestDrainHangs: the context of a drain ends when the engine goes on without it.

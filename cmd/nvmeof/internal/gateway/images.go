@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -15,19 +17,26 @@ import (
 // Clients are those of the clusters whose images the gateway serves: all images of a cluster have
 // one, which others fence.
 type clients struct {
-	mu  sync.Mutex
-	all map[rbd.ClientConfig]*rbd.Client
+	mu   sync.Mutex
+	all  map[rbd.ClientConfig]*rbd.Client
+	lost func() // what to do when a cluster refuses the clients of now; it does not wait
 }
 
 func clusterOf(n *config.RBD) rbd.ClientConfig {
 	return rbd.ClientConfig{Conf: string(n.Conf), ID: n.ID}
 }
 
-// connect makes the clients of a document's images, and returns their addresses.
-func (c *clients) connect(doc *config.Document) (addresses []string, err error) {
+// connect makes the clients of a document's images, and returns their addresses. Once is lost called
+// if one of their clusters refuses them.
+func (c *clients) connect(doc *config.Document, lost func()) (addresses []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all = map[rbd.ClientConfig]*rbd.Client{}
+	c.all, c.lost = map[rbd.ClientConfig]*rbd.Client{}, sync.OnceFunc(lost)
+	defer func() {
+		if err != nil {
+			c.closeAll()
+		}
+	}()
 	want := map[rbd.ClientConfig]bool{}
 	if at, err := config.ParseGroupStore(doc.Group.Store); err == nil && at.Kind == "rados" {
 		want[rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID}] = true // the first image is likely there
@@ -53,12 +62,15 @@ func (c *clients) connect(doc *config.Document) (addresses []string, err error) 
 // open opens an image by the client of its cluster.
 func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
 	c.mu.Lock()
-	client := c.all[clusterOf(n)]
+	client, lost := c.all[clusterOf(n)], c.lost
 	c.mu.Unlock()
 	if client == nil {
 		return nil, errNewCluster
 	}
-	s, err := rbd.Open(n.Image, rbd.Config{Client: client, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly})
+	s, err := rbd.Open(n.Image, rbd.Config{Client: client, Lost: lost, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly})
+	if errors.Is(err, unix.ESHUTDOWN) { // the client was refused before its first request
+		lost()
+	}
 	if err != nil {
 		return nil, err // and not a store that is nil
 	}
@@ -90,6 +102,11 @@ func (c *clients) fence(ctx context.Context, addresses []string) error {
 func (c *clients) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closeAll()
+}
+
+// closeAll is close with mu held.
+func (c *clients) closeAll() {
 	for _, client := range c.all {
 		_ = client.Close() // nobody uses it
 	}

@@ -22,8 +22,14 @@ type served Gateway
 const releaseTime = 20 * time.Second
 
 // Open implements [runner.Target].
-func (s *served) Open(ctx context.Context, _ group.Incarnation) ([]string, error) {
-	addresses, err := s.images.connect(s.manager.Document())
+func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, error) {
+	addresses, err := s.images.connect(s.manager.Document(), func() {
+		go func() { // ends when the runner has been told, or has ended
+			if run := s.run.Load(); run != nil {
+				run.Blocklisted(inc)
+			}
+		}()
+	})
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Log.Error("the gateway cannot use the group's storage, and serves nothing", zap.Error(err))
 	}
