@@ -110,6 +110,18 @@ func (s *separate) await(t *testing.T, limit time.Duration) {
 	}
 }
 
+// awaitEnd waits until a process that was to take over has ended: the one that goes on kills it
+// where it is not quick.
+func (s *separate) awaitEnd(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it does not end; it said %s%s", s.out, s.errOut)
+	}
+}
+
 // TestTakeover has one target after another take over, while hosts read and write what is in a
 // file and in memory. They lose no connection: without paths to reconnect bench would fail.
 func TestTakeover(t *testing.T) {
@@ -174,12 +186,7 @@ func TestTakeoverFails(t *testing.T) {
 		setenv(t, asTaker, step)
 		taker := startSeparate(t, "target")
 		setenv(t, asTaker, "")
-		if step != "hangs" {
-			taker.await(t, 10*time.Second)
-		} else {
-			<-taker.ended // it is killed
-			taker.ended <- nil
-		}
+		taker.awaitEnd(t)
 	}
 	t.Logf("a command took %v at most", load.stall(t))
 	if n := strings.Count(s.errOut.String(), "this one goes on"); n != len(steps)-1 {
@@ -206,7 +213,7 @@ func TestTakeoverFailsTwice(t *testing.T) {
 	out.await(t, "nvme connect")
 	before := listening(t, at)
 	setenv(t, asTaker, "refuses")
-	startSeparate(t, "target").await(t, 10*time.Second)
+	startSeparate(t, "target").awaitEnd(t)
 	const line = "metrics at "
 	for until := time.Now().Add(10 * time.Second); strings.Count(out.String(), line) < 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {

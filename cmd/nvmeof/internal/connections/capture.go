@@ -15,6 +15,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
+// lastWrite is how long a client has for what is being written when a capture ends.
+const lastWrite = time.Second
+
 // serveCapture answers with packets as pcapng, in the form and with the errors of the route of a target
 // ([control.Client.Stream]).
 func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
@@ -33,7 +36,7 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 	to := http.NewResponseController(w)
 	_ = to.SetReadDeadline(time.Time{})   // a client that sends nothing more is there yet
 	defer context.AfterFunc(ctx, func() { // once: nobody waits for a client that takes nothing when the server ends
-		_ = to.SetWriteDeadline(time.Now())
+		_ = to.SetWriteDeadline(time.Now().Add(lastWrite))
 	})()
 	if seconds > 0 {
 		var cancel context.CancelFunc
