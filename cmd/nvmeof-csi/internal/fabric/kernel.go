@@ -43,7 +43,8 @@ type Kernel struct {
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
 
-	mu sync.Mutex // one connects or disconnects at a time
+	mu      sync.Mutex     // one connects or disconnects at a time
+	waiting map[string]int // calls of Attach under way, by subsystem: their connections are needed
 }
 
 const (
@@ -127,8 +128,42 @@ func (c *controller) at(a netip.AddrPort) bool {
 		!strings.HasPrefix(c.state, "deleting") && c.state != "dead"
 }
 
-// Attach implements Fabric. Paths that there are already are kept, and one is enough.
-func (k *Kernel) Attach(ctx context.Context, d Disk) (string, error) {
+// Attach implements Fabric. Paths that there are already are kept, and one is enough. Where there is no
+// device after all, nobody would end the connections: no namespace leads to them.
+func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) {
+	k.begin(string(d.NQN))
+	defer func() {
+		if unused := k.end(string(d.NQN), err != nil); unused != nil {
+			err = errors.Join(err, unused)
+		}
+	}()
+	return k.attach(ctx, d)
+}
+
+// begin says that the connections to a subsystem are needed.
+func (k *Kernel) begin(nqn string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiting == nil {
+		k.waiting = map[string]int{}
+	}
+	k.waiting[nqn]++
+}
+
+// end says that they are needed no more than their namespaces need them.
+func (k *Kernel) end(nqn string, failed bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiting[nqn]--; k.waiting[nqn] == 0 {
+		delete(k.waiting, nqn)
+	}
+	if !failed {
+		return nil
+	}
+	return k.disconnect(nqn, "")
+}
+
+func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 	if err := k.connect(d); err != nil {
 		return "", err
 	}
@@ -235,9 +270,14 @@ func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
 	if err != nil || name == "" {
 		return err
 	}
-	nqn := attribute(k.sys("block", name, "device", "subsysnqn"))
+	return k.disconnect(attribute(k.sys("block", name, "device", "subsysnqn")), name)
+}
+
+// disconnect ends the connections to a subsystem, unless another namespace than the given one is there, or
+// is waited for. Called with mu held.
+func (k *Kernel) disconnect(nqn, name string) error {
 	all, err := os.ReadDir(k.sys("block"))
-	if err != nil {
+	if err != nil || k.waiting[nqn] > 0 {
 		return err
 	}
 	for _, e := range all {

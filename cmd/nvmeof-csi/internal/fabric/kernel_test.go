@@ -143,6 +143,25 @@ func TestDetach(t *testing.T) {
 	}
 }
 
+// TestConnectionsNeeded: a connection stays while a namespace is waited for that the kernel has not found
+// yet, and ends when none comes.
+func TestConnectionsNeeded(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme0n1", first, "8")
+	deleted := func() bool { return attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1" }
+	x.begin(nqn)
+	if err := x.Detach(t.Context(), first); err != nil || deleted() {
+		t.Errorf("%v; it ended while it was needed: %v", err, deleted())
+	}
+	if err := errors.Join(x.end(nqn, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
+		t.Errorf("%v, ended %v", err, deleted())
+	}
+	if _, err := x.Attach(t.Context(), disk(second)); err == nil || !deleted() {
+		t.Errorf("%v; a connection of nobody stays", err)
+	}
+}
+
 func TestAwait(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")

@@ -106,7 +106,11 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	return nil, last
+	if last != nil {
+		return nil, last
+	}
+	v, _, err := t.find(ctx, t.uuidOf(r.Name)) // made by the last attempt
+	return v, err
 }
 
 // same is nil where a volume is what is wanted. It saves the document: whoever made the volume may have been
