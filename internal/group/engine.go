@@ -30,6 +30,8 @@ type Engine struct {
 
 	view      view
 	weight    map[ID]uint64 // of each group, as was last read
+	reports   map[ID]uint64 // what was last reported of each
+	load      uint64        // of all groups
 	store     exchange
 	beats     beating
 	pulses    map[Incarnation]pulse
@@ -64,7 +66,7 @@ func New(c Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{},
-		held: holdings{}, turnovers: turnovers{}, alarms: map[alarmKey]time.Duration{},
+		held: holdings{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }
 

@@ -84,15 +84,29 @@ func named(cs []*candidate, name string) *candidate {
 func (e *Engine) weigh() {
 	var total uint64
 	e.weight = make(map[ID]uint64, len(e.groups))
+	known := make(map[ID]uint64, len(e.groups))
 	for _, g := range e.groups {
-		for i := range e.view.beats {
-			e.weight[g.ID] = max(e.weight[g.ID], e.view.beats[i].value.Loads[g.ID])
-		}
-		total += e.weight[g.ID]
+		known[g.ID] = e.view.reported(g.ID, e.reports[g.ID])
+		e.weight[g.ID] = known[g.ID]
+		total += known[g.ID]
 	}
+	e.reports, e.load = known, total
 	for _, g := range e.groups {
 		e.weight[g.ID] += 1 + total/uint64(8*len(e.groups))
 	}
+}
+
+// reported is the I/O that the owner of a group reports. One that has none to report yet has as
+// much to do as the owner before it.
+func (v *view) reported(id ID, before uint64) uint64 {
+	if o := v.owners.find(ownerKey(id)); o != nil && o.value.Phase == Owned {
+		if b := v.beats.find(beatKey(o.value.Owner)); b != nil && b.value.Incarnation == o.value.Incarnation {
+			if n, ok := b.value.Loads[id]; ok {
+				return n
+			}
+		}
+	}
+	return before
 }
 
 // best is the candidate with the least I/O that takes a group, other than one.

@@ -8,10 +8,13 @@ import (
 
 // planning is what the planner remembers. Another one may forget it.
 type planning struct {
-	next    time.Duration            // not before
-	epochs  map[ID]uint64            // of the groups that it has moved, when it did
-	avoided map[ID]time.Duration     // groups that could not be drained, until when
-	stuck   map[string]time.Duration // gateways whose I/O does not end while that of others does, since when
+	next      time.Duration            // not before
+	epochs    map[ID]uint64            // of the groups that it has moved, when it did
+	avoided   map[ID]time.Duration     // groups that could not be drained, or have moved for balance, until when
+	most      string                   // the gateway with the most I/O
+	since     time.Duration            // it is
+	balancing bool                     // gateways differ by so much that groups move
+	stuck     map[string]time.Duration // gateways whose I/O does not end while that of others does, since when
 }
 
 // planMoves says which groups are to move: away from gateways that are drained, leave, or
@@ -60,9 +63,6 @@ func (p *planner) order(o *entry[Owner], id ID, m Move) {
 	p.compare(moveKey(id), 0)
 	p.put(moveKey(id), encode(m, nil))
 	if !m.Must {
-		if p.plan.epochs == nil {
-			p.plan.epochs, p.plan.avoided = map[ID]uint64{}, map[ID]time.Duration{}
-		}
 		p.plan.epochs[id] = o.value.Epoch
 	}
 }
@@ -176,26 +176,32 @@ func (p *planner) failBack(most int) (n int) {
 	return n
 }
 
-// balance moves groups from the gateway with the most I/O to that with the least, while it
-// is worth it.
+// rest is how long a group stays that has moved for balance, in terms of Settle: until what is
+// reported of it is its new owner's.
+const rest = 3
+
+// steadiness is how long a gateway has to have the most I/O, likewise.
+const steadiness = 2
+
+// balance moves groups from the gateway with the most I/O to that with the least. It begins where
+// these differ by more than a fifth of the mean, and ends where they differ by less than a tenth.
 func (p *planner) balance(most int) (n int) {
 	moved := map[ID]bool{}
 	for ; n < most && len(p.cs) > 1 && !p.full(); n++ {
-		from, to, mean := p.cs[0], p.cs[0], uint64(0)
-		for _, k := range p.cs {
-			mean += k.sum / uint64(len(p.cs))
-			if k.sum > from.sum {
-				from = k
-			}
-			if k.sum < to.sum {
-				to = k
-			}
+		from, to, mean := p.extremes()
+		enough := mean / 10
+		if !p.plan.balancing {
+			enough = mean / 5
+		}
+		if p.plan.balancing = p.lasts(from, from.sum-to.sum > enough); !p.plan.balancing {
+			return n
 		}
 		g, weight := p.worthiest(from, to, mean/10, moved)
 		if g == nil {
 			return n
 		}
 		moved[g.ID] = true
+		p.plan.avoided[g.ID] = p.now + rest*p.cfg.Settle
 		p.order(p.view.owners.find(ownerKey(g.ID)), g.ID, Move{To: to.value().Name, Reason: ReasonBalance})
 		from.sum -= weight
 		to.sum += weight
@@ -203,10 +209,40 @@ func (p *planner) balance(most int) (n int) {
 	return n
 }
 
-// worthiest is the group whose move makes the greater of two sums least, if that is less than
-// now by more than a margin.
+// lasts reports whether a gateway has had too much I/O for a while: I/O varies. Groups without any are
+// spread at once.
+func (p *planner) lasts(from *candidate, much bool) bool {
+	b := &p.plan
+	if name := from.value().Name; name != b.most || !much {
+		b.most, b.since = name, p.now
+	}
+	steady := b.since + steadiness*p.cfg.Settle
+	if !much || b.balancing || p.load == 0 || p.now >= steady {
+		return much
+	}
+	p.at(steady)
+	return false
+}
+
+// extremes are the gateways with the most I/O and with the least, and the mean of all.
+func (p *planner) extremes() (from, to *candidate, mean uint64) {
+	from, to = p.cs[0], p.cs[0]
+	for _, k := range p.cs {
+		mean += k.sum
+		if k.sum > from.sum {
+			from = k
+		}
+		if k.sum < to.sum {
+			to = k
+		}
+	}
+	return from, to, mean / uint64(len(p.cs))
+}
+
+// worthiest is the group whose move makes the greater of two sums least. One that makes the
+// gateway with less I/O that with more has to be worth a margin.
 func (p *planner) worthiest(from, to *candidate, margin uint64, moved map[ID]bool) (found *Group, weight uint64) {
-	least := from.sum - min(from.sum, margin+1)
+	least, apart := from.sum, from.sum-to.sum
 	for i := range p.groups {
 		g := &p.groups[i]
 		o := p.view.movable(g.ID)
@@ -215,8 +251,9 @@ func (p *planner) worthiest(from, to *candidate, margin uint64, moved map[ID]boo
 			continue
 		}
 		w := p.weight[g.ID]
-		if after := max(from.sum-min(from.sum, w), to.sum+w); after <= least {
-			found, weight, least = g, w, after-min(after, 1)
+		after := max(from.sum-min(from.sum, w), to.sum+w)
+		if after < least && (w <= apart/2 || after+margin < from.sum) {
+			found, weight, least = g, w, after
 		}
 	}
 	return found, weight

@@ -57,7 +57,7 @@ func (g *gateway) start() {
 		return
 	}
 	e, err := group.New(group.Config{Name: g.name, Addresses: []string{g.name}, LeaseTerm: 6 * time.Second,
-		DrainTimeout: 5 * time.Second, Settle: 2 * time.Second, FenceRenew: time.Minute})
+		DrainTimeout: 5 * time.Second, Settle: 500 * time.Millisecond, FenceRenew: time.Minute})
 	if err != nil {
 		panic(err)
 	}

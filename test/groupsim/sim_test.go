@@ -72,12 +72,12 @@ func TestFaultsAreFound(t *testing.T) {
 	}{
 		{"skip the fence", skipFence, 9},
 		{"serve before the fence", serveBeforeFence, 3},
-		{"wait until the client has the map", weakFence, 1760},
-		{"do not wait for the map", staleMap, 338},
+		{"wait until the client has the map", weakFence, 4595},
+		{"do not wait for the map", staleMap, 1270},
 		{"end drains at once", earlyDrain, 3},
 		{"compare nothing", blindTake, 1},
 		{"ignore the term of leases", ignoreTerm, 3},
-		{"ignore the epoch", ignoreEpoch, 351},
+		{"ignore the epoch", ignoreEpoch, 17},
 		{"answer conflicts without the store", staleConflict, 570},
 		{"do not wait for commands of the preempted", deafAbort, 8},
 	} {

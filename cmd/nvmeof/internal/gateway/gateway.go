@@ -51,12 +51,14 @@ type Gateway struct {
 	owned target.Gateway
 
 	manager *control.Manager // constant once Run is called
+	target  *target.Target   // constant once Complete is called
 
 	images clients
 	term   term
 	locks  [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
 
 	counts counts
+	loads  loads
 
 	mu         sync.Mutex // guards what follows
 	alarms     map[group.Alarm]time.Time
@@ -106,6 +108,7 @@ func (g *Gateway) Controllers() target.ControllerRange {
 // Complete adds to a manager's configuration, and to its target's, what makes of them a gateway.
 func (g *Gateway) Complete(c *control.Config) {
 	c.Gateway, c.Group, c.Gateways = &g.owned, (*shared)(g), g
+	g.target = c.Target
 	open := c.Open
 	c.Open = func(n *config.Namespace, memory *memory.Pool) (backend.Store, []string, error) {
 		if n.RBD != nil {
@@ -135,7 +138,8 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	run.Behind(true) // until the configuration has come
 	g.run.Store(run)
 	var all sync.WaitGroup
-	all.Go(func() { g.follow(ctx, run) }) // ends with ctx
+	all.Go(func() { g.follow(ctx, run) })                       // ends with ctx
+	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) }) // likewise
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)
 	defer cancel()

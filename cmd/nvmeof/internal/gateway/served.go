@@ -138,5 +138,5 @@ func (s *served) Fence(ctx context.Context, f group.Fence) error {
 	return s.images.fence(ctx, f.Storage)
 }
 
-// Loads implements [runner.Target]: no load is known, and groups are balanced by their number.
-func (s *served) Loads() map[group.ID]uint64 { return nil }
+// Loads implements [runner.Target].
+func (s *served) Loads() map[group.ID]uint64 { return s.loads.published() }
