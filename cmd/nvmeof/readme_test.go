@@ -117,6 +117,8 @@ var suites = []documented{
 	{line: "go test -c -o groupsim.test ./test/groupsim", by: "test/groupsim TestGroup"},
 	{line: `seq 1 100 | xargs -P "$(nproc)" -I{} ./groupsim.test -test.run TestGroup -test.v -test.timeout 0 -seeds 10000 -seed {}0000`, by: "test/groupsim TestGroup"},
 	{line: "go test ./test/groupsim -run TestFaultsAreFound -long -v", by: "test/groupsim TestFaultsAreFound"},
+	{line: "go test ./test/gateways -rounds 12 -v", by: ".ci/run"},
+	{line: "go test ./test/gateways -rounds 200 -seed 7 -v -timeout 60m", by: "test/gateways TestRounds"},
 	{line: "go test ./nvmeof/internal/fabric -run TestMeasureTurns -turns -v -timeout 20m", by: "nvmeof/internal/fabric TestMeasureTurns"},
 	{line: "go run ./test/soak -hours 8", by: "test/soak TestGrowth"},
 	{line: "go run ./test/soak -minutes 30 -dir STATE", by: "test/soak TestPieces"},

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
-	"github.com/nvmeof-go/nvmeof/test/soak/internal/record"
+	"github.com/nvmeof-go/nvmeof/test/internal/record"
 )
 
 // A client has the workers of one process.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/test/soak/internal/record"
+	"github.com/nvmeof-go/nvmeof/test/internal/record"
 )
 
 // A fakeDisk is a disk in memory, with a fault.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/test/soak/internal/record"
+	"github.com/nvmeof-go/nvmeof/test/internal/record"
 )
 
 // most is how many blocks a request has at most.

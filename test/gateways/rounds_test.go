@@ -1,0 +1,186 @@
+package gateways
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	rounds = flag.Int("rounds", 0, "how many rounds TestRounds does")
+	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of all that is chosen by chance")
+)
+
+const (
+	serveTime  = 30 * time.Second // after a fault, for all to be served
+	returnTime = time.Minute      // for all gateways and paths to be back
+)
+
+// A lab is a group and its host.
+type lab struct {
+	cluster *cluster
+	client  *client
+	random  *rand.Rand
+	done    []*round
+}
+
+// A round is one thing that has happened.
+type round struct {
+	kind     kind
+	victim   string
+	began    time.Time
+	took     time.Duration // until all was served
+	longest  time.Duration // of a request
+	requests int
+	errors   []error
+	stale    []error
+}
+
+// served waits until ANA groups are served, and notes how long that has taken.
+func (r *round) served(l *lab, groups []int, by func(*gateway) bool) error {
+	err := l.cluster.served(groups, by)
+	r.took = time.Since(r.began)
+	return err
+}
+
+func TestRounds(t *testing.T) {
+	if *rounds == 0 {
+		t.Skip("without -rounds")
+	}
+	if _, err := exec.LookPath("etcd"); err != nil {
+		t.Fatalf("%v: Debian's package etcd-server has it", err)
+	}
+	t.Logf("seed %d", *seed)
+	dir := t.TempDir()
+	l := &lab{cluster: startCluster(t, dir), random: rand.New(rand.NewPCG(*seed, 0))}
+	l.cluster.configure(t, dir)
+	var paths []netip.Addr
+	for _, g := range l.cluster.gateways {
+		paths = append(paths, g.addr)
+	}
+	l.client = connect(t, dir, *seed, paths)
+	l.client.work()
+	defer l.client.over.Store(true) // where the test ends early; closing the subsystem ends requests
+	if err := l.settle(time.Now()); err != nil {
+		l.fatal(t, err)
+	}
+	for i := range *rounds {
+		if i%len(kinds) == 0 {
+			l.random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
+		}
+		l.round(t, i, kinds[i%len(kinds)])
+	}
+	l.finish(t)
+}
+
+// round does one.
+func (l *lab) round(t *testing.T, i int, k kind) {
+	r := &round{kind: k}
+	l.done = append(l.done, r)
+	err := k.do(l, r)
+	if err == nil {
+		err = l.settle(time.Now())
+	}
+	l.client.count(r)
+	t.Logf("%2d %-24s %-4s %s: %v; longest of %d commands %v; %d errors, %d stale", i+1, k.name, r.victim, k.until,
+		r.took.Round(time.Millisecond), r.requests, r.longest.Round(100*time.Microsecond), len(r.errors), len(r.stale))
+	for _, err := range slices.Concat(r.errors, r.stale, l.cluster.crashed()) {
+		t.Error(err)
+	}
+	if err != nil {
+		l.fatal(t, err)
+	}
+}
+
+// settle waits until all is as it was.
+func (l *lab) settle(after time.Time) error {
+	err := l.cluster.served(everything(), anyone)
+	if err == nil {
+		err = l.cluster.within(context.Background(), time.Until(after.Add(serveTime)), func(context.Context) error {
+			if !l.client.since(after) {
+				return errors.New("workers of the host do not get on")
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%v after the fault: %w", serveTime, errors.Join(err, l.client.live()))
+	}
+	err = l.cluster.within(context.Background(), time.Until(after.Add(returnTime)), func(context.Context) error {
+		return errors.Join(l.cluster.alive(), l.client.live())
+	})
+	if err != nil {
+		return fmt.Errorf("%v after the fault: %w", returnTime, err)
+	}
+	return nil
+}
+
+// fatal ends the test, with what the gateways have said.
+func (l *lab) fatal(t *testing.T, err error) {
+	t.Helper()
+	t.Error(err)
+	for _, g := range l.cluster.gateways {
+		t.Log(g.tail())
+	}
+	t.Fatalf("again: go test ./test/gateways -rounds %d -seed %d -v", *rounds, *seed)
+}
+
+// finish reads all blocks once more, and says what came of the rounds.
+func (l *lab) finish(t *testing.T) {
+	if !l.client.stop() {
+		l.fatal(t, errors.New("commands do not end"))
+	}
+	stale := len(l.client.stale)
+	clear(l.client.stale)
+	for _, w := range l.client.workers {
+		w.readAll()
+	}
+	var last round
+	l.client.count(&last)
+	for _, err := range slices.Concat(last.errors, last.stale) {
+		t.Error(err)
+	}
+	lost := len(l.client.stale)
+	names := map[string]bool{}
+	var requests, failed int
+	t.Logf("%-24s rounds  %-42s longest command", "", "time: p50, p99, max")
+	for _, r := range l.done {
+		requests, failed = requests+r.requests, failed+len(r.errors)
+		if !names[r.kind.name] {
+			names[r.kind.name] = true
+			l.report(t, r.kind)
+		}
+	}
+	t.Logf("%d commands, %d errors; of %d blocks %d were read stale, %d are lost", requests+last.requests, failed+len(last.errors), spaces*blocks, stale, lost)
+}
+
+// report says what came of a kind.
+func (l *lab) report(t *testing.T, k kind) {
+	var took, longest []time.Duration
+	for _, r := range l.done {
+		if r.kind.name == k.name {
+			took, longest = append(took, r.took), append(longest, r.longest)
+		}
+	}
+	t.Logf("%-24s %6d  %-42s %s", k.name, len(took), quantiles(took)+" ("+k.until+")", quantiles(longest))
+}
+
+func quantiles(all []time.Duration) string {
+	slices.Sort(all)
+	var out []string
+	for _, share := range []float64{0.5, 0.99, 1} {
+		out = append(out, all[int(share*float64(len(all)-1)+0.5)].Round(100*time.Microsecond).String())
+	}
+	return strings.Join(out, " ")
+}
+
+func digits(n int) string { return strconv.Itoa(n) }
