@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -24,21 +25,38 @@ type ClientConfig struct{ Conf, ID string }
 type Client struct {
 	conn      connection
 	addresses []string
+	cluster   string
 	closeTime time.Duration
+	fences    atomic.Uint64 // how many it has had the cluster carry out
+	waits     atomic.Uint64 // calls of AwaitFence for a pool
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
 	closed bool
 	calls  sync.WaitGroup // of the connection; none is added once closed
+	pools  map[string]*pool
+}
+
+// A pool is what a client knows of one.
+type pool struct {
+	turn   chan struct{} // has an element while the cluster is asked; its owner has what follows
+	epoch  uint64        // of a map that all placement groups have
+	fences uint64        // of the client, before they got it
+	known  uint64        // the last call of AwaitFence that was made before the epoch was asked for
 }
 
 // A connection is what a client needs of the library. Its methods take as long as the cluster
 // does.
 type connection interface {
 	Addresses() (string, error)
+	FSID() (string, error)
 	Block(address string, most time.Duration) error
 	Unblock(address string) error
 	blocks() (map[string]string, error)
 	AwaitMap() error
+	// Epoch is that of the newest map.
+	Epoch() (uint64, error)
+	// visit returns when all placement groups of a pool have the client's map.
+	visit(pool, namespace string) error
 	Close()
 }
 
@@ -57,12 +75,19 @@ func Connect(cfg ClientConfig) (*Client, error) {
 
 func newClient(conn connection) (*Client, error) {
 	text, err := conn.Addresses()
+	var cluster string
+	if err == nil {
+		cluster, err = conn.FSID()
+	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	return &Client{conn: conn, addresses: parseAddresses(text), closeTime: CloseTime}, nil
+	return &Client{conn: conn, addresses: parseAddresses(text), cluster: cluster, closeTime: CloseTime, pools: map[string]*pool{}}, nil
 }
+
+// Cluster is the identifier of the cluster.
+func (c *Client) Cluster() string { return c.cluster }
 
 // parseAddresses splits what the library says, which is an address, or several in brackets.
 func parseAddresses(text string) []string {
@@ -90,8 +115,9 @@ func plain(address string) string {
 func (c *Client) Addresses() []string { return slices.Clone(c.addresses) }
 
 // Fence has the cluster refuse whatever comes from the addresses of other clients, also what
-// they have sent and the cluster has not begun, for a time; 0: [FenceTime]. When it returns without an error, nothing
-// that a store of this client has read or written is changed by them later. To fence again what is fenced
+// they have sent and the cluster has not begun, for a time; 0: [FenceTime]. When it returns without an
+// error, nothing is changed by them in a placement group that has then carried out anything of this
+// client; the others may not know of it yet: see [Client.AwaitFence]. To fence again what is fenced
 // makes the time begin anew: a client that is not proven gone has to stay fenced.
 func (c *Client) Fence(ctx context.Context, addresses []string, most time.Duration) error {
 	if most == 0 {
@@ -114,13 +140,10 @@ func (c *Client) Fence(ctx context.Context, addresses []string, most time.Durati
 				return err
 			}
 		}
+		c.fences.Add(1)
 		return c.conn.AwaitMap()
 	})
 }
-
-// AwaitFence is for another client that does requests after a fence: it returns when nothing
-// that was fenced before the call changes what this client's stores have read or written.
-func (c *Client) AwaitFence(ctx context.Context) error { return c.ask(ctx, c.conn.AwaitMap) }
 
 // Fenced returns until when addresses are fenced. Those that are not are missing.
 func (c *Client) Fenced(ctx context.Context, addresses []string) (map[string]time.Time, error) {

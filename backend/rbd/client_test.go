@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,10 +22,19 @@ type fakeConnection struct {
 	err     error
 	done    []string
 	blocked map[string]string
+	epoch   uint64
 	hold    chan struct{} // nil: it answers
 }
 
 func (c *fakeConnection) Addresses() (string, error) { return c.own, c.err }
+
+func (c *fakeConnection) FSID() (string, error) { return "cluster", c.err }
+
+func (c *fakeConnection) Epoch() (uint64, error) { return c.epoch, c.do("epoch") }
+
+func (c *fakeConnection) visit(pool, namespace string) error {
+	return c.do("visit " + pool + "," + namespace)
+}
 
 func (c *fakeConnection) do(what string) error {
 	if c.hold != nil {
@@ -131,6 +141,91 @@ func TestFenceUnanswered(t *testing.T) {
 		}
 		if err := c.AwaitFence(t.Context()); err != backend.ErrClosed {
 			t.Errorf("of a client that was closed: %v", err)
+		}
+	})
+}
+
+// TestAwaitFence: the placement groups of a pool are asked after each fence and with each map, once.
+func TestAwaitFence(t *testing.T) {
+	conn := &fakeConnection{own: "10.0.0.1:0/77", epoch: 7}
+	c, err := newClient(conn)
+	if err != nil || c.Cluster() != "cluster" {
+		t.Fatal(c, err)
+	}
+	await := func(want ...string) {
+		t.Helper()
+		conn.done = nil
+		if err := c.AwaitFence(t.Context(), "rbd", "rbd/a"); err != conn.err && !errors.Is(err, conn.err) || !slices.Equal(conn.done, want) {
+			t.Errorf("%v, done %q, want %q", err, conn.done, want)
+		}
+	}
+	await("epoch", "map", "visit rbd,", "epoch", "map", "visit rbd,a")
+	await("epoch", "epoch")
+	conn.epoch++
+	await("epoch", "map", "visit rbd,", "epoch", "map", "visit rbd,a")
+	if err := c.Fence(t.Context(), []string{"10.0.0.2:0/1"}, 0); err != nil {
+		t.Error(err)
+	}
+	await("epoch", "map", "visit rbd,", "epoch", "map", "visit rbd,a")
+	conn.epoch, conn.err = 9, unix.EIO
+	await("epoch")
+	conn.err = nil
+	await("epoch", "map", "visit rbd,", "epoch", "map", "visit rbd,a")
+}
+
+// TestAwaitFenceUnanswered: while an OSD hangs one call is under way at the cluster, for all who wait.
+func TestAwaitFenceUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &fakeConnection{own: "10.0.0.1:0/77", epoch: 7, hold: make(chan struct{})}
+		c, err := newClient(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := c.AwaitFence(ctx, "rbd"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		close(conn.hold)
+		synctest.Wait()
+		if want := []string{"epoch", "map", "visit rbd,"}; !slices.Equal(conn.done, want) {
+			t.Errorf("done %q, want %q", conn.done, want)
+		}
+		if err := errors.Join(c.AwaitFence(t.Context(), "rbd"), c.Close()); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := c.AwaitFence(t.Context(), "rbd"); !errors.Is(err, backend.ErrClosed) {
+				t.Errorf("of a client that was closed: %v", err)
+			}
+		}
+	})
+}
+
+// TestAwaitFenceTogether: the cluster is asked once for calls that wait at the same time, or once more
+// for those that came after it was asked.
+func TestAwaitFenceTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &fakeConnection{own: "10.0.0.1:0/77", epoch: 7, hold: make(chan struct{})}
+		c, err := newClient(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if err := c.AwaitFence(t.Context(), "rbd"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(conn.hold)
+		all.Wait()
+		if want := []string{"epoch", "map", "visit rbd,", "epoch"}; !slices.Equal(conn.done, want) && !slices.Equal(conn.done, want[:3]) {
+			t.Errorf("done %q, want %q", conn.done, want)
 		}
 	})
 }

@@ -15,6 +15,8 @@ func dialClient(cfg ClientConfig) (connection, error) {
 	return libraryClient{c}, nil
 }
 
+func (c libraryClient) visit(pool, namespace string) error { return c.Visit(pool, namespace) }
+
 func (c libraryClient) blocks() (map[string]string, error) {
 	all, err := c.Blocks()
 	if err != nil {

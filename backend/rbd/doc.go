@@ -46,7 +46,10 @@
 // # Fences
 //
 // The cluster refuses what comes from a client whose addresses are on its blocklist, see
-// [Client.Fence]. All requests of such a client, or of one that has lost the lock, fail at once with
+// [Client.Fence]. Each OSD does so once it has the map that says so, and OSDs may get it seconds after
+// the monitors have agreed. So whoever serves images after a fence first visits all placement groups of
+// their pools ([Client.AwaitFence], [Store.Pools]): each OSD that serves one then has that map. An OSD that
+// hangs is waited for until the cluster has marked it down. All requests of such a client, or of one that has lost the lock, fail at once with
 // [backend.ErrFenced], also those whose success is on its way. The store is latched
 // ([Store.Failed]) until [Store.Clear] opens the image again as another client. One that is on a
 // [Client] of the caller's cannot be cleared then: it is opened again on another Client.

@@ -167,6 +167,8 @@ func (i *fakeImage) look() (geometry, error) {
 
 func (i *fakeImage) mark() ([]byte, error) { return []byte("cluster/1"), nil }
 
+func (i *fakeImage) dataPool() (string, error) { return "rbd-data", nil }
+
 func (i *fakeImage) resize(size int64) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

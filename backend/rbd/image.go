@@ -8,6 +8,8 @@ type image interface {
 	look() (geometry, error)
 	// mark differs from that of all other images, also of one that has the same name later.
 	mark() ([]byte, error)
+	// dataPool is the pool that has the image's data.
+	dataPool() (string, error)
 	resize(size int64) error
 	used(size int64) (int64, error)
 	// lock acquires the exclusive lock, which is kept until close.

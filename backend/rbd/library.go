@@ -197,6 +197,14 @@ func (i *libraryImage) mark() ([]byte, error) {
 	return []byte(cluster + "/" + C.GoString(b)), err
 }
 
+func (i *libraryImage) dataPool() (string, error) {
+	id := C.nr_data_pool(i.lib, i.handle)
+	if id < 0 {
+		return "", failureOf("pool of the image's data", C.int(id))
+	}
+	return i.client.PoolName(int64(id))
+}
+
 func (i *libraryImage) resize(size int64) error {
 	return failureOf("resize", C.nr_resize(i.lib, i.handle, C.uint64_t(size)))
 }

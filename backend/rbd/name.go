@@ -46,3 +46,11 @@ func (n Name) String() string {
 	}
 	return s
 }
+
+// In is the pool with the namespace, as [Store.Pools] has it.
+func (n *Name) In() string {
+	if n.Namespace == "" {
+		return n.Pool
+	}
+	return n.Pool + "/" + n.Namespace
+}

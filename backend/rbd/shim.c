@@ -30,6 +30,7 @@ typedef int (*nr_extent)(uint64_t offset, size_t length, int exists, void *arg);
 	X(int, rbd_get_stripe_unit, (void *, uint64_t *)) \
 	X(int, rbd_get_features, (void *, uint64_t *)) \
 	X(int, rbd_get_id, (void *, char *, size_t)) \
+	X(int64_t, rbd_get_data_pool_id, (void *)) \
 	X(int, rbd_resize, (void *, uint64_t)) \
 	X(int, rbd_diff_iterate2, (void *, const char *, uint64_t, uint64_t, uint8_t, uint8_t, nr_extent, void *)) \
 	X(int, rbd_lock_acquire, (void *, int)) \
@@ -115,6 +116,8 @@ int nr_look(struct nr_lib *l, void *image, uint64_t *size, uint64_t *unit, uint6
 }
 
 int nr_id(struct nr_lib *l, void *image, char *id, size_t size) { return l->rbd_get_id(image, id, size); }
+
+int64_t nr_data_pool(struct nr_lib *l, void *image) { return l->rbd_get_data_pool_id(image); }
 
 int nr_resize(struct nr_lib *l, void *image, uint64_t size) { return l->rbd_resize(image, size); }
 

@@ -55,6 +55,7 @@ int nr_open(struct nr_lib *, void *pool, const char *name, const char *snapshot,
 int nr_close(struct nr_lib *, void *image);
 int nr_look(struct nr_lib *, void *image, uint64_t *size, uint64_t *unit, uint64_t *features);
 int nr_id(struct nr_lib *, void *image, char *id, size_t size);
+int64_t nr_data_pool(struct nr_lib *, void *image); // its identifier
 int nr_resize(struct nr_lib *, void *image, uint64_t size);
 int nr_used(struct nr_lib *, void *image, uint64_t size, uint64_t *used);
 int nr_lock(struct nr_lib *, void *image);

@@ -21,6 +21,7 @@ type Store struct {
 	dial   dialer
 	memory source // of rings
 	mark   []byte
+	data   string // the pool that has the data
 
 	info   atomic.Pointer[backend.Info] // replaced by Refresh
 	unit   int64                        // bytes that lie in one object
@@ -93,6 +94,9 @@ func (s *Store) prepare(i image) error {
 		return err
 	}
 	if s.mark, err = i.mark(); err != nil {
+		return err
+	}
+	if s.data, err = i.dataPool(); err != nil {
 		return err
 	}
 	s.info.Store(&info)
@@ -184,6 +188,16 @@ func (s *Store) Info() backend.Info { return *s.info.Load() }
 // Mark implements [backend.Marked]: the cluster and the image's identifier, which no other image
 // of the same name has.
 func (s *Store) Mark() []byte { return s.mark }
+
+// Pools are those that have the image, for [Client.AwaitFence]: the first has its header, and most
+// images have no other.
+func (s *Store) Pools() []string {
+	all := []string{s.name.In()}
+	if s.data != s.name.Pool {
+		all = append(all, s.data)
+	}
+	return all
+}
 
 // NewQueue implements [backend.Store].
 func (s *Store) NewQueue(depth int, notify func()) (backend.Queue, error) {

@@ -136,10 +136,10 @@ type (
 		Txn   state.Txn
 	}
 	// Fence has the storage refuse an incarnation, for good: FenceResult, without an error
-	// only once nothing of it can take effect any more, anywhere. On Ceph that is when each OSD
-	// that is up has the map that says so (newest_map of its status), not when the monitor or
-	// this gateway's client has it: until then OSDs take, and acknowledge, what a gateway writes
-	// that does not know of its fence.
+	// only once nothing of it can take effect any more where a group is served later. On Ceph OSDs
+	// that do not have the map yet which says so take, and acknowledge, what a gateway writes that
+	// does not know of its fence. So a target that takes a group (Serve) has each OSD of the group's
+	// pools get that map first, by visiting their placement groups, and fails where one does not answer.
 	Fence struct {
 		Name        string
 		Incarnation Incarnation

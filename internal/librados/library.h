@@ -11,6 +11,16 @@ typedef void (*nl_watched)(void *arg, uint64_t notification, uint64_t watch, uin
 typedef void (*nl_lost)(void *arg, uint64_t watch, int error);
 typedef void (*nl_completed)(void *completion, void *arg);
 
+// An object of a listing (rados_object_list_item).
+struct nl_listed {
+	size_t name_length;
+	char *name;
+	size_t space_length;
+	char *space;
+	size_t locator_length;
+	char *locator;
+};
+
 // The functions used: X(result, name, parameters).
 #define RADOS_FUNCTIONS(X) \
 	X(int, rados_create, (void **, const char *)) \
@@ -28,6 +38,13 @@ typedef void (*nl_completed)(void *completion, void *arg);
 	X(int, rados_ioctx_create, (void *, const char *, void **)) \
 	X(void, rados_ioctx_destroy, (void *)) \
 	X(void, rados_ioctx_set_namespace, (void *, const char *)) \
+	X(int, rados_pool_reverse_lookup, (void *, int64_t, char *, size_t)) \
+	X(void *, rados_object_list_begin, (void *)) \
+	X(void *, rados_object_list_end, (void *)) \
+	X(void, rados_object_list_cursor_free, (void *, void *)) \
+	X(void, rados_object_list_slice, (void *, void *, void *, size_t, size_t, void **, void **)) \
+	X(int, rados_object_list, (void *, void *, void *, size_t, const char *, size_t, struct nl_listed *, void **)) \
+	X(void, rados_object_list_free, (size_t, struct nl_listed *)) \
 	X(int, rados_stat, (void *, const char *, uint64_t *, time_t *)) \
 	X(void *, rados_create_write_op, (void)) \
 	X(void, rados_release_write_op, (void *)) \

@@ -32,6 +32,11 @@ int nl_pool(struct nl_lib *, void *cluster, const char *pool, const char *space,
 void *nl_context(struct nl_pool *); // a rados_ioctx_t
 void nl_leave_pool(struct nl_pool *);
 int nl_exists(struct nl_pool *, const char *object);
+int nl_pool_name(struct nl_lib *, void *cluster, int64_t id, char *name, size_t size);
+
+// nl_visit has the OSDs look for an object in one of as many equal parts of a pool's objects, by
+// their hash, as there are.
+int nl_visit(struct nl_pool *, size_t part, size_t parts);
 
 // What a step of a write does.
 enum { NL_CREATE, NL_COMPARE, NL_SET, NL_REMOVE };

@@ -99,6 +99,7 @@ mon allow pool size one = true
 mon allow pool delete = true
 mon osd down out interval = 600
 mon data avail crit = 1
+mon osd min down reporters = 1
 osd heartbeat grace = 6
 osd heartbeat interval = 2
 [mon]

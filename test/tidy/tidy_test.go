@@ -72,6 +72,7 @@ func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 var agreedGoroutines = map[string]int{
 	"backend/internal/disk":              3,  // blocking calls where there is no io_uring; a ring's wake-ups; copying
 	"backend/rbd":                        5,  // wake-ups where the owner does not watch; a cluster that does not answer as a queue, a store or a client is closed, or others are fenced
+	"internal/librados":                  1,  // placement groups that are visited at a time, by calls that block
 	"internal/bench":                     1,  // each job
 	"internal/group/state/rados":         4,  // what asks a cluster, which may not answer, as it is opened, used and closed; who follows changes
 	"nvmeof/control":                     14, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file, a stream that nobody takes, stores that a group opens, and closes late

@@ -59,7 +59,8 @@ func (c *clients) connect(doc *config.Document, lost func()) (addresses []string
 	return addresses, nil
 }
 
-// open opens an image by the client of its cluster.
+// open opens an image by the client of its cluster, and awaits fences in the pools that have it: also
+// an image that comes to a group which is served may be one whose owner before was fenced.
 func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
 	c.mu.Lock()
 	client, lost := c.all[clusterOf(n)], c.lost
@@ -73,6 +74,11 @@ func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
 	}
 	if err != nil {
 		return nil, err // and not a store that is nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), awaitTime)
+	defer cancel()
+	if err := awaitFence(ctx, client, s.Pools(), lost); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

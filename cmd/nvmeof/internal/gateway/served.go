@@ -63,6 +63,9 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	s.locks[id].Lock()
 	defer s.locks[id].Unlock()
 	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
+	if err := s.images.await(ctx, s.manager.Document(), id); err != nil {
+		return err
+	}
 	return control.ServeGroup(ctx, s.manager, capsule.ANAGroup(id), epoch)
 }
 
@@ -133,7 +136,7 @@ func (t *term) limit(of *target.Gateway, group capsule.ANAGroup, leased bool) {
 	of.Extend(t.until, t.groups)
 }
 
-// Fence implements [runner.Target].
+// Fence implements [runner.Target]. Each OSD has the fence by when a group is served: see Serve.
 func (s *served) Fence(ctx context.Context, f group.Fence) error {
 	return s.images.fence(ctx, f.Storage)
 }
