@@ -130,7 +130,11 @@ func (d *disk) fence(g *gateway, inc group.Incarnation) {
 	})
 }
 
-// await reports a fence when all OSDs have the map that says it.
+// await reports a fence when all OSDs have the map that says it. A gateway sees to that as it visits
+// all placement groups of its images' pools (rbd.Client.AwaitFence): an OSD has the map of who visits
+// it, and one that is down has no placement groups. Gateways do so before they serve a group, when they
+// own it already. Here it is part of the fence, and comes before that: in both cases nobody serves the
+// group meanwhile. A disk that does not answer fails the fence, as it fails a visit.
 func (d *disk) await(g *gateway, life int, own, inc group.Incarnation, limit time.Duration) {
 	missing := false
 	for _, x := range d.w.groups {

@@ -5,7 +5,8 @@
 // percent of the true one, one to eight ANA groups, hosts that write and read over all gateways
 // and retry, and disks. A group is on a disk that fences, or on one that relies on a lease.
 // Writes to the former may hang for a minute and land then. Its fence is Ceph's: the monitor
-// knows at once, each OSD when it has the map that says so, by gossip or from a client that has it.
+// knows at once, each OSD when it has the map that says so, by gossip or from a client that has it. No
+// group is served before all have it, which gateways see to by visiting them.
 //
 // Then things befall it: gateways are killed, started, paused for up to a minute, drained, stopped
 // and declared failed; groups are moved; the ways from gateways to the store, to the disk and to

@@ -21,7 +21,7 @@ const (
 	nothing          fault = iota
 	skipFence              // gateways believe that they have fenced
 	serveBeforeFence       // the fence is carried out later
-	weakFence              // the fence waits until the client has the map, as do those who serve a group, and not the OSDs
+	weakFence              // the fence waits until the client has the map, as do those who serve a group, and not the OSDs: nobody visits them
 	staleMap               // nobody waits for any map
 	earlyDrain             // a drain ends at once
 	blindTake              // transactions compare nothing
