@@ -5,9 +5,11 @@
 //
 //	go test ./test/gateways -rounds 12 -v
 //
-// does so many rounds. What happens in each is chosen by a seed: a gateway is drained and resumed,
-// an ANA group is moved, a gateway is killed and started, or stopped for longer than its lease, etcd
-// is stopped for less or more than that, or all of them are killed and started.
+// does so many rounds. What happens in each is chosen by a seed. In every other one nobody should
+// notice it: a gateway is drained and resumed, or ended and started, an ANA group is moved, etcd is stopped
+// for less than the lease, or killed and started. In the others one gateway or two are killed, or one
+// while it is drained, one is stopped for longer than its lease, or while it gives or takes a group, etcd is stopped
+// for longer, or all of them are killed and started.
 //
 // # What is judged
 //

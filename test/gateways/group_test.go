@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,7 +174,7 @@ func (c *cluster) alive() error {
 	return errors.Join(errs...)
 }
 
-// order gives the group an order, through any gateway.
+// order gives the group an order.
 func (c *cluster) order(method, path string, body any) error {
 	var text []byte
 	if body != nil {
@@ -182,6 +183,25 @@ func (c *cluster) order(method, path string, body any) error {
 	return c.within(context.Background(), serveTime, func(ctx context.Context) error {
 		return c.gateways[0].client.Do(ctx, method, path, nil, text, nil)
 	})
+}
+
+// epoch is that of an ANA group, 0 where a gateway does not say.
+func (c *cluster) epoch(id int) uint64 {
+	s, err := c.gateways[0].status()
+	if err != nil {
+		return 0
+	}
+	for _, a := range s.Groups {
+		if a.Group == id {
+			return a.Epoch
+		}
+	}
+	return 0
+}
+
+// move gives the order to move an ANA group.
+func (c *cluster) move(id int, to *gateway) error {
+	return c.order("PUT", control.Path("group", "ana-groups", strconv.Itoa(id), "gateway"), map[string]string{"gateway": to.name})
 }
 
 // crashed are those that have ended by themselves.

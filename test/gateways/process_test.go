@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A process can be killed and started again. It dies with the test.
@@ -67,6 +68,17 @@ func (p *process) kill() {
 }
 
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended: then ended reports it
+
+// wait waits for the end of a process that was asked to end.
+func (p *process) wait(limit time.Duration) error {
+	select {
+	case <-p.exited:
+		p.cmd = nil
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("%s has not ended within %v", p.name, limit)
+	}
+}
 
 // ended reports whether it has, though nobody killed it.
 func (p *process) ended() bool {

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,10 +73,7 @@ func TestRounds(t *testing.T) {
 		l.fatal(t, err)
 	}
 	for i := range *rounds {
-		if i%len(kinds) == 0 {
-			l.random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
-		}
-		l.round(t, i, kinds[i%len(kinds)])
+		l.round(t, i, l.next(i))
 	}
 	l.finish(t)
 }
@@ -182,5 +178,3 @@ func quantiles(all []time.Duration) string {
 	}
 	return strings.Join(out, " ")
 }
-
-func digits(n int) string { return strconv.Itoa(n) }
