@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// taken is what the kernel logs where it writes to a namespace that was taken from it.
-var taken = regexp.MustCompile(`rescanning namespaces|error, dev nvme|I/O Cmd`)
+// taken is what the kernel logs where it writes to a namespace that was taken from it: a write that was aborted is
+// sent again, and there is no path once the namespace is removed.
+var taken = regexp.MustCompile(`rescanning namespaces|error, dev nvme|I/O Cmd|no available path - failing I/O`)
 
 // TestCSI: volumes of the CSI driver on our target come and go through the kernel's initiator: with ext4 and
 // xfs, which are made larger in use, and as block devices, one of which is taken away under writes.

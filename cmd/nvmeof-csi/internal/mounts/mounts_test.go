@@ -59,6 +59,9 @@ func mayGrow(t *testing.T) bool {
 func TestFileSystems(t *testing.T) {
 	for fs, size := range map[string]int64{"ext4": 16 << 20, "xfs": 304 << 20} {
 		t.Run(fs, func(t *testing.T) {
+			if _, err := exec.LookPath("mkfs." + fs); err != nil {
+				t.Skipf("%v: apt install e2fsprogs xfsprogs", err)
+			}
 			device, grow := loop(t, size)
 			m, dir, ctx := New(), t.TempDir(), t.Context()
 			staged, shown := filepath.Join(dir, "staged"), filepath.Join(dir, "pod", "mount")
