@@ -195,7 +195,7 @@ func (e *Engine) decide() {
 	e.startFences()
 	e.leave()
 	for _, change := range []func() *state.Txn{
-		e.handOver, e.giveUp, e.accuse, e.take, e.update, e.noteFences, e.command, e.planMoves,
+		newcomer{e}.settle, e.handOver, e.giveUp, e.accuse, e.take, e.update, e.noteFences, e.command, e.planMoves,
 	} {
 		if e.stage != member { // it has ended
 			return

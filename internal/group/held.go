@@ -53,7 +53,7 @@ func (e *Engine) reconcile() {
 		h := e.held[id]
 		if h == nil {
 			h = newHeld(&o.value, e.groups.find(id), e.now)
-			h.turnover, e.held[id] = e.turnovers.of(id, e.now), h
+			h.turnover, e.held[id] = e.turnovers.of(id, o.value.Reason, e.now), h
 		}
 		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
 			e.serve(id, h)
@@ -243,10 +243,11 @@ func (e *Engine) handOver() *state.Txn {
 		}
 		c.compare(own.Key, own.Revision)
 		c.compare(key, o.Revision)
-		c.put(key, encode(next, o.Value))
 		if m := e.view.moves.find(moveKey(id)); m != nil {
+			next.Reason = m.value.Reason
 			c.remove(m.Key, m.Revision)
 		}
+		c.put(key, encode(next, o.Value))
 	}
 	return c.txn()
 }

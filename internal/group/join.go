@@ -29,7 +29,7 @@ func (e *Engine) join() {
 	if !ok {
 		return
 	}
-	m := Member{Version: version, Name: e.cfg.Name, Incarnation: e.inc, Addresses: e.cfg.Addresses, Storage: e.storage, Slot: slot}
+	m := Member{Version: version, Name: e.cfg.Name, Incarnation: e.inc, Addresses: e.cfg.Addresses, Storage: e.storage, Slot: slot, Session: r.inherit()}
 	r.txn.Then = append(r.txn.Then, put(key, encode(m, e.view.members.raw(key))), e.view.relist(e.cfg.Name))
 	e.commit(r.txn)
 }
@@ -115,7 +115,7 @@ func (e *Engine) update() *state.Txn {
 // leave ends the registration of a gateway that owns nothing more. One that has not given back
 // its groups in time ends all the same, and others fence it: timeouts.
 func (e *Engine) leave() {
-	if e.leaving == 0 || e.view.owns(e.inc) || len(e.held) > 0 {
+	if e.leaving == 0 || e.view.owns(e.inc) || len(e.held) > 0 || (newcomer{e}).awaited() {
 		return
 	}
 	own := e.own()

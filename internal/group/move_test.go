@@ -281,12 +281,12 @@ func TestStatus(t *testing.T) {
 		!s.Groups[0].Served || s.Groups[0].Owner.Owner != "a" || s.Groups[0].Moving {
 		t.Errorf("%+v", s)
 	}
-	epoch, guard, ok := a.Guard(1)
-	if !ok || epoch != a.serving[1] || len(guard) != 1 || guard[0].Key != ownerKey(1) {
-		t.Error(epoch, guard, ok)
+	h, ok := a.Holds()[1]
+	if !ok || h.Epoch != a.serving[1] || len(h.Guard) != 1 || h.Guard[0].Key != ownerKey(1) || h.Session != "a.1" {
+		t.Error(h, ok)
 	}
-	if _, _, ok := a.Guard(9); ok {
-		t.Error("a guard of a group that there is not")
+	if all := a.Holds(); len(all) != len(a.serving) {
+		t.Error(all)
 	}
 }
 

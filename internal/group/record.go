@@ -6,24 +6,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Record is the reservation of a namespace, as the store has it (NVMe base 2.0, 8.19). Only
-// the owner of the namespace's ANA group changes it.
+// A Record is the reservation of a namespace, as the store has it. Only the owner of the
+// namespace's ANA group changes it.
 type Record struct {
-	Version     int          `json:"version"`
-	Revision    uint64       `json:"revision"`   // how often it was changed
-	Epoch       uint64       `json:"epoch"`      // of the owner that has changed it last
-	Generation  uint32       `json:"generation"` // of the registrations, as hosts see it
-	Type        uint8        `json:"type"`       // 0: none
-	Holder      string       `json:"holder,omitempty"`
-	Registrants []Registrant `json:"registrants,omitempty"`
-	PTPL        bool         `json:"ptpl,omitempty"` // it persists through power loss
-}
-
-// A Registrant is a host with its key.
-type Registrant struct {
-	Host string `json:"host"` // its host identifier, in hexadecimal digits
-	NQN  string `json:"nqn,omitempty"`
-	Key  uint64 `json:"key"`
+	Version  int    `json:"version"`
+	Revision uint64 `json:"revision"` // how often it was changed
+	Epoch    uint64 `json:"epoch"`    // of the owner that has changed it last
+	// Session is that of the gateway which has changed it last. What of the state does not survive
+	// a power loss is void in another session.
+	Session Incarnation `json:"session,omitempty"`
+	State   []byte      `json:"state"` // registrants and reservation, in the target's form
 }
 
 // RecordPrefix is that of the keys of reservations.
@@ -41,24 +33,26 @@ func ReadRecord(b []byte) (Record, error) {
 	return r, nil
 }
 
-// ChangeRecord is the transaction that changes a reservation from what was read, which is
-// empty if there was none. It is carried out only in the epoch of the guard: where it is not,
-// the gateway may not be the owner any more, and reads both before it goes on.
+// Change is the transaction that changes a reservation from what was read, which is empty if there
+// was none, to a state. It is carried out only while the gateway owns the ANA group in the
+// hold's epoch: where it is not, the gateway may not be the owner any more, and reads both before
+// it goes on.
 //
 // Before an owner refuses a command for a reservation, or reports one, it carries out a
 // transaction that has nothing but the guard: it may have been fenced, and the reservation
 // changed since.
-func ChangeRecord(epoch uint64, guard []state.Compare, before state.Entry, next Record) (state.Txn, Record, error) {
-	last := Record{}
+func (h *Hold) Change(before state.Entry, next []byte) (state.Txn, Record, error) {
+	r := Record{Version: version, Epoch: h.Epoch, Session: h.Session, State: next}
 	if len(before.Value) > 0 {
-		var err error
-		if last, err = ReadRecord(before.Value); err != nil {
-			return state.Txn{}, next, err
+		last, err := ReadRecord(before.Value)
+		if err != nil {
+			return state.Txn{}, r, err
 		}
+		r.Revision = last.Revision
 	}
-	next.Version, next.Revision, next.Epoch = version, last.Revision+1, epoch
+	r.Revision++
 	return state.Txn{
-		If:   append(append([]state.Compare(nil), guard...), state.Compare{Key: before.Key, Revision: before.Revision}),
-		Then: []state.Op{put(before.Key, encode(next, before.Value))},
-	}, next, nil
+		If:   append(append([]state.Compare(nil), h.Guard...), state.Compare{Key: before.Key, Revision: before.Revision}),
+		Then: []state.Op{put(before.Key, encode(r, before.Value))},
+	}, r, nil
 }

@@ -57,12 +57,22 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// Guard returns what a transaction has to compare so that it is carried out only while this
-// gateway owns a group, in an epoch; false if it does not as far as it knows.
-func (e *Engine) Guard(id ID) (epoch uint64, c []state.Compare, ok bool) {
-	h, o := e.held[id], e.view.owners.find(ownerKey(id))
-	if h == nil || h.phase == drained || o == nil || o.value.Incarnation != e.inc || o.value.Epoch != h.epoch {
-		return 0, nil, false
+// A Hold is what a gateway knows of a group that it owns.
+type Hold struct {
+	Epoch   uint64
+	Session Incarnation     // empty: it is not known yet
+	Guard   []state.Compare // a transaction with these is carried out only while it owns the group
+}
+
+// Holds returns a Hold of each group that this gateway owns as far as it knows.
+func (e *Engine) Holds() map[ID]Hold {
+	all, own := map[ID]Hold{}, e.own()
+	for id, h := range e.held {
+		o := e.view.owners.find(ownerKey(id))
+		if own == nil || h.phase == drained || o == nil || o.value.Incarnation != e.inc || o.value.Epoch != h.epoch {
+			continue
+		}
+		all[id] = Hold{h.epoch, own.value.Session, []state.Compare{{Key: o.Key, Revision: o.Revision}}}
 	}
-	return h.epoch, []state.Compare{{Key: o.Key, Revision: o.Revision}}, true
+	return all
 }

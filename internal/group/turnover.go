@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -64,15 +65,14 @@ func (e taker) succeed(o *orphan) {
 	e.turnovers[o.group.ID] = t
 }
 
-// of is what is known of the change that has made this gateway the owner of a group.
-func (t turnovers) of(id ID, now time.Duration) turnover {
+// of is what is known of the change that has made this gateway the owner of a group. What the owner
+// before has said counts, since the move may never have been read.
+func (t turnovers) of(id ID, said Reason, now time.Duration) turnover {
 	x, known := t[id]
 	delete(t, id)
-	switch {
-	case !known:
-		return turnover{ReasonOther, now}
-	case x.reason == "":
-		x.reason = ReasonOther
+	if !known {
+		x.since = now
 	}
+	x.reason = cmp.Or(x.reason, said, ReasonOther)
 	return x
 }

@@ -31,6 +31,7 @@ type Member struct {
 	Addresses   []string    `json:"addresses,omitempty"` // which hosts connect to
 	Storage     []string    `json:"storage,omitempty"`   // of its clients at the storage, by which it is fenced
 	Slot        int         `json:"slot"`                // of controller identifiers
+	Session     Incarnation `json:"session,omitempty"`   // which it belongs to; empty: that is not known yet
 	Ended       bool        `json:"ended,omitempty"`     // it has left, or there is a fence record
 }
 
@@ -53,6 +54,7 @@ type Owner struct {
 	Epoch       uint64      `json:"epoch"`
 	Phase       Phase       `json:"phase"`
 	Backend     Backend     `json:"backend"`
+	Reason      Reason      `json:"reason,omitempty"` // why the owner before has given it away
 }
 
 // A Phase says whether an ANA group has an owner.

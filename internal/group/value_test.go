@@ -43,21 +43,20 @@ func TestDecode(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	guard := []state.Compare{{Key: ownerKey(3), Revision: 12}}
-	next := Record{Generation: 5, Type: 1, Holder: "h", Registrants: []Registrant{{"h", "nqn", 9}}, PTPL: true}
+	hold := Hold{Epoch: 2, Session: "a.1", Guard: []state.Compare{{Key: ownerKey(3), Revision: 12}}}
 	before := state.Entry{Key: RecordKey("uuid"), Value: []byte(`{"version":1,"revision":7,"epoch":1,"more":[1]}`), Revision: 40}
-	txn, next, err := ChangeRecord(2, guard, before, next)
-	if err != nil || next.Revision != 8 || next.Epoch != 2 || len(txn.If) != 2 || txn.If[1].Revision != 40 || txn.If[0] != guard[0] {
+	txn, next, err := hold.Change(before, []byte("registrants"))
+	if err != nil || next.Revision != 8 || next.Epoch != 2 || next.Session != "a.1" || len(txn.If) != 2 || txn.If[1].Revision != 40 || txn.If[0] != hold.Guard[0] {
 		t.Fatal(txn, next, err)
 	}
 	read, err := ReadRecord(txn.Then[0].Value)
 	if a, b := mustJSON(t, read), mustJSON(t, next); err != nil || a != b || !strings.Contains(string(txn.Then[0].Value), `"more":[1]`) {
 		t.Error(a, b, err)
 	}
-	if _, first, err := ChangeRecord(1, guard, state.Entry{Key: "k"}, Record{}); err != nil || first.Revision != 1 {
+	if _, first, err := hold.Change(state.Entry{Key: "k"}, nil); err != nil || first.Revision != 1 {
 		t.Error(first, err)
 	}
-	if _, _, err := ChangeRecord(1, guard, state.Entry{Key: "k", Value: []byte(`{"version":9}`)}, Record{}); err == nil {
+	if _, _, err := hold.Change(state.Entry{Key: "k", Value: []byte(`{"version":9}`)}, nil); err == nil {
 		t.Error("a later version is overwritten")
 	}
 }

@@ -79,6 +79,7 @@ type view struct {
 	orders   table[Order]
 	beats    table[Beat]
 	listing  table[Listing]
+	sessions table[Session] // the one that there is
 }
 
 func (v *view) read(s state.Snapshot) {
@@ -90,12 +91,13 @@ func (v *view) read(s state.Snapshot) {
 	v.slots = v.slots.replaced(s.Entries, slotPrefix)
 	v.orders = v.orders.replaced(s.Entries, orderPrefix)
 	v.listing = v.listing.replaced(s.Entries, ListingKey)
+	v.sessions = v.sessions.replaced(s.Entries, SessionKey)
 }
 
 // unreadable returns the first value that this gateway cannot read.
 func (v *view) unreadable() (key string, err error) {
 	for _, first := range []func() (string, error){
-		v.members.unreadable, v.owners.unreadable, v.moves.unreadable, v.fences.unreadable, v.slots.unreadable, v.orders.unreadable,
+		v.members.unreadable, v.owners.unreadable, v.moves.unreadable, v.fences.unreadable, v.slots.unreadable, v.orders.unreadable, v.sessions.unreadable,
 	} {
 		if key, err = first(); err != nil {
 			return key, err

@@ -75,9 +75,9 @@ type Config struct {
 	// Probe finds what hosts are told of a namespace of a group that another target serves;
 	// default: ProbeStore. One that keeps records answers sooner.
 	Probe func(*config.Namespace) (Probed, error)
-	// Keeper keeps the reservations of a namespace for the targets that serve it; default: none,
-	// and with Gateway hosts cannot reserve.
-	Keeper func(nvmeof.NQN, *config.Namespace) target.ReservationKeeper
+	// Keeper keeps the reservations of a namespace for the targets that serve it. It is asked anew
+	// whenever something of the namespace changes. Default: none, and with Gateway hosts cannot reserve.
+	Keeper func(nvmeof.NQN, *target.NamespaceConfig) target.ReservationKeeper
 	// Permit says with an error that the process may not read a file that a change names, or not
 	// write it either, however its permissions are: it has confined itself. Default: it may.
 	Permit func(path string, written bool) error

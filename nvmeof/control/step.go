@@ -261,7 +261,7 @@ func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.Na
 		c.Known = &p.Info
 	}
 	if m.cfg.Keeper != nil {
-		c.Keeper = m.cfg.Keeper(nqn, n)
+		c.Keeper = m.cfg.Keeper(nqn, &c)
 	}
 	return c
 }

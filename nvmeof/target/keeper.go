@@ -26,13 +26,14 @@ type ReservationKeeper interface {
 	// Keep answers when a record is kept such that whoever serves the namespace next finds
 	// it; with ErrNotOwner if another target has begun to, and then nothing is kept.
 	Keep(record []byte, answer func(err error))
+	// Confirm answers without an error if no other target can have changed what was last kept or
+	// loaded, and with ErrNotOwner if one has begun to serve the namespace. A host is told only
+	// after that what the state is, and that a command is not allowed.
+	Confirm(answer func(err error))
 }
 
 // A keeperStore is a keeper as a store.
 type keeperStore struct{ ReservationKeeper }
-
-// Shared implements [storage.SharedStore].
-func (keeperStore) Shared() {}
 
 // Load implements [storage.ReservationStore].
 func (k keeperStore) Load() ([]byte, error) {
@@ -50,6 +51,13 @@ func (k keeperStore) Load() ([]byte, error) {
 func (k keeperStore) Save(record []byte) error {
 	answers := make(chan error, 1)
 	k.Keep(record, func(err error) { answers <- err })
+	return <-answers
+}
+
+// Confirm implements [storage.SharedStore].
+func (k keeperStore) Confirm() error {
+	answers := make(chan error, 1)
+	k.ReservationKeeper.Confirm(func(err error) { answers <- err })
 	return <-answers
 }
 

@@ -39,6 +39,14 @@ func (k *fakeKeeper) Keep(record []byte, answer func(error)) {
 	go done(k.keep)
 }
 
+func (k *fakeKeeper) Confirm(answer func(error)) {
+	if k.asked != nil {
+		k.asked <- answer
+		return
+	}
+	go answer(k.keep)
+}
+
 // keptNamespace is one that two targets have.
 func keptNamespace(k *fakeKeeper, s backend.Store) NamespaceConfig {
 	return NamespaceConfig{NSID: 2, UUID: uuid.UUID{9}, Store: s, Keeper: k, Name: "disk"}

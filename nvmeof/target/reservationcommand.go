@@ -74,7 +74,22 @@ func startReport(_ *queue, r *request) {
 	}
 }
 
+// runReport continues when there is a buffer.
 func runReport(r *request) {
+	v := r.op.Lane.Volume.Reservations
+	if !v.Shared() {
+		report(r)
+		return
+	}
+	r.outside(v, func() func() {
+		if err := v.Confirm(); err != nil {
+			return func() { r.finish(capsule.StatusANAInaccessible) }
+		}
+		return func() { report(r) }
+	})
+}
+
+func report(r *request) {
 	clear(r.data)
 	copy(r.data, r.op.Lane.Volume.Reservations.State().Report(controllersOf(r.queue.controller)))
 	r.finishBuffer()

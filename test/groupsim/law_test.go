@@ -1,6 +1,7 @@
 package groupsim
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -15,12 +16,19 @@ import (
 type law struct {
 	loaded   bool // what is known is what the owner before has written
 	changing bool
-	record   group.Record
+	record   registry
 	entry    state.Entry
 	waiting  func() // the answer to a command, which waits for writes to end
 }
 
 func lawKey(id group.ID) string { return group.RecordKey(fmt.Sprintf("%03d", id)) }
+
+// A registry is what the record of a service has.
+type registry struct {
+	Type        int
+	Holder      string
+	Registrants []string
+}
 
 func hostID(host int) string { return fmt.Sprintf("%032x", host+1) }
 
@@ -33,11 +41,14 @@ func (l *law) read(s *service, then func(error)) {
 			then(r.Err)
 			return
 		}
-		l.entry, l.record = state.Entry{Key: key}, group.Record{}
+		l.entry, l.record = state.Entry{Key: key}, registry{}
 		if len(r.Snapshot.Entries) > 0 {
 			l.entry = r.Snapshot.Entries[0]
-			var err error
-			if l.record, err = group.ReadRecord(l.entry.Value); err != nil {
+			record, err := group.ReadRecord(l.entry.Value)
+			if err == nil {
+				err = json.Unmarshal(record.State, &l.record)
+			}
+			if err != nil {
 				then(err)
 				return
 			}
@@ -48,7 +59,7 @@ func (l *law) read(s *service, then func(error)) {
 }
 
 func (l *law) registered(host int) bool {
-	return slices.ContainsFunc(l.record.Registrants, func(r group.Registrant) bool { return r.Host == hostID(host) })
+	return slices.ContainsFunc(l.record.Registrants, func(r string) bool { return r == hostID(host) })
 }
 
 func (l *law) allows(host int) bool { return l.record.Type == 0 || l.registered(host) }
@@ -71,18 +82,17 @@ func (f *filing) String() string {
 }
 
 // next is the record after a command.
-func (l *law) next(f *filing) group.Record {
+func (l *law) next(f *filing) registry {
 	next := l.record
-	next.Generation++
 	next.Registrants = slices.Clone(next.Registrants)
 	if f.victim < 0 {
 		if !l.registered(f.host) {
-			next.Registrants = append(next.Registrants, group.Registrant{Host: hostID(f.host), Key: uint64(f.host + 1)})
+			next.Registrants = append(next.Registrants, hostID(f.host))
 		}
 		return next
 	}
 	next.Type, next.Holder = 3, hostID(f.host)
-	next.Registrants = slices.DeleteFunc(next.Registrants, func(r group.Registrant) bool { return r.Host == hostID(f.victim) })
+	next.Registrants = slices.DeleteFunc(next.Registrants, func(r string) bool { return r == hostID(f.victim) })
 	return next
 }
 
@@ -101,21 +111,26 @@ func (g *gateway) file(f *filing) {
 		return
 	}
 	l := &s.law
-	epoch, guard, ok := g.engine.Guard(f.group)
+	hold, ok := g.engine.Holds()[f.group]
 	if g.w.wrong == ignoreEpoch {
-		epoch, guard, ok = s.epoch, nil, true
+		hold, ok = group.Hold{Epoch: s.epoch}, true
 	}
-	if !ok || epoch != s.epoch {
+	if !ok || hold.Epoch != s.epoch {
 		f.reply(errInaccessible)
 		return
 	}
-	t, next, err := group.ChangeRecord(epoch, guard, l.entry, l.next(f))
+	next := l.next(f)
+	text, err := json.Marshal(next)
+	if err != nil {
+		panic(err) // numbers and strings
+	}
+	t, record, err := hold.Change(l.entry, text)
 	if err != nil {
 		g.w.violation("%v", err)
 		return
 	}
 	l.changing = true
-	g.commit(t, func(r simulated.Reply) { s.filed(f, t, next, r) })
+	g.commit(t, func(r simulated.Reply) { s.filed(f, t, next, record.Revision, r) })
 }
 
 // refuse answers a command with a conflict, once the store has said that this gateway still is
@@ -125,12 +140,12 @@ func (s *service) refuse(holds func() bool, reply func(error)) {
 		reply(errConflict)
 		return
 	}
-	_, guard, ok := s.g.engine.Guard(s.id)
+	hold, ok := s.g.engine.Holds()[s.id]
 	if !ok {
 		reply(errInaccessible)
 		return
 	}
-	s.g.commit(state.Txn{If: guard}, func(r simulated.Reply) {
+	s.g.commit(state.Txn{If: hold.Guard}, func(r simulated.Reply) {
 		if r.Result.Done && s.current() && s.law.loaded && !s.law.changing && holds() {
 			reply(errConflict)
 		} else {
@@ -139,7 +154,7 @@ func (s *service) refuse(holds func() bool, reply func(error)) {
 	})
 }
 
-func (s *service) filed(f *filing, t state.Txn, next group.Record, r simulated.Reply) {
+func (s *service) filed(f *filing, t state.Txn, next registry, revision uint64, r simulated.Reply) {
 	l := &s.law
 	if r.Err != nil || !r.Result.Done { // it may have been carried out, or be, or this gateway is not the owner
 		s.reread()
@@ -147,7 +162,7 @@ func (s *service) filed(f *filing, t state.Txn, next group.Record, r simulated.R
 		return
 	}
 	l.record, l.entry = next, state.Entry{Key: l.entry.Key, Value: t.Then[0].Value, Revision: r.Result.Revision}
-	s.g.w.note("%s (%s): %v, revision %d", s.g.name, s.g.inc, f, next.Revision)
+	s.g.w.note("%s (%s): %v, revision %d", s.g.name, s.g.inc, f, revision)
 	l.waiting = func() {
 		l.changing = false
 		if s.current() {

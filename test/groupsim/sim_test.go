@@ -70,21 +70,21 @@ func TestFaultsAreFound(t *testing.T) {
 		wrong fault
 		seed  uint64 // that shows it
 	}{
-		{"skip the fence", skipFence, 9},
+		{"skip the fence", skipFence, 6},
 		{"serve before the fence", serveBeforeFence, 3},
-		{"wait until the client has the map", weakFence, 4595},
-		{"do not wait for the map", staleMap, 1270},
-		{"end drains at once", earlyDrain, 3},
-		{"compare nothing", blindTake, 1},
-		{"ignore the term of leases", ignoreTerm, 3},
-		{"ignore the epoch", ignoreEpoch, 17},
-		{"answer conflicts without the store", staleConflict, 570},
-		{"do not wait for commands of the preempted", deafAbort, 8},
+		{"wait until the client has the map", weakFence, 431},
+		{"do not wait for the map", staleMap, 431},
+		{"end drains at once", earlyDrain, 7},
+		{"compare nothing", blindTake, 4},
+		{"ignore the term of leases", ignoreTerm, 38},
+		{"ignore the epoch", ignoreEpoch, 246},
+		{"answer conflicts without the store", staleConflict, 3450},
+		{"do not wait for commands of the preempted", deafAbort, 67},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			most := f.seed + 40
 			if *many {
-				f.seed, most = 1, 2000
+				f.seed, most = 1, 4000
 			}
 			for seed := f.seed; seed <= most; seed++ {
 				if w := simulate(seed, f.wrong, false); len(w.violations) > 0 {

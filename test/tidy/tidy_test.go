@@ -98,7 +98,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/console":        1,  // what is served
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
-	"cmd/nvmeof/internal/gateway":        5,  // counters of the I/O; who follows the group's configuration, and its watch; what is closed of a group that was lost; who says that its storage refuses it
+	"cmd/nvmeof/internal/gateway":        9,  // counters of the I/O; who follows the group's configuration, and its watch; what is closed of a group that was lost; who says that its storage refuses it; changes of reservations, and calls of a keeper, in one place; controllers, and their watch
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1,  // what serves others
 	"cmd/nvmeof/internal/outlet":         1,  // what is printed
@@ -158,11 +158,13 @@ var agreedCallbacks = []string{
 	"nvmeof/internal/shard.Consumer",               // completions
 	"nvmeof/internal/shard.Poller",                 // a turn of the loop
 	"nvmeof/nbd/internal/wire.Catalog",             // exports, which a negotiation lists
-	"nvmeof/target.ReservationLocker",              // records, in files that may not answer
+	"nvmeof/target.ReservationKeeper",              // records, in a store that may not answer
+	"nvmeof/target.ReservationLocker",              // the same, in files
 	"nvmeof/target.ReservationStore",               // the same
 	"nvmeof/target/internal/storage.Owner",
 	"nvmeof/target/internal/storage.ReservationLocker",
 	"nvmeof/target/internal/storage.ReservationStore",
+	"nvmeof/target/internal/storage.SharedStore",
 	"rdmatransport/softroce/internal/rc.Keys", // memory, which requests name
 }
 

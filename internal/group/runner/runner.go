@@ -7,10 +7,10 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
-	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
 // ErrClosed is the error of what is asked of a runner that has ended.
@@ -25,6 +25,7 @@ type Runner struct {
 	done   chan struct{}
 	wait   sync.WaitGroup // for what is under way
 	calls  sync.WaitGroup // for transactions
+	holds  atomic.Pointer[map[group.ID]group.Hold]
 
 	// What follows belongs to the goroutine of the engine.
 	engine  *group.Engine
@@ -52,6 +53,7 @@ func Start(c Config) (*Runner, error) {
 	}
 	r := &Runner{cfg: c, engine: e, inbox: make(chan func()), done: make(chan struct{}), jobs: map[group.ID]*job{}, answers: map[uint64]chan error{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.holds.Store(new(map[group.ID]group.Hold))
 	go r.run() // until Close, or until the gateway has left
 	r.spawn(func() {
 		_ = c.Store.Watch(r.ctx, group.GroupPrefix, func() { r.post(func() { r.step(group.Changed{}) }) })
@@ -129,7 +131,10 @@ func (r *Runner) step(ev group.Event) {
 	if r.left {
 		return
 	}
-	for _, a := range r.engine.Step(r.cfg.Clock(), ev) {
+	actions := r.engine.Step(r.cfg.Clock(), ev)
+	holds := r.engine.Holds()
+	r.holds.Store(&holds)
+	for _, a := range actions {
 		r.do(a)
 	}
 	s := r.engine.Status()
@@ -232,9 +237,9 @@ func (r *Runner) rejoin() {
 	})
 }
 
-// Change returns what a transaction has to compare so that it is carried out only while the
-// gateway owns a group, and the epoch.
-func (r *Runner) Change(ctx context.Context, id group.ID) (epoch uint64, guard []state.Compare, ok bool) {
-	err := r.ask(ctx, func() { epoch, guard, ok = r.engine.Guard(id) })
-	return epoch, guard, ok && err == nil
+// Hold returns what a transaction has to compare so that it is carried out only while the gateway
+// owns a group; false if it does not, as far as it knows. It does not wait.
+func (r *Runner) Hold(id group.ID) (group.Hold, bool) {
+	h, ok := (*r.holds.Load())[id]
+	return h, ok
 }

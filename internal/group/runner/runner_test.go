@@ -176,8 +176,8 @@ func TestTakeover(t *testing.T) {
 				id = g.Group.ID
 			}
 		}
-		if _, guard, ok := a.Change(t.Context(), id); !ok || len(guard) != 1 {
-			t.Error("no guard")
+		if h, ok := a.Hold(id); !ok || len(h.Guard) != 1 || h.Session == "" {
+			t.Error("it does not hold the group", h)
 		}
 		a.Close()
 		ca.Close()

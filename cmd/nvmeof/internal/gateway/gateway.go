@@ -53,9 +53,11 @@ type Gateway struct {
 	manager *control.Manager // constant once Run is called
 	target  *target.Target   // constant once Complete is called
 
-	images clients
-	term   term
-	locks  [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
+	images  clients
+	keepers *keepers
+	listed  directory // of controllers
+	term    term
+	locks   [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
 
 	counts counts
 	loads  loads
@@ -72,6 +74,8 @@ type Gateway struct {
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}}
+	g.keepers, g.listed.gateway = newKeepers(g), g
+	g.owned.Directory = g.listed.of
 	if g.name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -107,7 +111,7 @@ func (g *Gateway) Controllers() target.ControllerRange {
 
 // Complete adds to a manager's configuration, and to its target's, what makes of them a gateway.
 func (g *Gateway) Complete(c *control.Config) {
-	c.Gateway, c.Group, c.Gateways = &g.owned, (*shared)(g), g
+	c.Gateway, c.Group, c.Gateways, c.Keeper = &g.owned, (*shared)(g), g, g.keepers.keeper
 	g.target = c.Target
 	open := c.Open
 	c.Open = func(n *config.Namespace, memory *memory.Pool) (backend.Store, []string, error) {
@@ -140,6 +144,8 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	var all sync.WaitGroup
 	all.Go(func() { g.follow(ctx, run) })                       // ends with ctx
 	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) }) // likewise
+	all.Go(func() { g.keepers.notice(ctx) })                    // likewise
+	all.Go(func() { g.listed.run(ctx, g.keepers.any) })         // likewise
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)
 	defer cancel()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -66,6 +67,17 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	if err := s.images.await(ctx, s.manager.Document(), id); err != nil {
 		return err
 	}
+	// What another gateway may have changed since is opened, and read, again.
+	if !s.owned.Serves(capsule.ANAGroup(id)) {
+		if err := control.ReleaseGroup(ctx, s.manager, capsule.ANAGroup(id)); err != nil {
+			return err
+		}
+	}
+	done, err := s.keepers.readAhead(ctx, id)
+	if err != nil {
+		return fmt.Errorf("reservations in the group's store: %w", err)
+	}
+	defer done()
 	return control.ServeGroup(ctx, s.manager, capsule.ANAGroup(id), epoch)
 }
 

@@ -63,7 +63,9 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			said = err.Error()
 			g.cfg.Log.Error("following the group's configuration", zap.Error(err))
 		}
-		run.Configure(groups(g.manager.Document()))
+		doc := g.manager.Document()
+		g.keepers.regroup(doc)
+		run.Configure(groups(doc))
 		run.Behind(err != nil)
 		var again <-chan time.Time
 		if err != nil {

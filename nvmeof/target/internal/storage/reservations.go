@@ -23,11 +23,11 @@ type ReservationStore interface {
 var ErrNotOwner = errors.New("another target serves the namespace by now")
 
 // A SharedStore is a ReservationStore that several targets read: it is given every state, and
-// whoever serves the namespace after this target goes on with the last one. Its Save fails
-// with ErrNotOwner if another target has begun to.
+// whoever serves the namespace after this target goes on with the last one. Its Save and Confirm
+// fail with ErrNotOwner if another target has begun to.
 type SharedStore interface {
 	ReservationStore
-	Shared()
+	Confirm() error // returns when nobody else can have changed what was last saved or loaded
 }
 
 // A ReservationLocker is a ReservationStore that one target at a time may use.
@@ -52,8 +52,9 @@ type Reservations struct {
 }
 
 // newReservations loads what the store has, if there is a store. With former ones, which are
-// closed, it is what those had last: hosts were told that, whatever an earlier record says. A
-// record of another owner is an error.
+// closed, it is what those had last: hosts were told that, whatever an earlier record says. But what
+// several targets read has every state, also those that others have made since. A record of another
+// owner is an error.
 func newReservations(store ReservationStore, owner reservation.Owner, former *Reservations) (*Reservations, error) {
 	k := &Reservations{store: store, owner: owner, unlock: func() error { return nil }}
 	_, k.shared = store.(SharedStore)
@@ -71,7 +72,7 @@ func newReservations(store ReservationStore, owner reservation.Owner, former *Re
 		}
 	}
 	k.publish(&s)
-	if former == nil {
+	if former == nil || k.shared {
 		return k, nil
 	}
 	_, err := k.change(func(reservation.State) (reservation.State, reservation.Outcome) {
@@ -164,6 +165,9 @@ func (k *Reservations) State() *reservation.State { return k.state.Load() }
 // Guard is that of the state while something is reserved, else nil. Every command reads it.
 func (k *Reservations) Guard() *reservation.Guard { return k.guard.Load() }
 
+// Shared reports whether several targets have the state.
+func (k *Reservations) Shared() bool { return k.shared }
+
 // Persists reports whether a state can survive a power loss.
 func (k *Reservations) Persists() bool { return k.store != nil }
 
@@ -205,7 +209,8 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 	before := k.state.Load()
 	next, out := f(*before)
 	if !out.Status.OK() {
-		return out, nil
+		err := k.confirm(&out)
+		return out, err
 	}
 	if persists := before.Persist || next.Persist || k.shared; k.store != nil && (persists || k.doubtful) {
 		err := k.save(&next, out.Notices)
@@ -221,6 +226,32 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 	}
 	k.publish(&next)
 	return out, nil
+}
+
+// Confirm returns an error if others, which serve the namespace by now, may have changed the state. It
+// may block.
+func (k *Reservations) Confirm() error {
+	if !k.shared {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.confirm(new(reservation.Outcome))
+}
+
+// confirm is that before a command is refused, which fails otherwise if that does. Called with mu held.
+func (k *Reservations) confirm(out *reservation.Outcome) error {
+	if !k.shared {
+		return nil
+	}
+	err := k.store.(SharedStore).Confirm()
+	if errors.Is(err, ErrNotOwner) {
+		k.lose()
+	}
+	if err != nil {
+		*out = reservation.Outcome{Status: capsule.StatusANAInaccessible}
+	}
+	return err
 }
 
 // Failure is the status of a command whose change could not be saved. Of several targets

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+const (
+	directoryPrefix = "directory/"
+	// directoryEvery is how often a gateway looks which controllers it has.
+	directoryEvery = time.Second
+	// maxDirectory is the length of the list of a gateway: a thousandth of a store's memory.
+	maxDirectory = state.MaxValue / 2
+)
+
+// A directory lists the controllers of hosts at the other gateways, for reports of reservations.
+type directory struct {
+	gateway *Gateway
+	others  atomic.Pointer[map[hostAt][]capsule.ControllerID]
+}
+
+// A hostAt is a host of a subsystem.
+type hostAt struct {
+	nqn  nvmeof.NQN
+	host capsule.HostID
+}
+
+// A controllerList is what a gateway puts: identifiers of controllers, by subsystem and host.
+type controllerList struct {
+	Version     int                                              `json:"version"`
+	Controllers map[nvmeof.NQN]map[string][]capsule.ControllerID `json:"controllers"`
+}
+
+// of lists the controllers of a host, as [target.Gateway] wants it.
+func (d *directory) of(nqn nvmeof.NQN, host capsule.HostID) []capsule.ControllerID {
+	all := d.others.Load()
+	if all == nil {
+		return nil
+	}
+	return append([]capsule.ControllerID(nil), (*all)[hostAt{nqn, host}]...)
+}
+
+// run puts the list of this gateway, and reads those of others, until ctx ends; then it takes its own
+// away. Without reservations in the group nobody asks, and nothing is put.
+func (d *directory) run(ctx context.Context, wanted func() bool) {
+	go func() { // ends with ctx
+		_ = d.gateway.store.Watch(ctx, directoryPrefix, func() { d.read(ctx) })
+	}()
+	key, tick, put, tooLong := directoryPrefix+d.gateway.name, time.NewTicker(directoryEvery), []byte(nil), false
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if put != nil {
+				last, cancel := context.WithTimeout(context.Background(), directoryEvery)
+				defer cancel()
+				_, _ = d.gateway.store.Txn(last, state.Txn{Then: []state.Op{{Key: key, Delete: true}}}) // others drop it with the gateway
+			}
+			return
+		case <-tick.C:
+		}
+		if !wanted() {
+			continue
+		}
+		now := listControllers(d.gateway.target.Controllers())
+		if long := len(now) > maxDirectory; long {
+			if !tooLong {
+				d.gateway.cfg.Log.Warn("reports of reservations at other gateways do not name the controllers here: there are too many", zap.Int("bytes", len(now)))
+			}
+			tooLong = long
+			continue
+		}
+		if tooLong = false; bytes.Equal(now, put) {
+			continue
+		}
+		if _, err := d.gateway.store.Txn(ctx, state.Txn{Then: []state.Op{{Key: key, Value: now}}}); err == nil {
+			put = now
+		}
+	}
+}
+
+// listControllers is what a gateway puts. Equal lists are equal bytes.
+func listControllers(all []target.ControllerInfo) []byte {
+	l := controllerList{Version: 1, Controllers: map[nvmeof.NQN]map[string][]capsule.ControllerID{}}
+	for i := range all {
+		c := &all[i]
+		if c.Discovery {
+			continue
+		}
+		if l.Controllers[c.Subsystem] == nil {
+			l.Controllers[c.Subsystem] = map[string][]capsule.ControllerID{}
+		}
+		host := hex.EncodeToString(c.HostID[:])
+		l.Controllers[c.Subsystem][host] = append(l.Controllers[c.Subsystem][host], c.ID)
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return b
+}
+
+// read takes over the lists of the other gateways that have not ended.
+func (d *directory) read(ctx context.Context) {
+	all, err := d.gateway.store.Get(ctx, directoryPrefix)
+	if err != nil {
+		return // what was read before counts
+	}
+	others := map[hostAt][]capsule.ControllerID{}
+	for _, e := range all.Entries {
+		name := strings.TrimPrefix(e.Key, directoryPrefix)
+		if name == d.gateway.name || d.gateway.isGone(name) {
+			continue
+		}
+		var l controllerList
+		if json.Unmarshal(e.Value, &l) != nil {
+			continue // of a later version, or damaged: it is not this gateway's to say
+		}
+		for nqn, hosts := range l.Controllers {
+			for text, ids := range hosts {
+				var host capsule.HostID
+				if b, err := hex.DecodeString(text); err == nil && copy(host[:], b) == len(host) {
+					at := hostAt{nqn, host}
+					others[at] = append(others[at], ids...)
+				}
+			}
+		}
+	}
+	d.others.Store(&others)
+}
+
+// isGone reports whether a gateway has ended, or is not registered.
+func (g *Gateway) isGone(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	state, known := g.states[name]
+	return !known || state == "ended"
+}

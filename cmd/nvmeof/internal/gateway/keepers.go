@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+)
+
+// keepers are those of all namespaces that the gateway knows of. A record is named after the UUID of its
+// namespace, and stays when that is removed: a namespace that comes back has its reservations.
+type keepers struct {
+	gateway *Gateway
+
+	mu    sync.Mutex                          // guards what follows
+	all   map[string]*keeper                  // by the key of the record
+	ahead map[group.ID]map[string]state.Entry // records that were read for all namespaces of a group
+	seen  map[string]state.Revision           // of the records that the target knows
+}
+
+func newKeepers(g *Gateway) *keepers {
+	return &keepers{gateway: g, all: map[string]*keeper{}, ahead: map[group.ID]map[string]state.Entry{}, seen: map[string]state.Revision{}}
+}
+
+// keeper is that of a namespace, as [control.Config] wants it.
+func (ks *keepers) keeper(nqn nvmeof.NQN, c *target.NamespaceConfig) target.ReservationKeeper {
+	key := group.RecordKey(uuid.UUID(c.UUID).String())
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	k := ks.all[key]
+	if k == nil || k.nqn != nqn || k.nsid != c.NSID {
+		k = &keeper{of: ks, nqn: nqn, nsid: c.NSID, key: key}
+		ks.all[key] = k
+	}
+	k.group.Store(uint32(cmp.Or(c.Group, 1)))
+	return k
+}
+
+// regroup takes note of a document: in which ANA group a namespace is, and which are no more.
+func (ks *keepers) regroup(doc *config.Document) {
+	type name struct {
+		nqn  nvmeof.NQN
+		nsid int
+	}
+	groups := map[name]int{}
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			groups[name{s.NQN, n.NSID}] = cmp.Or(n.ANAGroup, 1)
+		}
+	}
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	for key, k := range ks.all {
+		if id := groups[name{k.nqn, int(k.nsid)}]; id > 0 {
+			k.group.Store(uint32(id))
+		} else {
+			delete(ks.all, key)
+		}
+	}
+}
+
+func (ks *keepers) store() state.Store { return ks.gateway.store }
+
+func (ks *keepers) hold(id group.ID) (group.Hold, bool) {
+	run := ks.gateway.run.Load()
+	if run == nil {
+		return group.Hold{}, false
+	}
+	return run.Hold(id)
+}
+
+// get reads a record; revision 0: there is none.
+func (ks *keepers) get(ctx context.Context, key string) (state.Entry, error) {
+	all, err := ks.store().Get(ctx, key)
+	if err != nil || len(all.Entries) == 0 {
+		return state.Entry{Key: key}, err
+	}
+	return all.Entries[0], nil
+}
+
+// read is get where all records were not read ahead.
+func (ks *keepers) read(ctx context.Context, id group.ID, key string) (state.Entry, error) {
+	ks.mu.Lock()
+	all, ahead := ks.ahead[id]
+	ks.mu.Unlock()
+	if !ahead {
+		return ks.get(ctx, key)
+	}
+	e := all[key]
+	e.Key = key
+	return e, nil
+}
+
+// readAhead reads all records, for the namespaces of a group that the gateway owns and is about to
+// serve, of which there may be thousands.
+func (ks *keepers) readAhead(ctx context.Context, id group.ID) (done func(), err error) {
+	all, err := ks.store().Get(ctx, group.RecordPrefix)
+	if err != nil {
+		return nil, err
+	}
+	byKey := make(map[string]state.Entry, len(all.Entries))
+	for _, e := range all.Entries {
+		byKey[e.Key] = e
+	}
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	ks.ahead[id] = byKey
+	return func() {
+		ks.mu.Lock()
+		defer ks.mu.Unlock()
+		delete(ks.ahead, id)
+	}, nil
+}
+
+// own notes a change that the target has made itself.
+func (ks *keepers) own(key string, r state.Revision) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	ks.seen[key] = max(ks.seen[key], r)
+}
+
+// noticePause is between two looks for changes, each of which reads all records.
+const noticePause = 200 * time.Millisecond
+
+// notice tells the target of changes that others make, until ctx ends. What the first look finds was
+// there before: nobody is told of that.
+func (ks *keepers) notice(ctx context.Context) {
+	first := true
+	_ = ks.store().Watch(ctx, group.RecordPrefix, func() {
+		all, err := ks.store().Get(ctx, group.RecordPrefix)
+		if err == nil {
+			ks.changed(all.Entries, first)
+			first = false
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(noticePause):
+		}
+	})
+}
+
+// any reports whether the group has reservations.
+func (ks *keepers) any() bool {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	return len(ks.seen) > 0
+}
+
+func (ks *keepers) changed(entries []state.Entry, first bool) {
+	for _, e := range entries {
+		ks.mu.Lock()
+		k, news := ks.all[e.Key], e.Revision > ks.seen[e.Key]
+		ks.seen[e.Key] = max(ks.seen[e.Key], e.Revision)
+		ks.mu.Unlock()
+		if first || !news || k == nil {
+			continue
+		}
+		r, err := group.ReadRecord(e.Value)
+		if err == nil {
+			err = ks.gateway.owned.ReservationsChanged(k.nqn, k.nsid, r.State)
+		}
+		if err != nil {
+			ks.gateway.cfg.Log.Warn("hosts are not told of a reservation that another gateway has changed",
+				zap.String("subsystem", string(k.nqn)), zap.Uint32("nsid", uint32(k.nsid)), zap.Error(err))
+		}
+	}
+}
