@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
@@ -62,7 +63,7 @@ func (r *registration) supersede() bool {
 	p := r.pulses[m.value.Incarnation]
 	if !slices.Contains(r.past, m.value.Incarnation) {
 		if p.beaten {
-			r.alarm(Alarm{Kind: AlarmNameInUse, Gateway: r.cfg.Name, Text: "another gateway with this name is alive: give each its own --gateway"})
+			r.alarm(Alarm{Kind: AlarmNameInUse, Gateway: r.cfg.Name, Text: fmt.Sprintf("another gateway with this name is alive, at %s: give each its own (--gateway, or group.gateway in its file)", strings.Join(m.value.Addresses, ", "))})
 		}
 		if silent := p.at + 2*r.cfg.Interval; r.now < silent {
 			r.at(silent)

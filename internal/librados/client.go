@@ -91,19 +91,9 @@ func Connect(cfg Config) (*Client, error) {
 	code := C.nl_connect(lib, t.add(cfg.Conf), t.add(cfg.ID), t.add(settings.String()), &c.handle)
 	if code < 0 {
 		C.free(unsafe.Pointer(lib))
-		return nil, connectError(cfg.Conf, unix.Errno(-code))
+		return nil, explainConnect(cfg.Conf, cfg.ID, unix.Errno(-code))
 	}
 	return c, nil
-}
-
-func connectError(conf string, errno unix.Errno) error {
-	switch {
-	case errno == unix.ENOENT && conf == "":
-		return fmt.Errorf("connect to the cluster: %w: there is no configuration or keyring where Ceph's programs look for it (/etc/ceph/ceph.conf, CEPH_CONF); give conf=FILE", errno)
-	case errno == unix.ENOENT:
-		return fmt.Errorf("connect to the cluster: %w: %s, or the keyring that it names, is missing", errno, conf)
-	}
-	return Explain("connect to the cluster", errno)
 }
 
 // Close ends the client.

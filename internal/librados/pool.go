@@ -30,7 +30,7 @@ func (c *Client) Pool(pool, namespace string) (*Pool, error) {
 	defer t.free()
 	p := &Pool{client: c}
 	if code := C.nl_pool(c.lib, c.handle, t.add(pool), t.add(namespace), &p.handle); code < 0 {
-		return nil, Explain("pool "+pool, unix.Errno(-code))
+		return nil, explainPool(pool, unix.Errno(-code))
 	}
 	return p, nil
 }
@@ -45,7 +45,10 @@ func (p *Pool) Handle() unsafe.Pointer { return C.nl_context(p.handle) }
 func (p *Pool) Stat(object string) error {
 	var t texts
 	defer t.free()
-	return check("object "+object, C.nl_exists(p.handle, t.add(object)))
+	if code := C.nl_exists(p.handle, t.add(object)); code < 0 {
+		return Explain("object "+object, unix.Errno(-code))
+	}
+	return nil
 }
 
 // Steps are carried out together, or none of them is.

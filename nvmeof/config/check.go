@@ -71,7 +71,7 @@ func (doc *Document) review() (found, doubts Problems) {
 		r.referral(x, fmt.Sprintf("referrals[%d]", i))
 	}
 	if len(doc.Listeners) == 0 {
-		r.doubt("", "add listeners", "no host can connect: there is no listener")
+		r.doubt("", "add listeners, unless this is for the gateways of a group", "no host can connect: there is no listener")
 	}
 	return r.found, r.doubts
 }

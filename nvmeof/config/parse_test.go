@@ -143,7 +143,7 @@ func TestWarnings(t *testing.T) {
 		form     = "NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, the domain in reverse, as in nqn.2014-08.org.example:disk; rename it"
 	)
 	for text, want := range map[string]string{
-		"version: 1\n": "no host can connect: there is no listener; add listeners",
+		"version: 1\n": "no host can connect: there is no listener; add listeners, unless this is for the gateways of a group",
 		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a}]\n":                                                                                   "f:3:15: subsystems[0]: no host may connect to nqn.2026-11.org.example:a; add hosts",
 		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, allow-any-host: true}]\n":                                                             "f:3:63: subsystems[0].allow-any-host: every host that reaches",
 		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: nqn.2026-11.org.example:h, namespaces: [{nsid: 2, access: none}]}]}]\n": "a has no namespace 2; is the number right?",

@@ -3,6 +3,8 @@ package control
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"io/fs"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/block"
@@ -43,7 +45,10 @@ func ProbeStore(n *config.Namespace) (p Probed, err error) {
 // probeImage opens an image for reading, which needs no lock.
 func probeImage(n *config.Namespace) (p Probed, err error) {
 	s, err := rbd.Open(n.RBD.Image, rbd.Config{Conf: string(n.RBD.Conf), ID: n.RBD.ID, BlockSize: cmp.Or(n.BlockSize, 512), ReadOnly: true})
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && n.RBD.Size > 0:
+		return p, fmt.Errorf("image %s is not there yet: the target that serves it makes it", n.RBD.Image)
+	case err != nil:
 		return p, err
 	}
 	p.Info, p.Mark = s.Info(), s.Mark()

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,12 +43,23 @@ func newGatewayList() *cobra.Command {
 	return cmd
 }
 
+// storeTime is after what time it is said that the store does not answer. It is read each second.
+const storeTime = 5 * time.Second
+
+// storeRow says how old what follows is.
+func storeRow(w io.Writer, g *control.GroupStatus) {
+	if age := time.Duration(g.Age) * time.Millisecond; age > storeTime {
+		row(w, fmt.Sprintf("the group's store has not answered for %v: this is from before", age.Round(time.Second)))
+	}
+}
+
 func gatewayTable(w io.Writer, g *control.GroupStatus) {
+	storeRow(w, g)
 	row(w, "GATEWAY", "STATE", "ANA GROUPS", "ADDRESSES", "CONTROLLER IDS")
 	for _, x := range g.Gateways {
 		name := x.Name
 		if name == g.Gateway {
-			name += " (this one)"
+			name += whoIs(g)
 		}
 		ids := "-"
 		if x.LastID > 0 {
@@ -67,6 +80,16 @@ func gatewayTable(w io.Writer, g *control.GroupStatus) {
 	for _, a := range g.Alarms {
 		row(w, "alarm: "+a.Kind+": "+a.Text)
 	}
+}
+
+// whoIs is behind the name of the gateway that was asked: another may have that name, too.
+func whoIs(g *control.GroupStatus) string {
+	if slices.ContainsFunc(g.Alarms, func(a control.GroupAlarm) bool {
+		return a.Kind == "name-in-use" && a.Gateway == g.Gateway
+	}) {
+		return " (not this one)"
+	}
+	return " (this one)"
 }
 
 func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
@@ -93,6 +116,7 @@ func newANAOwners() *cobra.Command {
 				return err
 			}
 			return r.Show(cmd.OutOrStdout(), g.Groups, func(w io.Writer) {
+				storeRow(w, &g)
 				row(w, "ANA GROUP", "GATEWAY", "EPOCH", "MOVING TO", "FENCE")
 				for _, x := range g.Groups {
 					row(w, x.Group, cmp.Or(x.Owner, "-"), x.Epoch, cmp.Or(x.Moving, "-"), cmp.Or(string(x.Fence), "-"))

@@ -18,4 +18,20 @@ func TestGatewayTable(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
+	if strings.Contains(b.String(), "has not answered") {
+		t.Errorf("its store answers:\n%s", b.String())
+	}
+}
+
+// TestGatewayTableOfAnother: of a store that does not answer all is old, and of a gateway whose name
+// another has the line of that name is the other's.
+func TestGatewayTableOfAnother(t *testing.T) {
+	var b strings.Builder
+	gatewayTable(&b, &control.GroupStatus{Gateway: "gw1", Age: 61_400, Gateways: []control.Member{{Name: "gw1", State: "alive"}},
+		Alarms: []control.GroupAlarm{{Kind: "name-in-use", Gateway: "gw1", Text: "another"}}})
+	for _, want := range []string{"has not answered for 1m1s", "gw1 (not this one)\talive"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
 }

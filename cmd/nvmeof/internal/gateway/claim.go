@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
@@ -22,7 +23,10 @@ func claim(ctx context.Context, s state.Store, name string) (int, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return 0, errors.Join(err, ctx.Err())
+			if err == nil {
+				err = ctx.Err() // another gateway was faster each time
+			}
+			return 0, fmt.Errorf("%w: see whether it is up, and whether this is where it is", err)
 		case <-time.After(claimPause):
 		}
 	}

@@ -142,10 +142,11 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	run.Behind(true) // until the configuration has come
 	g.run.Store(run)
 	var all sync.WaitGroup
-	all.Go(func() { g.follow(ctx, run) })                       // ends with ctx
-	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) }) // likewise
-	all.Go(func() { g.keepers.notice(ctx) })                    // likewise
-	all.Go(func() { g.listed.run(ctx, g.keepers.any) })         // likewise
+	all.Go(func() { g.follow(ctx, run) })                        // ends with ctx
+	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) })  // likewise
+	all.Go(func() { g.keepers.notice(ctx) })                     // likewise
+	all.Go(func() { g.listed.run(ctx, g.keepers.any) })          // likewise
+	all.Go(func() { (&tender{Gateway: g, run: run}).tend(ctx) }) // likewise
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)
 	defer cancel()

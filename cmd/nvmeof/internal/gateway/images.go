@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,60 +15,89 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
+// A cluster is a client of one, which [rbd.Client] is.
+type cluster interface {
+	pooled
+	Addresses() []string
+	Fence(ctx context.Context, addresses []string, most time.Duration) error
+	Close() error
+}
+
+// A joined is a client of a cluster.
+type joined struct {
+	cluster
+	ready bool // the group's store has its addresses: it can be fenced, and may be used
+	tried bool // it may fence: see try
+}
+
 // Clients are those of the clusters whose images the gateway serves: all images of a cluster have
 // one, which others fence.
 type clients struct {
-	mu   sync.Mutex
-	all  map[rbd.ClientConfig]*rbd.Client
-	lost func() // what to do when a cluster refuses the clients of now; it does not wait
+	dial func(rbd.ClientConfig) (cluster, error) // nil: dialCluster
+
+	mu     sync.Mutex
+	all    map[rbd.ClientConfig]*joined
+	lost   func()   // what to do when a cluster refuses the clients of now; it does not wait
+	begun  int      // how often connect was called
+	fenced []string // addresses that the clients of now were to fence
+}
+
+func dialCluster(at rbd.ClientConfig) (cluster, error) {
+	c, err := rbd.Connect(at)
+	if err != nil {
+		return nil, err // and not a client that is nil
+	}
+	return c, nil
+}
+
+func (c *clients) connectTo(at rbd.ClientConfig) (cluster, error) {
+	dial := c.dial
+	if dial == nil {
+		dial = dialCluster
+	}
+	client, err := dial(at)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", cmp.Or(at.Conf, "of Ceph's default configuration"), err)
+	}
+	return client, nil
 }
 
 func clusterOf(n *config.RBD) rbd.ClientConfig {
 	return rbd.ClientConfig{Conf: string(n.Conf), ID: n.ID}
 }
 
-// connect makes the clients of a document's images, and returns their addresses. Once is lost called
-// if one of their clusters refuses them.
+// connect makes the client of the cluster that has the group's store, if one has, and returns its
+// addresses. Those of other clusters come with extend. Once is lost called if a cluster refuses one of
+// them.
 func (c *clients) connect(doc *config.Document, lost func()) (addresses []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all, c.lost = map[rbd.ClientConfig]*rbd.Client{}, sync.OnceFunc(lost)
-	defer func() {
-		if err != nil {
-			c.closeAll()
-		}
-	}()
-	want := map[rbd.ClientConfig]bool{}
-	if at, err := config.ParseGroupStore(doc.Group.Store); err == nil && at.Kind == "rados" {
-		want[rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID}] = true // the first image is likely there
+	c.all, c.lost, c.fenced = map[rbd.ClientConfig]*joined{}, sync.OnceFunc(lost), nil
+	c.begun++
+	at, err := config.ParseGroupStore(doc.Group.Store)
+	if err != nil || at.Kind != "rados" {
+		return nil, nil
 	}
-	for _, s := range doc.Subsystems {
-		for _, n := range s.Namespaces {
-			if n.RBD != nil {
-				want[clusterOf(n.RBD)] = true
-			}
-		}
+	of := rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID} // the first image is likely there
+	client, err := c.connectTo(of)
+	if err != nil {
+		return nil, err
 	}
-	for at := range want {
-		client, err := rbd.Connect(at)
-		if err != nil {
-			return nil, fmt.Errorf("cluster %s: %w", cmp.Or(at.Conf, "of Ceph's default configuration"), err)
-		}
-		c.all[at] = client
-		addresses = append(addresses, client.Addresses()...)
-	}
-	return addresses, nil
+	c.all[of] = &joined{cluster: client, ready: true}
+	return client.Addresses(), nil
 }
 
 // open opens an image by the client of its cluster, and awaits fences in the pools that have it: also
 // an image that comes to a group which is served may be one whose owner before was fenced.
 func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
 	c.mu.Lock()
-	client, lost := c.all[clusterOf(n)], c.lost
-	c.mu.Unlock()
-	if client == nil {
+	of, lost := c.all[clusterOf(n)], c.lost
+	if of == nil || !of.ready {
+		c.mu.Unlock()
 		return nil, errNewCluster
 	}
+	c.mu.Unlock()
+	client, _ := of.cluster.(*rbd.Client)
 	s, err := rbd.Open(n.Image, rbd.Config{Client: client, Lost: lost, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly})
 	if errors.Is(err, unix.ESHUTDOWN) { // the client was refused before its first request
 		lost()
@@ -83,15 +113,17 @@ func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
 	return s, nil
 }
 
-// errNewCluster is that an image is in a cluster of which the gateway is no client yet.
-var errNewCluster = errors.New("the gateway is no client of this image's cluster, since its first image came after the start: drain the gateway, and start it again")
+// errNewCluster is that an image is in a cluster of which the gateway is no client yet, or no client
+// that others can fence.
+var errNewCluster = errors.New("the gateway is not yet a client of this image's cluster, as this image's id and conf have it: that takes a second, or what keeps it from that is in the log")
 
 // fence has the clusters refuse other clients.
 func (c *clients) fence(ctx context.Context, addresses []string) error {
 	c.mu.Lock()
-	all := make([]*rbd.Client, 0, len(c.all))
+	c.fenced = append(c.fenced, addresses...) // a client that comes later does the same: see extend
+	all := make([]cluster, 0, len(c.all))
 	for _, client := range c.all {
-		all = append(all, client)
+		all = append(all, client.cluster)
 	}
 	c.mu.Unlock()
 	if len(all) == 0 {

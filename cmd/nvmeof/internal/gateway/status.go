@@ -152,6 +152,9 @@ func (g *Gateway) changed(s group.Status) {
 	next := map[string]string{}
 	for i := range s.Gateways {
 		next[s.Gateways[i].Member.Name] = stateOf(&s.Gateways[i])
+		if s.Gateways[i].Member.Name == g.name {
+			g.images.registered(s.Gateways[i].Member.Storage)
+		}
 	}
 	g.mu.Lock()
 	before := g.states
@@ -168,7 +171,9 @@ func (g *Gateway) changed(s group.Status) {
 		g.cfg.Log.Warn("unfenced ANA groups (fence: lease): a gateway that the machine holds up can write late", zap.Ints("groups", unfenced))
 	}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
-		if state := next[name]; before[name] != state && name != g.name {
+		if state := next[name]; before[name] == "" && state == "silent" {
+			delete(next, name) // it was not heard yet, and may be alive
+		} else if before[name] != state && name != g.name {
 			g.cfg.Log.Info("a gateway of the group", zap.String("gateway", name), zap.String("state", state))
 			if g.cfg.Joined != nil {
 				g.cfg.Joined(name, state)

@@ -32,6 +32,12 @@ func newCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(doc.Listeners) == 0 && len(doc.Subsystems) > 0 {
+				return checkShared(cmd.OutOrStdout(), args[0], doc)
+			}
+			if err := sharedElsewhere(args[0], doc); err != nil {
+				return err
+			}
 			t, err := newConfigured(&Daemon{File: args[0], Document: doc, Log: zap.NewNop()}, nil)
 			if err != nil {
 				return err
@@ -59,6 +65,21 @@ func newCheck() *cobra.Command {
 				args[0], len(doc.Listeners), len(doc.Subsystems), namespaces)
 			return nil
 		}}
+}
+
+// checkShared checks a document without listeners, which is for the gateways of a group.
+func checkShared(out io.Writer, name string, doc *config.Document) error {
+	of := doc.Clone()
+	of.Group.Store = "etcd://127.0.0.1:2379/check" // any group's
+	if _, err := of.Check(); err != nil {
+		return failure.Usage{Err: fmt.Errorf("%s, which has no listeners, and so is for the gateways of a group: %w", name, err)}
+	}
+	namespaces := 0
+	for _, s := range doc.Subsystems {
+		namespaces += len(s.Namespaces)
+	}
+	fmt.Fprintf(out, "%s is right for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
+	return nil
 }
 
 func newApply() *cobra.Command {

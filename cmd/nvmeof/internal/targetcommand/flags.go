@@ -205,7 +205,7 @@ func (f *Flags) explain(err error) error {
 		{"subsystems[0].namespaces", "export", f.Exports}, {"subsystems[0].hosts", "allow-host", nil}, {"subsystems[0]", "nqn", nil},
 		{"listeners", "listen", f.Listen}, {"limits.shards", "shards", nil}, {"limits.shared-receives", "shared-receives", nil},
 		{"limits.receive-buffer", "rcvbuf", nil}, {"limits.ack-timeout", "ack-timeout", nil}, {"congestion", "congestion", nil},
-		{"events.file", "events", nil}, {"audit.file", "audit", nil},
+		{"group.gateway", "gateway", nil}, {"group", "group", nil}, {"events.file", "events", nil}, {"audit.file", "audit", nil},
 		{"console.tokens", "console-tokens", nil}, {"console.tls.key", "console-key", nil}, {"console.tls", "console-certificate", nil}, {"console", "console", nil},
 	} {
 		rest, is := strings.CutPrefix(p.Path, x.path)

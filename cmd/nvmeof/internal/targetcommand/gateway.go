@@ -55,8 +55,8 @@ func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 	switch {
 	case !doc.Grouped():
 		return nil
-	case len(doc.Subsystems)+len(doc.Referrals) > 0:
-		return failure.Usagef("%s: subsystems and referrals are the group's: take them out, and give them to the group with nvmeof target apply FILE", d.File)
+	case sharedElsewhere(d.File, doc) != nil:
+		return sharedElsewhere(d.File, doc)
 	case d.controllers.First != 0:
 		return failure.Usagef("--controller-ids: the group gives each gateway a range of its own")
 	}
@@ -77,6 +77,14 @@ func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 	d.gateway = g
 	fmt.Fprintf(d.Out, "gateway %s of group %s\n", d.gateway.Name(), doc.Group.Store)
 	return nil
+}
+
+// sharedElsewhere is what is wrong with the document of a gateway that has what is its group's.
+func sharedElsewhere(file string, doc *config.Document) error {
+	if !doc.Grouped() || len(doc.Subsystems)+len(doc.Referrals) == 0 {
+		return nil
+	}
+	return failure.Usagef("%s: subsystems and referrals are the group's: take them out, and give them to the group with nvmeof target apply FILE", file)
 }
 
 // part closes the group's store, after runGateway.

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A fakeCluster is a client of one.
+type fakeCluster struct {
+	address string
+	fenced  []string
+	refuses error
+	closed  bool
+}
+
+func (f *fakeCluster) AwaitFence(context.Context, ...string) error { return nil }
+func (f *fakeCluster) Addresses() []string                         { return []string{f.address} }
+func (f *fakeCluster) Close() error                                { f.closed = true; return nil }
+func (f *fakeCluster) Fence(_ context.Context, addresses []string, _ time.Duration) error {
+	if f.refuses == nil {
+		f.fenced = append(f.fenced, addresses...)
+	}
+	return f.refuses
+}
+
+// images is a document with an image by each of some clients.
+func images(t *testing.T, ids ...string) *config.Document {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("version: 1\nsubsystems:\n  - nqn: nqn.2026-11.org.example:disks\n    allow-any-host: true\n    namespaces:\n")
+	for i, id := range ids {
+		fmt.Fprintf(&b, "      - {nsid: %d, rbd: {image: p/%d, id: %s}}\n", i+1, i, id)
+	}
+	doc, _, err := config.Parse("test", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// known makes clients by their names.
+func known(all map[string]*fakeCluster) *clients {
+	return &clients{dial: func(at rbd.ClientConfig) (cluster, error) {
+		if c := all[at.ID]; c != nil {
+			return c, nil
+		}
+		return nil, errors.New("no such client")
+	}}
+}
+
+// TestExtend: a client that comes while the gateway runs has fenced what the others have, and is used
+// once the store has its address.
+func TestExtend(t *testing.T) {
+	all := map[string]*fakeCluster{"g": {address: "a"}, "x": {address: "b"}, "y": {address: "c", refuses: errors.New("refused")}}
+	c := known(all)
+	if more, err := c.extend(t.Context(), images(t, "x")); err != nil || more != nil {
+		t.Errorf("before the incarnation: %v, %v", more, err)
+	}
+	first, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "g"}}, func() {})
+	if err != nil || !slices.Equal(first, []string{"a"}) {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if err := c.fence(t.Context(), []string{"dead"}); err != nil {
+		t.Fatal(err)
+	}
+	doc := images(t, "g", "x", "x", "y", "z")
+	more, err := c.extend(t.Context(), doc)
+	if !slices.Equal(more, []string{"a", "b"}) || err == nil || !strings.Contains(err.Error(), "no such client") || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("%v, %v", more, err)
+	}
+	if !slices.Equal(all["x"].fenced, []string{"dead"}) || !all["y"].closed {
+		t.Errorf("x has fenced %v; y is closed: %v", all["x"].fenced, all["y"].closed)
+	}
+	image := doc.Subsystems[0].Namespaces[1].RBD
+	if _, err := c.open(image, 0); !errors.Is(err, errNewCluster) {
+		t.Errorf("nobody can fence the client, but it opens an image: %v", err)
+	}
+	c.registered([]string{"a"})
+	if _, err := c.open(image, 0); !errors.Is(err, errNewCluster) {
+		t.Errorf("nobody can fence the client yet, but it opens an image: %v", err)
+	}
+	c.registered(more)
+	if !c.all[clusterOf(image)].ready {
+		t.Error("the client is not used")
+	}
+	if more, err := c.extend(t.Context(), images(t, "g", "x")); more != nil || err != nil {
+		t.Errorf("%v, %v", more, err)
+	}
+	if err := c.add(t.Context(), clusterOf(image), c.started()-1); err != nil || !all["x"].closed {
+		t.Errorf("a client of an incarnation that has ended: %v", err)
+	}
+}
+
+// TestEtcdNeedsNoCluster: a gateway whose group is in etcd becomes a client with its first image.
+func TestEtcdNeedsNoCluster(t *testing.T) {
+	c := known(map[string]*fakeCluster{"x": {address: "b"}})
+	if first, err := c.connect(&config.Document{Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}, func() {}); err != nil || len(first) > 0 {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if more, err := c.extend(t.Context(), images(t, "x")); err != nil || !slices.Equal(more, []string{"b"}) {
+		t.Errorf("%v, %v", more, err)
+	}
+}
+
+// TestTry: each client fences an address that nobody has, once.
+func TestTry(t *testing.T) {
+	x := &fakeCluster{address: "b"}
+	c := known(map[string]*fakeCluster{"x": x})
+	if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "x"}}, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	x.refuses = errors.New("permission denied")
+	if err := c.try(t.Context()); !errors.Is(err, x.refuses) {
+		t.Errorf("%v", err)
+	}
+	for x.refuses = nil; len(x.fenced) == 0; {
+		if err := c.try(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.try(t.Context()); err != nil || len(x.fenced) != 1 {
+		t.Errorf("%v, %v", x.fenced, err)
+	}
+}
+
+// A watched is a runner that notes what it is told.
+type watched struct{ stuck []bool }
+
+func (w *watched) Storage([]string) {}
+func (w *watched) Stuck(stuck bool) { w.stuck = append(w.stuck, stuck) }
+
+// TestTender: who may not fence, or has no listener, says so once a minute, and others serve what no host
+// reaches.
+func TestTender(t *testing.T) {
+	var said []string
+	g := &Gateway{name: "gw1", cfg: Config{Log: zap.NewNop(), Alarm: func(a group.Alarm) { said = append(said, string(a.Kind)) }}, alarms: map[group.Alarm]time.Time{}}
+	g.images.all = map[rbd.ClientConfig]*joined{{}: {cluster: &fakeCluster{refuses: errors.New("permission denied")}}}
+	run := &watched{}
+	w := &tender{Gateway: g, run: run}
+	for _, listeners := range []int{1, 0, 0, 1, 1} {
+		w.fencing(t.Context())
+		w.listeners(listeners)
+	}
+	if !slices.Equal(said, []string{"fence-fails", "serve-failed"}) || !slices.Equal(run.stuck, []bool{true, true, false}) {
+		t.Errorf("%v, %v", said, run.stuck)
+	}
+}
+
+// TestChangedSilent: a gateway that was not heard yet is not said to be silent.
+func TestChangedSilent(t *testing.T) {
+	var said []string
+	g := &Gateway{name: "gw1", cfg: Config{Log: zap.NewNop(), Joined: func(name, state string) { said = append(said, name+" "+state) }}, logged: map[int]bool{}}
+	for _, alive := range []bool{false, true, false} {
+		g.changed(group.Status{Gateways: []group.GatewayStatus{{Member: group.Member{Name: "gw2"}, Alive: alive}}})
+	}
+	if !slices.Equal(said, []string{"gw2 alive", "gw2 silent"}) {
+		t.Errorf("%v", said)
+	}
+}

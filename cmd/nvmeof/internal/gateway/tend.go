@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+const (
+	tendEvery = time.Second
+	// tryEvery is how often a gateway looks whether it may fence where it may not, and repeats
+	// that no host reaches it.
+	tryEvery = time.Minute
+)
+
+// A tender looks after what a gateway needs beside the group's store: clients of the clusters that have
+// its images, the permission to fence others, and a listener.
+type tender struct {
+	*Gateway
+	run interface {
+		Storage(addresses []string)
+		Stuck(bool)
+	}
+
+	revision  int64     // of the configuration whose clusters were looked at
+	begun     int       // which clients had been made then
+	said      string    // why others are missing
+	tried     time.Time // when fencing was not allowed
+	alone     bool      // there is no listener
+	aloneSaid time.Time
+}
+
+// tend looks each second until ctx ends.
+func (t *tender) tend(ctx context.Context) {
+	every := time.NewTicker(tendEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			t.clusters(ctx)
+			t.fencing(ctx)
+			t.listeners(len(t.target.Listeners()))
+		}
+	}
+}
+
+// clusters makes the gateway a client of the clusters that have images of the configuration.
+func (t *tender) clusters(ctx context.Context) {
+	revision, _ := control.Revision(t.manager)
+	begun := t.images.started()
+	if t.said == "" && revision == t.revision && begun == t.begun {
+		return
+	}
+	t.revision, t.begun = revision, begun
+	addresses, err := t.images.extend(ctx, t.manager.Document())
+	if len(addresses) > 0 {
+		t.run.Storage(addresses)
+	}
+	switch {
+	case err == nil:
+		t.said = ""
+	case ctx.Err() == nil && err.Error() != t.said:
+		t.said = err.Error()
+		t.cfg.Log.Error("the gateway cannot use the storage of some images, and does not serve them", zap.Error(err))
+	}
+}
+
+// fencing finds out whether the gateway may fence others, before one dies.
+func (t *tender) fencing(ctx context.Context) {
+	if time.Since(t.tried) < tryEvery {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitTime)
+	defer cancel()
+	if err := t.images.try(ctx); err != nil {
+		t.tried = time.Now()
+		t.alarm(group.Alarm{Kind: group.AlarmFence, Gateway: t.name,
+			Text: fmt.Sprintf("this gateway cannot fence others, and takes over nothing from those that die: %v; its client of Ceph needs mon 'profile rbd' (ceph auth get)", err)})
+	}
+}
+
+// listeners has others serve what no host reaches here: with n listeners that are open.
+func (t *tender) listeners(n int) {
+	if alone := n == 0; alone || t.alone {
+		t.alone = alone
+		t.run.Stuck(alone) // a new incarnation does not know it
+	}
+	if t.alone && time.Since(t.aloneSaid) > tryEvery {
+		t.aloneSaid = time.Now()
+		t.alarm(group.Alarm{Kind: group.AlarmServe, Gateway: t.name,
+			Text: "no host reaches this gateway, since no listener is open (nvmeof ls shows why): others serve what they can"})
+	}
+}
