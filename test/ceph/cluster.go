@@ -25,6 +25,7 @@ type Cluster struct {
 	addr string // of the monitor, with its port
 	fsid string
 	osds int
+	auth string // none, or cephx
 }
 
 // Missing is what the machine lacks for a cluster; empty: nothing.
@@ -41,7 +42,17 @@ func Missing() []string {
 // Start starts a cluster with a monitor at addr, an address of the loopback network with a port,
 // which keeps everything in dir. It has the pool rbd.
 func Start(dir, addr string, osds int) (*Cluster, error) {
-	c := &Cluster{Dir: dir, Conf: filepath.Join(dir, "ceph.conf"), addr: addr, fsid: uuid.NewString(), osds: osds}
+	return begin(dir, addr, osds, "none")
+}
+
+// StartWithKeys starts a cluster whose clients need a key, and are allowed what goes with it. Those of
+// users are looked for in dir, as ceph.client.NAME.keyring.
+func StartWithKeys(dir, addr string, osds int) (*Cluster, error) {
+	return begin(dir, addr, osds, "cephx")
+}
+
+func begin(dir, addr string, osds int, auth string) (*Cluster, error) {
+	c := &Cluster{Dir: dir, Conf: filepath.Join(dir, "ceph.conf"), addr: addr, fsid: uuid.NewString(), osds: osds, auth: auth}
 	if err := c.start(); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -82,10 +93,10 @@ fsid = %[1]s
 mon host = [v2:%[2]s]
 public addr = %[3]s
 cluster addr = %[3]s
-auth cluster required = none
-auth service required = none
-auth client required = none
-keyring = %[4]s/keyring
+auth cluster required = %[6]s
+auth service required = %[6]s
+auth client required = %[6]s
+keyring = %[4]s/$cluster.$name.keyring,%[4]s/keyring
 run dir = %[4]s/run
 admin socket = %[4]s/run/$name.$pid.asok
 log file = %[4]s/$name.log
@@ -116,7 +127,7 @@ osd memory target = 939524096
 osd class update on start = false
 [client]
 rbd default order = 20
-`, c.fsid, c.addr, host, c.Dir, c.osds)
+`, c.fsid, c.addr, host, c.Dir, c.osds, c.auth)
 }
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
@@ -126,6 +137,7 @@ func (c *Cluster) startMonitor() error {
 	for _, args := range [][]string{
 		{"ceph-authtool", "--create-keyring", keys, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"},
 		{"ceph-authtool", keys, "--gen-key", "-n", "client.admin", "--cap", "mon", "allow *", "--cap", "osd", "allow *", "--cap", "mgr", "allow *"},
+		{"ceph-authtool", keys, "--gen-key", "-n", "mgr.x", "--cap", "mon", "allow profile mgr", "--cap", "osd", "allow *"},
 		{"monmaptool", "--create", "--fsid", c.fsid, "--addv", "a", "[v2:" + c.addr + "]", monmap},
 		{"ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keys, "-c", c.Conf},
 		{"ceph-mon", "-i", "a", "-c", c.Conf, "--pid-file", c.path("mon.pid")},
@@ -144,6 +156,9 @@ func (c *Cluster) makeOSD(n int) error {
 		return err
 	}
 	if err := os.MkdirAll(c.path("osd."+id), 0o700); err != nil {
+		return err
+	}
+	if _, err := c.Run("ceph", "auth", "get-or-create", "osd."+id, "mon", "allow profile osd", "osd", "allow *", "mgr", "allow profile osd", "-o", c.path("ceph.osd."+id+".keyring")); err != nil {
 		return err
 	}
 	if _, err := c.Run("ceph-osd", "-i", id, "--mkfs", "--osd-uuid", unique, "-c", c.Conf); err != nil {
