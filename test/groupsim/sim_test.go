@@ -71,15 +71,15 @@ func TestFaultsAreFound(t *testing.T) {
 		seed  uint64 // that shows it
 	}{
 		{"skip the fence", skipFence, 6},
-		{"serve before the fence", serveBeforeFence, 3},
+		{"serve before the fence", serveBeforeFence, 6},
 		{"wait until the client has the map", weakFence, 431},
 		{"do not wait for the map", staleMap, 431},
 		{"end drains at once", earlyDrain, 7},
 		{"compare nothing", blindTake, 4},
-		{"ignore the term of leases", ignoreTerm, 38},
-		{"ignore the epoch", ignoreEpoch, 246},
-		{"answer conflicts without the store", staleConflict, 3450},
-		{"do not wait for commands of the preempted", deafAbort, 67},
+		{"ignore the term of leases", ignoreTerm, 44},
+		{"ignore the epoch", ignoreEpoch, 301},
+		{"answer conflicts without the store", staleConflict, 1129},
+		{"do not wait for commands of the preempted", deafAbort, 15},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			most := f.seed + 40
