@@ -23,7 +23,7 @@ func (s *testTarget) at1(line string) []string {
 // TestVerbs goes through nvme-cli's commands against one target. What they print is
 // compared with nvme-cli's in internal/nvmecli.
 func TestVerbs(t *testing.T) {
-	beside(t)
+	inOwnRunDir(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
 	for line, want := range map[string]string{
 		"smart-log":                                    "Smart Log for NVME device:nvme0 namespace-id:ffffffff\n",
