@@ -56,7 +56,7 @@ func (x *tmux) press(keys ...string) {
 // await waits until the terminal shows all texts, and returns what it shows, with how.
 func (x *tmux) await(texts ...string) string {
 	x.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a look is a process
 		plain, err := x.run("capture-pane", "-p")
 		if err == nil && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(plain, s) }) {
 			shown, _ := x.run("capture-pane", "-p", "-e")
