@@ -171,9 +171,10 @@ func newRootFor(args []string, enter targetcommand.Enter) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	for _, add := range []func(){
+		func() { root.AddCommand(targetcommand.Command(enter, release), newVersion()) },
+		func() { root.AddCommand(attachcommand.Command(release), discover.Command(), listing.List()) },
 		func() {
-			root.AddCommand(demo.Command(), targetcommand.Command(enter, release), discover.Command(), listing.List(), newBench(),
-				attachcommand.Command(release), hostidentity.GenDHCHAPKey(), doctor.Command(), newVersion(),
+			root.AddCommand(demo.Command(), newBench(), hostidentity.GenDHCHAPKey(), doctor.Command(),
 				rdmatools.Command(fabricaccess.NewRDMADevices), topcommand.Command(), token.Command())
 		},
 		func() { root.AddCommand(connectcommand.Commands(release)...) },

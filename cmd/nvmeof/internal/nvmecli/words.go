@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // wordTable is what -H says of fields: a section for each, "= NAME", up to the next,
@@ -22,9 +23,12 @@ import (
 //go:embed words.txt
 var wordTable string
 
+// Both are compiled when they are first used, since few commands get -H.
 var (
-	wordLine   = regexp.MustCompile(`^(\s*\[(\d+):(\d+)\]\s*: )([xw?+zKt])(?:&(0x[0-9a-f]+))?(.*)$`)
-	wordChoice = regexp.MustCompile(`\{([^}]*)\}`)
+	wordLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\s*\[(\d+):(\d+)\]\s*: )([xw?+zKt])(?:&(0x[0-9a-f]+))?(.*)$`)
+	})
+	wordChoice = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^}]*)\}`) })
 )
 
 // spell writes what -H says of a field with this name, or nothing.
@@ -35,7 +39,7 @@ func spell(b *strings.Builder, name string, f field) {
 	}
 	section, _, _ := strings.Cut(strings.TrimSuffix(rest, "\n"), "\n= ")
 	for line := range strings.SplitSeq(section, "\n") {
-		if m := wordLine.FindStringSubmatch(line); m != nil {
+		if m := wordLine().FindStringSubmatch(line); m != nil {
 			spellBits(b, m, f)
 			continue
 		}
@@ -66,7 +70,7 @@ func spellBits(b *strings.Builder, line []string, f field) {
 	case how == "t":
 		shown = f.text
 	}
-	means := wordChoice.ReplaceAllStringFunc(line[6], func(s string) string { return meaning(s[1:len(s)-1], meant) })
+	means := wordChoice().ReplaceAllStringFunc(line[6], func(s string) string { return meaning(s[1:len(s)-1], meant) })
 	b.WriteString(line[1] + shown + means + "\n")
 }
 
