@@ -114,7 +114,7 @@ func TestAttacksIPv6(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", `ip link set lo up && for i in 2 3 4 5 6 7 8 9; do ip address add fd00::$i/128 dev lo nodad || exit 99; done
+	cmd := exec.CommandContext(ctx, "sh", "-c", `ip link set lo up || exit 99; for i in 2 3 4 5 6 7 8 9; do ip address add fd00::$i/128 dev lo nodad || exit 99; done
 exec "$0" -test.run '^TestAttacksIPv6$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
