@@ -172,6 +172,9 @@ type reader struct {
 // newReader is one for whom the addresses of documents are some of 127/8.
 func newReader(t *testing.T, instead ...string) *reader {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("follows a document: not with -short")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -101,6 +101,7 @@ var suites = []documented{
 	{line: "go test ./test/interop -guest -v -run TestTakeover -takeovers 50 -timeout 40m", by: "test/interop TestTakeover"},
 	{line: "go test ./test/interop -guest -v -run TestHostReturns -timeout 40m", by: "test/interop TestHostReturns"},
 	{line: "go test ./test/interop -guest -v -run TestLinuxHost -timeout 30m", by: "test/interop TestLinuxHost"},
+	{line: "go test ./test/interop -guest -v -run TestOurHost -timeout 20m", by: "test/interop TestOurHost"},
 	{line: "go test ./test/interop -run TestWireGuard -wireguard", by: "test/interop TestWireGuard"},
 	{line: "go test ./test/baddisk -long", by: "test/baddisk TestChangesWhileHung"},
 	{line: "go test ./test/interop -guest -v -run TestBadDisk", by: "test/interop TestBadDisk"},
