@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // JSON is the canonical text of a document, or of a part of one: fields in the
@@ -156,11 +155,8 @@ func scalar(v reflect.Value) string {
 	return strconv.FormatInt(v.Int(), 10)
 }
 
-// plain is text that every YAML reader takes for text without quotes. It is compiled when it is first
-// used, since few commands write a configuration.
-var plain = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-zA-Z/][a-zA-Z0-9_./-]*(:[a-zA-Z0-9_./-]+)*|[1-9][0-9]*([KMGT]i?B|[kMG]bit|ns|us|µs|ms|s|m|h)|1/[1-9][0-9]*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
-})
+// plain is text that every YAML reader takes for text without quotes.
+var plain = regexp.MustCompile(`^([a-zA-Z/][a-zA-Z0-9_./-]*(:[a-zA-Z0-9_./-]+)*|[1-9][0-9]*([KMGT]i?B|[kMG]bit|ns|us|µs|ms|s|m|h)|1/[1-9][0-9]*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
 // words are what some readers take for something else.
 var words = map[string]bool{"null": true, "true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
@@ -168,7 +164,7 @@ var words = map[string]bool{"null": true, "true": true, "false": true, "yes": tr
 // quote writes text so that it is read as text: plain where that is safe, else in
 // double quotes, as in JSON.
 func quote(s string) string {
-	if plain().MatchString(s) && !words[strings.ToLower(s)] {
+	if plain.MatchString(s) && !words[strings.ToLower(s)] {
 		return s
 	}
 	if a, err := netip.ParseAddrPort(s); err == nil && a.Addr().Is4() {
