@@ -140,14 +140,12 @@ func (c *Cluster) startMonitor() error {
 		{"ceph-authtool", keys, "--gen-key", "-n", "mgr.x", "--cap", "mon", "allow profile mgr", "--cap", "osd", "allow *"},
 		{"monmaptool", "--create", "--fsid", c.fsid, "--addv", "a", "[v2:" + c.addr + "]", monmap},
 		{"ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keys, "-c", c.Conf},
-		{"ceph-mon", "-i", "a", "-c", c.Conf, "--pid-file", c.path("mon.pid")},
-		{"ceph-mgr", "-i", "x", "-c", c.Conf, "--pid-file", c.path("mgr.pid")},
 	} {
 		if _, err := c.Run(args[0], args[1:]...); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(c.launch("mon"), c.launch("mgr"))
 }
 
 func (c *Cluster) makeOSD(n int) error {
@@ -164,16 +162,36 @@ func (c *Cluster) makeOSD(n int) error {
 	if _, err := c.Run("ceph-osd", "-i", id, "--mkfs", "--osd-uuid", unique, "-c", c.Conf); err != nil {
 		return err
 	}
-	return c.StartOSD(n)
+	return c.launch("osd." + id)
 }
 
-// StartOSD starts an OSD that was killed, once nothing is left of that.
-func (c *Cluster) StartOSD(n int) error {
-	id := strconv.Itoa(n)
-	for end := time.Now().Add(timeout); c.Signal("osd."+id, 0) == nil && time.Now().Before(end); {
+// Daemons are the names of all daemons: mon, mgr, osd.0 and so on.
+func (c *Cluster) Daemons() []string {
+	all := []string{"mon", "mgr"}
+	for n := range c.osds {
+		all = append(all, "osd."+strconv.Itoa(n))
+	}
+	return all
+}
+
+// StartDaemon starts a daemon that was killed, once nothing is left of that.
+func (c *Cluster) StartDaemon(daemon string) error {
+	for end := time.Now().Add(timeout); c.Signal(daemon, 0) == nil && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	_, err := c.Run("ceph-osd", "-i", id, "-c", c.Conf, "--pid-file", c.path("osd."+id+".pid"))
+	return c.launch(daemon)
+}
+
+// launch starts a daemon whose data are there.
+func (c *Cluster) launch(daemon string) error {
+	kind, id, _ := strings.Cut(daemon, ".")
+	switch kind {
+	case "mon":
+		id = "a"
+	case "mgr":
+		id = "x"
+	}
+	_, err := c.Run("ceph-"+kind, "-i", id, "-c", c.Conf, "--pid-file", c.path(daemon+".pid"))
 	return err
 }
 
@@ -191,7 +209,7 @@ func (c *Cluster) Run(name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Signal sends a signal to a daemon: mon, mgr or osd.N.
+// Signal sends a signal to a daemon.
 func (c *Cluster) Signal(daemon string, s syscall.Signal) error {
 	b, err := os.ReadFile(c.path(daemon + ".pid"))
 	if err != nil {

@@ -111,10 +111,9 @@ func TestOSDKilled(t *testing.T) {
 	w := newWriter(t, s)
 	defer w.close(s)
 	w.during(func() error { return nil })
-	for n := range 2 {
-		daemon := []string{"osd.0", "osd.1"}[n]
+	for _, daemon := range []string{"osd.0", "osd.1"} {
 		w.during(func() error { return c.Signal(daemon, syscall.SIGKILL) })
-		w.during(func() error { return c.StartOSD(n) })
+		w.during(func() error { return c.StartDaemon(daemon) })
 		w.verify()
 		if _, err := c.Run("ceph", "osd", "wait-up", daemon); err != nil {
 			time.Sleep(10 * time.Second) // older ones cannot wait

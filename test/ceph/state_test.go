@@ -128,8 +128,8 @@ func TestStateWatch(t *testing.T) {
 	<-changes
 	time.Sleep(time.Second) // the first watch
 	noticed("a watch")
-	for n, osd := range []string{"osd.0", "osd.1"} {
-		if err := errors.Join(c.Signal(osd, syscall.SIGKILL), c.StartOSD(n)); err != nil {
+	for _, osd := range []string{"osd.0", "osd.1"} {
+		if err := errors.Join(c.Signal(osd, syscall.SIGKILL), c.StartDaemon(osd)); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, c)

@@ -11,50 +11,47 @@ import (
 
 // A kind is what may happen in a round.
 type kind struct {
+	class
 	name  string
 	until string // what the round's time is
 	do    func(*lab, *round) error
 }
 
-// A lease lasts for 10 s.
+// A class says whether somebody may notice a kind.
+type class int
+
 const (
-	beyondLease = 12 * time.Second
-	withinLease = 4 * time.Second
+	planned class = iota // nobody should
+	sudden
 )
 
-// planned are kinds that nobody should notice, and sudden are the others.
-var (
-	planned = []kind{
-		{"drain, resume", "drained -> served elsewhere", (*lab).drain},
-		{"ana-group move", "moved -> another epoch", (*lab).move},
-		{"SIGTERM, start", "stopped -> served elsewhere", (*lab).terminate},
-		{"etcd SIGSTOP for 4 s", "continued -> all optimized", func(l *lab, r *round) error { return l.stopEtcd(r, withinLease, false) }},
-		{"etcd killed and started", "started -> all optimized", (*lab).killEtcd},
-	}
-	sudden = []kind{
-		{"kill -9", "kill -> new owner optimized", (*lab).kill},
-		{"kill -9, start at once", "kill -> an owner optimized", (*lab).restart},
-		{"kill -9 while drained", "kill -> new owner optimized", (*lab).drainAndKill},
-		{"kill -9 of two", "kill -> new owner optimized", (*lab).killTwo},
-		{"SIGSTOP for 12 s", "stop -> new owner optimized", func(l *lab, r *round) error { return l.pause(r, false) }},
-		{"move, SIGSTOP for 12 s", "stop -> new owner optimized", func(l *lab, r *round) error { return l.pause(r, true) }},
-		{"etcd SIGSTOP for 12 s", "continued -> all optimized", func(l *lab, r *round) error { return l.stopEtcd(r, beyondLease, false) }},
-		{"both: kill -9, etcd 12 s", "continued -> all optimized", func(l *lab, r *round) error { return l.stopEtcd(r, beyondLease, true) }},
-		{"all killed and started", "started -> all optimized", (*lab).all},
-	}
-)
+// kinds are what may happen to gateways.
+var kinds = []kind{
+	{planned, "drain, resume", "drained -> served elsewhere", (*lab).drain},
+	{planned, "ana-group move", "moved -> another epoch", (*lab).move},
+	{planned, "SIGTERM, start", "stopped -> served elsewhere", (*lab).terminate},
+	{sudden, "kill -9", "kill -> new owner optimized", (*lab).kill},
+	{sudden, "kill -9, start at once", "kill -> an owner optimized", (*lab).restart},
+	{sudden, "kill -9 while drained", "kill -> new owner optimized", (*lab).drainAndKill},
+	{sudden, "kill -9 of two", "kill -> new owner optimized", (*lab).killTwo},
+	{sudden, "SIGSTOP", "stop -> new owner optimized", func(l *lab, r *round) error { return l.pause(r, false) }},
+	{sudden, "move, SIGSTOP", "stop -> new owner optimized", func(l *lab, r *round) error { return l.pause(r, true) }},
+	{sudden, "all killed and started", "started -> all optimized", (*lab).all},
+}
 
 // next is the kind of a round: planned and sudden ones take turns, each in an order by chance.
 func (l *lab) next(round int) kind {
-	kinds := planned
-	if round%2 == 1 {
-		kinds = sudden
+	c, turn := class(round%2), round/2
+	var all []kind
+	for _, k := range l.kinds {
+		if k.class == c {
+			all = append(all, k)
+		}
 	}
-	i := round / 2 % len(kinds)
-	if i == 0 {
-		l.random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
+	if turn%len(all) == 0 {
+		l.orders[c] = l.random.Perm(len(all))
 	}
-	return kinds[i]
+	return all[l.orders[c][turn%len(all)]]
 }
 
 // victim is a gateway that serves something, and what.
@@ -90,12 +87,20 @@ func everything() (all []int) {
 func (l *lab) drain(r *round) error {
 	g, its := l.victim(r)
 	r.began = time.Now()
-	if err := l.cluster.order("POST", control.Path("gateways", g.name, "drain"), nil); err != nil {
+	if err := l.drainGateway(g); err != nil {
 		return err
 	}
 	if err := r.served(l, its, another(g)); err != nil {
 		return err
 	}
+	return l.resume(g)
+}
+
+func (l *lab) drainGateway(g *gateway) error {
+	return l.cluster.order("POST", control.Path("gateways", g.name, "drain"), nil)
+}
+
+func (l *lab) resume(g *gateway) error {
 	return l.cluster.order("POST", control.Path("gateways", g.name, "resume"), nil)
 }
 
@@ -176,7 +181,7 @@ func (l *lab) restart(r *round) error {
 
 func (l *lab) drainAndKill(r *round) error {
 	g, its := l.victim(r)
-	if err := l.cluster.order("POST", control.Path("gateways", g.name, "drain"), nil); err != nil {
+	if err := l.drainGateway(g); err != nil {
 		return err
 	}
 	time.Sleep(time.Duration(l.random.IntN(50)) * time.Millisecond)
@@ -188,7 +193,7 @@ func (l *lab) drainAndKill(r *round) error {
 	if err := l.cluster.start(); err != nil {
 		return err
 	}
-	return l.cluster.order("POST", control.Path("gateways", g.name, "resume"), nil)
+	return l.resume(g)
 }
 
 // pause stops a gateway, or the one to which it is giving an ANA group.
@@ -208,40 +213,19 @@ func (l *lab) pause(r *round, moving bool) error {
 	g.held = true
 	g.signal(syscall.SIGSTOP)
 	err := r.served(l, its, another(g))
-	time.Sleep(time.Until(r.began.Add(beyondLease)))
+	time.Sleep(time.Until(r.began.Add(*pause)))
 	g.signal(syscall.SIGCONT)
 	g.held = false
 	return err
 }
 
-// stopEtcd stops etcd for a time, in which a gateway may be killed.
-func (l *lab) stopEtcd(r *round, d time.Duration, kill bool) error {
-	g, _ := l.victim(r)
-	l.cluster.etcd.signal(syscall.SIGSTOP)
-	time.Sleep(d / 2)
-	if kill {
-		g.kill()
-	}
-	time.Sleep(d - d/2)
-	r.began = time.Now()
-	l.cluster.etcd.signal(syscall.SIGCONT)
-	if err := r.served(l, everything(), anyone); err != nil {
-		return err
-	}
-	return l.cluster.start()
-}
-
-func (l *lab) killEtcd(r *round) error {
-	r.began = time.Now()
-	l.cluster.etcd.kill()
-	if err := l.cluster.start(); err != nil {
-		return err
-	}
-	return r.served(l, everything(), anyone)
-}
-
+// all kills everything, and starts it again: the state is what it was.
 func (l *lab) all(r *round) error {
-	l.cluster.etcd.kill()
+	before, err := l.cluster.state()
+	if err != nil {
+		return err
+	}
+	l.cluster.store.kill()
 	for _, g := range l.cluster.gateways {
 		g.kill()
 	}
@@ -249,5 +233,12 @@ func (l *lab) all(r *round) error {
 	if err := l.cluster.start(); err != nil {
 		return err
 	}
-	return r.served(l, everything(), anyone)
+	if err := r.served(l, everything(), anyone); err != nil {
+		return err
+	}
+	after, err := l.cluster.state()
+	if err != nil {
+		return err
+	}
+	return after.after(&before)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -26,30 +27,34 @@ type gateway struct {
 	held   bool // by SIGSTOP
 }
 
-// A cluster is the group with its etcd.
+// A cluster is the group with its store.
 type cluster struct {
 	program  string
-	etcd     *process
+	store    store
 	gateways []*gateway
 }
 
-const etcdAddr = "127.106.0.9"
+// address is one of the loopback network.
+func address(n int) string { return fmt.Sprintf("%s.%d", *network, n) }
 
-func startCluster(t *testing.T, dir string) *cluster {
+// build builds the program.
+func build(t *testing.T, dir string) string {
 	program := filepath.Join(dir, "nvmeof")
-	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/nvmeof").CombinedOutput(); err != nil {
+	args := []string{"build", "-o", program}
+	if rbd.Built {
+		args = append(args, "-tags", "rbd")
+	}
+	if out, err := exec.Command("go", append(args, "../../cmd/nvmeof")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	clients, peers := "http://"+etcdAddr+":2379", "http://"+etcdAddr+":2380"
-	c := &cluster{program: program, etcd: newProcess(t, dir, "etcd", "etcd", "--name", "e", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", clients,
-		"--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "e="+peers)}
-	for i := 1; i <= 3; i++ {
-		name, addr := fmt.Sprintf("gw%d", i), fmt.Sprintf("127.106.0.%d", i)
-		socket := filepath.Join(dir, name)
-		g := &gateway{process: newProcess(t, dir, name, program, "target", "--listen", addr, "--group", "etcd://"+etcdAddr+"/rounds", "--gateway", name, "--socket", socket),
-			addr: netip.MustParseAddr(addr), socket: socket, client: control.NewClient(socket)}
-		t.Cleanup(g.client.Close)
-		c.gateways = append(c.gateways, g)
+	return program
+}
+
+// startCluster starts so many gateways.
+func startCluster(t *testing.T, dir string, s store, gateways int) *cluster {
+	c := &cluster{program: build(t, dir), store: s}
+	for i := 1; i <= gateways; i++ {
+		c.add(t, dir, i)
 	}
 	if err := c.start(); err != nil {
 		t.Fatal(err)
@@ -57,15 +62,26 @@ func startCluster(t *testing.T, dir string) *cluster {
 	return c
 }
 
+// add adds a gateway, which does not run yet.
+func (c *cluster) add(t *testing.T, dir string, i int) *gateway {
+	name, addr := fmt.Sprintf("gw%d", i), address(10+i)
+	socket := filepath.Join(dir, name)
+	g := &gateway{process: newProcess(t, dir, name, c.program, "target", "--listen", addr, "--group", c.store.url(), "--gateway", name, "--socket", socket),
+		addr: netip.MustParseAddr(addr), socket: socket, client: control.NewClient(socket)}
+	g.env = c.store.env()
+	t.Cleanup(g.client.Close)
+	c.gateways = append(c.gateways, g)
+	return g
+}
+
 // start starts what does not run.
 func (c *cluster) start() error {
-	all := []*process{c.etcd}
-	for _, g := range c.gateways {
-		all = append(all, g.process)
+	if err := c.store.start(); err != nil {
+		return err
 	}
-	for _, p := range all {
-		if p.cmd == nil {
-			if err := p.start(); err != nil {
+	for _, g := range c.gateways {
+		if g.cmd == nil {
+			if err := g.start(); err != nil {
 				return err
 			}
 		}
@@ -78,26 +94,30 @@ func (c *cluster) configure(t *testing.T, dir string) {
 	var doc strings.Builder
 	fmt.Fprintf(&doc, "version: 1\nsubsystems:\n  - nqn: %s\n    allow-any-host: true\n    namespaces:\n", nqn)
 	for id := 1; id <= spaces; id++ {
-		path := filepath.Join(dir, fmt.Sprintf("disk%d", id))
-		if err := os.WriteFile(path, make([]byte, blocks*blockSize), 0o600); err != nil {
+		disk, err := c.store.namespace(id)
+		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&doc, "      - {nsid: %d, ana-group: %d, block-size: %d, file: {path: %s}, fence: lease}\n", id, id, blockSize, path)
+		fmt.Fprintf(&doc, "      - {nsid: %d, ana-group: %d, block-size: %d, %s}\n", id, id, blockSize, disk)
 	}
 	file := filepath.Join(dir, "group.yaml")
 	if err := os.WriteFile(file, []byte(doc.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := c.within(t.Context(), serveTime, func(ctx context.Context) error { // the gateways start
+	if err := c.applyFile(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// applyFile gives the group a document.
+func (c *cluster) applyFile(ctx context.Context, file string) error {
+	return c.within(ctx, serveTime, func(ctx context.Context) error { // the gateways start
 		out, err := exec.CommandContext(ctx, c.program, "target", "apply", "--socket", c.gateways[0].socket, file).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // within asks again until the error is nil, or so much time is over.
@@ -211,8 +231,5 @@ func (c *cluster) crashed() (errs []error) {
 			errs = append(errs, fmt.Errorf("%s has ended: %s", g.name, g.tail()))
 		}
 	}
-	if c.etcd.ended() {
-		errs = append(errs, fmt.Errorf("etcd has ended: %s", c.etcd.tail()))
-	}
-	return errs
+	return append(errs, c.store.crashed()...)
 }

@@ -54,7 +54,7 @@ type worker struct {
 
 // connect returns a client whose workers do not run yet.
 func connect(t *testing.T, dir string, seed uint64, paths []netip.Addr) *client {
-	device, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr("127.106.0.100")})
+	device, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(address(100))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 type process struct {
 	name string
 	args []string
+	env  []string // beside the test's own
 	log  *os.File
 
 	cmd    *exec.Cmd
@@ -36,6 +37,7 @@ func newProcess(t *testing.T, dir, name string, args ...string) *process {
 
 func (p *process) start() error {
 	p.cmd, p.exited = exec.Command(p.args[0], p.args[1:]...), make(chan struct{})
+	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

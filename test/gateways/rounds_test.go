@@ -12,11 +12,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
+	"github.com/nvmeof-go/nvmeof/test/ceph"
 )
 
 var (
-	rounds = flag.Int("rounds", 0, "how many rounds TestRounds does")
-	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of all that is chosen by chance")
+	rounds   = flag.Int("rounds", 0, "how many rounds TestRounds does")
+	real     = flag.Bool("ceph", false, "over a Ceph cluster instead of etcd: state, namespaces and fences")
+	pause    = flag.Duration("pause", 12*time.Second, "how long a gateway is stopped; longer than a lease")
+	downTime = flag.Duration("down", 12*time.Second, "how long the monitor of -ceph is stopped while I/O goes on")
+	network  = flag.String("network", "127.106.0", "`first` three numbers of the addresses of the loopback network that are used")
+	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of all that is chosen by chance")
 )
 
 const (
@@ -29,6 +36,8 @@ type lab struct {
 	cluster *cluster
 	client  *client
 	random  *rand.Rand
+	kinds   []kind
+	orders  [2][]int // of the kinds of each class
 	done    []*round
 }
 
@@ -55,12 +64,22 @@ func TestRounds(t *testing.T) {
 	if *rounds == 0 {
 		t.Skip("without -rounds")
 	}
-	if _, err := exec.LookPath("etcd"); err != nil {
-		t.Fatalf("%v: Debian's package etcd-server has it", err)
-	}
 	t.Logf("seed %d", *seed)
 	dir := t.TempDir()
-	l := &lab{cluster: startCluster(t, dir), random: rand.New(rand.NewPCG(*seed, 0))}
+	l := &lab{random: rand.New(rand.NewPCG(*seed, 0)), cluster: startCluster(t, dir, newStore(t, dir), 3)}
+	l.begin(t, dir)
+	for i := range *rounds {
+		l.round(t, i, l.next(i))
+	}
+	l.finish(t)
+}
+
+// begin configures the group, and has the host work.
+func (l *lab) begin(t *testing.T, dir string) {
+	l.kinds = slices.Concat(kinds, etcdKinds)
+	if *real {
+		l.kinds = slices.Concat(kinds, cephKinds)
+	}
 	l.cluster.configure(t, dir)
 	var paths []netip.Addr
 	for _, g := range l.cluster.gateways {
@@ -68,14 +87,40 @@ func TestRounds(t *testing.T) {
 	}
 	l.client = connect(t, dir, *seed, paths)
 	l.client.work()
-	defer l.client.over.Store(true) // where the test ends early; closing the subsystem ends requests
+	t.Cleanup(func() { l.client.over.Store(true) }) // where the test ends early; closing the subsystem ends requests
 	if err := l.settle(time.Now()); err != nil {
 		l.fatal(t, err)
 	}
-	for i := range *rounds {
-		l.round(t, i, l.next(i))
+}
+
+// newStore is the store that the flags name.
+func newStore(t *testing.T, dir string) store {
+	t.Helper()
+	if *real {
+		return needCeph(t, dir)
 	}
-	l.finish(t)
+	return needEtcd(t, dir)
+}
+
+// needEtcd fails the test where the machine has no etcd.
+func needEtcd(t *testing.T, dir string) store {
+	t.Helper()
+	if _, err := exec.LookPath("etcd"); err != nil {
+		t.Fatalf("%v: Debian's package etcd-server has it", err)
+	}
+	return newEtcd(t, dir)
+}
+
+// needCeph fails the test where the machine has no Ceph.
+func needCeph(t *testing.T, dir string) store {
+	t.Helper()
+	switch missing := ceph.Missing(); {
+	case !rbd.Built:
+		t.Fatal(rbd.ErrNotBuilt)
+	case len(missing) > 0:
+		t.Fatalf("%s missing: install ceph-mon ceph-mgr ceph-osd ceph-common", strings.Join(missing, ", "))
+	}
+	return newCeph(t, dir)
 }
 
 // round does one.
@@ -127,7 +172,12 @@ func (l *lab) fatal(t *testing.T, err error) {
 	for _, g := range l.cluster.gateways {
 		t.Log(g.tail())
 	}
-	t.Fatalf("again: go test ./test/gateways -rounds %d -seed %d -v", *rounds, *seed)
+	again := "go test ./test/gateways"
+	if s, ok := l.cluster.store.(*cephStore); ok {
+		t.Log(s.logs())
+		again = "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph"
+	}
+	t.Fatalf("again: %s -rounds %d -seed %d -v", again, *rounds, *seed)
 }
 
 // finish reads all blocks once more, and says what came of the rounds.
@@ -171,10 +221,14 @@ func (l *lab) report(t *testing.T, k kind) {
 }
 
 func quantiles(all []time.Duration) string {
-	slices.Sort(all)
 	var out []string
 	for _, share := range []float64{0.5, 0.99, 1} {
-		out = append(out, all[int(share*float64(len(all)-1)+0.5)].Round(100*time.Microsecond).String())
+		out = append(out, quantile(all, share).Round(100*time.Microsecond).String())
 	}
 	return strings.Join(out, " ")
+}
+
+func quantile(all []time.Duration, share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[int(share*float64(len(sorted)-1)+0.5)]
 }
