@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type Client struct {
 	closed bool
 	calls  sync.WaitGroup // of the connection; none is added once closed
 	pools  map[string]*pool
+	fenced map[string]time.Time // addresses, each until when
 }
 
 // A pool is what a client knows of one.
@@ -83,7 +85,7 @@ func newClient(conn connection) (*Client, error) {
 		conn.Close()
 		return nil, err
 	}
-	return &Client{conn: conn, addresses: parseAddresses(text), cluster: cluster, closeTime: CloseTime, pools: map[string]*pool{}}, nil
+	return &Client{conn: conn, addresses: parseAddresses(text), cluster: cluster, closeTime: CloseTime, pools: map[string]*pool{}, fenced: map[string]time.Time{}}, nil
 }
 
 // Cluster is the identifier of the cluster.
@@ -134,6 +136,7 @@ func (c *Client) Fence(ctx context.Context, addresses []string, most time.Durati
 			return fmt.Errorf("fence %s: that is this client itself", a)
 		}
 	}
+	until := time.Now().Add(most)
 	return c.ask(ctx, func() error {
 		for _, a := range addresses {
 			if err := c.conn.Block(plain(a), most); err != nil {
@@ -141,9 +144,28 @@ func (c *Client) Fence(ctx context.Context, addresses []string, most time.Durati
 			}
 		}
 		c.fences.Add(1)
-		return c.conn.AwaitMap()
+		if err := c.conn.AwaitMap(); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, a := range addresses {
+			c.fenced[plain(a)] = until
+		}
+		return nil
 	})
 }
+
+// hasFenced reports whether the client has fenced an address, whose fence lasts for a while yet.
+func (c *Client) hasFenced(address string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.fenced, func(_ string, until time.Time) bool { return time.Until(until) < 0 })
+	return time.Until(c.fenced[address]) > fenceRest
+}
+
+// fenceRest is what is left at least of a fence on which something is built.
+const fenceRest = 10 * time.Second
 
 // Fenced returns until when addresses are fenced. Those that are not are missing.
 func (c *Client) Fenced(ctx context.Context, addresses []string) (map[string]time.Time, error) {
@@ -173,6 +195,11 @@ func (c *Client) Fenced(ctx context.Context, addresses []string) (map[string]tim
 func (c *Client) Unfence(ctx context.Context, addresses []string) error {
 	return c.ask(ctx, func() error {
 		var errs []error
+		c.mu.Lock()
+		for _, a := range addresses {
+			delete(c.fenced, plain(a))
+		}
+		c.mu.Unlock()
 		for _, a := range addresses {
 			errs = append(errs, c.conn.Unblock(plain(a)))
 		}

@@ -116,6 +116,38 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// TestSucceed: the lock of who was fenced is broken before the library is asked for it, and no other one,
+// nor that of one whose fence has ended or ends soon.
+func TestSucceed(t *testing.T) {
+	c, err := newClient(&fakeConnection{own: "10.0.0.1:0/77"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(owner string) error {
+		i := newFake(t, 1<<20)
+		i.lockErr, i.locked = unix.EROFS, owner
+		s, err := openFake("p/i", Config{Client: c}, func(*Config) (image, error) { return i, nil })
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}
+	for address, most := range map[string]time.Duration{"v2:10.0.0.2:0/1": 0, "10.0.0.3:0/1": time.Minute, "10.0.0.4:0/1": time.Second, "10.0.0.5:0/1": time.Minute} {
+		if err := c.Fence(t.Context(), []string{address}, most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Unfence(t.Context(), []string{"10.0.0.5:0/1"}); err != nil {
+		t.Fatal(err)
+	}
+	var locked *LockedError
+	for owner, broken := range map[string]bool{"10.0.0.2:0/1": true, "10.0.0.3:0/1": true, "10.0.0.4:0/1": false, "10.0.0.5:0/1": false, "10.0.0.6:0/1": false} {
+		if err := open(owner); broken && err != nil || !broken && !errors.As(err, &locked) {
+			t.Errorf("the lock of %s: %v", owner, err)
+		}
+	}
+}
+
 // TestFenceUnanswered: a fence that the cluster does not confirm is none, and nothing is freed
 // under the library.
 func TestFenceUnanswered(t *testing.T) {

@@ -188,7 +188,14 @@ func (i *fakeImage) used(int64) (n int64, err error) {
 	return n, nil
 }
 
-func (i *fakeImage) lock() error            { return i.lockErr }
+func (i *fakeImage) lock() error { return i.lockErr }
+func (i *fakeImage) succeed(admits func(string) bool) error {
+	if i.locked != "" && admits(i.locked) {
+		i.locked, i.lockErr = "", nil
+	}
+	return nil
+}
+
 func (i *fakeImage) owner() (string, error) { return i.locked, nil }
 
 func (i *fakeImage) close() error {

@@ -12,6 +12,8 @@ type image interface {
 	dataPool() (string, error)
 	resize(size int64) error
 	used(size int64) (int64, error)
+	// succeed breaks the exclusive lock of a client whose address the function admits.
+	succeed(admits func(address string) bool) error
 	// lock acquires the exclusive lock, which is kept until close.
 	lock() error
 	// owner is who has that, empty: nobody, or it is not known.

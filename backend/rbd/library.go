@@ -190,11 +190,26 @@ func (i *libraryImage) mark() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, err := i.id()
+	return []byte(cluster + "/" + id), err
+}
+
+// id is the image's in its pool.
+func (i *libraryImage) id() (string, error) {
 	const size = 128
 	b := (*C.char)(C.calloc(1, size))
 	defer C.free(unsafe.Pointer(b))
-	err = failureOf("identifier of the image", C.nr_id(i.lib, i.handle, b, size))
-	return []byte(cluster + "/" + C.GoString(b)), err
+	err := failureOf("identifier of the image", C.nr_id(i.lib, i.handle, b, size))
+	return C.GoString(b), err
+}
+
+// succeed implements image. The lock is one of the image's header, which librbd names so.
+func (i *libraryImage) succeed(admits func(address string) bool) error {
+	id, err := i.id()
+	if err != nil {
+		return err
+	}
+	return i.pool.BreakLock("rbd_header."+id, "rbd_lock", func(address string) bool { return admits(plain(address)) })
 }
 
 func (i *libraryImage) dataPool() (string, error) {

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 typedef void (*nl_watched)(void *arg, uint64_t notification, uint64_t watch, uint64_t notifier, void *data, size_t size);
@@ -46,6 +47,8 @@ struct nl_listed {
 	X(int, rados_object_list, (void *, void *, void *, size_t, const char *, size_t, struct nl_listed *, void **)) \
 	X(void, rados_object_list_free, (size_t, struct nl_listed *)) \
 	X(int, rados_stat, (void *, const char *, uint64_t *, time_t *)) \
+	X(ssize_t, rados_list_lockers, (void *, const char *, const char *, int *, char *, size_t *, char *, size_t *, char *, size_t *, char *, size_t *)) \
+	X(int, rados_break_lock, (void *, const char *, const char *, const char *, const char *)) \
 	X(void *, rados_create_write_op, (void)) \
 	X(void, rados_release_write_op, (void *)) \
 	X(void, rados_write_op_create, (void *, int, const char *)) \

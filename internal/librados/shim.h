@@ -38,6 +38,11 @@ int nl_pool_name(struct nl_lib *, void *cluster, int64_t id, char *name, size_t 
 // their hash, as there are.
 int nl_visit(struct nl_pool *, size_t part, size_t parts);
 
+// nl_locker finds who has an exclusive lock of an object, each of whose three names has so many bytes at
+// most. It returns 1, or 0 if nobody has it.
+int nl_locker(struct nl_pool *, const char *object, const char *lock, char *client, char *cookie, char *address, size_t size);
+int nl_break_lock(struct nl_pool *, const char *object, const char *lock, const char *client, const char *cookie);
+
 // What a step of a write does.
 enum { NL_CREATE, NL_COMPARE, NL_SET, NL_REMOVE };
 
