@@ -16,6 +16,20 @@ type decoder struct {
 	problems Problems
 	merge    bool                // fields that are not given stay, null is the default
 	places   map[string]Position // by path
+	types    map[reflect.Type][]fieldInfo
+}
+
+// fieldsOf are those of a structure, whose tags are read once in a document.
+func (d *decoder) fieldsOf(t reflect.Type) []fieldInfo {
+	all, known := d.types[t]
+	if !known {
+		all = fieldsOf(t)
+		if d.types == nil {
+			d.types = map[reflect.Type][]fieldInfo{}
+		}
+		d.types[t] = all
+	}
+	return all
 }
 
 func (d *decoder) fail(at Position, path, text, fix string) {
@@ -136,7 +150,7 @@ func (d *decoder) object(n *node, to reflect.Value, path string) {
 	if !d.is(n, kindObject, path) {
 		return
 	}
-	fields, seen := fieldsOf(to.Type()), map[string]Position{}
+	fields, seen := d.fieldsOf(to.Type()), map[string]Position{}
 	for _, f := range n.fields {
 		at := slices.IndexFunc(fields, func(i fieldInfo) bool { return i.name == f.name })
 		if first, twice := seen[f.name]; twice {
