@@ -24,10 +24,10 @@ const (
 	perSub    = 1000 // namespaces of a subsystem
 	manyTime  = 5 * time.Minute
 	fileSize  = 1 << 20 // sparse
-	creations = 40
-	moves     = 5
+	creations = 24
+	moves     = 3
 	moved     = 1000 // namespaces, at least
-	starts    = 5
+	starts    = 3
 )
 
 // A crowd is a group with very many namespaces, and a host that has a controller at each gateway.
