@@ -38,7 +38,8 @@ func lock(fd int, path string, shared bool) error {
 	if shared {
 		how = unix.LOCK_SH | unix.LOCK_NB
 	}
-	for end := time.Now().Add(lingering); ; time.Sleep(10 * time.Millisecond) {
+	next := time.Now()
+	for end := next.Add(lingering); ; time.Sleep(10 * time.Millisecond) {
 		err := retry(func() error { return unix.Flock(fd, how) })
 		if err == nil {
 			return nil
@@ -46,6 +47,10 @@ func lock(fd int, path string, shared bool) error {
 		if err != unix.EWOULDBLOCK {
 			return fmt.Errorf("lock: %w", err)
 		}
+		if now := time.Now(); now.Before(next) && now.Before(end) {
+			continue
+		}
+		next = time.Now().Add(lookPause)
 		pid := holder(fd)
 		alive := pid != 0 && unix.Kill(pid, 0) != unix.ESRCH
 		if !alive && time.Now().Before(end) {
@@ -63,6 +68,10 @@ func lock(fd int, path string, shared bool) error {
 // lingering is how long a lock may outlive the process that had it: the kernel
 // ends an io_uring, which keeps the file, some time after its process.
 const lingering = 2 * time.Second
+
+// lookPause is between two looks for who has the lock, which the kernel finds in a list of all locks of
+// the machine: while that is read nobody gets or gives back any.
+const lookPause = 500 * time.Millisecond
 
 // unlockAndClose does not leave the lock to the end of the last io_uring.
 func unlockAndClose(fd int) error {
