@@ -293,6 +293,10 @@ func (c *crowd) shift(t *testing.T) (took []time.Duration) {
 				ids = append(ids, id)
 			}
 		}
+		before, err := c.state()
+		if err != nil {
+			t.Fatal(err)
+		}
 		began := time.Now()
 		var all sync.WaitGroup
 		for _, id := range ids {
@@ -303,14 +307,15 @@ func (c *crowd) shift(t *testing.T) (took []time.Duration) {
 			})
 		}
 		all.Wait()
-		err := c.within(t.Context(), manyTime, func(context.Context) error {
+		err = c.within(t.Context(), manyTime, func(context.Context) error {
 			owners := c.owners()
+			now, err := c.state()
 			for _, id := range ids {
-				if owners[id] != to {
-					return fmt.Errorf("ANA group %d is not moved", id)
+				if err == nil && (owners[id] == nil || owners[id] != to && now.epochs[id] <= before.epochs[id]) { // for balance some go on
+					err = fmt.Errorf("ANA group %d is not moved", id)
 				}
 			}
-			return nil
+			return err
 		})
 		took = append(took, time.Since(began))
 		if err != nil {
