@@ -2,17 +2,54 @@
 
 package rbd
 
-import "github.com/nvmeof-go/nvmeof/internal/librados"
+// #include "shim.h"
+import "C"
 
-// A libraryClient implements connection.
-type libraryClient struct{ *librados.Client }
+import (
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/internal/librados"
+)
+
+// A libraryClient implements connection. Images that have it in common have its starter, too.
+type libraryClient struct {
+	*librados.Client
+	starter *starter
+}
 
 func dialClient(cfg ClientConfig) (connection, error) {
 	c, err := connect(cfg.Conf, cfg.ID)
 	if err != nil {
 		return nil, err
 	}
-	return libraryClient{c}, nil
+	return c, nil
+}
+
+// connect connects a client for images.
+func connect(conf, id string) (c libraryClient, err error) {
+	c.Client, err = librados.Connect(librados.Config{Conf: conf, ID: id, Settings: settings})
+	var missing librados.MissingError
+	if errors.As(err, &missing) {
+		return c, &LibraryError{Detail: string(missing)}
+	}
+	if err != nil {
+		return c, err
+	}
+	c.starter = (*starter)(unsafe.Pointer(C.nr_starter_open()))
+	if c.starter == nil {
+		c.Client.Close()
+		return c, librados.Explain("start a thread", unix.EAGAIN)
+	}
+	return c, nil
+}
+
+// Close ends the client, whose images are closed.
+func (c libraryClient) Close() {
+	C.nr_starter_close((*C.struct_nr_starter)(unsafe.Pointer(c.starter)))
+	c.Client.Close()
 }
 
 func (c libraryClient) visit(pool, namespace string) error { return c.Visit(pool, namespace) }

@@ -58,6 +58,7 @@ const (
 
 // A call is one operation of the library, as C knows it (struct nr_call).
 type call struct {
+	image            uint64 // address of a struct nr_image
 	offset, length   uint64
 	buffer, expected uint64 // addresses, of pinned memory
 	id               uint32

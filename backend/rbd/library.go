@@ -4,9 +4,7 @@ package rbd
 
 /*
 #cgo CFLAGS: -O2
-#cgo LDFLAGS: -ldl
-#cgo noescape nr_start
-#cgo nocallback nr_start
+#cgo LDFLAGS: -ldl -lpthread
 #include "shim.h"
 #include <stdlib.h>
 */
@@ -27,18 +25,20 @@ const Built = true
 
 // What C and Go both declare is of one size.
 var (
-	_ [unsafe.Sizeof(call{})]byte   = [C.sizeof_struct_nr_call]byte{}
-	_ [unsafe.Sizeof(header{})]byte = [C.sizeof_struct_nr_ring]byte{}
-	_ [argSize]byte                 = [C.sizeof_struct_nr_arg]byte{}
+	_ [unsafe.Sizeof(call{})]byte    = [C.sizeof_struct_nr_call]byte{}
+	_ [unsafe.Sizeof(header{})]byte  = [C.sizeof_struct_nr_ring]byte{}
+	_ [argSize]byte                  = [C.sizeof_struct_nr_arg]byte{}
+	_ [unsafe.Sizeof(starter{})]byte = [C.sizeof_struct_nr_starter]byte{}
 )
 
 // A libraryImage implements image.
 type libraryImage struct {
 	lib    *C.struct_nr_lib
-	client *librados.Client
+	client libraryClient
 	own    bool // the client ends with the image
 	pool   *librados.Pool
 	handle unsafe.Pointer
+	image  *C.struct_nr_image // that, for calls
 }
 
 // texts are C strings until they are freed.
@@ -78,23 +78,15 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 // settings are what must be so, whatever the configuration says: a write is durable when it is
 // complete. Its data are copied, which librbd does by default. When they are not, a write that
 // librbd 16.2 refuses for want of the lock, as that of a client that is blocklisted, never ends: it
-// waits for the release of its data, and they are released when it has ended.
+// waits for the release of its data, and they are released when it has ended. Calls begin in the thread
+// that makes them, which is a starter's and may wait: otherwise another thread of librbd's has to be woken
+// for each.
 var settings = []librados.Setting{
 	{Name: "rbd_cache", Value: "false"},
 	{Name: "rbd_disable_zero_copy_writes", Value: "true"},
 	{Name: "rbd_persistent_cache_mode", Value: "disabled"},
-	{Name: "rbd_non_blocking_aio", Value: "true"},
+	{Name: "rbd_non_blocking_aio", Value: "false"},
 	{Name: "client_mount_timeout", Value: "30"},
-}
-
-// connect connects a client for images.
-func connect(conf, id string) (*librados.Client, error) {
-	c, err := librados.Connect(librados.Config{Conf: conf, ID: id, Settings: settings})
-	var missing librados.MissingError
-	if errors.As(err, &missing) {
-		return nil, &LibraryError{Detail: string(missing)}
-	}
-	return c, err
 }
 
 // dial implements dialer.
@@ -107,7 +99,7 @@ func dial(n Name, cfg *Config) (image, error) {
 	if i.own {
 		i.client, err = connect(cfg.Conf, cfg.ID)
 	} else {
-		i.client = cfg.Client.conn.(libraryClient).Client
+		i.client = cfg.Client.conn.(libraryClient)
 	}
 	if err != nil {
 		C.free(unsafe.Pointer(lib))
@@ -144,6 +136,7 @@ func (i *libraryImage) leave() {
 	if i.pool != nil {
 		i.pool.Close()
 	}
+	C.free(unsafe.Pointer(i.image))
 	if i.own {
 		i.client.Close()
 	}
@@ -172,11 +165,22 @@ func (i *libraryImage) open(n Name, cfg *Config) (err error) {
 	if unix.Errno(-code) == unix.ENOENT {
 		return fmt.Errorf("%w: there is no such image: give a size to create it", unix.ENOENT)
 	}
-	return failureOf("open", code)
+	if err := failureOf("open", code); err != nil {
+		return err
+	}
+	if i.image = C.nr_image(i.lib, i.handle); i.image == nil {
+		return errors.Join(unix.ENOMEM, failureOf("close", C.nr_close(i.lib, i.handle)))
+	}
+	return nil
 }
 
+// start implements image. It calls no C: a call that lasts has the Go scheduler's monitor woken, which
+// takes more processor time than the call.
 func (i *libraryImage) start(r *ring, calls []call) {
-	C.nr_start(i.lib, i.handle, (*C.struct_nr_ring)(unsafe.Pointer(r.header)), (*C.struct_nr_call)(unsafe.Pointer(&calls[0])), C.size_t(len(calls)))
+	for at := range calls {
+		calls[at].image = uint64(uintptr(unsafe.Pointer(i.image)))
+	}
+	i.client.starter.add(r, calls)
 }
 
 func (i *libraryImage) look() (geometry, error) {

@@ -19,6 +19,13 @@ type header struct {
 	armed   uint32
 	event   int32
 	_       [3]uint64
+
+	todo   uint64
+	begun  uint64 // how many calls were ever put there
+	taken  uint64 // how many of them were begun; C's
+	next   uint64
+	listed uint32
+	_      [7]uint32
 }
 
 // argSize is the size of struct nr_arg.
@@ -30,6 +37,7 @@ type ring struct {
 	*header
 	free  func() error
 	cells []uint64 // zero, or an identifier plus one with the result below it
+	calls []call   // on their way to a starter
 	head  uint64
 }
 
@@ -56,7 +64,8 @@ func newRing(calls int, memory source) (*ring, error) {
 	n := 1 << bits.Len(uint(calls-1))
 	cells := int(unsafe.Sizeof(header{}))
 	args := cells + 8*n
-	mem, free, err := memory(args + argSize*calls)
+	todo := args + argSize*calls
+	mem, free, err := memory(todo + n*int(unsafe.Sizeof(call{})))
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +77,25 @@ func newRing(calls int, memory source) (*ring, error) {
 	r := &ring{header: (*header)(unsafe.Pointer(&mem[0])), free: free, cells: unsafe.Slice((*uint64)(unsafe.Pointer(&mem[cells])), n)}
 	r.mask, r.event = uint64(n-1), int32(event)
 	r.args = uint64(uintptr(unsafe.Pointer(&mem[args])))
+	r.calls = unsafe.Slice((*call)(unsafe.Pointer(&mem[todo])), n)
+	r.todo = uint64(uintptr(unsafe.Pointer(&mem[todo])))
 	return r, nil
 }
 
 // begin notes calls that are about to start.
 func (r *ring) begin(calls int) { atomic.AddInt64(&r.running, int64(calls)) }
+
+// put hands calls to the starter in which the ring is listed, and reports whether it is yet to be listed.
+// There is room: the identifiers of calls that have not ended differ.
+func (r *ring) put(calls []call) (list bool) {
+	at := r.begun
+	for i := range calls {
+		r.calls[at&r.mask] = calls[i]
+		at++
+	}
+	atomic.StoreUint64(&r.begun, at)
+	return atomic.SwapUint32(&r.listed, 1) == 0
+}
 
 // ready reports whether reap would find something.
 func (r *ring) ready() bool { return atomic.LoadUint64(&r.cells[r.head&r.mask]) != 0 }

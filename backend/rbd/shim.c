@@ -3,13 +3,18 @@
 // librbd, loaded when it is needed. Its header is not: what is used of it is declared here.
 // Package librados has loaded what it needs itself.
 
+#define _GNU_SOURCE
 #include "shim.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -102,6 +107,15 @@ int nr_open(struct nr_lib *l, void *context, const char *name, const char *snaps
 	if (!*snapshot)
 		snapshot = NULL;
 	return (read_only ? l->rbd_open_read_only : l->rbd_open)(context, name, image, snapshot);
+}
+
+struct nr_image *nr_image(struct nr_lib *l, void *image)
+{
+	struct nr_image *i = malloc(sizeof *i);
+
+	if (i)
+		*i = (struct nr_image){l, image};
+	return i;
 }
 
 int nr_close(struct nr_lib *l, void *image) { return l->rbd_close(image); }
@@ -199,28 +213,100 @@ static int start(struct nr_lib *l, void *image, struct nr_arg *a, const struct n
 	return -EINVAL;
 }
 
-void nr_start(struct nr_lib *l, void *image, struct nr_ring *r, const struct nr_call *calls, size_t n)
+static void begin(struct nr_ring *r, const struct nr_call *c)
 {
-	struct nr_arg *args = (struct nr_arg *)(uintptr_t)r->args;
+	const struct nr_image *image = (const struct nr_image *)(uintptr_t)c->image;
+	struct nr_lib *l = image->lib;
+	struct nr_arg *a = &((struct nr_arg *)(uintptr_t)r->args)[c->id];
+	void *completion;
+	int err;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct nr_call *c = &calls[i];
-		struct nr_arg *a = &args[c->id];
-		void *completion;
-		int err;
+	a->lib = l;
+	a->ring = r;
+	a->id = c->id;
+	err = l->rbd_aio_create_completion(a, done, &completion);
+	if (err) {
+		ended(a, err);
+		return;
+	}
+	err = start(l, image->handle, a, c, completion);
+	if (err < 0) {
+		l->rbd_aio_release(completion);
+		ended(a, err);
+	}
+}
 
-		a->lib = l;
-		a->ring = r;
-		a->id = c->id;
-		err = l->rbd_aio_create_completion(a, done, &completion);
-		if (err) {
-			ended(a, err);
-			continue;
+// begin_all begins the calls of a ring that is not listed any more. Those that are put after this has
+// looked list it again.
+static void begin_all(struct nr_ring *r)
+{
+	const struct nr_call *calls = (const struct nr_call *)(uintptr_t)r->todo;
+	uint64_t begun = __atomic_load_n(&r->begun, __ATOMIC_SEQ_CST);
+
+	while (r->taken != begun) {
+		struct nr_call c = calls[r->taken++ & r->mask];
+		begin(r, &c);
+	}
+}
+
+static void wait_for_rings(struct nr_starter *s)
+{
+	__atomic_store_n(&s->asleep, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&s->list, __ATOMIC_SEQ_CST) && !__atomic_load_n(&s->over, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &s->asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+	__atomic_store_n(&s->asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+static void *starter(void *arg)
+{
+	struct nr_starter *s = arg;
+
+	for (;;) {
+		uint64_t at = __atomic_exchange_n(&s->list, 0, __ATOMIC_SEQ_CST);
+
+		if (!at) {
+			if (__atomic_load_n(&s->over, __ATOMIC_SEQ_CST))
+				return NULL;
+			wait_for_rings(s);
 		}
-		err = start(l, image, a, c, completion);
-		if (err < 0) {
-			l->rbd_aio_release(completion);
-			ended(a, err);
+		while (at) {
+			struct nr_ring *r = (struct nr_ring *)(uintptr_t)at;
+
+			at = r->next;
+			__atomic_store_n(&r->listed, 0, __ATOMIC_SEQ_CST);
+			begin_all(r);
+			__atomic_fetch_sub(&r->running, 1, __ATOMIC_SEQ_CST);
 		}
 	}
+}
+
+struct nr_starter *nr_starter_open(void)
+{
+	struct nr_starter *s = calloc(1, sizeof *s);
+	pthread_t thread;
+	sigset_t all, before;
+	int err;
+
+	if (!s)
+		return NULL;
+	sigfillset(&all); // signals are for threads of Go's
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&thread, NULL, starter, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err) {
+		free(s);
+		return NULL;
+	}
+	pthread_setname_np(thread, "rbd_start");
+	s->thread = (uint64_t)thread;
+	return s;
+}
+
+void nr_starter_close(struct nr_starter *s)
+{
+	__atomic_store_n(&s->over, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->asleep, 0, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &s->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	pthread_join((pthread_t)s->thread, NULL);
+	free(s);
 }

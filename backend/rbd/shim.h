@@ -13,6 +13,7 @@ enum { NR_FUA = 1, NR_KEEP = 2 };
 
 // A call is one asynchronous operation. The package's type call has the same layout.
 struct nr_call {
+	uint64_t image; // address of an nr_image
 	uint64_t offset, length;
 	uint64_t buffer, expected; // addresses
 	uint32_t id;
@@ -21,6 +22,12 @@ struct nr_call {
 };
 
 struct nr_lib;
+
+// An image that is open.
+struct nr_image {
+	struct nr_lib *lib;
+	void *handle;
+};
 
 // What a call has in the ring's memory until it ends.
 struct nr_arg {
@@ -31,18 +38,34 @@ struct nr_arg {
 	uint32_t unused;
 };
 
-// A ring takes the ends of calls, from whatever thread, for its one consumer, which is in
-// Go. The package's type header has the same layout. A cell is zero while it is empty, or
-// has the identifier plus one and the result below it.
+// A ring takes calls from Go to a starter, and their ends, from whatever thread, back to the
+// one consumer in Go. The package's type header has the same layout. A cell is zero while it is
+// empty, or has the identifier plus one and the result below it.
 struct nr_ring {
 	uint64_t tail;
-	uint64_t running; // calls whose end is not over; the memory is in use until it is 0
+	uint64_t running; // calls whose end is not over, and one while it is listed; the memory is in use until it is 0
 	uint64_t mask;
 	uint64_t args;   // address of an nr_arg for each identifier
 	uint32_t armed;  // the next end is to be written to event
 	int32_t event;   // an eventfd
 	uint64_t unused[3];
+
+	uint64_t todo;   // address of mask+1 calls
+	uint64_t begun;  // how many were ever put there
+	uint64_t taken;  // how many of them the starter has taken
+	uint64_t next;   // the ring behind this one in the starter's list
+	uint32_t listed; // it is in that list
+	uint32_t unused2[7];
 	uint64_t cells[];
+};
+
+// A starter is a thread that begins the calls of rings, those of a list. Go adds rings to it and wakes
+// the thread. The package's type starter has the same layout.
+struct nr_starter {
+	uint64_t list;   // address of the first ring
+	uint32_t asleep; // a futex: 1 while the thread waits for it to change
+	uint32_t over;   // the thread is to end
+	uint64_t thread;
 };
 
 // nr_open_lib returns the functions of the library, or NULL with a message.
@@ -52,6 +75,7 @@ struct nr_lib *nr_open_lib(char *message, size_t size);
 int nr_remove(struct nr_lib *, void *pool, const char *name);
 int nr_create(struct nr_lib *, void *pool, const char *name, uint64_t size);
 int nr_open(struct nr_lib *, void *pool, const char *name, const char *snapshot, int read_only, void **image);
+struct nr_image *nr_image(struct nr_lib *, void *image); // freed with free(3), NULL without memory
 int nr_close(struct nr_lib *, void *image);
 int nr_look(struct nr_lib *, void *image, uint64_t *size, uint64_t *unit, uint64_t *features);
 int nr_id(struct nr_lib *, void *image, char *id, size_t size);
@@ -61,7 +85,9 @@ int nr_used(struct nr_lib *, void *image, uint64_t size, uint64_t *used);
 int nr_lock(struct nr_lib *, void *image);
 int nr_owner(struct nr_lib *, void *image, char *owner, size_t size);
 
-// nr_start begins calls. Each of them ends in the ring, also one that could not begin.
-void nr_start(struct nr_lib *, void *image, struct nr_ring *, const struct nr_call *, size_t n);
+// nr_starter_open starts a thread; NULL without one. Each call that is handed to it ends in its ring, also
+// one that could not begin. nr_starter_close ends it, once no ring is listed.
+struct nr_starter *nr_starter_open(void);
+void nr_starter_close(struct nr_starter *);
 
 #endif

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/internal/yield"
 )
@@ -17,6 +19,8 @@ type runner struct {
 	group *group
 	queue backend.Queue
 	yield yield.Loop
+	watch backend.Watchable // the queue, if it is waited for in the kernel
+	event [1]unix.PollFd    // its descriptor
 
 	slots   []slot // by tag
 	batch   []backend.Request
@@ -72,6 +76,10 @@ func newRunner(job Job, info backend.Info, queue backend.Queue, memory []byte, i
 		content: content{job.Seed, job.VerifyBlock()},
 	}
 	r.places = newPlaces(&r.job, random)
+	if w, ok := queue.(backend.Watchable); ok && !sleeps(queue) {
+		r.watch = w
+		r.event[0] = unix.PollFd{Fd: int32(w.Descriptor()), Events: unix.POLLIN}
+	}
 	size := job.MaxSize()
 	stride := int(info.Stride(int64(size)))
 	for i := range r.slots {
@@ -239,10 +247,22 @@ const (
 	// restless is how many polls without a result, some 100 µs, come before a wait in a queue
 	// that sleeps when that pays.
 	restless = 200
+	// hasty is the same where others want the processor.
+	hasty = 8
+	// patient is the same for a wait in the kernel, in a queue that does not sleep by itself.
+	patient = 2000
 	// stubborn is how many, some milliseconds, come before a sleep where there is
 	// nothing to wait in.
 	stubborn = 20000
 )
+
+// A sleeper is a queue that waits by itself.
+type sleeper interface{ Wait() error }
+
+func sleeps(q backend.Queue) bool {
+	_, ok := q.(sleeper)
+	return ok
+}
 
 // poll looks for results, after that many polls without one.
 func (r *runner) poll(idle int) int {
@@ -254,18 +274,33 @@ func (r *runner) poll(idle int) int {
 	n := r.queue.Poll(r.results)
 	r.slept = false
 	r.yield.Turn(n > 0)
-	if n > 0 || idle < restless || !r.pace.empty() {
+	crowded := r.yield.Crowded() && idle >= hasty
+	if n > 0 || idle < restless && !crowded || !r.pace.empty() {
 		return n
 	}
 	r.slept = true
-	if q, ok := r.queue.(interface{ Wait() error }); ok {
-		_ = q.Wait() // what is wrong, the next poll tells
-		return r.queue.Poll(r.results)
+	switch {
+	case sleeps(r.queue):
+		_ = r.queue.(sleeper).Wait() // what is wrong, the next poll tells
+	case r.watch != nil && (idle >= patient || crowded):
+		r.wait()
+	default:
+		if r.slept = idle%stubborn == 0; r.slept {
+			time.Sleep(time.Microsecond)
+		}
+		return 0
 	}
-	if r.slept = idle%stubborn == 0; r.slept {
-		time.Sleep(time.Microsecond)
+	return r.queue.Poll(r.results)
+}
+
+// waitLimit is how long a wait in the kernel takes at most, in milliseconds: there may be a reason to stop.
+const waitLimit = 100
+
+// wait waits in the kernel for a queue.
+func (r *runner) wait() {
+	if r.watch.Arm() {
+		_, _ = unix.Poll(r.event[:], waitLimit) // what is wrong, the next poll tells
 	}
-	return n
 }
 
 // complete takes results and, if there is time for it, submits what comes next.

@@ -30,6 +30,7 @@ type Loop struct {
 	single  bool   // the Go scheduler has one processor
 	idle    uint32 // idle turns since the kernel was last given the processor
 	spacing uint32 // idle turns until it is given again
+	wanted  uint32 // of the last offers, how many in a row somebody else took
 }
 
 // After so many idle turns the kernel gets the processor: where more threads poll than
@@ -73,11 +74,20 @@ func (l *Loop) offer() {
 	Processor()
 	l.idle = 0
 	if time.Since(before) < aloneBelow {
-		l.spacing = min(max(2*l.spacing, leastSpacing), mostSpacing)
+		l.spacing, l.wanted = min(max(2*l.spacing, leastSpacing), mostSpacing), 0
 	} else {
-		l.spacing = leastSpacing
+		l.spacing, l.wanted = leastSpacing, min(l.wanted+1, crowdedFrom)
 	}
 }
+
+// crowdedFrom is how many times in a row somebody else takes the processor where others want it: once may
+// be the kernel itself, for a moment.
+const crowdedFrom = 2
+
+// Crowded reports whether others have wanted the processor of late. To poll then keeps it from them, who
+// may be those on whom the loop waits, and to sleep costs little: a processor that is in use need not
+// be woken.
+func (l *Loop) Crowded() bool { return l.wanted == crowdedFrom }
 
 // Await is called in a turn after which nothing happens until another goroutine has run
 // that was just woken.

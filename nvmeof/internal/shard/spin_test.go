@@ -34,14 +34,14 @@ func TestSpinner(t *testing.T) {
 		if got := p.length / us; got < c.want-c.want/10 || got > c.want {
 			t.Errorf("%s: polls for %d us, want %d", name, got, c.want)
 		}
-		if p.over(now+p.length-1) || !p.over(now+p.length) {
+		if p.over(now+p.length-1, false) || !p.over(now+p.length, false) {
 			t.Errorf("%s: does not end when it should", name)
 		}
 	}
 	var never spinner
 	never.init(0)
 	for now := range int64(100) {
-		if never.worked(now); !never.over(now) {
+		if never.worked(now); !never.over(now, false) {
 			t.Fatal("polls though it must not")
 		}
 	}
@@ -86,14 +86,17 @@ func TestExpect(t *testing.T) {
 	var p spinner
 	p.init(least)
 	p.worked(0)
-	if !p.over(2 * least) {
+	if !p.over(2*least, false) {
 		t.Error("polls on although nothing is expected")
 	}
 	p.expected.Add(1)
-	if p.over(2 * least) {
+	if p.over(2*least, false) {
 		t.Error("sleeps although an operation is out")
 	}
-	if !p.over(expectFactor * least) {
+	if !p.over(expectFactor*least, false) {
 		t.Error("polls for ever")
+	}
+	if p.over(least-1, true) || !p.over(least, true) {
+		t.Error("on a processor that others want it does not poll for the least time")
 	}
 }

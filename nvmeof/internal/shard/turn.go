@@ -156,7 +156,7 @@ func (s *Shard) step() bool {
 		s.spin.worked(s.now)
 		return true
 	}
-	if s.polling == nvmeof.PollAlways || !s.spin.over(s.now) {
+	if s.polling == nvmeof.PollAlways || !s.spin.over(s.now, s.yielder.Crowded()) {
 		s.yielder.Turn(false)
 		return true
 	}
