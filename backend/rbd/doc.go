@@ -20,8 +20,11 @@
 //
 // # I/O
 //
-// Each queue hands its requests to librbd in batches. A thread of librbd's reports the end of
-// each by a ring in memory of the queue's, and by an eventfd where the owner sleeps. librbd
+// Each queue hands its requests by memory to a thread of its client, which begins them in librbd, and
+// may wait there as the queue's owner must not. A thread of librbd's reports the end of
+// each by a ring in memory of the queue's, and by an eventfd where the owner sleeps. No request calls C
+// from Go: what the Go scheduler's monitor does about a call that lasts cost 26 us of processor time for a
+// read of 4 KiB, of 170 in all. librbd
 // copies data once, those of reads from what it has received. It could send writes from the
 // buffers of requests, but in version 16.2 some of those that it refuses never end then. Nothing is allocated in Go; librbd allocates for each request.
 //

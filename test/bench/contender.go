@@ -35,6 +35,8 @@ type pairSpec struct {
 	depth        int           // entries of a queue; default 256
 	alone        bool          // the host sends and receives packets one by one
 	file         string        // namespace 2
+	image        string        // of Ceph, namespace 2
+	conf         string        // of that's cluster
 	connect      bool          // one controller
 	unmeasured   bool          // the target counts no commands
 	scraped      bool          // its metrics are read each second, and it keeps events in a file
@@ -71,7 +73,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 		events = l.path("events")
 	}
 	err = p.target.Call("Start", child.TargetSpec{
-		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file,
+		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file, Image: spec.image, Conf: spec.conf,
 		Unmeasured: spec.unmeasured, Scraped: spec.scraped, Captured: spec.captured, Events: events,
 	}, &child.None{})
 	if err != nil {

@@ -42,6 +42,7 @@ func groupKinds() []groupKind {
 		{"alone", false, (*lab).alone},
 		{"metrics", false, (*lab).metrics},
 		{"file", false, (*lab).fileRatios},
+		{"rbd", true, (*lab).images},
 		{"allocations", false, (*lab).allocations},
 		{"idle", true, (*lab).idle},
 		{"crowd", true, (*lab).crowd},

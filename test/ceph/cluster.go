@@ -209,13 +209,18 @@ func (c *Cluster) Run(name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Signal sends a signal to a daemon.
-func (c *Cluster) Signal(daemon string, s syscall.Signal) error {
+// PID is the process of a daemon: mon, mgr or osd.N.
+func (c *Cluster) PID(daemon string) (int, error) {
 	b, err := os.ReadFile(c.path(daemon + ".pid"))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	return strconv.Atoi(strings.TrimSpace(string(b)))
+}
+
+// Signal sends a signal to a daemon.
+func (c *Cluster) Signal(daemon string, s syscall.Signal) error {
+	pid, err := c.PID(daemon)
 	if err != nil {
 		return err
 	}

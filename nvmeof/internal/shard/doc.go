@@ -20,7 +20,8 @@
 //  7. one flush of the completion queue.
 //
 // After the last useful turn the loop spins for a while ([Config.Spin], or longer
-// where work comes at such intervals or an operation is out, [Shard.Expect]), then waits in the completion queue, at most
+// where work comes at such intervals or an operation is out, [Shard.Expect], but not where others want the
+// processor), then waits in the completion queue, at most
 // until the next timer is due.
 //
 // # Who runs it

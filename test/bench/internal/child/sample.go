@@ -16,6 +16,7 @@ type Sample struct {
 	P50, P99, P999 time.Duration
 
 	CPU    float64 // processors that all processes of the contender used
+	Store  float64 // processors that what stores the data used, where that is a process of its own
 	Allocs uint64  // of both ends
 	Ops    uint64
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/internal/capture"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
@@ -25,6 +26,7 @@ const nqn = "nqn.2026-11.org.example:bench"
 const (
 	Memory = 1
 	File   = 2
+	Image  = 2 // of a target without a file
 )
 
 // TargetSpec says what a target serves.
@@ -35,6 +37,8 @@ type TargetSpec struct {
 	QueueDepth int   // see target.Config
 	Memory     int64 // bytes of the namespace in memory
 	File       string
+	Image      string // of Ceph
+	Conf       string // of that's cluster
 	Polling    nvmeof.Polling
 	Unmeasured bool   // see target.Config
 	Scraped    bool   // its metrics are read each second
@@ -149,6 +153,14 @@ func (s *TargetSpec) open(c *closers) ([]backend.Store, error) {
 	}
 	c.add(m.Close)
 	fill(m.Memory())
+	if s.Image != "" {
+		i, err := rbd.Open(s.Image, rbd.Config{Conf: s.Conf})
+		if err != nil {
+			return nil, err
+		}
+		c.add(i.Close)
+		return []backend.Store{m, i}, nil
+	}
 	if s.File == "" {
 		return []backend.Store{m}, nil
 	}

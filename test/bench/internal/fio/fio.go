@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -13,10 +14,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// A Job is one load. Either URI or File is set.
+// A Job is one load. One of URI, File and Image is set.
 type Job struct {
 	URI       string // of a server of the NBD protocol
 	File      string // opened for direct I/O through io_uring
+	Image     string // POOL/IMAGE of Ceph, through librbd without its cache
+	Conf      string // of that's cluster
 	Pattern   string // randread, randwrite, read or write
 	BlockSize int
 	Depth     int
@@ -30,6 +33,8 @@ type Job struct {
 type Result struct {
 	IOPS float64
 	CPU  float64 // processors that its job used
+
+	Process time.Duration // of processors that fio used with all its threads, from its start on
 }
 
 // Missing says why fio cannot be used with an engine; "" where it can.
@@ -62,6 +67,9 @@ func (j *Job) args() []string {
 	if j.URI != "" {
 		return append(args, "--ioengine=nbd", "--uri="+j.URI)
 	}
+	if pool, image, ok := strings.Cut(j.Image, "/"); ok {
+		return append(args, "--ioengine=rbd", "--direct=1", "--clientname=admin", "--pool="+pool, "--rbdname="+image)
+	}
 	return append(args, "--ioengine=io_uring", "--direct=1", "--filename="+j.File)
 }
 
@@ -70,13 +78,18 @@ func Run(cores process.Cores, j Job) (Result, error) {
 	cmd := exec.Command("fio", j.args()...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
+	if j.Conf != "" {
+		cmd.Env = append(os.Environ(), "CEPH_CONF="+j.Conf)
+	}
 	if err := cores.Start(cmd); err != nil {
 		return Result{}, fmt.Errorf("fio: %w", err)
 	}
 	if err := cmd.Wait(); err != nil {
 		return Result{}, fmt.Errorf("fio: %w: %s%s", err, said.String(), out.String())
 	}
-	return parse(out.Bytes())
+	r, err := parse(out.Bytes())
+	r.Process = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return r, err
 }
 
 // parse reads fio's JSON, before which it may print notes.

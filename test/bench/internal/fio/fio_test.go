@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 		want       Result
 		err        string
 	}{
-		{"a read", "note: x\n" + `{"jobs":[{"error":0,"read":{"iops":10.5},"write":{"iops":0},"usr_cpu":25,"sys_cpu":50}]}`, Result{10.5, 0.75}, ""},
+		{"a read", "note: x\n" + `{"jobs":[{"error":0,"read":{"iops":10.5},"write":{"iops":0},"usr_cpu":25,"sys_cpu":50}]}`, Result{IOPS: 10.5, CPU: 0.75}, ""},
 		{"failed", `{"jobs":[{"error":5}]}`, Result{}, "failed"},
 		{"cut off", `{"jobs":[`, Result{}, "fio's output"},
 		{"silent", "", Result{}, "no JSON"},
@@ -28,6 +28,12 @@ func TestParse(t *testing.T) {
 func TestArgs(t *testing.T) {
 	j := Job{File: "f", Pattern: "read", BlockSize: 4096, Depth: 2, Size: 8192, Runtime: 300 * time.Millisecond}
 	for _, want := range []string{"--ioengine=io_uring", "--filename=f", "--bs=4096", "--runtime=300ms", "--iodepth=2"} {
+		if !slices.Contains(j.args(), want) {
+			t.Errorf("%s is missing from %v", want, j.args())
+		}
+	}
+	j.Image = "pool/image"
+	for _, want := range []string{"--ioengine=rbd", "--pool=pool", "--rbdname=image", "--direct=1"} {
 		if !slices.Contains(j.args(), want) {
 			t.Errorf("%s is missing from %v", want, j.args())
 		}

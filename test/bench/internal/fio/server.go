@@ -31,6 +31,12 @@ func QEMU(cores process.Cores, socket, path string) (*Server, error) {
 		"--aio=io_uring", "--cache=none", path)
 }
 
+// QEMUImage serves an image POOL/IMAGE of Ceph, without a cache.
+func QEMUImage(cores process.Cores, socket, image, conf string) (*Server, error) {
+	return start(cores, socket, "qemu-nbd", "--persistent", "--shared=8", "--socket="+socket, "--format=raw", "--cache=none",
+		"rbd:"+image+":conf="+conf)
+}
+
 // listenTimeout is how long a server may take to listen.
 const listenTimeout = 5 * time.Second
 
