@@ -103,14 +103,27 @@ func (i *imageLab) store() (time.Duration, error) {
 	return process.CPUTime(pid)
 }
 
-// stored adds to a sample what the OSD uses.
-func (i *imageLab) stored(run func() (child.Sample, error)) (s child.Sample, err error) {
-	used, err := busy(i.store, func() (err error) {
-		s, err = run()
-		return err
-	})
-	s.Store = used
-	return s, err
+// timed makes the figures of a sample from what was used of processors from before a load to its end: nobody
+// has anything to do outside of it.
+func (i *imageLab) timed(cpu func() (time.Duration, error), run func() (child.Sample, error)) (s child.Sample, err error) {
+	var used, stored [2]time.Duration
+	for n := range used {
+		if n > 0 {
+			if s, err = run(); err != nil {
+				return s, err
+			}
+		}
+		used[n], err = cpu()
+		if err != nil {
+			return s, err
+		}
+		if stored[n], err = i.store(); err != nil {
+			return s, err
+		}
+	}
+	lasted := (i.time + i.ramp()).Seconds()
+	s.CPU, s.Store = (used[1]-used[0]).Seconds()/lasted, (stored[1]-stored[0]).Seconds()/lasted
+	return s, nil
 }
 
 // fabric connects to a target that has the image for one load.
@@ -125,24 +138,20 @@ func (i *imageLab) fabric(w load) (s child.Sample, err error) {
 	if err != nil {
 		return s, err
 	}
-	return i.stored(p.load(child.Image, w))
+	return i.timed(p.cpu, p.load(child.Image, w))
 }
 
-// fio is a load by its own engine. What it takes to start, in which the OSD has nothing to do, does not count.
+// fio is a load by its own engine, without the processor time that it takes to start and end.
 func (i *imageLab) fio(w load) (child.Sample, error) {
 	j := i.fioJob(w, i.file)
 	j.Image, j.Conf = image, i.cluster.Conf
-	before, err := i.store()
-	if err != nil {
-		return child.Sample{}, err
-	}
-	r, err := fio.Run(i.both(), j)
-	if err != nil {
-		return child.Sample{}, err
-	}
-	after, err := i.store()
-	lasted := (i.time + i.ramp()).Seconds()
-	return child.Sample{IOPS: r.IOPS, CPU: max(0, r.Process-i.starts).Seconds() / lasted, Store: (after - before).Seconds() / lasted}, err
+	used := i.starts
+	cpu := func() (time.Duration, error) { return used, nil }
+	return i.timed(cpu, func() (child.Sample, error) {
+		r, err := fio.Run(i.both(), j)
+		used = max(used, r.Process)
+		return child.Sample{IOPS: r.IOPS}, err
+	})
 }
 
 // qemu is a load of qemu-nbd, which serves the image meanwhile.
