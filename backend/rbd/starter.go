@@ -13,7 +13,7 @@ type starter struct {
 	list   uint64
 	asleep uint32
 	over   uint32
-	thread uint64
+	_      uint64 // the thread; C's
 }
 
 // add hands it calls of a ring.
