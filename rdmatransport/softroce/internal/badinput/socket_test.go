@@ -2,6 +2,7 @@ package badinput
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"net"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
@@ -116,6 +118,11 @@ func request(extra int) []byte {
 func openOnSockets(t *testing.T, addr netip.Addr) *softroce.Device {
 	t.Helper()
 	d, err := softroce.Open(softroce.Config{Addr: addr})
+	// Tests of other packages may have ::1 for a while.
+	for deadline := time.Now().Add(10 * time.Second); errors.As(err, new(*udp.InUseError)) && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+		d, err = softroce.Open(softroce.Config{Addr: addr})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
