@@ -38,9 +38,8 @@ func newCeph(t *testing.T, dir string) *cephStore {
 	return &cephStore{Cluster: c, down: map[string]bool{}}
 }
 
-func (s *cephStore) url() string          { return "rados://rbd/rounds" }
-func (s *cephStore) env() []string        { return []string{"CEPH_CONF=" + s.Conf} }
-func (s *cephStore) takes() time.Duration { return 0 }
+func (s *cephStore) url() string   { return "rados://rbd/rounds" }
+func (s *cephStore) env() []string { return []string{"CEPH_CONF=" + s.Conf} }
 
 func (s *cephStore) start() error {
 	for _, daemon := range s.Daemons() {

@@ -22,8 +22,6 @@ type store interface {
 	crashed() []error
 	// namespace makes a disk, and returns how a document describes it.
 	namespace(id int) (string, error)
-	// takes is the time in which a gateway that was killed is succeeded.
-	takes() time.Duration
 }
 
 // An etcdStore is one etcd, and files that every gateway can write: only a lease fences.
@@ -40,9 +38,8 @@ func newEtcd(t *testing.T, dir string) *etcdStore {
 		"--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "e="+peers)}
 }
 
-func (s *etcdStore) url() string          { return "etcd://" + s.at + "/rounds" }
-func (s *etcdStore) env() []string        { return nil }
-func (s *etcdStore) takes() time.Duration { return leaseTerm }
+func (s *etcdStore) url() string   { return "etcd://" + s.at + "/rounds" }
+func (s *etcdStore) env() []string { return nil }
 
 func (s *etcdStore) start() error {
 	if s.cmd != nil {
