@@ -68,9 +68,8 @@ var etcdKinds = []kind{
 	{sudden, "both: kill -9, etcd 12 s", "continued -> all optimized", func(l *lab, r *round) error { return l.stopEtcd(r, beyondLease, true) }},
 }
 
-// leaseTerm is that of files.
+// The term of the lease of files is 10 s.
 const (
-	leaseTerm   = 10 * time.Second
 	beyondLease = 12 * time.Second
 	withinLease = 4 * time.Second
 )
