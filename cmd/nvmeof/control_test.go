@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -315,8 +316,16 @@ func TestLateFile(t *testing.T) {
 	c.out.await(t, "serving 1 namespace(s) of "+testNQN+"; 1 of 2 cannot be served yet\nwaiting: namespace 2 ("+c.dir+"/late.img): open store: ")
 	c.errOut.await(t, "namespace waits for what it exports")
 	command(t, "ls").want(t, 0, "WAITING: open store: open "+c.dir+"/late.img: no such file or directory")
-	if err := os.WriteFile(filepath.Join(c.dir, "late.img"), make([]byte, 8<<20), 0o600); err != nil {
+	f, err := os.Create(filepath.Join(c.dir, "late.img"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer f.Close()
+	for range 8 { // somebody copies it there, which takes longer than until the target looks again
+		if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond)
 	}
 	c.errOut.await(t, "namespace is there")
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")

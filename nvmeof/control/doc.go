@@ -40,7 +40,7 @@
 // With Options.Wait nothing that is wrong with a namespace is an error, be its file or
 // device not there, empty, in use, silent for 5 s, or its reservations unreadable; nor is a listener whose
 // address or RDMA device is not there, or that another process has, unless none can be opened: the target serves the others, says what it waits
-// for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener.
+// for, and looks again after 1 s, 2 s and so on up to 30 s, or up to 5 s for a listener. A file is opened when it has not grown for 0.5 s.
 // [Foresee] reports that before. To hosts a namespace that waits is there and inaccessible, so that
 // those that had it keep it. A host whose key cannot be read is refused until it can, with a
 // status after which hosts retry, and is tried again likewise; where [Manager.RereadKeys] cannot read it, it keeps

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +18,9 @@ const (
 	longWait   = 30 * time.Second // of a namespace
 	longListen = 5 * time.Second  // of a listener, which is all that some hosts have
 )
+
+// stillFor is for how long a file that is waited for must not have grown to be opened.
+const stillFor = 500 * time.Millisecond
 
 // A wait is a namespace whose file or device is not there, or not right, or whose
 // reservations cannot be read. It belongs to the Manager's mutex.
@@ -64,12 +68,42 @@ func (m *Manager) still(at namespaceKey, why error) {
 // tryAgain reports whether the waiting is over.
 func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	m.mu.Lock()
+	var path config.Path
+	if w := m.waiting[at]; w != nil && w.namespace.File != nil {
+		path = w.namespace.File.Path
+	}
+	m.mu.Unlock()
+	awaitCopy(ctx, m, path)
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.waiting[at] == nil || ctx.Err() != nil {
 		return true
 	}
 	m.stores.begin(m.startTimeout)
 	return m.try(at)
+}
+
+// awaitCopy waits while a file grows: a namespace is as long as its file when that is opened,
+// and a file that somebody copies to its place is not whole yet.
+func awaitCopy(ctx context.Context, m *Manager, path config.Path) {
+	for last := int64(-1); path != ""; {
+		length, err := reachFor(&m.stores.reacher, m.startTimeout, path, func() (int64, error) {
+			info, err := os.Stat(string(path))
+			if err != nil {
+				return 0, err
+			}
+			return info.Size(), nil
+		}, nil)
+		if err != nil || length == last {
+			return
+		}
+		last = length
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(stillFor):
+		}
+	}
 }
 
 // came has a store that took long to open used by the namespace that waits for it, or else
