@@ -69,9 +69,17 @@ func (b *browser) wantQuiet() {
 
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		text, _ := chromedp.Run(b.ctx, chromedp.Text("body"))
-		b.t.Fatalf("%v, on\n%s", err, text)
+	for _, action := range actions {
+		err := chromedp.Do(b.ctx, action)
+		// chromedp may look for what it is about to click in the page before, which has just gone.
+		for tries := 0; err != nil && tries < 5 && strings.Contains(err.Error(), "Could not find node with given id"); tries++ {
+			time.Sleep(100 * time.Millisecond)
+			err = chromedp.Do(b.ctx, action)
+		}
+		if err != nil {
+			text, _ := chromedp.Run(b.ctx, chromedp.Text("body"))
+			b.t.Fatalf("%v, on\n%s", err, text)
+		}
 	}
 }
 
