@@ -50,7 +50,7 @@ func newHanging(t *testing.T) (*rig, *hanging) {
 		_ = r.Close()         // for the second time, or with its error reported by the rig
 		r.stores.calls.Wait() // or the folder would change while it is removed
 	})
-	r.startTimeout, r.changeTimeout = 100*time.Millisecond, 200*time.Millisecond
+	r.startTimeout, r.changeTimeout = 500*time.Millisecond, 600*time.Millisecond // a machine may be busy
 	r.stores.setRecordTime(r.changeTimeout)
 	return r, h
 }
