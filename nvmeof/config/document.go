@@ -77,7 +77,7 @@ type Limits struct {
 	QueueDepth    int      `json:"queue-depth,omitzero" default:"128" min:"2" max:"1024" doc:"Entries of an I/O queue. Default 128."`
 	Controllers   int      `json:"controllers,omitzero" default:"1024" min:"1" max:"65519" doc:"Controllers of each subsystem. Default 1024."`
 	InCapsule     Size     `json:"in-capsule,omitzero" default:"4KiB" max:"65536" doc:"Data in a command capsule, a multiple of 16. Default 4KiB."`
-	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Data of one command, a power of two. Default 1MiB."`
+	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Data of one command, a power of two. Below 32KiB Linux hosts read no ANA log, and take all paths for equal. Default 1MiB."`
 	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Memory that all queues together may map. One address, or one host that authenticates, has no more than it leaves free: less than half if it is alone. Default 1GiB."`
 	ReceiveBuffer Size     `json:"receive-buffer,omitzero" doc:"Each receive socket's buffer. Default 8MiB, as far as allowed."`
 	AckTimeout    Duration `json:"ack-timeout,omitzero" doc:"How long to wait for a host's acknowledgement before the wait counts as a retry. Default 500ms; with verbs less where the RDMA CM says so."`
@@ -137,13 +137,13 @@ type Host struct {
 
 // A Right is what a host may do with one namespace.
 type Right struct {
-	NSID   int    `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Namespace."`
+	NSID   int    `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Namespace."`
 	Access Access `json:"access" need:"yes" doc:"write, read, or none: the namespace is not there for the host."`
 }
 
 // A Namespace is one export. Exactly one of File, Block, Memory and RBD is given.
 type Namespace struct {
-	NSID               int     `json:"nsid" need:"yes" min:"1" max:"1024" doc:"Identifier of the namespace."`
+	NSID               int     `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Identifier of the namespace."`
 	File               *File   `json:"file,omitempty" doc:"A regular file."`
 	Block              *Block  `json:"block,omitempty" doc:"A block device."`
 	Memory             *Memory `json:"memory,omitempty" doc:"Memory, which is lost when the target ends."`

@@ -75,7 +75,7 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 	if id := n.get("nsid"); id == nil {
 		r.fail(n, where, "", "nsid is missing")
 	} else {
-		r.number(&x.NSID, 1, 1024)(id, where+".nsid")
+		r.number(&x.NSID, 1, 4096)(id, where+".nsid")
 	}
 	if e := n.get("enable"); e != nil && e.text == "0" {
 		r.warn(n, where, "", "namespace %d is not enabled and left out", x.NSID)

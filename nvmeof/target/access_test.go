@@ -147,7 +147,7 @@ func TestHostsAreJudged(t *testing.T) {
 		"newline":        {NQN: "nqn.a\nb"},
 		"access 3":       {NQN: otherHostNQN, Access: 3},
 		"namespace 0":    {NQN: otherHostNQN, Namespaces: map[capsule.NSID]Access{0: AccessRead}},
-		"namespace 1025": {NQN: otherHostNQN, Namespaces: map[capsule.NSID]Access{1025: AccessRead}},
+		"namespace 4097": {NQN: otherHostNQN, Namespaces: map[capsule.NSID]Access{4097: AccessRead}},
 		"access 9":       {NQN: otherHostNQN, Namespaces: map[capsule.NSID]Access{1: 9}},
 	} {
 		if f.sub.SetHost(c) == nil {

@@ -18,7 +18,7 @@ type NamespaceConfig struct {
 	// Store is required, and stays the caller's to close. Namespaces of several
 	// subsystems may have the same one: it is opened once.
 	Store    backend.Store
-	NSID     capsule.NSID     // 1 to 1024; default: the lowest free one
+	NSID     capsule.NSID     // 1 to 4096; default: the lowest free one
 	ReadOnly bool             // for all hosts; see Namespace.SetReadOnly
 	Group    capsule.ANAGroup // 1 to 128; default 1; see Listener.SetANAState
 	// UUID identifies the namespace for good; default: derived from the subsystem's NQN,

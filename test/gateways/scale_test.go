@@ -208,7 +208,7 @@ func (c *crowd) connect(t *testing.T) {
 func (c *crowd) create(t *testing.T) (took []time.Duration) {
 	for i := range creations {
 		id := perSub + 1 + i
-		if id > 1024 {
+		if id > 4096 {
 			id = perSub + 1 + i%24
 		}
 		path := control.Path("subsystems", string(subsystem(0)), "namespaces")

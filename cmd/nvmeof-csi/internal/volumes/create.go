@@ -163,20 +163,27 @@ func (t *target) place(r Request) (Kind, string) {
 	return kind, directory
 }
 
-const maxNSID = 1024
+const maxNSID = 4096
 
 // free is a namespace identifier that nobody has and nobody has a right to; 0: there is none.
 func free(s *config.Subsystem) int {
-	for id := 1; id <= maxNSID; id++ {
-		has := func(n *config.Namespace) bool { return n.NSID == id }
-		right := func(h *config.Host) bool {
-			return slices.ContainsFunc(h.Namespaces, func(r *config.Right) bool { return r.NSID == id && r.Access != "none" })
-		}
-		if !slices.ContainsFunc(s.Namespaces, has) && !slices.ContainsFunc(s.Hosts, right) {
-			return id
+	var taken [maxNSID + 1]bool
+	take := func(id int) {
+		if id >= 1 && id <= maxNSID {
+			taken[id] = true
 		}
 	}
-	return 0
+	for _, n := range s.Namespaces {
+		take(n.NSID)
+	}
+	for _, h := range s.Hosts {
+		for _, r := range h.Namespaces {
+			if r.Access != "none" {
+				take(r.NSID)
+			}
+		}
+	}
+	return slices.Index(taken[1:], false) + 1
 }
 
 // add adds a namespace, and the subsystem where it is missing.

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxNamespace is NN and MNAN: the highest namespace identifier.
-const MaxNamespace = 1024
+const MaxNamespace = 4096
 
 // An Identity is what hosts identify a namespace by.
 type Identity struct {
