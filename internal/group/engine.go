@@ -153,7 +153,7 @@ func (e *Engine) startLeaving() {
 		e.leaving, e.stage = max(e.now, 1), left
 		e.act(Left{})
 	default:
-		e.leaving, e.beats.next = max(e.now, 1), e.now
+		e.leaving = max(e.now, 1)
 	}
 }
 
@@ -195,7 +195,7 @@ func (e *Engine) decide() {
 	e.startFences()
 	e.leave()
 	for _, change := range []func() *state.Txn{
-		newcomer{e}.settle, e.handOver, e.giveUp, e.accuse, e.take, e.update, e.noteFences, e.command, e.planMoves,
+		newcomer{e}.settle, e.update, e.handOver, e.giveUp, e.accuse, e.take, e.noteFences, e.command, e.planMoves,
 	} {
 		if e.stage != member { // it has ended
 			return

@@ -99,27 +99,29 @@ func (r *registration) slot() (int, bool) {
 	return 0, false
 }
 
-// update registers other addresses of the storage.
+// update registers other addresses of the storage, and that this gateway leaves: whoever was about
+// to give it a group has compared its registration, and finds that changed.
 func (e *Engine) update() *state.Txn {
 	own := e.own()
-	if slices.Equal(own.value.Storage, e.storage) {
+	m := own.value
+	m.Storage, m.Leaving = e.storage, e.leaving > 0
+	if slices.Equal(own.value.Storage, m.Storage) && own.value.Leaving == m.Leaving {
 		return nil
 	}
-	m := own.value
-	m.Storage = e.storage
 	return &state.Txn{
 		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}},
 		Then: []state.Op{put(own.Key, encode(m, own.Value))},
 	}
 }
 
-// leave ends the registration of a gateway that owns nothing more. One that has not given back
+// leave ends the registration of a gateway that owns nothing more, and has been registered as one that
+// leaves, so that it gets nothing more. One that has not given back
 // its groups in time ends all the same, and others fence it: timeouts.
 func (e *Engine) leave() {
-	if e.leaving == 0 || e.view.owns(e.inc) || len(e.held) > 0 || (newcomer{e}).awaited() {
+	own := e.own()
+	if !own.value.Leaving || e.view.owns(e.inc) || len(e.held) > 0 || (newcomer{e}).awaited() {
 		return
 	}
-	own := e.own()
 	m := own.value
 	m.Ended = true
 	e.commit(state.Txn{

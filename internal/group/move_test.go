@@ -36,6 +36,26 @@ func TestLeave(t *testing.T) {
 	c.until("c has all", time.Second, func() bool { return len(c.all[2].serving) == 4 })
 }
 
+// TestLeaveRace: a gateway that leaves in the moment in which a group is handed to it gives that
+// away again before it ends, so that nobody has to fence it.
+func TestLeaveRace(t *testing.T) {
+	for late := time.Duration(0); late < 300*time.Millisecond; late += time.Millisecond {
+		c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
+		a, b := c.start("a"), c.start("b")
+		c.wantSpread(time.Minute, 1, 0)
+		c.run(time.Second)
+		a.step(Command{Token: 1, Kind: MoveGroup, Group: 1, Gateway: "b"})
+		c.run(late)
+		b.step(Leave{})
+		c.until("b has left", 2*time.Second, func() bool { return b.has(Left{}) })
+		b.kill()
+		c.until("a has it", 2*time.Second, func() bool { return len(a.serving) == 1 })
+		if f := c.stored(fencePrefix); f != "" {
+			t.Fatalf("left %v after the move: fenced: %s", late, f)
+		}
+	}
+}
+
 // TestLeaveCannot: one that cannot give back its groups ends in the end.
 func TestLeaveCannot(t *testing.T) {
 	c := newCluster(t, fenced(1)...)

@@ -36,7 +36,7 @@ func (e *Engine) candidates() []*candidate {
 		self := m.value.Incarnation == e.inc
 		c := &candidate{m, 0}
 		switch {
-		case b.Leaving || self && e.leaving > 0:
+		case m.value.Leaving || self && e.leaving > 0:
 		case b.Sick || self && e.isSick():
 			sick = append(sick, c)
 		default:

@@ -136,9 +136,8 @@ func (p *planner) evacuate(most int) (n int) {
 		if o == nil || n >= most || p.full() {
 			continue
 		}
-		name, b := o.value.Owner, p.view.beat(&p.view.living(o.value.Incarnation).value)
-		reason := ReasonDrain
-		leaving := b.Leaving || o.value.Incarnation == p.inc && p.leaving > 0
+		name, reason := o.value.Owner, ReasonDrain
+		leaving := p.view.living(o.value.Incarnation).value.Leaving || o.value.Incarnation == p.inc && p.leaving > 0
 		if !leaving && !p.view.drained(name) && !p.stuckForLong(name) {
 			continue
 		}

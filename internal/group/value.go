@@ -32,6 +32,7 @@ type Member struct {
 	Storage     []string    `json:"storage,omitempty"`   // of its clients at the storage, by which it is fenced
 	Slot        int         `json:"slot"`                // of controller identifiers
 	Session     Incarnation `json:"session,omitempty"`   // which it belongs to; empty: that is not known yet
+	Leaving     bool        `json:"leaving,omitempty"`   // it gives back all groups, gets none, and ends
 	Ended       bool        `json:"ended,omitempty"`     // it has left, or there is a fence record
 }
 
@@ -40,10 +41,9 @@ type Beat struct {
 	Version     int           `json:"version"`
 	Incarnation Incarnation   `json:"incarnation"`
 	Count       uint64        `json:"count"`
-	Loads       map[ID]uint64 `json:"loads,omitempty"`   // of the groups that it serves
-	Leaving     bool          `json:"leaving,omitempty"` // it wants to give back all groups, and end
-	Sick        bool          `json:"sick,omitempty"`    // it should get no groups: it cannot fence, is stuck, or does not have the configuration
-	Stuck       bool          `json:"stuck,omitempty"`   // commands that its storage has do not end
+	Loads       map[ID]uint64 `json:"loads,omitempty"` // of the groups that it serves
+	Sick        bool          `json:"sick,omitempty"`  // it should get no groups: it cannot fence, is stuck, or does not have the configuration
+	Stuck       bool          `json:"stuck,omitempty"` // commands that its storage has do not end
 }
 
 // An Owner says who owns an ANA group.

@@ -74,17 +74,17 @@ func TestFaultsAreFound(t *testing.T) {
 		{"serve before the fence", serveBeforeFence, 6},
 		{"wait until the client has the map", weakFence, 431},
 		{"do not wait for the map", staleMap, 431},
-		{"end drains at once", earlyDrain, 7},
-		{"compare nothing", blindTake, 4},
+		{"end drains at once", earlyDrain, 8},
+		{"compare nothing", blindTake, 23},
 		{"ignore the term of leases", ignoreTerm, 44},
-		{"ignore the epoch", ignoreEpoch, 301},
-		{"answer conflicts without the store", staleConflict, 1129},
+		{"ignore the epoch", ignoreEpoch, 320},
+		{"answer conflicts without the store", staleConflict, 6504},
 		{"do not wait for commands of the preempted", deafAbort, 15},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			most := f.seed + 40
 			if *many {
-				f.seed, most = 1, 4000
+				f.seed, most = 1, 10000
 			}
 			for seed := f.seed; seed <= most; seed++ {
 				if w := simulate(seed, f.wrong, false); len(w.violations) > 0 {

@@ -246,7 +246,7 @@ func TestStateOf(t *testing.T) {
 	for want, x := range map[string]group.GatewayStatus{
 		"ended":   {Member: group.Member{Ended: true}},
 		"silent":  {},
-		"leaving": {Alive: true, Beat: group.Beat{Leaving: true}},
+		"leaving": {Alive: true, Member: group.Member{Leaving: true}},
 		"sick":    {Alive: true, Beat: group.Beat{Sick: true}},
 		"drained": {Alive: true, Drained: true},
 		"alive":   {Alive: true},

@@ -120,7 +120,7 @@ func stateOf(x *group.GatewayStatus) string {
 		return "ended"
 	case !x.Alive:
 		return "silent"
-	case x.Beat.Leaving:
+	case x.Member.Leaving:
 		return "leaving"
 	case x.Beat.Sick:
 		return "sick"
