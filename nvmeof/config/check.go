@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -23,6 +24,7 @@ func (doc *Document) Check() (warnings Problems, err error) {
 // A reviewer collects what it finds.
 type reviewer struct {
 	doc           *Document
+	count         int // of namespaces
 	found, doubts Problems
 	serials       map[string]string // first user of each identifier, by its kind and text
 }
@@ -46,7 +48,11 @@ func (r *reviewer) once(kind, id, path, fix string) {
 }
 
 func (doc *Document) review() (found, doubts Problems) {
-	r := &reviewer{doc: doc, serials: map[string]string{}}
+	n := 0
+	for _, s := range doc.Subsystems {
+		n += len(s.Namespaces)
+	}
+	r := &reviewer{doc: doc, count: n, serials: make(map[string]string, n)}
 	if doc.Version != Version {
 		r.fail("version", fmt.Sprintf("this program knows version %d; newer files need a newer program", Version),
 			"%d is not a version of this format", doc.Version)
@@ -142,7 +148,10 @@ func (r *reviewer) subsystem(s *Subsystem, path string) {
 }
 
 func (r *reviewer) hosts(s *Subsystem, path string) {
-	names := map[nvmeof.NQN]int{}
+	names, exported := map[nvmeof.NQN]int{}, make(map[int]bool, len(s.Namespaces))
+	for _, n := range s.Namespaces {
+		exported[n.NSID] = true
+	}
 	for i, h := range s.Hosts {
 		where := fmt.Sprintf("%s.hosts[%d]", path, i)
 		if first, twice := names[h.NQN]; twice {
@@ -163,7 +172,7 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 				r.fail(at, "keep one", "namespace %d has a right already", n.NSID)
 			}
 			seen[n.NSID] = true
-			if !slices.ContainsFunc(s.Namespaces, func(o *Namespace) bool { return o.NSID == n.NSID }) {
+			if !exported[n.NSID] {
 				r.doubt(at, "is the number right?", "%s has no namespace %d", s.NQN, n.NSID)
 			}
 		}
@@ -171,16 +180,16 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 }
 
 func (r *reviewer) namespaces(s *Subsystem, path string) {
-	ids := map[int]int{}
+	ids := make(map[int]int, len(s.Namespaces))
 	for i, n := range s.Namespaces {
-		where := fmt.Sprintf("%s.namespaces[%d]", path, i)
+		where := path + ".namespaces[" + strconv.Itoa(i) + "]"
 		if first, twice := ids[n.NSID]; twice {
 			r.fail(where+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
 		} else {
 			ids[n.NSID] = i
 		}
 		var kinds []string
-		for _, k := range []struct {
+		for _, k := range [...]struct {
 			name  string
 			given bool
 		}{{"file", n.File != nil}, {"block", n.Block != nil}, {"memory", n.Memory != nil}, {"rbd", n.RBD != nil}} {
@@ -228,11 +237,9 @@ func (r *reviewer) identity(n *Namespace, path string) {
 // backends finds files and devices that several namespaces have without being
 // shared, or with different options.
 func (r *reviewer) backends() {
-	type user struct {
-		path string
-		n    *Namespace
-	}
-	users := map[Path]user{}
+	type user struct{ subsystem, namespace int }
+	path := func(u user) string { return fmt.Sprintf("subsystems[%d].namespaces[%d]", u.subsystem, u.namespace) }
+	users := make(map[Path]user, r.count)
 	for i, s := range r.doc.Subsystems {
 		if s.State != "" {
 			r.once("file for state", string(s.State), fmt.Sprintf("subsystems[%d].state", i), "give each its own")
@@ -245,17 +252,17 @@ func (r *reviewer) backends() {
 			if p == "" {
 				continue
 			}
-			here := user{fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j), n}
+			here := user{i, j}
 			first, twice := users[p]
 			if !twice {
 				users[p] = here
 				continue
 			}
-			switch {
-			case !first.n.Shared || !n.Shared:
-				r.fail(here.path, "if the hosts coordinate their writes, set shared: true in both", "%s is exported by %s already", p, first.path)
-			case !first.n.SameStore(n):
-				r.fail(here.path, "write the same for both", "%s is opened once, and %s has other options for it", p, first.path)
+			switch other := r.doc.Subsystems[first.subsystem].Namespaces[first.namespace]; {
+			case !other.Shared || !n.Shared:
+				r.fail(path(here), "if the hosts coordinate their writes, set shared: true in both", "%s is exported by %s already", p, path(first))
+			case !other.SameStore(n):
+				r.fail(path(here), "write the same for both", "%s is opened once, and %s has other options for it", p, path(first))
 			}
 		}
 	}
@@ -263,6 +270,11 @@ func (r *reviewer) backends() {
 
 // reservations finds files for reservations that are exported.
 func (r *reviewer) reservations() {
+	if !slices.ContainsFunc(r.doc.Subsystems, func(s *Subsystem) bool {
+		return slices.ContainsFunc(s.Namespaces, func(n *Namespace) bool { return n.Reservations != "" })
+	}) {
+		return
+	}
 	exports := map[Path]string{}
 	for i, s := range r.doc.Subsystems {
 		for j, n := range s.Namespaces {
@@ -282,18 +294,16 @@ func (r *reviewer) reservations() {
 // appended to what hosts have stored, or to each other's records.
 func (r *reviewer) reports() {
 	users := map[Path]string{}
-	for i, s := range r.doc.Subsystems {
-		at := fmt.Sprintf("subsystems[%d]", i)
-		users[s.State] = at + ".state"
-		for j, n := range s.Namespaces {
-			users[n.Path()] = fmt.Sprintf("%s.namespaces[%d]", at, j)
-			users[n.Reservations] = fmt.Sprintf("%s.namespaces[%d].reservations", at, j)
-		}
-	}
-	delete(users, "")
 	one := func(p Path, path string) {
-		if user, twice := users[p]; twice && p != "" {
+		switch user, twice := users[p]; {
+		case p == "":
+			return
+		case twice:
 			r.fail(path, "name another file", "%s is that of %s", p, user)
+		default:
+			if user := r.user(p); user != "" {
+				r.fail(path, "name another file", "%s is that of %s", p, user)
+			}
 		}
 		users[p] = path
 	}
@@ -304,6 +314,25 @@ func (r *reviewer) reports() {
 	if tls := r.doc.Console.TLS; tls.Certificate != tls.Key { // one file may have both
 		one(tls.Certificate, "console.tls.certificate")
 	}
+}
+
+// user is what of the subsystems has a path; empty: nothing.
+func (r *reviewer) user(p Path) string {
+	for i, s := range r.doc.Subsystems {
+		at := fmt.Sprintf("subsystems[%d]", i)
+		if s.State == p {
+			return at + ".state"
+		}
+		for j, n := range s.Namespaces {
+			switch p {
+			case n.Path():
+				return fmt.Sprintf("%s.namespaces[%d]", at, j)
+			case n.Reservations:
+				return fmt.Sprintf("%s.namespaces[%d].reservations", at, j)
+			}
+		}
+	}
+	return ""
 }
 
 // console finds what would leave it without tokens, or without encryption where others listen.

@@ -15,7 +15,8 @@ type matched[T comparable] struct {
 // match pairs objects by their keys: those of the old document in its order, then
 // the new ones.
 func match[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
-	at := map[string]int{}
+	at := make(map[string]int, len(old))
+	out = make([]matched[T], 0, len(old))
 	for _, o := range old {
 		at[key(o)] = len(out)
 		out = append(out, matched[T]{key: key(o), old: o})
@@ -42,6 +43,16 @@ func (m matched[T]) changes() []FieldChange {
 func (m matched[T]) same() bool {
 	return !isNil(m.old) && !isNil(m.new) && reflect.DeepEqual(m.old, m.new)
 }
+
+// same reports whether two namespaces are the same in all that a document says of them.
+func (n *Namespace) same(o *Namespace) bool {
+	a, b := *n, *o
+	a.File, a.Block, a.Memory, a.RBD = nil, nil, nil, nil
+	b.File, b.Block, b.Memory, b.RBD = nil, nil, nil, nil
+	return a == b && equal(n.File, o.File) && equal(n.Block, o.Block) && equal(n.Memory, o.Memory) && equal(n.RBD, o.RBD)
+}
+
+func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func isNil(v any) bool {
 	if v == nil {

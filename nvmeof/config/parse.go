@@ -49,9 +49,28 @@ func (doc *Document) Clone() *Document {
 	return deepCopy(reflect.ValueOf(doc)).Interface().(*Document)
 }
 
+// clone is a copy that shares nothing.
+func (n *Namespace) clone() *Namespace {
+	c := *n
+	c.File, c.Block, c.Memory, c.RBD = copied(n.File), copied(n.Block), copied(n.Memory), copied(n.RBD)
+	return &c
+}
+
+// copied is a copy of something without pointers.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
+}
+
 // deepCopy copies what pointers and slices of our types lead to; everything else in them
 // is plain values.
 func deepCopy(v reflect.Value) reflect.Value {
+	if n, ok := v.Interface().(*Namespace); ok && n != nil { // of which there are thousands
+		return reflect.ValueOf(n.clone())
+	}
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
 	switch v.Kind() {

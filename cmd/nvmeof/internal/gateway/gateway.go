@@ -62,6 +62,9 @@ type Gateway struct {
 	counts counts
 	loads  loads
 
+	reading sync.Mutex // guards reader
+	reader  config.Reader
+
 	mu         sync.Mutex // guards what follows
 	alarms     map[group.Alarm]time.Time
 	peers      []target.Peer

@@ -34,7 +34,9 @@ func (s *shared) Latest(ctx context.Context) (int64, *config.Document, error) {
 	if err != nil || n == 0 {
 		return 0, new(config.Document), err
 	}
-	doc, _, err := config.Parse("the group's configuration", text)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	doc, err := s.reader.Read("the group's configuration", text)
 	return n, doc, err
 }
 
