@@ -84,6 +84,8 @@ type Command struct {
 	Kind    CommandKind
 	Gateway string // whom it concerns; of MoveGroup: the new owner
 	Group   ID
+
+	begun bool // something of it was sent to the store
 }
 
 // Cancel says that nobody waits for a Command any more: if nothing of it is under way it is not carried

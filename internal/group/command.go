@@ -10,9 +10,10 @@ import (
 // has what it asks for.
 func (e *Engine) command() *state.Txn {
 	for len(e.commands) > 0 {
-		c := e.commands[0]
-		t, err := administrator{e}.execute(c)
+		c := &e.commands[0]
+		t, err := administrator{e}.execute(*c)
 		if t != nil {
+			c.begun = true
 			return t
 		}
 		e.act(Answer{c.Token, err})
@@ -28,7 +29,7 @@ type administrator struct{ *Engine }
 func (e administrator) execute(c Command) (*state.Txn, error) {
 	m := e.view.member(c.Gateway)
 	if m == nil {
-		if c.Kind == RemoveGateway && e.view.orders.find(orderKey(c.Gateway)) == nil {
+		if c.Kind == RemoveGateway && c.begun {
 			return nil, nil // what was asked for
 		}
 		return nil, fmt.Errorf("the group has no gateway %s", c.Gateway)

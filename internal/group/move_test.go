@@ -132,7 +132,7 @@ func TestMoveErrors(t *testing.T) {
 		{Command{Kind: MoveGroup, Group: 1, Gateway: "a"}, ""},
 		{Command{Kind: FailGateway, Gateway: "a"}, "is this one"},
 		{Command{Kind: RemoveGateway, Gateway: "b"}, "alive"},
-		{Command{Kind: RemoveGateway, Gateway: "z"}, ""},
+		{Command{Kind: RemoveGateway, Gateway: "z"}, "no gateway z"},
 		{Command{Kind: 99, Gateway: "a"}, "unknown"},
 	} {
 		from := len(a.log)

@@ -27,13 +27,13 @@ func (r *Reader) Read(file string, text []byte) (*Document, error) {
 		return doc, err
 	}
 	r.known = make(map[string]*Namespace, s.count)
-	for i, places := range s.subsystems {
+	for i, entries := range s.subsystems {
 		fresh := doc.Subsystems[i].Namespaces
-		if len(places) == 0 {
+		if len(entries) == 0 {
 			continue
 		}
-		all := make([]*Namespace, 0, len(places))
-		for _, p := range places {
+		all := make([]*Namespace, 0, len(entries))
+		for _, p := range entries {
 			n := p.known
 			if n == nil {
 				n, fresh = fresh[0], fresh[1:]
@@ -46,8 +46,8 @@ func (r *Reader) Read(file string, text []byte) (*Document, error) {
 	return doc, nil
 }
 
-// A place is where a text has a namespace.
-type place struct {
+// An entry is where a text has a namespace.
+type entry struct {
 	text  []byte
 	known *Namespace // nil: it has to be decoded
 }
@@ -61,7 +61,7 @@ type skimmer struct {
 	at         int
 	copied     int    // up to where the text is in out, or left out
 	out        []byte // without the namespaces that are known
-	subsystems [][]place
+	subsystems [][]entry
 	count      int // of namespaces
 }
 
@@ -80,24 +80,24 @@ func (s *skimmer) document() bool {
 
 func (s *skimmer) subsystem() bool {
 	s.subsystems = append(s.subsystems, nil)
-	places := &s.subsystems[len(s.subsystems)-1]
+	entries := &s.subsystems[len(s.subsystems)-1]
 	return s.object(func(name []byte) bool {
 		if string(name) != "namespaces" {
 			return s.value()
 		}
-		return *places == nil && s.namespaces(places)
+		return *entries == nil && s.namespaces(entries)
 	})
 }
 
 // namespaces leaves out those that are known, with the commas between.
-func (s *skimmer) namespaces(places *[]place) bool {
+func (s *skimmer) namespaces(entries *[]entry) bool {
 	began, kept := s.skip(), 0
 	if !s.list(func() bool {
 		from := s.at
 		if s.text[from] != '{' || !s.value() {
 			return false
 		}
-		p := place{text: s.text[from:s.at]}
+		p := entry{text: s.text[from:s.at]}
 		if p.known = s.known[string(p.text)]; p.known == nil {
 			if kept++; kept == 1 {
 				s.out = append(append(s.out, s.text[s.copied:began]...), '[')
@@ -107,12 +107,12 @@ func (s *skimmer) namespaces(places *[]place) bool {
 			s.out = append(s.out, p.text...)
 			s.copied = s.at
 		}
-		*places = append(*places, p)
+		*entries = append(*entries, p)
 		return true
 	}) {
 		return false
 	}
-	s.count += len(*places)
+	s.count += len(*entries)
 	if kept == 0 {
 		s.out = append(append(s.out, s.text[s.copied:began]...), '[')
 	}

@@ -65,7 +65,7 @@ func classify(err error) (Code, int) {
 		return CodeLoss, http.StatusConflict
 	case errors.As(err, new(*ConflictError)):
 		return CodeFailed, http.StatusConflict
-	case errors.As(err, new(*GroupError)):
+	case errors.As(err, new(*GroupError)), errors.As(err, new(*OrderError)):
 		return CodeFailed, http.StatusServiceUnavailable
 	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
 		return CodeInUse, http.StatusConflict

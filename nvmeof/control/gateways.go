@@ -33,6 +33,13 @@ const (
 	MoveGroup                      // an ANA group is to be the gateway's
 )
 
+// An OrderError is that the group did not take an order in time, so that it may or may not come to that.
+type OrderError struct{ Err error }
+
+func (e *OrderError) Error() string { return "the group: " + e.Err.Error() }
+
+func (e *OrderError) Unwrap() error { return e.Err }
+
 // GroupStatus is a group as a gateway sees it.
 type GroupStatus struct {
 	Store    string        `json:"store"`

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -143,8 +144,17 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	if run == nil {
 		return runner.ErrClosed
 	}
-	return run.Command(ctx, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
+	within, cancel := context.WithTimeout(ctx, orderTime)
+	defer cancel()
+	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return &control.OrderError{Err: fmt.Errorf("the store has not answered for %v: unless the order was on its way, which nvmeof gateway list shows, it was not given", orderTime)}
+	}
+	return err
 }
+
+// orderTime is how long an administrator waits for the group's store.
+const orderTime = 10 * time.Second
 
 // changed takes note of what has changed in the group.
 func (g *Gateway) changed(s group.Status) {
