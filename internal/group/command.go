@@ -74,8 +74,8 @@ func (e administrator) orderMove(c Command, m *entry[Member]) (*state.Txn, error
 		return nil, fmt.Errorf("ANA group %d has no owner: a gateway is about to take it", c.Group)
 	case o.value.Owner == c.Gateway, move != nil && move.value.To == c.Gateway:
 		return nil, nil
-	case !e.alive(m) || e.view.drained(c.Gateway):
-		return nil, fmt.Errorf("gateway %s is drained, or not there", c.Gateway)
+	case !e.alive(m) || m.value.Leaving || e.view.drained(c.Gateway):
+		return nil, fmt.Errorf("gateway %s is drained, leaves, or is not there", c.Gateway)
 	case !(&candidate{entry: m}).takes(g):
 		return nil, fmt.Errorf("ANA group %d, whose backend is %q, cannot be moved to gateway %s", c.Group, g.Backend, c.Gateway)
 	}

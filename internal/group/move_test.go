@@ -120,11 +120,21 @@ func TestMoveErrors(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: None, Preferred: "a"}, Group{ID: 2, Backend: None, Preferred: "x"})
 	a := c.start("a")
 	c.start("b")
+	d := c.start("d")
+	c.run(time.Second)
+	c.config = append(c.config, Group{ID: 4, Backend: Lease, Preferred: "d"}, Group{ID: 5, Backend: Lease, Preferred: "a"})
+	for _, g := range c.all {
+		g.step(Configure{c.config})
+	}
+	c.run(time.Second)
+	d.stuck = true
+	d.step(Leave{})
 	c.run(time.Second)
 	for _, r := range []struct {
 		command Command
 		want    string
 	}{
+		{Command{Kind: MoveGroup, Group: 5, Gateway: "d"}, "leaves"},
 		{Command{Kind: MoveGroup, Group: 1, Gateway: "b"}, `backend is "none"`},
 		{Command{Kind: MoveGroup, Group: 1, Gateway: "c"}, "no gateway c"},
 		{Command{Kind: MoveGroup, Group: 2, Gateway: "b"}, "no owner"},

@@ -194,6 +194,7 @@ var errNoGateway = errors.New("control: Config.Gateway is missing: the target se
 
 // An opened is a store that was opened without the Manager's mutex, or why it was not.
 type opened struct {
+	key   storeKey
 	as    *config.Namespace
 	store *heldStore
 	err   error
@@ -207,24 +208,35 @@ const openings = 16
 // openAll opens the stores of namespaces.
 func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
 	all := openedStores{}
-	places := make(chan struct{}, openings)
-	var wait sync.WaitGroup
+	var each []*opened
 	for at, n := range want {
 		key := keyOf(at.nqn, n)
 		if all[key] != nil {
 			continue // another namespace has the same
 		}
-		o := &opened{as: n}
-		all[key] = o
-		places <- struct{}{}
-		wait.Go(func() { // ends when the store is open, or hangs for long
-			defer func() { <-places }()
-			o.store, o.err = reach(&m.stores.reacher, n.Path(), func() (*heldStore, error) { return m.stores.openNow(n, false) },
-				func(h *heldStore) { m.came(key, h) })
+		all[key] = &opened{key: key, as: n}
+		each = append(each, all[key])
+	}
+	inParallel(openings, len(each), func(i int) { // each ends when the store is open, or hangs for long
+		o := each[i]
+		o.store, o.err = reach(&m.stores.reacher, o.as.Path(), func() (*heldStore, error) { return m.stores.openNow(o.as, false) },
+			func(h *heldStore) { m.came(o.key, h) })
+	})
+	return all
+}
+
+// inParallel calls f for 0 to n-1, some at a time, and returns when all have.
+func inParallel(most, n int, f func(int)) {
+	turns := make(chan struct{}, most)
+	var wait sync.WaitGroup
+	for i := range n {
+		turns <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-turns }()
+			f(i)
 		})
 	}
 	wait.Wait()
-	return all
 }
 
 // use gives a store that was opened to the Manager. Called with mu held.

@@ -93,6 +93,9 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	if err != nil {
 		return 0, &GroupError{err}
 	}
+	if revision > 0 && doc.Version != config.Version { // which the shared part of it does not show
+		return 0, &GroupError{fmt.Errorf("revision %d is of version %d, of which this gateway knows %d: upgrade it", revision, doc.Version, config.Version)}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {

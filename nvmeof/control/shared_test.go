@@ -99,6 +99,22 @@ func sharedDoc(t *testing.T, dir string, ids ...int) *config.Document {
 	return doc
 }
 
+// TestGroupVersion: a gateway does not take the document of a later version for one of its own.
+func TestGroupVersion(t *testing.T) {
+	g := new(fakeGroup)
+	a := newGateway(t, g)
+	if _, err := a.Apply(sharedDoc(t, t.TempDir(), 1), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	g.doc.Version, g.revision = config.Version+1, 2
+	if n, err := Follow(t.Context(), a.Manager); err == nil || !strings.Contains(err.Error(), "upgrade") {
+		t.Errorf("it follows revision %d, %v", n, err)
+	}
+	if n, _ := Revision(a.Manager); n != 1 {
+		t.Errorf("it has revision %d", n)
+	}
+}
+
 // TestGatewaysShare: what one gateway changes all have, and what is its own stays that.
 func TestGatewaysShare(t *testing.T) {
 	g := new(fakeGroup)

@@ -334,19 +334,39 @@ func missing(p config.Path) bool {
 
 // sweep closes what nobody uses at the end of a change, and removes files that it
 // created in vain.
-func (s *stores) sweep() (err error) {
+func (s *stores) sweep() error {
+	var unused []*heldStore
 	for key, h := range s.held {
 		if h.users == 0 {
-			err = errors.Join(err, s.drop(key))
+			delete(s.held, key)
+			unused = append(unused, h)
 			continue
 		}
 		h.created = false
 	}
+	err := s.closeAll(unused)
 	for key, h := range s.aside {
 		delete(s.aside, key)
 		err = errors.Join(err, h.close())
 	}
 	return err
+}
+
+// closeAll closes several at a time, since each may ask another machine. Those that were created in
+// vain share the record of what was, and are closed one after another.
+func (s *stores) closeAll(unused []*heldStore) error {
+	errs := make([]error, len(unused))
+	inParallel(openings, len(unused), func(i int) {
+		if h := unused[i]; !h.created {
+			errs[i] = s.last(h.as.Path(), h.close)
+		}
+	})
+	for i, h := range unused {
+		if h.created {
+			errs[i] = s.last(h.as.Path(), h.close)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // settle is sweep where no change is being made: what was created stays.
@@ -365,15 +385,15 @@ func (s *stores) drop(key storeKey) error {
 
 // close closes all. The memory may be another process's by now: what nobody has is given back as
 // this one ends.
-func (s *stores) close() (err error) {
-	err = s.pool.Close()
-	for _, h := range s.held {
+func (s *stores) close() error {
+	err := s.pool.Close()
+	var all []*heldStore
+	for key, h := range s.held {
+		delete(s.held, key)
 		h.created = false
+		all = append(all, h)
 	}
-	for key := range s.held {
-		err = errors.Join(err, s.drop(key))
-	}
-	return err
+	return errors.Join(err, s.closeAll(all))
 }
 
 // An extender is a store whose file can be made longer.

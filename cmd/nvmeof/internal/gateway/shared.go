@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,7 +20,11 @@ type shared Gateway
 
 // Propose implements [control.Group].
 func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) (int64, error) {
-	n, err := revision.Write(ctx, s.store, base, doc.JSON())
+	text := doc.JSON()
+	if len(text) > config.MaxText {
+		return 0, fmt.Errorf("the configuration would have %d bytes, of which gateways read %d", len(text), config.MaxText)
+	}
+	n, err := revision.Write(ctx, s.store, base, text)
 	s.counts.knows(n)
 	if errors.Is(err, revision.ErrConflict) {
 		return 0, &control.ConflictError{Base: base}

@@ -148,7 +148,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	defer cancel()
 	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return &control.OrderError{Err: fmt.Errorf("the store has not answered for %v: unless the order was on its way, which nvmeof gateway list shows, it was not given", orderTime)}
+		return &control.OrderError{Err: fmt.Errorf("this gateway has not been registered, or its store has not answered, for %v (its log says which): unless the order was on its way, which nvmeof gateway list shows, it was not given", orderTime)}
 	}
 	return err
 }
