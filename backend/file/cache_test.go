@@ -36,15 +36,21 @@ func TestCacheIsForgotten(t *testing.T) {
 	if cached() == 0 {
 		t.Skip("this file system does not report what is cached")
 	}
-	s, err := Open(path, Config{})
-	if err != nil {
-		t.Fatal(err)
+	var left int
+	for range 3 { // the kernel keeps a page that it is about to do something else with
+		s, err := Open(path, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		direct, notes := s.direct, s.Notes()
+		left = cached()
+		closeStore(t, s)
+		if !direct {
+			t.Skip("this file system has no direct I/O: ", notes)
+		}
+		if left == 0 {
+			return
+		}
 	}
-	defer closeStore(t, s)
-	if !s.direct {
-		t.Skip("this file system has no direct I/O: ", s.Notes())
-	}
-	if n := cached(); n > 0 {
-		t.Errorf("%d of 16 pages are cached", n)
-	}
+	t.Errorf("%d of 16 pages are cached", left)
 }

@@ -153,9 +153,10 @@ func (r *runner) measure() {
 func (r *runner) end(last time.Duration) {
 	s := r.result
 	s.Elapsed = max(last-r.measured, 0)
-	if n := len(r.samples.all); n == 0 || r.samples.all[n-1].At < s.Elapsed {
-		r.samples.take(r.sample(last))
+	if n := len(r.samples.all); n > 0 && r.samples.all[n-1].At >= s.Elapsed { // taken before what came at that time was counted
+		r.samples.all = r.samples.all[:n-1]
 	}
+	r.samples.take(r.sample(last))
 	s.Samples = r.samples.all
 	if r.counting { // and not cut short before
 		s.Usage = usageNow().since(r.usage, r.group.share)
