@@ -36,7 +36,7 @@ func groupOf(n *config.Namespace) capsule.ANAGroup { return capsule.ANAGroup(cmp
 func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
 	forgetForeign(m, at)
 	err := probe(m, at, n)
-	if err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n)); err != nil {
+	if err := s.AwaitNamespace(awayConfig(m, at.nqn, n)); err != nil {
 		return err
 	}
 	f := &foreign{namespace: n}
@@ -73,7 +73,7 @@ func probeAgain(ctx context.Context, m *Manager, at namespaceKey) bool {
 	if err == nil {
 		var s *target.Subsystem
 		if s, err = m.subsystem(at.nqn); err == nil {
-			err = s.AwaitNamespace(m.namespaceConfig(at.nqn, f.namespace))
+			err = s.AwaitNamespace(awayConfig(m, at.nqn, f.namespace))
 		}
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func RefreshForeign(m *Manager) {
 		}
 		s, err := m.subsystem(at.nqn)
 		if err == nil {
-			err = s.AwaitNamespace(m.namespaceConfig(at.nqn, f.namespace))
+			err = s.AwaitNamespace(awayConfig(m, at.nqn, f.namespace))
 		}
 		if err != nil {
 			m.log.Warn("hosts are not notified of a namespace that has changed at another target", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
@@ -231,7 +231,7 @@ func inParallel(most, n int, f func(int)) {
 	var wait sync.WaitGroup
 	for i := range n {
 		turns <- struct{}{}
-		wait.Go(func() {
+		wait.Go(func() { // ends with f
 			defer func() { <-turns }()
 			f(i)
 		})

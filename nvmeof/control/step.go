@@ -216,9 +216,48 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 	if err != nil {
 		return err
 	}
+	if m.cfg.Keeper != nil && n.Group() != groupOf(now) { // whoever owns that group keeps its reservations: they are read as its owner
+		return m.reopen(s, at, now)
+	}
 	n.SetReadOnly(now.ReadOnly)
 	n.SetRefuseReservations(now.RefuseReservations)
-	return n.SetGroup(capsule.ANAGroup(cmp.Or(now.ANAGroup, 1)))
+	return n.SetGroup(groupOf(now))
+}
+
+// reopen takes a namespace out and back. To hosts it is away in between.
+func (m *Manager) reopen(s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
+	l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
+	if err := m.remove(l, func() error { return s.SuspendNamespace(capsule.NSID(n.NSID)) }, func() { m.stores.release(at.nqn, n) }); err != nil {
+		return err
+	}
+	if err := m.addNamespace(s, at.nqn, n); err != nil {
+		m.await(s, at, n, err)
+	}
+	return nil
+}
+
+// ReloadNamespace takes a namespace out and back that the target serves, so that its reservations are
+// read again.
+func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	s, err := m.subsystem(nqn)
+	if err != nil {
+		return err
+	}
+	m.stores.begin(m.startTimeout)
+	at := namespaceKey{nqn, nsid}
+	for _, d := range m.doc.Subsystems {
+		for _, n := range d.Namespaces {
+			if d.NQN == nqn && n.NSID == nsid && m.waiting[at] == nil && m.foreign[at] == nil {
+				return m.reopen(s, at, n)
+			}
+		}
+	}
+	return nil // it is opened, and they are read, when its time comes
 }
 
 func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Namespace) error {
@@ -229,15 +268,16 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	if err != nil {
 		return err
 	}
+	var mark []byte
+	if s, ok := store.(backend.Marked); ok {
+		mark = s.Mark()
+	}
 	if name, other := m.cfg.Names[n.Path()]; other && n.UUID == (config.UUID{}) {
-		var mark []byte
-		if s, ok := store.(backend.Marked); ok {
-			mark = s.Mark()
-		}
 		n.UUID = config.DefaultUUID(nqn, n.NSID, name, mark)
 	}
 	c := m.namespaceConfig(nqn, n)
-	c.Store, c.UUID = store, uuid.UUID(n.UUID) // or what follows from the store's mark
+	c.Store, c.UUID = store, uuid.UUID(cmp.Or(n.UUID, config.DefaultUUID(nqn, n.NSID, exportName(n), mark)))
+	keep(m, nqn, &c)
 	if n.Reservations != "" {
 		c.Reservations = m.stores.reservationFile(n.Reservations)
 	}
@@ -260,8 +300,22 @@ func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.Na
 	if p != nil {
 		c.Known = &p.Info
 	}
+	return c
+}
+
+// keep has the reservations of a namespace, whose UUID is known, kept for all targets that serve it.
+func keep(m *Manager, nqn nvmeof.NQN, c *target.NamespaceConfig) {
 	if m.cfg.Keeper != nil {
-		c.Keeper = m.cfg.Keeper(nqn, &c)
+		c.Keeper = m.cfg.Keeper(nqn, c)
+	}
+}
+
+// awayConfig is a namespace of which the target does not have what it stores. Of an image that was not
+// found yet the UUID is not known, by which its reservations are kept.
+func awayConfig(m *Manager, nqn nvmeof.NQN, n *config.Namespace) target.NamespaceConfig {
+	c := m.namespaceConfig(nqn, n)
+	if n.RBD == nil || n.UUID != (config.UUID{}) || m.probed[namespaceKey{nqn, n.NSID}] != nil {
+		keep(m, nqn, &c)
 	}
 	return c
 }

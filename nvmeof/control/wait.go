@@ -34,7 +34,7 @@ type wait struct {
 
 // await looks for a namespace's store again and again. Called with mu held.
 func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespace, why error) {
-	err := s.AwaitNamespace(m.namespaceConfig(at.nqn, n))
+	err := s.AwaitNamespace(awayConfig(m, at.nqn, n))
 	if err != nil { // its identifiers are another's, which is likely why it waits
 		m.log.Warn("hosts are not notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}

@@ -78,7 +78,7 @@ func (r *request) through(ns *storage.Namespace) *storage.Lane {
 		return nil
 	case storage.Conflict:
 		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)
-		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
+		r.confirmed(ns.Volume.Reservations, func(*reservation.State) { r.finish(capsule.StatusReservationConflict | capsule.StatusDNR) })
 		return nil
 	case storage.Lost:
 		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)

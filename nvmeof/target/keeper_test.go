@@ -123,6 +123,52 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+// TestKeeperConfirms: a command that a reservation does not allow is refused once it is sure that no
+// other target has changed that. One answer is for all that wait.
+func TestKeeperConfirms(t *testing.T) {
+	k := new(fakeKeeper)
+	f, _ := served(t, k, newFakeStore(1<<20))
+	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
+	a.register(capsule.StatusSuccess, 2)
+	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
+	k.asked = make(chan func(error))
+	refused := func(n int) (all []*hostCommand) {
+		for range n {
+			all = append(all, b.io.start(writeOf(2)))
+		}
+		return all
+	}
+	want := func(all []*hostCommand, status capsule.Status) {
+		t.Helper()
+		for _, s := range all {
+			if r := <-s.response; r.status != status {
+				t.Errorf("%v, want %v", r.status, status)
+			}
+		}
+	}
+	first := refused(1)
+	answer := <-k.asked
+	others := refused(20)
+	for _, s := range others {
+		s.wantPending()
+	}
+	answer(nil)
+	want(first, conflict)
+	(<-k.asked)(nil)
+	want(others, conflict)
+	first = refused(1)
+	answer = <-k.asked
+	others = refused(20)
+	for _, s := range others {
+		s.wantPending()
+	}
+	answer(errors.New("the store of the group is away"))
+	want(first, capsule.StatusANAInaccessible)
+	(<-k.asked)(ErrNotOwner)
+	want(others, capsule.StatusANAInaccessible)
+	a.io.wantStatus(capsule.StatusANAInaccessible, readOf(2))
+}
+
 // TestKeeperLost: a target that is not the owner any more allows nothing; one that cannot load
 // does not serve.
 func TestKeeperLost(t *testing.T) {
@@ -134,9 +180,14 @@ func TestKeeperLost(t *testing.T) {
 	register.wantPending()
 	a.io.wantOK(readOf(2))
 	answer(errors.New("the store of the group is away"))
-	(<-k.asked)(nil) // what was before is kept again
 	if r := <-register.response; r.status != capsule.StatusANAInaccessible {
 		t.Errorf("what could not be kept: %v", r.status)
+	}
+	report := a.io.start(ioCommand(capsule.IOReservationReport, 2, capsule.ReservationReport{Length: 4096, Extended: true}, make([]byte, 4096)))
+	before := k.record
+	(<-k.asked)(nil) // what the host is told is kept again: the store may have what it was not told
+	if r := <-report.response; !r.status.OK() || string(k.record) == string(before) || !strings.Contains(string(k.record), `"registrants":[]`) {
+		t.Errorf("report: %v of %s", r.status, k.record)
 	}
 	register = a.io.start(reserveCommand(capsule.IOReservationRegister, 2, capsule.ReservationCommand{}, 0, a.key))
 	(<-k.asked)(ErrNotOwner)

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // startReservation starts Reservation Register, Acquire or Release. Linux sends 16 bytes
@@ -36,11 +37,11 @@ func runReservation(r *request) {
 	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
 	ns, c := r.op.Gate.Namespace, r.queue.controller
 	cmd.CanPersist = ns.Volume.Reservations.Persists()
-	q := r.queue
+	q, turn := r.queue, ns.Volume.Reservations.Ask()
 	r.outside(ns.Volume.Reservations, func() func() {
 		status := capsule.StatusSQDeleted // nobody waits for it any more
 		if !q.auth.ended.Load() {
-			status = c.reserve(ns, cmd)
+			status = c.reserve(ns, turn, cmd)
 			countReservation(q.target, &cmd, status)
 		}
 		return func() { r.finish(status) }
@@ -76,21 +77,26 @@ func startReport(_ *queue, r *request) {
 
 // runReport continues when there is a buffer.
 func runReport(r *request) {
-	v := r.op.Lane.Volume.Reservations
-	if !v.Shared() {
-		report(r)
-		return
-	}
-	r.outside(v, func() func() {
-		if err := v.Confirm(); err != nil {
-			return func() { r.finish(capsule.StatusANAInaccessible) }
-		}
-		return func() { report(r) }
+	r.confirmed(r.op.Lane.Volume.Reservations, func(s *reservation.State) {
+		clear(r.data)
+		copy(r.data, s.Report(controllersOf(r.queue.controller)))
+		r.finishBuffer()
 	})
 }
 
-func report(r *request) {
-	clear(r.data)
-	copy(r.data, r.op.Lane.Volume.Reservations.State().Report(controllersOf(r.queue.controller)))
-	r.finishBuffer()
+// confirmed answers a command by the state of reservations: at once where no other target has them, and
+// else when it is sure that none has changed them.
+func (r *request) confirmed(v *storage.Reservations, answer func(*reservation.State)) {
+	if !v.Shared() {
+		answer(v.State())
+		return
+	}
+	turn := v.Ask()
+	r.outside(v, func() func() {
+		s, err := v.Confirm(turn)
+		if err != nil {
+			return func() { r.finish(capsule.StatusANAInaccessible) }
+		}
+		return func() { answer(s) }
+	})
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -63,11 +64,17 @@ func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
 }
 
 func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.cmd.NSID, func(ns *storage.Namespace) {
-		if ns.Volume.Reservations.State().Persist {
+	var v *storage.Reservations
+	if status := c.oneNamespace(r.cmd.NSID, func(ns *storage.Namespace) { v = ns.Volume.Reservations }); !status.OK() {
+		return status
+	}
+	r.confirmed(v, func(s *reservation.State) {
+		if s.Persist {
 			r.result = 1
 		}
+		r.finish(capsule.StatusSuccess)
 	})
+	return statusLater
 }
 
 // setReservationPersist fails where nothing can be saved, and for hosts that may not

@@ -51,7 +51,7 @@ func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 
 // reserve executes a command that changes the reservation of a namespace's volume. It is
 // called outside of the shards, and may block.
-func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) capsule.Status {
+func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd reservation.Command) capsule.Status {
 	v, t := ns.Volume, c.target
 	cmd.NQN = c.hostNQN
 	if !c.mayReserve(ns, &cmd) {
@@ -62,7 +62,7 @@ func (c *Controller) reserve(ns *storage.Namespace, cmd reservation.Command) cap
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
 	before := v.Reservations.State()
-	out, err := v.Reservations.Apply(cmd)
+	out, err := v.Reservations.Apply(turn, cmd)
 	t.notifyReserved(v, out.Notices)
 	if len(out.Abort) > 0 {
 		t.awaitAborted(v, out.Abort)

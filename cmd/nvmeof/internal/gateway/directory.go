@@ -28,6 +28,7 @@ const (
 // A directory lists the controllers of hosts at the other gateways, for reports of reservations.
 type directory struct {
 	gateway *Gateway
+	stale   chan struct{} // another gateway has come or ended since the lists were read
 	others  atomic.Pointer[map[hostAt][]capsule.ControllerID]
 }
 
@@ -69,6 +70,9 @@ func (d *directory) run(ctx context.Context, wanted func() bool) {
 				_, _ = d.gateway.store.Txn(last, state.Txn{Then: []state.Op{{Key: key, Delete: true}}}) // others drop it with the gateway
 			}
 			return
+		case <-d.stale:
+			d.read(ctx)
+			continue
 		case <-tick.C:
 		}
 		if !wanted() {
@@ -88,6 +92,14 @@ func (d *directory) run(ctx context.Context, wanted func() bool) {
 		if _, err := d.gateway.store.Txn(ctx, state.Txn{Then: []state.Op{{Key: key, Value: now}}}); err == nil {
 			put = now
 		}
+	}
+}
+
+// outdated says that other lists count now.
+func (d *directory) outdated() {
+	select {
+	case d.stale <- struct{}{}:
+	default:
 	}
 }
 

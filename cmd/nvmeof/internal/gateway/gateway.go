@@ -77,7 +77,7 @@ type Gateway struct {
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}}
-	g.keepers, g.listed.gateway = newKeepers(g), g
+	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.owned.Directory = g.listed.of
 	if g.name == "" {
 		host, err := os.Hostname()

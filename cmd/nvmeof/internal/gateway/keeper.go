@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +42,11 @@ type keeper struct {
 	epoch  uint64      // in which the target has loaded it
 	last   state.Entry // what the store has
 	unsure bool        // it may have something else: it is read before the next change
+	tried  [][]byte    // which of these it may be: changes of whose outcome nothing is known
 }
+
+// maxTried is how many changes may be unknown, as while the store is away.
+const maxTried = 64
 
 // Load implements [target.ReservationKeeper].
 func (k *keeper) Load(answer func([]byte, error)) {
@@ -52,6 +58,11 @@ func (k *keeper) call(do func(context.Context)) {
 	go func() { // ends in recordTime
 		ctx, cancel := context.WithTimeout(context.Background(), recordTime)
 		defer cancel()
+		select {
+		case k.of.turns <- struct{}{}:
+			defer func() { <-k.of.turns }()
+		case <-ctx.Done():
+		}
 		do(ctx)
 	}()
 }
@@ -67,7 +78,7 @@ func (k *keeper) load(ctx context.Context) ([]byte, error) {
 	if k.last, err = k.of.read(ctx, k.id(), k.key); err != nil {
 		return nil, fmt.Errorf("reservations in the group's store: %w", err)
 	}
-	k.epoch, k.unsure = h.Epoch, false
+	k.epoch, k.unsure, k.tried = h.Epoch, false, nil
 	if k.last.Revision == 0 {
 		return nil, nil
 	}
@@ -101,10 +112,9 @@ func (k *keeper) keep(ctx context.Context, record []byte) error {
 			return err
 		}
 		if k.unsure {
-			if k.last, err = k.of.get(ctx, k.key); err != nil {
-				return fmt.Errorf("reservations in the group's store: %w", err)
+			if err := k.refresh(ctx); err != nil {
+				return err
 			}
-			k.unsure = false
 		}
 		t, _, err := h.Change(k.last, record)
 		if err != nil {
@@ -114,22 +124,39 @@ func (k *keeper) keep(ctx context.Context, record []byte) error {
 		switch {
 		case err != nil:
 			k.unsure = true
+			k.tried = append(k.tried[max(len(k.tried)-maxTried+1, 0):], t.Then[0].Value)
 			return fmt.Errorf("reservations in the group's store: %w", err)
 		case result.Done:
-			k.last = state.Entry{Key: k.key, Value: t.Then[0].Value, Revision: result.Revision}
+			k.last, k.tried = state.Entry{Key: k.key, Value: t.Then[0].Value, Revision: result.Revision}, nil
 			k.of.own(k.key, result.Revision)
 			return nil
 		}
 		before := k.last.Revision
-		if k.last, err = k.of.get(ctx, k.key); err != nil {
-			k.unsure = true
-			return fmt.Errorf("reservations in the group's store: %w", err)
+		if err := k.refresh(ctx); err != nil {
+			return err
 		}
 		if now, ok := k.of.hold(k.id()); k.last.Revision == before && (!ok || now.Guard[0] == h.Guard[0]) {
 			return target.ErrNotOwner // it is the guard that does not hold
 		}
 	}
 	return fmt.Errorf("reservations in the group's store: %w", state.ErrUnknown)
+}
+
+// refresh reads what the store has of the record after a change that may have been carried out. Where
+// that is something else, as after another gateway has had the namespace in another ANA group, the
+// target does not know the state.
+func (k *keeper) refresh(ctx context.Context) error {
+	e, err := k.of.get(ctx, k.key)
+	if err != nil {
+		k.unsure = true
+		return fmt.Errorf("reservations in the group's store: %w", err)
+	}
+	if e.Revision != k.last.Revision && !slices.ContainsFunc(k.tried, func(b []byte) bool { return bytes.Equal(b, e.Value) }) {
+		k.of.reload(k)
+		return target.ErrNotOwner
+	}
+	k.last, k.unsure = e, false
+	return nil
 }
 
 // Confirm implements [target.ReservationKeeper].

@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -20,15 +21,17 @@ import (
 // namespace, and stays when that is removed: a namespace that comes back has its reservations.
 type keepers struct {
 	gateway *Gateway
+	turns   chan struct{} // one for each call that is under way: thousands would keep the gateway's heartbeat waiting
 
 	mu    sync.Mutex                          // guards what follows
 	all   map[string]*keeper                  // by the key of the record
+	fresh map[*keeper]bool                    // which a document may not have yet
 	ahead map[group.ID]map[string]state.Entry // records that were read for all namespaces of a group
 	seen  map[string]state.Revision           // of the records that the target knows
 }
 
 func newKeepers(g *Gateway) *keepers {
-	return &keepers{gateway: g, all: map[string]*keeper{}, ahead: map[group.ID]map[string]state.Entry{}, seen: map[string]state.Revision{}}
+	return &keepers{gateway: g, turns: make(chan struct{}, 8), all: map[string]*keeper{}, fresh: map[*keeper]bool{}, ahead: map[group.ID]map[string]state.Entry{}, seen: map[string]state.Revision{}}
 }
 
 // keeper is that of a namespace, as [control.Config] wants it.
@@ -41,31 +44,51 @@ func (ks *keepers) keeper(nqn nvmeof.NQN, c *target.NamespaceConfig) target.Rese
 		k = &keeper{of: ks, nqn: nqn, nsid: c.NSID, key: key}
 		ks.all[key] = k
 	}
-	k.group.Store(uint32(cmp.Or(c.Group, 1)))
+	ks.fresh[k] = true
+	if before := k.group.Swap(uint32(cmp.Or(c.Group, 1))); before != k.group.Load() {
+		ks.late(k)
+	}
 	return k
 }
 
-// regroup takes note of a document: in which ANA group a namespace is, and which are no more.
-func (ks *keepers) regroup(doc *config.Document) {
+// late has a record read once more that was read ahead: the namespace was in another ANA group then,
+// whose owner may have changed it since. Called with mu held.
+func (ks *keepers) late(k *keeper) {
+	for _, all := range ks.ahead {
+		delete(all, k.key)
+	}
+}
+
+// reload has the target read the reservations of a namespace again that it serves.
+func (ks *keepers) reload(k *keeper) {
+	go func() { // ends when the target has
+		if err := control.ReloadNamespace(ks.gateway.manager, k.nqn, int(k.nsid)); err != nil {
+			ks.gateway.cfg.Log.Error("reading reservations again that another gateway has changed", zap.String("subsystem", string(k.nqn)),
+				zap.Uint32("nsid", uint32(k.nsid)), zap.Error(err))
+		}
+	}()
+}
+
+// forget forgets namespaces that a document does not have any more.
+func (ks *keepers) forget(doc *config.Document) {
 	type name struct {
 		nqn  nvmeof.NQN
 		nsid int
 	}
-	groups := map[name]int{}
+	there := map[name]bool{}
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
-			groups[name{s.NQN, n.NSID}] = cmp.Or(n.ANAGroup, 1)
+			there[name{s.NQN, n.NSID}] = true
 		}
 	}
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	for key, k := range ks.all {
-		if id := groups[name{k.nqn, int(k.nsid)}]; id > 0 {
-			k.group.Store(uint32(id))
-		} else {
+		if !there[name{k.nqn, int(k.nsid)}] && !ks.fresh[k] {
 			delete(ks.all, key)
 		}
 	}
+	clear(ks.fresh)
 }
 
 func (ks *keepers) store() state.Store { return ks.gateway.store }
@@ -95,9 +118,10 @@ func (ks *keepers) read(ctx context.Context, id group.ID, key string) (state.Ent
 	if !ahead {
 		return ks.get(ctx, key)
 	}
-	e := all[key]
-	e.Key = key
-	return e, nil
+	if e, known := all[key]; known {
+		return e, nil
+	}
+	return ks.get(ctx, key)
 }
 
 // readAhead reads all records, for the namespaces of a group that the gateway owns and is about to
@@ -113,6 +137,16 @@ func (ks *keepers) readAhead(ctx context.Context, id group.ID) (done func(), err
 	}
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
+	for key := range byKey {
+		if k := ks.all[key]; k == nil || group.ID(k.group.Load()) != id {
+			delete(byKey, key)
+		}
+	}
+	for key, k := range ks.all {
+		if _, there := byKey[key]; !there && group.ID(k.group.Load()) == id {
+			byKey[key] = state.Entry{Key: key}
+		}
+	}
 	ks.ahead[id] = byKey
 	return func() {
 		ks.mu.Lock()
@@ -136,14 +170,16 @@ const noticePause = 200 * time.Millisecond
 func (ks *keepers) notice(ctx context.Context) {
 	first := true
 	_ = ks.store().Watch(ctx, group.RecordPrefix, func() {
-		all, err := ks.store().Get(ctx, group.RecordPrefix)
-		if err == nil {
-			ks.changed(all.Entries, first)
-			first = false
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(noticePause):
+		for done := false; !done && ctx.Err() == nil; {
+			all, err := ks.store().Get(ctx, group.RecordPrefix)
+			if done = err == nil; done {
+				ks.changed(all.Entries, first)
+				first = false
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(noticePause):
+			}
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
@@ -269,5 +270,40 @@ func TestReservationsEnd(t *testing.T) {
 	restart()
 	if r := p.report("gw1"); !r.Persistent || !r.Holds(capsule.HostID{2}) || p.writes(one, "gw1") {
 		t.Errorf("what is to persist, after the end of all gateways: %+v", r)
+	}
+}
+
+// TestReservationsRegroup: a reservation stays when the namespace gets into another ANA group that the
+// same gateway serves.
+func TestReservationsRegroup(t *testing.T) {
+	p, ctx := startPair(t, 9, 51), t.Context()
+	p.move("gw2")
+	p.move("gw1") // whose epoch is another than that of a new group
+	p.nodes["gw2"].stop()
+	edit := func(f func(*config.Subsystem)) {
+		t.Helper()
+		if _, err := p.nodes["gw1"].m.Edit(func(d *config.Document) error { f(d.Subsystems[0]); return nil }, control.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const other = 77
+	edit(func(s *config.Subsystem) {
+		n := *document(t).Subsystems[0].Namespaces[1]
+		n.ANAGroup = other
+		s.Namespaces = append(s.Namespaces, &n)
+	})
+	p.nodes["gw1"].until(t, "gw1 serves both groups", func(s *control.GroupStatus) bool {
+		return len(s.Groups) == 2 && s.Groups[0].Served && s.Groups[1].Served
+	})
+	p.eventually("reserve", func() error {
+		r := p.access[two+"gw1"].Reservations()
+		if err := r.Register(ctx, 0x22, host.RegisterOptions{IgnoreKey: true}); err != nil {
+			return err
+		}
+		return r.Acquire(ctx, 0x22, capsule.ReservationExclusiveAccess)
+	})
+	edit(func(s *config.Subsystem) { s.Namespaces[0].ANAGroup = other })
+	if r := p.report("gw1"); !r.Holds(capsule.HostID{2}) || p.writes(one, "gw1") || !p.writes(two, "gw1") {
+		t.Errorf("in the other ANA group: %+v", r)
 	}
 }

@@ -71,7 +71,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			g.cfg.Log.Error("following the group's configuration", zap.Error(err))
 		}
 		doc := g.manager.Document()
-		g.keepers.regroup(doc)
+		g.keepers.forget(doc)
 		run.Configure(groups(doc))
 		run.Behind(err != nil)
 		var again <-chan time.Time

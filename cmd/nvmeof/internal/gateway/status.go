@@ -177,6 +177,9 @@ func (g *Gateway) changed(s group.Status) {
 		}
 	}
 	g.mu.Unlock()
+	if !maps.Equal(before, next) {
+		g.listed.outdated()
+	}
 	if len(unfenced) > 0 {
 		g.cfg.Log.Warn("unfenced ANA groups (fence: lease): a gateway that the machine holds up can write late", zap.Ints("groups", unfenced))
 	}

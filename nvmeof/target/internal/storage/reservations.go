@@ -47,6 +47,11 @@ type Reservations struct {
 	// that was saved. Under mu.
 	doubtful bool
 	shared   bool // store is a SharedStore; constant
+	asked    atomic.Uint64
+	// Of those that have asked up to answered, with the same answer, nobody asks the store once more.
+	// Under mu.
+	answered uint64
+	answer   error
 	state    atomic.Pointer[reservation.State]
 	guard    atomic.Pointer[reservation.Guard] // of the state while something is reserved, else nil
 }
@@ -75,7 +80,7 @@ func newReservations(store ReservationStore, owner reservation.Owner, former *Re
 	if former == nil || k.shared {
 		return k, nil
 	}
-	_, err := k.change(func(reservation.State) (reservation.State, reservation.Outcome) {
+	_, err := k.change(k.Ask(), func(reservation.State) (reservation.State, reservation.Outcome) {
 		s := *former.State()
 		s.Persist = s.Persist && k.Persists()
 		return s, reservation.Outcome{}
@@ -99,7 +104,7 @@ func (k *Reservations) Restore(s reservation.State) error {
 	if reflect.DeepEqual(*k.State(), s) {
 		return nil
 	}
-	_, err := k.change(func(reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} })
+	_, err := k.change(k.Ask(), func(reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} })
 	return err
 }
 
@@ -171,24 +176,34 @@ func (k *Reservations) Shared() bool { return k.shared }
 // Persists reports whether a state can survive a power loss.
 func (k *Reservations) Persists() bool { return k.store != nil }
 
+// A Ticket is the turn of a command of a host that the store has to be asked for.
+type Ticket uint64
+
+// Ask notes that a command has come for which a SharedStore is asked. What the store answers to a
+// question that is put after that holds for it too: of many that wait, as while a store is away, one
+// does so for all.
+func (k *Reservations) Ask() Ticket { return Ticket(k.asked.Add(1)) }
+
 // Apply executes a command that changes the state. It may block. An error means that the
 // state could not be saved, and has not changed.
-func (k *Reservations) Apply(cmd reservation.Command) (reservation.Outcome, error) {
-	return k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
+func (k *Reservations) Apply(t Ticket, cmd reservation.Command) (reservation.Outcome, error) {
+	return k.change(t, func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 }
 
 // Clear ends all registrations, as an administrator does; see [reservation.State.Clear].
-func (k *Reservations) Clear() (reservation.Outcome, error) { return k.change(reservation.State.Clear) }
+func (k *Reservations) Clear() (reservation.Outcome, error) {
+	return k.change(k.Ask(), reservation.State.Clear)
+}
 
 // Evict ends a host's registration, as an administrator does; see [reservation.State.Evict].
 func (k *Reservations) Evict(host capsule.HostID) (reservation.Outcome, error) {
-	return k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Evict(host) })
+	return k.change(k.Ask(), func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Evict(host) })
 }
 
 // SetPersist sets whether the state survives a power loss. It may block. After an error
 // nothing has changed.
 func (k *Reservations) SetPersist(on bool) error {
-	_, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) {
+	_, err := k.change(k.Ask(), func(s reservation.State) (reservation.State, reservation.Outcome) {
 		s.Persist = on
 		return s, reservation.Outcome{}
 	})
@@ -197,28 +212,23 @@ func (k *Reservations) SetPersist(on bool) error {
 
 // change computes the next state and saves it, if either is to survive. With an error the
 // status is Internal Error.
-func (k *Reservations) change(f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
+func (k *Reservations) change(t Ticket, f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ended {
 		return reservation.Outcome{Status: k.Failure()}, fmt.Errorf("its store is closed: %w", backend.ErrClosed)
 	}
-	if k.lost() {
-		return reservation.Outcome{Status: capsule.StatusANAInaccessible}, ErrNotOwner
+	if k.shared {
+		return k.changeShared(t, f)
 	}
 	before := k.state.Load()
 	next, out := f(*before)
 	if !out.Status.OK() {
-		err := k.confirm(&out)
-		return out, err
+		return out, nil
 	}
-	if persists := before.Persist || next.Persist || k.shared; k.store != nil && (persists || k.doubtful) {
-		err := k.save(&next, out.Notices)
+	if persists := before.Persist || next.Persist; k.store != nil && (persists || k.doubtful) {
+		err := k.save(&next, nil)
 		k.doubtful = err != nil
-		if errors.Is(err, ErrNotOwner) {
-			k.lose()
-			return reservation.Outcome{Status: capsule.StatusANAInaccessible}, err
-		}
 		if err != nil && persists {
 			k.restore(before)
 			return reservation.Outcome{Status: k.Failure()}, err
@@ -228,28 +238,62 @@ func (k *Reservations) change(f func(reservation.State) (reservation.State, rese
 	return out, nil
 }
 
-// Confirm returns an error if others, which serve the namespace by now, may have changed the state. It
-// may block.
-func (k *Reservations) Confirm() error {
-	if !k.shared {
-		return nil
+// changeShared is change where the store is a SharedStore. Called with mu held.
+func (k *Reservations) changeShared(t Ticket, f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
+	switch {
+	case k.lost():
+		return reservation.Outcome{Status: k.Failure()}, ErrNotOwner
+	case uint64(t) <= k.answered && k.answer != nil: // the store did not answer while this one waited
+		return reservation.Outcome{Status: k.Failure()}, k.answer
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.confirm(new(reservation.Outcome))
+	next, out := f(*k.state.Load())
+	if !out.Status.OK() {
+		if err := k.confirm(t); err != nil {
+			return reservation.Outcome{Status: k.Failure()}, err
+		}
+		return out, nil
+	}
+	err := k.ask(func() error { return k.save(&next, out.Notices) })
+	if k.doubtful = err != nil; err != nil {
+		return reservation.Outcome{Status: k.Failure()}, err
+	}
+	k.publish(&next)
+	return out, nil
 }
 
-// confirm is that before a command is refused, which fails otherwise if that does. Called with mu held.
-func (k *Reservations) confirm(out *reservation.Outcome) error {
-	if !k.shared {
+// Confirm returns the state if no others, which serve the namespace by now, can have changed it since
+// the ticket was given. It may block.
+func (k *Reservations) Confirm(t Ticket) (*reservation.State, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.confirm(t)
+	return k.state.Load(), err
+}
+
+// confirm is Confirm with mu held. A state that the store may not have, since it did not answer as the
+// next one was saved, is saved again: whoever comes after this target goes on with what hosts were told.
+func (k *Reservations) confirm(t Ticket) error {
+	switch {
+	case !k.shared:
 		return nil
+	case k.lost():
+		return ErrNotOwner
+	case uint64(t) <= k.answered:
+		return k.answer
+	case k.doubtful:
+		err := k.ask(func() error { return k.save(k.state.Load(), nil) })
+		k.doubtful = err != nil
+		return err
 	}
-	err := k.store.(SharedStore).Confirm()
-	if errors.Is(err, ErrNotOwner) {
+	return k.ask(k.store.(SharedStore).Confirm)
+}
+
+// ask asks a SharedStore for all who wait. Called with mu held.
+func (k *Reservations) ask(f func() error) error {
+	all := k.asked.Load()
+	err := f()
+	if k.answered, k.answer = all, err; errors.Is(err, ErrNotOwner) {
 		k.lose()
-	}
-	if err != nil {
-		*out = reservation.Outcome{Status: capsule.StatusANAInaccessible}
 	}
 	return err
 }
@@ -290,10 +334,7 @@ func (k *Reservations) lost() bool {
 // restore saves a state again after the next one could not be saved: the store may have that
 // one, and a restart would find it. Called with mu held.
 func (k *Reservations) restore(s *reservation.State) {
-	err := k.save(s, nil)
-	if k.doubtful = err != nil; errors.Is(err, ErrNotOwner) { // else with the next change
-		k.lose()
-	}
+	k.doubtful = k.save(s, nil) != nil // then with the next change
 }
 
 func (k *Reservations) publish(s *reservation.State) {

@@ -33,7 +33,7 @@ func TestRestart(t *testing.T) {
 		if _, err := newReservations(f, reservation.Owner{}, nil); err == nil || !strings.Contains(err.Error(), "another target uses them") {
 			t.Errorf("a second keeper of the file: %v", err)
 		}
-		if _, err := k.change(reserve(persist)); err != nil || k.Guard() == nil {
+		if _, err := k.change(k.Ask(), reserve(persist)); err != nil || k.Guard() == nil {
 			t.Fatalf("reserved: %v, guard %v", err, k.Guard())
 		}
 		if err := k.Close(); err != nil {
@@ -91,7 +91,7 @@ func TestSymbolicLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.change(reserve(true)); err != nil {
+	if _, err := k.change(k.Ask(), reserve(true)); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Close(); err != nil {
@@ -132,11 +132,11 @@ func TestNotSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := k.change(reserve(true))
+	out, err := k.change(k.Ask(), reserve(true))
 	if err == nil || out.Status != capsule.StatusInternalError || k.Guard() != nil || len(k.State().Registrants) != 0 {
 		t.Errorf("status %v, error %v, state %+v", out.Status, err, k.State())
 	}
-	if _, err := k.change(reserve(false)); err != nil || k.Guard() == nil {
+	if _, err := k.change(k.Ask(), reserve(false)); err != nil || k.Guard() == nil {
 		t.Errorf("what need not be saved: %v", err)
 	}
 	if none, err := newReservations(nil, reservation.Owner{}, nil); err != nil || none.Persists() || ReservationCapabilities(none.Persists())&capsule.RESCAPPersist != 0 {
@@ -167,10 +167,10 @@ func TestSavedAndFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.change(reserve(true)); err == nil || k.Guard() != nil {
+	if _, err := k.change(k.Ask(), reserve(true)); err == nil || k.Guard() != nil {
 		t.Fatalf("reserved: %v, guard %v", err, k.Guard())
 	}
-	if _, err := k.change(func(s reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} }); err != nil {
+	if _, err := k.change(k.Ask(), func(s reservation.State) (reservation.State, reservation.Outcome) { return s, reservation.Outcome{} }); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := newReservations(store, reservation.Owner{}, nil); err != nil || again.Guard() != nil {
@@ -192,18 +192,18 @@ func TestSavedAndFailedOnce(t *testing.T) {
 		}
 	}
 	store.fails = 1
-	if _, err := k.change(reserve(true)); err == nil || k.Guard() != nil {
+	if _, err := k.change(k.Ask(), reserve(true)); err == nil || k.Guard() != nil {
 		t.Errorf("reserved: %v, guard %v", err, k.Guard())
 	}
 	wantAfterRestart(false)
-	if _, err := k.change(reserve(true)); err != nil {
+	if _, err := k.change(k.Ask(), reserve(true)); err != nil {
 		t.Fatal(err)
 	}
 	store.fails = 1
 	free := func(reservation.State) (reservation.State, reservation.Outcome) {
 		return reservation.State{Persist: true}, reservation.Outcome{}
 	}
-	if _, err := k.change(free); err == nil || k.Guard() == nil {
+	if _, err := k.change(k.Ask(), free); err == nil || k.Guard() == nil {
 		t.Errorf("released: %v, guard %v", err, k.Guard())
 	}
 	wantAfterRestart(true)
