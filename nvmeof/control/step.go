@@ -205,6 +205,10 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 	}
 	now := c.New.(*config.Namespace)
 	at.nsid = now.NSID
+	return alterNamespace(m, s, at, now)
+}
+
+func alterNamespace(m *Manager, s *target.Subsystem, at namespaceKey, now *config.Namespace) error {
 	if isForeign(m, now) || m.foreign[at] != nil {
 		return alterForeign(m, s, at, now)
 	}
@@ -217,7 +221,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		return err
 	}
 	if m.cfg.Keeper != nil && n.Group() != groupOf(now) { // whoever owns that group keeps its reservations: they are read as its owner
-		return m.reopen(s, at, now)
+		return reopen(m, s, at, now)
 	}
 	n.SetReadOnly(now.ReadOnly)
 	n.SetRefuseReservations(now.RefuseReservations)
@@ -225,7 +229,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 }
 
 // reopen takes a namespace out and back. To hosts it is away in between.
-func (m *Manager) reopen(s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
+func reopen(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
 	l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
 	if err := m.remove(l, func() error { return s.SuspendNamespace(capsule.NSID(n.NSID)) }, func() { m.stores.release(at.nqn, n) }); err != nil {
 		return err
@@ -253,7 +257,7 @@ func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 	for _, d := range m.doc.Subsystems {
 		for _, n := range d.Namespaces {
 			if d.NQN == nqn && n.NSID == nsid && m.waiting[at] == nil && m.foreign[at] == nil {
-				return m.reopen(s, at, n)
+				return reopen(m, s, at, n)
 			}
 		}
 	}
