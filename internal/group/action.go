@@ -85,7 +85,8 @@ type Command struct {
 	Gateway string // whom it concerns; of MoveGroup: the new owner
 	Group   ID
 
-	begun bool // something of it was sent to the store
+	begun  bool        // something of it was sent to the store
+	victim Incarnation // of FailGateway: which was found under the name
 }
 
 // Cancel says that nobody waits for a Command any more: if nothing of it is under way it is not carried

@@ -38,7 +38,7 @@ func (e *Engine) accuse() *state.Txn {
 			}
 			continue
 		}
-		if slices.ContainsFunc(e.commands, func(c Command) bool { return c.Kind == FailGateway && c.Gateway == m.value.Name }) {
+		if e.isToFail(m) {
 			return e.accusation(m, true)
 		}
 		silent := e.silentAt(inc)
@@ -49,6 +49,19 @@ func (e *Engine) accuse() *state.Txn {
 		}
 	}
 	return nil
+}
+
+// isToFail reports whether the administrator wants a gateway to end. An incarnation that begins since one
+// was ended for that is not meant.
+func (e *Engine) isToFail(m *entry[Member]) bool {
+	for i := range e.commands {
+		c := &e.commands[i]
+		if c.Kind == FailGateway && c.Gateway == m.value.Name && (c.victim == "" || c.victim == m.value.Incarnation) {
+			c.victim = m.value.Incarnation
+			return true
+		}
+	}
+	return false
 }
 
 // accusation compares the heartbeat too, unless the gateway is to end whether it lives or not.

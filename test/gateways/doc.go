@@ -1,5 +1,5 @@
 // Package gateways tries a group of gateways as processes, over an etcd that is one too: three
-// targets on loopback addresses share three namespaces in files, which only a lease fences; or over
+// targets on loopback addresses share four namespaces in files, which only a lease fences; or over
 // a Ceph cluster of its own (package ceph), which has the state and the images, and refuses who is fenced.
 // A host of package multipath keeps reads and writes going over all of them, each worker in blocks of its own,
 // whose contents it knows. It needs Debian's package etcd-server, or those of Ceph, and neither root nor systemd.

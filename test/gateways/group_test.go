@@ -93,12 +93,12 @@ func (c *cluster) start() error {
 func (c *cluster) configure(t *testing.T, dir string) {
 	var doc strings.Builder
 	fmt.Fprintf(&doc, "version: 1\nsubsystems:\n  - nqn: %s\n    allow-any-host: true\n    namespaces:\n", nqn)
-	for id := 1; id <= spaces; id++ {
+	for id := 1; id <= reserved; id++ {
 		disk, err := c.store.namespace(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&doc, "      - {nsid: %d, ana-group: %d, block-size: %d, %s}\n", id, id, blockSize, disk)
+		fmt.Fprintf(&doc, "      - {nsid: %d, ana-group: %d, block-size: %d, %s}\n", id, (id-1)%spaces+1, blockSize, disk)
 	}
 	file := filepath.Join(dir, "group.yaml")
 	if err := os.WriteFile(file, []byte(doc.String()), 0o600); err != nil {

@@ -35,6 +35,7 @@ const (
 type lab struct {
 	cluster *cluster
 	client  *client
+	parties *parties
 	random  *rand.Rand
 	kinds   []kind
 	orders  [2][]int // of the kinds of each class
@@ -87,6 +88,7 @@ func (l *lab) begin(t *testing.T, dir string) {
 	}
 	l.client = connect(t, dir, *seed, paths)
 	l.client.work()
+	l.parties = quarrel(t, paths)
 	t.Cleanup(func() { l.client.over.Store(true) }) // where the test ends early; closing the subsystem ends requests
 	if err := l.settle(time.Now()); err != nil {
 		l.fatal(t, err)
@@ -131,10 +133,13 @@ func (l *lab) round(t *testing.T, i int, k kind) {
 	if err == nil {
 		err = l.settle(time.Now())
 	}
+	if err == nil {
+		err = l.parties.further(serveTime)
+	}
 	l.client.count(r)
 	t.Logf("%2d %-24s %-4s %s: %v; longest of %d commands %v; %d errors, %d stale", i+1, k.name, r.victim, k.until,
 		r.took.Round(time.Millisecond), r.requests, r.longest.Round(100*time.Microsecond), len(r.errors), len(r.stale))
-	for _, err := range slices.Concat(r.errors, r.stale, l.cluster.crashed()) {
+	for _, err := range slices.Concat(r.errors, r.stale, l.parties.count(), l.cluster.crashed()) {
 		t.Error(err)
 	}
 	if err != nil {
@@ -185,6 +190,13 @@ func (l *lab) finish(t *testing.T) {
 	if !l.client.stop() {
 		l.fatal(t, errors.New("commands do not end"))
 	}
+	l.parties.stop()
+	for _, err := range l.parties.count() {
+		t.Error(err)
+	}
+	if l.parties.turns < len(l.done) || l.parties.checked < len(l.done) {
+		t.Errorf("hosts have taken a reservation from each other %d times, and were refused %d times", l.parties.turns, l.parties.checked)
+	}
 	stale := len(l.client.stale)
 	clear(l.client.stale)
 	for _, w := range l.client.workers {
@@ -206,6 +218,7 @@ func (l *lab) finish(t *testing.T) {
 			l.report(t, r.kind)
 		}
 	}
+	t.Logf("a reservation has changed hands %d times; %d writes of who had lost it were refused", l.parties.turns, l.parties.checked)
 	t.Logf("%d commands, %d errors; of %d blocks %d were read stale, %d are lost", requests+last.requests, failed+len(last.errors), spaces*blocks, stale, lost)
 }
 
