@@ -122,7 +122,7 @@ func TestAttachRestart(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: SECOND}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")
-	a := startAttach(t, s.testTarget, "-a", s.addr+","+s.second, "-k", "1", "-c", "1", "-l", "3", "--timeout", "2s", "--namespace-id", "2")
+	a := startAttach(t, s.testTarget, "-a", s.addr+","+s.second, "-k", "1", "-c", "1", "-l", "8", "--timeout", "2s", "--namespace-id", "2")
 	l := startLoad(dialNBD(t, a.socket, "2"))
 	l.more(t, 50)
 	s.end(t)
@@ -135,5 +135,5 @@ func TestAttachRestart(t *testing.T) {
 	a.errOut.await(t, "nvmeof: "+s.second+": live\n")
 	again.end(t)
 	err := <-a.ended // before what it said is looked at
-	(outcome{errOut: a.errOut.String(), err: err}).want(t, exitConnection, s.addr+": not connected again within 3s")
+	(outcome{errOut: a.errOut.String(), err: err}).want(t, exitConnection, s.addr+": not connected again within 8s")
 }

@@ -61,7 +61,7 @@ func TestBenchRestart(t *testing.T) {
 		t.Error(o.out)
 	}
 	t.Run("one", func(t *testing.T) {
-		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "1", "--rate_iops", "2000", "--ramp_time", "0", "-o", "json")
+		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "3", "--rate_iops", "2000", "--ramp_time", "0", "-o", "json")
 		again.end(t)
 		errOut.await(t, "lost: ")
 		third := s.again(t)
