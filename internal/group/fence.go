@@ -38,7 +38,7 @@ func (e *Engine) accuse() *state.Txn {
 			}
 			continue
 		}
-		if e.isToFail(m) {
+		if isToFail(e, m) {
 			return e.accusation(m, true)
 		}
 		silent := e.silentAt(inc)
@@ -53,7 +53,7 @@ func (e *Engine) accuse() *state.Txn {
 
 // isToFail reports whether the administrator wants a gateway to end. An incarnation that begins since one
 // was ended for that is not meant.
-func (e *Engine) isToFail(m *entry[Member]) bool {
+func isToFail(e *Engine, m *entry[Member]) bool {
 	for i := range e.commands {
 		c := &e.commands[i]
 		if c.Kind == FailGateway && c.Gateway == m.value.Name && (c.victim == "" || c.victim == m.value.Incarnation) {

@@ -286,6 +286,9 @@ func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	if created && s.goesOn && !wanted {
 		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
 	}
+	if err := mayOpen(); err != nil {
+		return nil, err
+	}
 	store, notes, err := s.open(n, s.pool)
 	if err != nil {
 		return nil, err
