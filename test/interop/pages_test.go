@@ -158,7 +158,7 @@ func (p pages) controller(t *testing.T) {
 		"cmic": 0b1011, "mdts": 8, "oaes": 0x900, "ctratt": 0x41, "oacs": 0, "acl": 3, "aerl": 3, "frmw": 0b11,
 		"lpa": 0b110111, "elpe": 63, "npss": 0, "wctemp": 273 + 80, "cctemp": 273 + 90, "kas": 10,
 		"anatt": 10, "anacap": 0x1f, "anagrpmax": 129, "nanagrpid": 129, "sqes": 0x66, "cqes": 0x44, "maxcmd": 128,
-		"nn": 1024, "mnan": 1024, "oncs": 0b111101101, "fuses": 1, "fna": 0, "vwc": 0b111, "nwpc": 0b11, "ocfs": 1,
+		"nn": 4096, "mnan": 4096, "oncs": 0b111101101, "fuses": 1, "fna": 0, "vwc": 0b111, "nwpc": 0b11, "ocfs": 1,
 		"sgls": 0x100005, "ioccsz": (64 + 4096) / 16, "iorcsz": 1, "icdoff": 0, "msdbd": 16, "ofcs": 1,
 	})
 	p.json(t, "nvm-id-ctrl").want(t, "its part of the NVM command set", fields{"vsl": 0, "wzsl": 0, "dmrl": 0, "dmrsl": 0, "dmsl": 0})
