@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +18,11 @@ func mayOpen() error {
 		return nil // then opening says so
 	}
 	lowest, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0) // the lowest that is free (open(2))
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return fmt.Errorf("a descriptor for a namespace: %w", err)
+	case err != nil:
+		return nil // whatever keeps the process from that, opening says what it keeps it from
 	}
 	if err := unix.Close(lowest); err != nil {
 		return err

@@ -78,7 +78,11 @@ func (r *request) through(ns *storage.Namespace) *storage.Lane {
 		return nil
 	case storage.Conflict:
 		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)
-		r.confirmed(ns.Volume.Reservations, func(*reservation.State) { r.finish(capsule.StatusReservationConflict | capsule.StatusDNR) })
+		if v := ns.Volume.Reservations; v.Shared() {
+			r.confirmed(v, func(*reservation.State) { r.finish(capsule.StatusReservationConflict | capsule.StatusDNR) })
+			return nil
+		}
+		r.finish(capsule.StatusReservationConflict | capsule.StatusDNR)
 		return nil
 	case storage.Lost:
 		r.countIn(&ns.Gate(r.queue.worker.lanes.Index).Meter)

@@ -113,12 +113,9 @@ func (ks *keepers) get(ctx context.Context, key string) (state.Entry, error) {
 // read is get where all records were not read ahead.
 func (ks *keepers) read(ctx context.Context, id group.ID, key string) (state.Entry, error) {
 	ks.mu.Lock()
-	all, ahead := ks.ahead[id]
+	e, known := ks.ahead[id][key]
 	ks.mu.Unlock()
-	if !ahead {
-		return ks.get(ctx, key)
-	}
-	if e, known := all[key]; known {
+	if known {
 		return e, nil
 	}
 	return ks.get(ctx, key)

@@ -276,6 +276,8 @@ func (k *Reservations) confirm(t Ticket) error {
 	switch {
 	case !k.shared:
 		return nil
+	case k.ended: // the keeper is another's, as that of the same namespace when it is opened again
+		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
 	case k.lost():
 		return ErrNotOwner
 	case uint64(t) <= k.answered:
