@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -305,5 +307,36 @@ func TestReservationsRegroup(t *testing.T) {
 	edit(func(s *config.Subsystem) { s.Namespaces[0].ANAGroup = other })
 	if r := p.report("gw1"); !r.Holds(capsule.HostID{2}) || p.writes(one, "gw1") || !p.writes(two, "gw1") {
 		t.Errorf("in the other ANA group: %+v", r)
+	}
+}
+
+// TestReservationsChangedElsewhere: a record that another gateway has changed, as one that has served the
+// namespace in another ANA group, is not overwritten. The target reads it and goes on with that.
+func TestReservationsChangedElsewhere(t *testing.T) {
+	p, ctx := startPair(t, 10, 61), t.Context()
+	p.move("gw1")
+	p.at("gw1", "register", func() error {
+		return p.access[one+"gw1"].Reservations().Register(ctx, 0x11, host.RegisterOptions{})
+	})
+	store := p.store.Open(time.Second)
+	before, err := store.Get(ctx, group.RecordPrefix)
+	if err != nil || len(before.Entries) != 1 {
+		t.Fatal(before, err)
+	}
+	p.at("gw1", "acquire", func() error {
+		return p.access[one+"gw1"].Reservations().Acquire(ctx, 0x11, capsule.ReservationExclusiveAccess)
+	})
+	e := before.Entries[0]
+	if _, err := store.Txn(ctx, state.Txn{Then: []state.Op{{Key: e.Key, Value: e.Value}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.access[two+"gw1"].Reservations().Register(ctx, 0x22, host.RegisterOptions{}); !inaccessible(err) {
+		t.Errorf("what was made of another state is kept: %v", err)
+	}
+	p.at("gw1", "register again", func() error {
+		return p.access[two+"gw1"].Reservations().Register(ctx, 0x22, host.RegisterOptions{IgnoreKey: true})
+	})
+	if r := p.report("gw1"); r.Type != 0 || len(r.Registrants) < 2 || !p.writes(two, "gw1") {
+		t.Errorf("it does not go on with what the store has: %+v", r)
 	}
 }
