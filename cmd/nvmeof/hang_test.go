@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,17 +40,33 @@ func TestHungFileSystem(t *testing.T) {
 	} {
 		ends[startSeparate(t, words(line)...)] = want
 	}
-	time.Sleep(1500 * time.Millisecond) // until they hang; a start waits for 5 s
-	serving.signal(t, unix.SIGTERM)
-	for s := range ends {
-		s.wantAwake(t)
-		s.signal(t, unix.SIGTERM)
+	var all sync.WaitGroup
+	for _, s := range append(slices.Collect(maps.Keys(ends)), serving) {
+		all.Go(func() {
+			s.awaitHang(t)
+			s.wantAwake(t)
+			s.signal(t, unix.SIGTERM)
+		})
 	}
+	all.Wait()
 	for s, want := range ends {
 		s.wantEnd(t, exitInterrupted, want)
 	}
 	serving.wantEnd(t, 0, "stopping") // after what was being added has had its time
 	add.kill(t)
+}
+
+// awaitHang returns when a thread of the process waits for a file system that does not answer.
+func (s *separate) awaitHang(t *testing.T) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", s.cmd.Process.Pid))
+		for _, of := range all {
+			if where, err := os.ReadFile(of); err == nil && strings.HasPrefix(string(where), "fuse") { // a function of the kernel
+				return
+			}
+		}
+	}
+	t.Errorf("%v does not wait for a file system", s.cmd.Args)
 }
 
 // wantAwake finds that the main thread is not what hangs: the kernel gives it the signals.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // TestListenWhileOthersLook: a process that begins while others look who is there keeps its
@@ -154,5 +156,30 @@ func TestDisconnectEnded(t *testing.T) {
 				t.Errorf("%v, %v", names, err)
 			}
 		}
+	}
+}
+
+// TestRecallOfTheLast: a process that ends by what others give up for it says which that were.
+func TestRecallOfTheLast(t *testing.T) {
+	h := New(Config{Dir: filepath.Join(t.TempDir(), "run"), Connector: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}})
+	var s *Server
+	closed := make(chan error, 1)
+	s, err := Serve(h, Services{Recall: func(ctx context.Context, _ func(SubsystemInfo, ControllerInfo) bool) ([]string, error) {
+		go func() { closed <- s.Close() }()
+		select { // Close is under way
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+		return []string{"nvme1"}, ctx.Err()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{Socket: s.Path()}
+	if names, err := p.Recall(t.Context(), "a", "", ""); len(names) != 1 || err != nil {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := errors.Join(<-closed, h.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -37,7 +37,7 @@ type Services struct {
 type Server struct {
 	path  string
 	http  *http.Server
-	end   context.CancelFunc // ends captures
+	end   context.CancelFunc // ends captures and what others want connected or discovered
 	tasks sync.WaitGroup
 }
 
@@ -104,7 +104,8 @@ func listen(dir string) (*socketfile.Listener, error) {
 // Path is the control socket.
 func (s *Server) Path() string { return s.path }
 
-// Close ends captures, lets other requests end, and removes the socket.
+// Close ends captures and what others want connected or discovered, lets other requests end, and
+// removes the socket.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -170,7 +171,9 @@ func handler(h *Holder, services Services) http.Handler {
 		var names []string
 		var err error
 		if services.Recall != nil {
-			names, err = services.Recall(r.Context(), q.wants)
+			// This process may have nothing left by it and end before the last answer is here: Close
+			// lets this request end, and it says what was disconnected.
+			names, err = services.Recall(context.WithoutCancel(r.Context()), q.wants)
 		}
 		answer(w, disconnected{names}, err)
 	})
