@@ -31,7 +31,10 @@ func TestHungFileSystem(t *testing.T) {
 	serving := startSeparate(t, words(target+"mem:1MiB")...)
 	serving.out.await(t, "nvme connect")
 	add := startSeparate(t, words("namespace add 2 -n "+testNQN+" --file "+hungFileSystem(t)+"/disk")...)
-	disk := hungFileSystem(t) + "/disk" // of one process: another one that looked for it too could not be killed
+	// Before there is another target that could be asked.
+	serving.awaitHang(t)
+	// Of one process: another one that looked for it too could not be killed.
+	disk := hungFileSystem(t) + "/disk"
 	ends := map[*separate]string{}
 	for line, want := range map[string]string{
 		target + hungFileSystem(t) + "/disk":                  "interrupted: a file or device that it reads or exports does not answer",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -43,27 +45,55 @@ func (o *options) run(out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // temporary
-	failed := test(dir, strings.Fields(o.tests), out)
+	testErr := test(dir, strings.Fields(o.tests), out)
 	profile := cmp.Or(o.keep, filepath.Join(dir, "profile"))
 	if err := run(out, "go", "tool", "covdata", "textfmt", "-i", dir, "-o", profile); err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(testErr, err)
 	}
 	text, err := os.ReadFile(profile)
 	if err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(testErr, err)
 	}
 	blocks, err := parse(string(text))
 	if err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(testErr, err)
 	}
-	return errors.Join(failed, report(out, perPackage(blocks), o.all))
+	return errors.Join(testErr, report(out, perPackage(blocks), o.all))
 }
 
-// test runs all tests. Not only the test programs leave their counts in dir: so does each
-// process that they start from their own file. go test would set that variable itself.
+// mostAgain is how many packages are tested once more.
+const mostAgain = 3
+
+// test runs all tests. Those of packages that failed beside others are run once more without others
+// beside them, as .ci/run does: the machine may have been too busy for what a test wants of time.
 func test(dir string, args []string, out io.Writer) error {
+	var said bytes.Buffer
+	err := testPackages(dir, args, io.MultiWriter(out, &said), "./...")
+	again := failed(said.String())
+	if err == nil || len(again) == 0 || len(again) > mostAgain {
+		return err
+	}
+	_, _ = fmt.Fprintln(out, "again, alone:", strings.Join(again, " "))
+	return testPackages(dir, append([]string{"-p=1"}, args...), out, again...)
+}
+
+// testPackages runs the tests of packages. Not only the test programs leave their counts in dir: so does
+// each process that they start from their own file. go test would set that variable itself.
+func testPackages(dir string, args []string, out io.Writer, packages ...string) error {
 	args = append([]string{"test", "-count=1", "-covermode=set", "-coverpkg=./...", "-exec=env GOCOVERDIR=" + dir}, args...)
-	return run(out, "go", append(args, "./...", "-args", "-test.gocoverdir="+dir)...)
+	args = append(args, packages...)
+	return run(out, "go", append(args, "-args", "-test.gocoverdir="+dir)...)
+}
+
+var failedLine = regexp.MustCompile(`(?m)^FAIL\t(\S+)\s`)
+
+// failed are the packages whose tests failed, by what go test says.
+func failed(said string) (packages []string) {
+	for _, m := range failedLine.FindAllStringSubmatch(said, -1) {
+		packages = append(packages, m[1])
+	}
+	slices.Sort(packages)
+	return slices.Compact(packages)
 }
 
 func run(out io.Writer, name string, args ...string) error {

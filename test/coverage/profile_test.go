@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,5 +32,12 @@ func TestReport(t *testing.T) {
 		if _, err := parse(bad); err == nil {
 			t.Errorf("%q was taken for a line of a profile", bad)
 		}
+	}
+}
+
+func TestFailed(t *testing.T) {
+	const said = "ok  \texample.org/a\t0.1s\n--- FAIL: TestB (0.00s)\nFAIL\ncoverage: 3.0% of statements in ./...\nFAIL\texample.org/b\t0.2s\nFAIL\texample.org/b\t0.2s\nFAIL\n"
+	if got, want := failed(said), []string{"example.org/b"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
