@@ -11,8 +11,8 @@ import (
 // dialLocked opens the image, with its lock unless it is only read.
 func (s *Store) dialLocked(cfg *Config) (image, error) {
 	i, err := s.dial(s.name, cfg)
-	if err != nil || s.cfg.readOnly(&s.name) {
-		return i, err
+	if err != nil {
+		return nil, err
 	}
 	if err := s.acquire(i); err != nil {
 		return nil, errors.Join(err, i.close())
@@ -20,8 +20,11 @@ func (s *Store) dialLocked(cfg *Config) (image, error) {
 	return i, nil
 }
 
-// acquire waits for a lock whose owner may be gone.
+// acquire waits for a lock whose owner may be gone. An image that is only read needs none.
 func (s *Store) acquire(i image) error {
+	if s.cfg.readOnly(&s.name) {
+		return nil
+	}
 	g, err := i.look()
 	if err != nil {
 		return err

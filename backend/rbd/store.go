@@ -50,6 +50,26 @@ type failure struct{ err error }
 
 // Open opens or creates the image that name tells of: see [ParseName].
 func Open(name string, cfg Config) (*Store, error) {
+	s, err := newStore(name, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("open image %s: %w", s.name, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	i, err := s.dial(s.name, &s.cfg)
+	if err != nil {
+		return err
+	}
+	return s.take(i)
+}
+
+// newStore makes a store that has no image yet.
+func newStore(name string, cfg Config) (*Store, error) {
 	n, err := ParseName(name)
 	if err != nil {
 		return nil, err
@@ -57,20 +77,15 @@ func Open(name string, cfg Config) (*Store, error) {
 	if err := cfg.check(&n); err != nil {
 		return nil, fmt.Errorf("open image %s: %w", n, err)
 	}
-	s := &Store{name: n, cfg: cfg, dial: dial, memory: mapped, closeTime: CloseTime, lockTime: lockTime}
-	if err := s.open(); err != nil {
-		return nil, fmt.Errorf("open image %s: %w", n, err)
-	}
-	return s, nil
+	return &Store{name: n, cfg: cfg, dial: dial, memory: mapped, closeTime: CloseTime, lockTime: lockTime}, nil
 }
 
-// open makes a store of the image.
-func (s *Store) open() error {
-	i, err := s.dialLocked(&s.cfg)
-	if err != nil {
-		return err
+// take makes an open image the store's. It is closed where that fails.
+func (s *Store) take(i image) error {
+	err := s.acquire(i)
+	if err == nil {
+		err = s.prepare(i)
 	}
-	err = s.prepare(i)
 	if err != nil {
 		return errors.Join(err, i.close())
 	}

@@ -173,7 +173,10 @@ func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, 
 // pack compresses a text.
 func pack(text []byte) ([]byte, error) {
 	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // a change of one namespace among many writes all of it
+	if err != nil {
+		return nil, err
+	}
 	if _, err := z.Write(text); err != nil {
 		return nil, err
 	}

@@ -83,11 +83,11 @@ func TestExtend(t *testing.T) {
 		t.Errorf("x has fenced %v; y is closed: %v", all["x"].fenced, all["y"].closed)
 	}
 	image := doc.Subsystems[0].Namespaces[1].RBD
-	if _, err := c.open(image, 0); !errors.Is(err, errNewCluster) {
+	if _, err := c.openImage(image, 0); !errors.Is(err, errNewCluster) {
 		t.Errorf("nobody can fence the client, but it opens an image: %v", err)
 	}
 	c.registered([]string{"a"})
-	if _, err := c.open(image, 0); !errors.Is(err, errNewCluster) {
+	if _, err := c.openImage(image, 0); !errors.Is(err, errNewCluster) {
 		t.Errorf("nobody can fence the client yet, but it opens an image: %v", err)
 	}
 	c.registered(more)

@@ -119,7 +119,7 @@ func (g *Gateway) Complete(c *control.Config) {
 	open := c.Open
 	c.Open = func(n *config.Namespace, memory *memory.Pool) (backend.Store, []string, error) {
 		if n.RBD != nil {
-			s, err := g.images.open(n.RBD, n.BlockSize)
+			s, err := g.images.openImage(n.RBD, n.BlockSize)
 			return s, nil, err
 		}
 		return open(n, memory)

@@ -171,7 +171,7 @@ func TestImages(t *testing.T) {
 	if err := c.fence(t.Context(), []string{"192.0.2.1:0/1"}); err == nil {
 		t.Error("it has fenced somebody")
 	}
-	if _, err := c.open(&config.RBD{Image: "p/i"}, 0); err == nil {
+	if _, err := c.openImage(&config.RBD{Image: "p/i"}, 0); err == nil {
 		t.Error("it has opened an image")
 	}
 	doc := &config.Document{Group: config.Gateways{Store: "rados://p/g"}}

@@ -33,13 +33,15 @@ type joined struct {
 // Clients are those of the clusters whose images the gateway serves: all images of a cluster have
 // one, which others fence.
 type clients struct {
-	dial func(rbd.ClientConfig) (cluster, error) // nil: dialCluster
+	dial  func(rbd.ClientConfig) (cluster, error)  // nil: dialCluster
+	ahead func(string, rbd.Config) (opener, error) // nil: openAhead
 
 	mu     sync.Mutex
 	all    map[rbd.ClientConfig]*joined
-	lost   func()   // what to do when a cluster refuses the clients of now; it does not wait
-	begun  int      // how often connect was called
-	fenced []string // addresses that the clients of now were to fence
+	lost   func()              // what to do when a cluster refuses the clients of now; it does not wait
+	begun  int                 // how often connect was called
+	fenced []string            // addresses that the clients of now were to fence
+	opened map[imageKey]*ahead // before their group has come
 }
 
 func dialCluster(at rbd.ClientConfig) (cluster, error) {
@@ -72,7 +74,7 @@ func clusterOf(n *config.RBD) rbd.ClientConfig {
 func (c *clients) connect(doc *config.Document, lost func()) (addresses []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all, c.lost, c.fenced = map[rbd.ClientConfig]*joined{}, sync.OnceFunc(lost), nil
+	c.all, c.opened, c.lost, c.fenced = map[rbd.ClientConfig]*joined{}, map[imageKey]*ahead{}, sync.OnceFunc(lost), nil
 	c.begun++
 	at, err := config.ParseGroupStore(doc.Group.Store)
 	if err != nil || at.Kind != "rados" {
@@ -87,9 +89,14 @@ func (c *clients) connect(doc *config.Document, lost func()) (addresses []string
 	return client.Addresses(), nil
 }
 
-// open opens an image by the client of its cluster, and awaits fences in the pools that have it: also
+// imageConfig is how an image is opened.
+func imageConfig(n *config.RBD, blockSize int, client *rbd.Client, lost func()) rbd.Config {
+	return rbd.Config{Client: client, Lost: lost, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly}
+}
+
+// openImage opens an image by the client of its cluster, and awaits fences in the pools that have it: also
 // an image that comes to a group which is served may be one whose owner before was fenced.
-func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
+func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error) {
 	c.mu.Lock()
 	of, lost := c.all[clusterOf(n)], c.lost
 	if of == nil || !of.ready {
@@ -98,7 +105,13 @@ func (c *clients) open(n *config.RBD, blockSize int) (backend.Store, error) {
 	}
 	c.mu.Unlock()
 	client, _ := of.cluster.(*rbd.Client)
-	s, err := rbd.Open(n.Image, rbd.Config{Client: client, Lost: lost, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly})
+	var s *rbd.Store
+	var err error
+	if a := c.takeAhead(imageKey{*n, blockSize}); a != nil {
+		s, err = a.Open()
+	} else {
+		s, err = rbd.Open(n.Image, imageConfig(n, blockSize, client, lost))
+	}
 	if errors.Is(err, unix.ESHUTDOWN) { // the client was refused before its first request
 		lost()
 	}
@@ -145,6 +158,10 @@ func (c *clients) close() {
 
 // closeAll is close with mu held.
 func (c *clients) closeAll() {
+	for _, a := range c.opened { // their clients end after them
+		go a.end() // when the cluster has answered
+	}
+	clear(c.opened)
 	for _, client := range c.all {
 		_ = client.Close() // nobody uses it
 	}

@@ -166,6 +166,7 @@ func (g *Gateway) changed(s group.Status) {
 			g.images.registered(s.Gateways[i].Member.Storage)
 		}
 	}
+	g.aheadOf(s)
 	g.mu.Lock()
 	before := g.states
 	g.states = next
