@@ -116,7 +116,7 @@ func accessRoutes() []route {
 					return grantTo(s, nsid, host, g)
 				})
 			}},
-		{"DELETE", base + "/{host}", "withdrawNamespace", "Take a namespace from a host, also from one that has it no more: its commands there are aborted, and this is answered when the last has ended (failed, if a store does not end them within 10 s; ask again)", namespaceOptions, nil, Result{}, false,
+		{"DELETE", base + "/{host}", "withdrawNamespace", "Take a namespace from a host, also from one that has it no more: its commands there are aborted, and this is answered when the last has ended (failed, if a store does not end them within 10 s; ask again). In a group it is answered when that is so at all gateways", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				answer, err := c.editAccess(func(s *config.Subsystem, nsid int, host nvmeof.NQN) error {
 					withdrawFrom(s, nsid, host)
@@ -126,9 +126,43 @@ func accessRoutes() []route {
 					return answer, err
 				}
 				nsid, _ := c.number("nsid") // as editAccess has read it
-				return answer, Expel(c.manager, nvmeof.NQN(c.path("nqn")), nsid, nvmeof.NQN(c.path("host")))
+				if err := Expel(c.manager, nvmeof.NQN(c.path("nqn")), nsid, nvmeof.NQN(c.path("host"))); err != nil {
+					return answer, err
+				}
+				return answer, followed(c.context, c.manager)
 			}},
+		{"DELETE", base, "withdrawNamespaceFromAll", "Take a namespace from all hosts that are named, and end what hosts have under way that may not use it, as withdrawNamespace does", namespaceOptions, nil, Result{}, false,
+			func(c *call) (any, error) { return c.withdrawAll() }},
 	}
+}
+
+// withdrawAll takes the namespace of the path from all hosts that are named.
+func (c *call) withdrawAll() (any, error) {
+	nsid, err := c.number("nsid")
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.edit(func(d *config.Document) error {
+		s, err := c.subsystem(d)
+		if err != nil {
+			return err
+		}
+		for _, host := range Granted(s, nsid) {
+			withdrawFrom(s, nsid, host)
+		}
+		return nil
+	})
+	if err != nil || c.option("dry-run") {
+		return answer, err
+	}
+	s, err := c.manager.subsystem(nvmeof.NQN(c.path("nqn")))
+	if err == nil {
+		err = target.ExpelDenied(s, expelTimeout)
+	}
+	if err != nil {
+		return answer, err
+	}
+	return answer, followed(c.context, c.manager)
 }
 
 // editAccess edits what the host of the path has of the namespace of the path.

@@ -45,7 +45,7 @@ func routeRoles() map[string]Role {
 		// These add, change and remove namespaces and hosts, and what concerns one of them.
 		"addHost": RoleOperate, "setHost": RoleOperate, "removeHost": RoleOperate, "removeController": RoleOperate,
 		"addNamespace": RoleOperate, "setNamespace": RoleOperate, "removeNamespace": RoleOperate, "eraseNamespace": RoleOperate,
-		"grantNamespace": RoleOperate, "withdrawNamespace": RoleOperate, "getCapacity": RoleOperate,
+		"grantNamespace": RoleOperate, "withdrawNamespace": RoleOperate, "withdrawNamespaceFromAll": RoleOperate, "getCapacity": RoleOperate,
 		"pauseNamespace": RoleOperate, "resumeNamespace": RoleOperate, "clearFault": RoleOperate,
 		"trace": RoleOperate, // which costs the data path something
 	}

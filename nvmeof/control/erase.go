@@ -13,7 +13,9 @@ import (
 
 // Erase removes a namespace, every right to it, and what it exports: a file or an image for which the
 // document has a size, so that the target may have made it. That goes before the document without it is saved: after
-// a crash in between the namespace waits for its file, and can be erased again. Where connected hosts may
+// a crash in between the namespace waits for its file, and can be erased again. Gateways of a group may have
+// the image open until they have followed, so that the document goes first there, and comes back where the
+// image cannot be removed; one that ends in between leaves the image. Where connected hosts may
 // use the namespace, and it is not forced, the error is an [InUseError].
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	return erase(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
@@ -22,10 +24,13 @@ func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 // erase is Erase for somebody who may not name every file, of a namespace that is checked first.
 func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	var gone *config.Namespace
-	o.then = func() error { return eraseStore(m, gone) }
+	rights := map[nvmeof.NQN]*config.Right{}
+	if m.cfg.Group == nil {
+		o.then = func() error { return eraseStore(m, gone) }
+	}
 	unforced := !o.Force
 	o.Force = true // its file is to be lost
-	return m.Edit(func(d *config.Document) error {
+	out, err := m.Edit(func(d *config.Document) error {
 		if err := check(d); err != nil {
 			return err
 		}
@@ -42,11 +47,56 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 		if used := usersOf(m, s, nsid); unforced && len(used) > 0 {
 			return &InUseError{used, true}
 		}
+		clear(rights)
 		for _, h := range s.Hosts {
+			for _, r := range h.Namespaces {
+				if r.NSID == nsid {
+					rights[h.NQN] = r
+				}
+			}
 			dropRight(h, nsid)
 		}
 		return namespaces(s).remove(itoa(nsid))
 	}, o)
+	var unsaved *SaveError
+	if m.cfg.Group == nil || o.DryRun || err != nil && (!errors.As(err, &unsaved) || !unsaved.Changed) {
+		return out, err
+	}
+	if eraseErr := eraseShared(m, gone); eraseErr != nil {
+		_, undone := m.Edit(func(d *config.Document) error { return restore(d, nqn, gone, rights) }, Options{Force: true, Wait: true, Save: o.Save, File: o.File})
+		return nil, errors.Join(eraseErr, undone)
+	}
+	return out, err
+}
+
+// eraseShared removes what a namespace exported that is no more in the group's document, once no gateway
+// has it open.
+func eraseShared(m *Manager, n *config.Namespace) error {
+	if err := followed(m.context, m); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stores.begin(m.startTimeout)
+	return eraseStore(m, n)
+}
+
+// restore puts a namespace back that could not be erased, with the rights to it.
+func restore(d *config.Document, nqn nvmeof.NQN, n *config.Namespace, rights map[nvmeof.NQN]*config.Right) error {
+	s, err := subsystems(d).find(string(nqn))
+	if err != nil {
+		return err
+	}
+	if _, err := namespaces(s).find(itoa(n.NSID)); err == nil {
+		return fmt.Errorf("namespace %d of %s is another one by now, and %s is left", n.NSID, nqn, n.Path())
+	}
+	s.Namespaces = append(s.Namespaces, n)
+	for _, h := range s.Hosts {
+		if r := rights[h.NQN]; r != nil {
+			h.Namespaces = append(h.Namespaces, r)
+		}
+	}
+	return nil
 }
 
 // mayErase refuses what is not the target's to remove.

@@ -125,6 +125,7 @@ type Manager struct {
 	shared    *config.Document     // what the group's document says, of revision
 	revision  int64                // 0: there is none yet
 	behind    error                // why the target is not what that says; nil: it is
+	denied    map[nvmeof.NQN]bool  // subsystems in which hosts may have more under way than they may: see Enforce
 	saved     *config.Document     // what File said when it was last read or written
 	listeners map[int]*listening   // by their identifiers in the target
 	wildcards map[int]*wildcard    // by their identifiers in the document
@@ -169,7 +170,7 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN]bool{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
 		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}

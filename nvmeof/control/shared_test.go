@@ -20,6 +20,15 @@ type fakeGroup struct {
 	doc      *config.Document
 	err      error
 	before   func() // called as somebody proposes; cleared
+	late     error  // why a revision is not enforced everywhere
+	awaited  int64  // the last revision that was asked for
+}
+
+func (g *fakeGroup) Followed(_ context.Context, revision int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.awaited = revision
+	return g.late
 }
 
 func (g *fakeGroup) Propose(_ context.Context, base int64, doc *config.Document) (int64, error) {

@@ -72,20 +72,43 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 	if e := s.hosts.Find(nqn); e != nil && e.Rights.See(id) {
 		return unfit("host %s may use it: withdraw its right first", nqn)
 	}
-	ended := make(chan struct{})
-	t := s.target
 	of := selection{
 		queue:   func(q *queue) bool { return q.controller.subsystem == s && q.controller.hostNQN == nqn },
 		request: func(r *request) bool { return r.op.Gate != nil && r.op.Gate.Namespace.ID == id },
 	}
+	if expel(s.target, of, limit) {
+		return nil
+	}
+	return unfit("%w of host %s within %v", errUnfinished, nqn, limit)
+}
+
+// ExpelDenied is Expel for all hosts and namespaces of a subsystem: it ends the commands that hosts have
+// under way in namespaces which they may not use, and returns when the last of them has ended.
+func ExpelDenied(s *Subsystem, limit time.Duration) error {
+	of := selection{
+		queue: func(q *queue) bool { return q.controller.subsystem == s },
+		request: func(r *request) bool {
+			if r.op.Gate == nil {
+				return false
+			}
+			e := s.hosts.Find(r.queue.controller.hostNQN)
+			return e == nil || !e.Rights.See(r.op.Gate.Namespace.ID)
+		},
+	}
+	if expel(s.target, of, limit) {
+		return nil
+	}
+	return &StateError{Subsystem: s.nqn, Err: fmt.Errorf("%w of hosts that may not use them within %v", errUnfinished, limit)}
+}
+
+// expel ends the commands of a selection, and reports whether the last has ended within limit.
+func expel(t *Target, of selection, limit time.Duration) bool {
+	ended := make(chan struct{})
 	abortCommands(t, of, capsule.StatusAccessDenied|capsule.StatusDNR, func() { close(ended) })
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
-	if t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) }) {
-		return nil
-	}
-	return unfit("%w of host %s within %v", errUnfinished, nqn, limit)
+	return t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) })
 }
 
 var errUnfinished = errors.New("its store has not finished commands")

@@ -107,3 +107,42 @@ func TestExpelRemoved(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExpelDenied: it ends what hosts have under way that have lost a namespace, or all, and nothing else.
+func TestExpelDenied(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(4 << 20)
+	f.export(s)
+	a, b, c := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1), f.tenant("c", f.sub, 1)
+	write := func(nsid capsule.NSID) *hostCommand {
+		return ioCommand(capsule.IOWrite, nsid, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096))
+	}
+	if err := ExpelDenied(f.sub, time.Minute); err != nil {
+		t.Error(err)
+	}
+	s.set(true, nil)
+	kept, denied := a.io.start(write(2)), b.io.start(write(2))
+	c.io.start(write(2)) // its queue ends
+	for _, x := range []*tenant{a, b, c} {
+		x.io.turns(3)
+	}
+	if err := f.sub.SetAccess(b.admin.q.controller.hostNQN, 2, AccessNone); err != nil {
+		t.Fatal(err)
+	}
+	f.sub.RemoveHost(c.admin.q.controller.hostNQN)
+	if err := ExpelDenied(f.sub, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
+		t.Errorf("with a store that has commands: %v", err)
+	}
+	kept.wantPending()
+	s.set(false, nil)
+	if err := ExpelDenied(f.sub, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if r := <-kept.response; !r.status.OK() {
+		t.Errorf("the host that may: %v", r.status)
+	}
+	if r := <-denied.response; r.status != capsule.StatusAccessDenied|dnr {
+		t.Errorf("the host that may not: %v", r.status)
+	}
+	<-c.io.closed
+}

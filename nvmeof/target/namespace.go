@@ -71,6 +71,9 @@ type StateError struct {
 }
 
 func (e *StateError) Error() string {
+	if e.NSID == 0 {
+		return fmt.Sprintf("namespaces of %s: %v", e.Subsystem, e.Err)
+	}
 	return fmt.Sprintf("namespace %d of %s: %v", e.NSID, e.Subsystem, e.Err)
 }
 

@@ -235,3 +235,39 @@ func TestSameTextOtherCompressor(t *testing.T) {
 		}
 	})
 }
+
+// TestNote: what is noted of a gateway never goes back, whoever has its name.
+func TestNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
+		lossy := shared.Open(time.Second)
+		shared.Do(func(st *simulated.Store, _ time.Time) {
+			st.SetLink(lossy.Client, simulated.Link{LoseRequest: 0.1, LoseReply: 0.3, Late: 0.5, Delay: 0.05, Slow: 50 * time.Millisecond})
+		})
+		s := shared.Open(time.Second)
+		var all sync.WaitGroup
+		for n := range int64(20) {
+			all.Go(func() {
+				for Note(t.Context(), lossy, "gw1", n) != nil {
+				}
+			})
+			if err := Note(t.Context(), s, "gw10", n); err != nil {
+				t.Error(err)
+			}
+		}
+		all.Wait()
+		time.Sleep(time.Minute) // for what is late
+		if got, err := Followers(t.Context(), s); err != nil || len(got) != 2 || got["gw1"] != 19 || got["gw10"] != 19 {
+			t.Error(got, err)
+		}
+		if _, err := s.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: followPrefix + "gw2", Value: []byte("{")}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Followers(t.Context(), s); err == nil {
+			t.Error("what cannot be read is passed over")
+		}
+		if err := Note(t.Context(), s, "gw2", 1); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -112,7 +112,15 @@ func (s *Set) Withdraw(ctx context.Context, id ID, host nvmeof.NQN) error {
 			return err
 		}
 	}
-	return nil
+	if host != "" {
+		return nil
+	}
+	// A call before may have withdrawn it without seeing the end of what hosts had under way.
+	err = s.named(id.Target).client.Do(ctx, "DELETE", v.of("hosts"), v.options(), nil, nil)
+	if isCode(err, control.CodeNotFound) { // the volume is gone, or the target is of a version before
+		return nil
+	}
+	return err
 }
 
 // Free is how many bytes a volume could have; Request.Target and Request.Directory say where.

@@ -59,8 +59,9 @@ type Gateway struct {
 	term    term
 	locks   [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
 
-	counts counts
-	loads  loads
+	counts   counts
+	loads    loads
+	followed chan struct{} // has an element when the target has another configuration
 
 	reading sync.Mutex // guards reader
 	reader  config.Reader
@@ -76,7 +77,7 @@ type Gateway struct {
 
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
-	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}}
+	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1)}
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.owned.Directory = g.listed.of
 	if g.name == "" {
@@ -146,6 +147,7 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	g.run.Store(run)
 	var all sync.WaitGroup
 	all.Go(func() { g.follow(ctx, run) })                        // ends with ctx
+	all.Go(func() { g.enforce(ctx) })                            // likewise
 	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) })  // likewise
 	all.Go(func() { g.keepers.notice(ctx) })                     // likewise
 	all.Go(func() { g.listed.run(ctx, g.keepers.any) })          // likewise

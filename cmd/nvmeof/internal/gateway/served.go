@@ -64,6 +64,7 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	s.locks[id].Lock()
 	defer s.locks[id].Unlock()
 	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
+	(*Gateway)(s).awaitCurrent(ctx)
 	if err := s.images.await(ctx, s.manager.Document(), id); err != nil {
 		return err
 	}

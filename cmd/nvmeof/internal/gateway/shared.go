@@ -66,6 +66,10 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			g.counts.applied.Store(n)
 			g.relist()
 			said = ""
+			select {
+			case g.followed <- struct{}{}:
+			default: // it looks anyway
+			}
 		} else if ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
 			g.cfg.Log.Error("following the group's configuration", zap.Error(err))

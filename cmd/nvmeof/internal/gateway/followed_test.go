@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// TestFollowed: a revision is in force when each gateway that may serve something has said so, whether it
+// follows or has been fenced.
+func TestFollowed(t *testing.T) {
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
+	conn := store.Open(time.Second)
+	a, b := start(t, store.Open(time.Second), "gw1", 11), start(t, conn, "gw2", 12)
+	if _, err := a.m.Apply(document(t), control.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*node{a, b} {
+		n.until(t, "each serves a half", func(s *control.GroupStatus) bool { return serves(s, "gw1") == 2 && serves(s, "gw2") == 2 })
+	}
+	followed := func(most time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), most)
+		defer cancel()
+		n, _ := control.Revision(a.m)
+		return (*shared)(a.Gateway).Followed(ctx, n)
+	}
+	if err := followed(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	link := func(l simulated.Link) {
+		store.Do(func(s *simulated.Store, _ time.Time) { s.SetLink(conn.Client, l) })
+	}
+	link(simulated.Cut())
+	withdraw := func() {
+		t.Helper()
+		if _, err := a.m.Edit(func(d *config.Document) error { d.Subsystems[0].Hosts = nil; return nil }, control.Options{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	withdraw()
+	if err := followed(300 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "gw2") {
+		t.Errorf("gw2 does not follow: %v", err)
+	}
+	if err := followed(30 * time.Second); err != nil { // others have what it had
+		t.Error(err)
+	}
+	a.until(t, "gw1 has all", func(s *control.GroupStatus) bool { return serves(s, "gw1") == 4 })
+	link(simulated.Link{})
+	b.until(t, "gw2 is back", func(s *control.GroupStatus) bool { return serves(s, "gw2") > 0 })
+	if err := followed(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(true) })
+	if err := followed(2 * time.Second); err == nil {
+		t.Error("nobody knows who follows")
+	}
+	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
+}

@@ -1,0 +1,112 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// newGroupRig is a gateway with an API.
+func newGroupRig(t *testing.T, g *fakeGroup) *apiRig {
+	r := newAPIRig(t, func(c *Config) {
+		c.Group = g
+		c.Settings.Group.Store = "etcd://127.0.0.1/g"
+	})
+	body := fmt.Sprintf(`{"nqn": "a", "namespaces": [{"nsid": 1, "file": {"path": %q, "size": "1MiB"}, "fence": "lease"}],
+		"hosts": [{"nqn": "h", "access": "none", "namespaces": [{"nsid": 1, "access": "write"}]}]}`, filepath.Join(r.dir, "disk"))
+	r.do("POST", "/v1/subsystems", body, nil)
+	return r
+}
+
+// TestWithdrawInGroup: what is withdrawn from hosts is withdrawn once all gateways have it in force.
+func TestWithdrawInGroup(t *testing.T) {
+	g := &fakeGroup{late: errors.New("gateway gw2 has not followed")}
+	r := newGroupRig(t, g)
+	const path = "/v1/subsystems/a/namespaces/1/hosts"
+	r.refused(CodeFailed, "DELETE", path+"/h", "")
+	r.refused(CodeFailed, "DELETE", path+"/h", "") // though it has it no more
+	r.refused(CodeFailed, "DELETE", path, "")
+	r.do("DELETE", path, "", nil, "dry-run")
+	g.late = nil
+	for _, which := range []string{"/h", ""} {
+		g.awaited = 0
+		r.do("PUT", path+"/h", "{}", nil)
+		r.do("DELETE", path+which, "", nil)
+		if s := r.Document().Subsystems[0]; sees(s, "h", 1) || g.awaited != g.revision {
+			t.Errorf("the host may use it: %v; revision %d was awaited, of %d", sees(s, "h", 1), g.awaited, g.revision)
+		}
+	}
+	r.refused(CodeNotFound, "DELETE", "/v1/subsystems/b/namespaces/1/hosts", "")
+	r.refused(CodeInvalid, "DELETE", "/v1/subsystems/a/namespaces/x/hosts", "")
+	r.behind = errors.New("no such file")
+	if err := followed(t.Context(), r.Manager); !errors.As(err, new(*GroupError)) {
+		t.Errorf("by a gateway that does not have the document itself: %v", err)
+	}
+}
+
+// TestEnforce: a gateway that has followed ends what was taken from hosts, once.
+func TestEnforce(t *testing.T) {
+	g := new(fakeGroup)
+	a, b := newGateway(t, g), newGateway(t, g)
+	doc := sharedDoc(t, t.TempDir(), 1)
+	if _, err := a.Apply(doc, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(1)
+	for _, change := range []func(*config.Subsystem){
+		func(s *config.Subsystem) { s.AllowAnyHost = true },
+		func(s *config.Subsystem) { s.AllowAnyHost = false },
+		func(s *config.Subsystem) { s.Hosts = nil },
+	} {
+		if n, err := Enforce(b.Manager); err != nil || n != g.revision || len(b.denied) > 0 {
+			t.Errorf("revision %d of %d, %v, %v", n, g.revision, err, b.denied)
+		}
+		if _, err := a.Edit(func(d *config.Document) error { change(d.Subsystems[0]); return nil }, Options{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		b.follow(g.revision)
+		if !b.denied["a"] {
+			t.Error("nothing is to be ended")
+		}
+	}
+	b.behind = errors.New("no such file")
+	if _, err := Enforce(b.Manager); err == nil {
+		t.Error("a gateway that has not followed has enforced it")
+	}
+	b.behind, b.denied["gone"] = nil, true
+	if n, err := Enforce(b.Manager); err != nil || n != g.revision {
+		t.Error(n, err)
+	}
+}
+
+// TestEraseInGroup: the file goes once no gateway has it open, and if that cannot be all is as before.
+func TestEraseInGroup(t *testing.T) {
+	g := new(fakeGroup)
+	r := newGroupRig(t, g)
+	file, before := filepath.Join(r.dir, "disk"), string(r.Document().YAML())
+	g.late = errors.New("gateway gw2 has not followed")
+	r.refused(CodeFailed, "POST", "/v1/subsystems/a/namespaces/1/erase", "")
+	if _, err := os.Lstat(file); err != nil || string(r.Document().YAML()) != before {
+		t.Errorf("%v; it is now\n%s", err, r.Document().YAML())
+	}
+	g.late = nil
+	r.do("POST", "/v1/subsystems/a/namespaces/1/erase", "", nil, "dry-run")
+	r.do("POST", "/v1/subsystems/a/namespaces/1/erase", "", nil)
+	if _, err := os.Lstat(file); err == nil || len(r.Document().Subsystems[0].Namespaces) > 0 || g.awaited != g.revision {
+		t.Errorf("%v, %s", err, r.Document().YAML())
+	}
+	d := &config.Document{}
+	n := &config.Namespace{NSID: 1, Memory: &config.Memory{Size: 1}}
+	if err := restore(d, "a", n, nil); err == nil {
+		t.Error("there is no such subsystem")
+	}
+	d.Subsystems = []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{n}}}
+	if err := restore(d, "a", n, nil); err == nil || !strings.Contains(err.Error(), "another one") {
+		t.Error(err)
+	}
+}
