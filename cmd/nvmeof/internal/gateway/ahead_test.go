@@ -95,7 +95,7 @@ func TestAhead(t *testing.T) {
 			t.Error("what was opened with another block size is used")
 		}
 		want("one is used", "use p/0")
-		time.Sleep(aheadTime)
+		time.Sleep(aheadTime + time.Second)
 		want("the other is not", "close p/1")
 		f.refuses = errors.New("no monitor answers")
 		c.openAhead(doc, 1)
@@ -103,13 +103,13 @@ func TestAhead(t *testing.T) {
 		if _, err := c.openImage(all[0].RBD, 0); errors.Is(err, errUsed) || errors.Is(err, f.refuses) {
 			t.Errorf("what failed ahead is not tried again: %v", err)
 		}
-		time.Sleep(aheadTime)
+		time.Sleep(aheadTime + time.Second)
 		f.refuses = nil
 		c.openAhead(doc, 1)
 		c.close()
 		want("the incarnation ends", "ahead p/0", "ahead p/1", "close p/0", "close p/1")
 		join()
-		time.Sleep(aheadTime)
+		time.Sleep(aheadTime + time.Second)
 		want("nothing is left")
 	})
 }

@@ -64,22 +64,37 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	s.locks[id].Lock()
 	defer s.locks[id].Unlock()
 	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
-	(*Gateway)(s).awaitCurrent(ctx)
-	if err := s.images.await(ctx, s.manager.Document(), id); err != nil {
-		return err
-	}
 	// What another gateway may have changed since is opened, and read, again.
 	if !s.owned.Serves(capsule.ANAGroup(id)) {
 		if err := control.ReleaseGroup(ctx, s.manager, capsule.ANAGroup(id)); err != nil {
 			return err
 		}
 	}
-	done, err := s.keepers.readAhead(ctx, id)
+	done, err := s.prepare(ctx, id)
 	if err != nil {
-		return fmt.Errorf("reservations in the group's store: %w", err)
+		return err
 	}
 	defer done()
 	return control.ServeGroup(ctx, s.manager, capsule.ANAGroup(id), epoch)
+}
+
+// prepare has what a group needs before it is served: the present configuration, fences that are known to
+// all of its storage, and its reservations, until done is called. Hosts wait for the slowest of these.
+func (s *served) prepare(ctx context.Context, id group.ID) (done func(), err error) {
+	var all sync.WaitGroup
+	var unfenced error
+	all.Go(func() { (*Gateway)(s).awaitCurrent(ctx) })                          // ends in currentTime
+	all.Go(func() { unfenced = s.images.await(ctx, s.manager.Document(), id) }) // ends in awaitTime
+	done, err = s.keepers.readAhead(ctx, id)
+	all.Wait()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reservations in the group's store: %w", err)
+	case unfenced != nil:
+		done()
+		return nil, unfenced
+	}
+	return done, nil
 }
 
 // Drain implements [runner.Target].
