@@ -154,6 +154,40 @@ func TestGatewayDrains(t *testing.T) {
 	}
 }
 
+// TestGatewayDrainsRemoved: of a group that is given back and a namespace of it that is removed
+// meanwhile both end when the last command has.
+func TestGatewayDrainsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, g := withGateway(t)
+		f.must(g.Serve(1, 1))
+		store := newFakeStore(1 << 20)
+		f.export(store)
+		a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+		store.set(true, nil)
+		a.io.start(writeOf(2))
+		f.within(a.io, "the store has it", func() bool { return store.inFlight() == 1 })
+		ends := make(chan error, 2)
+		for _, end := range []func() error{
+			func() error { return g.Drain(t.Context(), 1) },
+			func() error { return f.sub.RemoveNamespace(2) },
+		} {
+			go func() { ends <- end() }()
+			time.Sleep(2 * g.early) // the first flush is given up
+			synctest.Wait()         // it waits for the write
+		}
+		store.set(false, nil)
+		for range 2 {
+			select {
+			case err := <-ends:
+				f.must(err)
+			case <-time.After(time.Minute):
+				t.Fatal("the write has ended, and somebody still waits for it")
+			}
+		}
+		f.close2(t)
+	})
+}
+
 // TestGatewayDrainHangs: what hangs is named when the time is over, and the group can be
 // drained again, or given up.
 func TestGatewayDrainHangs(t *testing.T) {

@@ -19,7 +19,7 @@ type Gate struct {
 	users     int          // operations that have entered
 	shut      bool         // new operations are held
 	held      []*Operation // operations that wait, in order
-	idle      func()       // called when no operation is left inside
+	idle      []func()     // of all who wait until no operation is inside
 
 	// Meter counts the commands that have entered.
 	Meter meter.Namespace
@@ -72,24 +72,34 @@ func (g *Gate) leave() {
 	g.report()
 }
 
-// report calls idle, once, if no operation is inside.
+// report notifies those who wait for it, once, that no operation is inside.
 func (g *Gate) report() {
-	if g.users == 0 && g.idle != nil {
-		idle := g.idle
-		g.idle = nil
-		idle()
+	if g.users > 0 || g.idle == nil {
+		return
 	}
+	idle := g.idle
+	g.idle = nil
+	for _, f := range idle {
+		f()
+	}
+}
+
+// await has idle called when the last operation inside has left, whatever others do with
+// the gate until then.
+func (g *Gate) await(idle func()) {
+	g.idle = append(g.idle, idle)
+	g.report()
 }
 
 // close holds new operations; idle is called when the last one inside has left.
 func (g *Gate) close(idle func()) {
-	g.shut, g.idle = true, idle
-	g.report()
+	g.shut = true
+	g.await(idle)
 }
 
 // open lets those that wait start again, in order.
 func (g *Gate) open() {
-	g.shut, g.idle = false, nil
+	g.shut = false
 	g.admit()
 }
 
@@ -179,6 +189,5 @@ func (n *Namespace) Drain() (quiet <-chan struct{}) { return n.quiet(false, (*Ga
 
 func (g *Gate) drain(idle func()) {
 	g.open()
-	g.idle = idle
-	g.report()
+	g.await(idle)
 }

@@ -159,6 +159,31 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestGateTwice: all who wait until nothing is inside are notified, whatever others ask of the gate
+// meanwhile.
+func TestGateTwice(t *testing.T) {
+	pause := func(g *Gate, idle func()) { g.close(idle) }
+	pauseInVain := func(g *Gate, idle func()) {
+		g.close(idle)
+		g.open()
+	}
+	for i, ask := range [][2]func(*Gate, func()){
+		{(*Gate).drain, (*Gate).drain}, {(*Gate).drain, pause}, {(*Gate).drain, pauseInVain}, {pause, (*Gate).drain},
+	} {
+		var notified [2]int
+		g := &Gate{users: 1}
+		for who, f := range ask {
+			f(g, func() { notified[who]++ })
+		}
+		if g.leave(); notified != [2]int{1, 1} {
+			t.Errorf("pair %d: notified %v times", i, notified)
+		}
+		if g.report(); notified != [2]int{1, 1} {
+			t.Errorf("pair %d: notified again: %v", i, notified)
+		}
+	}
+}
+
 // A slowStore is one of which it takes long to learn how much is allocated.
 type slowStore struct {
 	backend.Store
