@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
 // A selection is the commands of I/O queues that are to end early.
@@ -69,7 +70,7 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 	unfit := func(format string, args ...any) error {
 		return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf(format, args...)}
 	}
-	if e := s.hosts.Find(nqn); e != nil && e.Rights.See(id) {
+	if !bar(s, nqn, id) {
 		return unfit("host %s may use it: withdraw its right first", nqn)
 	}
 	of := selection{
@@ -85,6 +86,7 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 // ExpelDenied is Expel for all hosts and namespaces of a subsystem: it ends the commands that hosts have
 // under way in namespaces which they may not use, and returns when the last of them has ended.
 func ExpelDenied(s *Subsystem, limit time.Duration) error {
+	barRemoved(s)
 	of := selection{
 		queue: func(q *queue) bool { return q.controller.subsystem == s },
 		request: func(r *request) bool {
@@ -109,6 +111,33 @@ func expel(t *Target, of selection, limit time.Duration) bool {
 	defer late.Stop()
 	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
 	return t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) })
+
+// bar has commands of a host that begin from now on not find a namespace. It reports false if the
+// host may use that. The controllers of one that was removed end later, in their shards, or with
+// the change that is under way.
+func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.hosts.Find(nqn); e != nil {
+		return !e.Rights.See(id)
+	}
+	for _, c := range s.controllers {
+		if c.hostNQN == nqn {
+			c.withhold(id)
+		}
+	}
+	return true
+}
+
+// barRemoved does so with all namespaces for hosts that were removed.
+func barRemoved(s *Subsystem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.controllers {
+		if s.hosts.Find(c.hostNQN) == nil {
+			c.view.Rights.Store(access.NewRights(AccessNone, nil))
+		}
+	}
 }
 
 var errUnfinished = errors.New("its store has not finished commands")

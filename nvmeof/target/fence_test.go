@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -145,4 +146,45 @@ func TestExpelDenied(t *testing.T) {
 		t.Errorf("the host that may not: %v", r.status)
 	}
 	<-c.io.closed
+}
+
+// TestExpelWhileItGoes: nothing begins after Expel has looked, although the connections of a host that
+// was removed end later: with a shard that is busy, or when the change is over that has removed it.
+func TestExpelWhileItGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := newFakeStore(4 << 20)
+		f.export(s)
+		b, c := f.tenant("b", f.sub, 1), f.tenant("c", f.sub, 1)
+		for _, h := range []*tenant{b, c} {
+			h.io.wantOK(writeOf(1))
+			h.io.wantOK(writeOf(2))
+		}
+		s.set(true, nil)
+		busy, expelled := make(chan struct{}), make(chan error)
+		b.admin.q.shard.Do(func() { <-busy })
+		host := b.admin.q.controller.hostNQN
+		f.sub.RemoveHost(host)
+		go func() { expelled <- Expel(f.sub, host, 2, time.Minute) }()
+		synctest.Wait() // the shard of the I/O queue has done its part
+		b.io.start(writeOf(2))
+		b.io.turns(3)
+		close(busy)
+		if err := <-expelled; err == nil && s.inFlight() > 0 {
+			t.Error("the store has a write, and Expel succeeds")
+		}
+
+		host = c.admin.q.controller.hostNQN
+		s.set(false, nil)
+		f.must(f.target.Change(func() error {
+			f.sub.RemoveHost(host)
+			f.must(Expel(f.sub, host, 2, time.Minute))
+			c.io.wantStatus(capsule.StatusInvalidNamespace|dnr, writeOf(2))
+			c.io.wantOK(writeOf(1))
+			f.sub.AllowHost(host)
+			return nil
+		}))
+		c.io.wantOK(writeOf(2))
+		f.close2(t)
+	})
 }

@@ -12,13 +12,16 @@ import (
 
 // The rights of a controller's host, which may change while the host is connected.
 
-// withhold keeps the rights of a host that may be about to lose its permission: none are
-// added.
-func (c *Controller) withhold() {
+// withhold keeps the rights of a host that may be about to lose its permission, but those to
+// some namespaces: none are added.
+func (c *Controller) withhold(but ...capsule.NSID) {
 	before := c.view.Rights.Load()
 	named := map[capsule.NSID]Access{}
 	for ns := range c.view.Table.Load().Listed {
 		named[ns.ID] = before.To(ns.ID)
+	}
+	for _, id := range but {
+		named[id] = AccessNone
 	}
 	c.view.Rights.Store(access.NewRights(AccessNone, named))
 }
