@@ -177,6 +177,7 @@ func New(cfg Config) *Manager {
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)
 	m.stores.came = m.came
+	m.stores.awaited = func(key storeKey, as *config.Namespace) bool { _, awaited := awaits(m, key, as); return awaited }
 	m.doc, m.shared = new(config.Document), new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings

@@ -60,6 +60,9 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 			return nil, err
 		}
 	}
+	for key, was := range m.stores.moved { // namespaces of it wait
+		x.Offsets[string(key)] = was.offset
+	}
 	mover, err := target.NewMover(m.target)
 	if err == nil {
 		x.Memory, err = another(m.stores.pool)

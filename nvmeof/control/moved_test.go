@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -57,5 +58,123 @@ func TestExportHalfWay(t *testing.T) {
 		if err := errors.Join(next.Close(), x.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// memoryDoc has memory whose reservations are in a file.
+const memoryDoc = `version: 1
+subsystems:
+  - nqn: a
+    hosts:
+      - nqn: h1
+    namespaces:
+      - nsid: 2
+        uuid: 11111111-2222-3333-4444-555555555555
+        memory:
+          size: 1MiB
+        reservations: DIR/r
+`
+
+// wantWritten is what the second namespace has in memory, once nothing waits.
+func (r *rig) wantWritten() {
+	r.t.Helper()
+	r.await("nothing waits", func() bool { return len(r.Status().Waiting) == 0 })
+	if b := r.memoryOf()[:7]; string(b) != "written" {
+		r.t.Errorf("memory has %q", b)
+	}
+}
+
+// TestMovedMemoryThatWaits has memory of another Manager wait for its reservations: what hosts have written
+// is there when it comes, and goes along where it is moved on before.
+func TestMovedMemoryThatWaits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(r.doc(memoryDoc))
+	copy(r.memoryOf(), "written")
+	r.write("r", []byte("rubbish"))
+	move := func(from *rig) *rig {
+		x, err := Export(t.Context(), from.Manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := newRig(t, func(c *Config) { c.Moved = x })
+		if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+		begin, err := Adopt(next.Manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin()
+		if w := next.Status().Waiting; len(w) != 1 || !strings.Contains(w[0].Why, "reservation") {
+			t.Fatalf("waiting are %v", w)
+		}
+		return next
+	}
+	next := move(move(r))
+	if err := os.Remove(r.dir + "/r"); err != nil {
+		t.Fatal(err)
+	}
+	next.wantWritten()
+	next.apply(r.doc("version: 1\n"))
+	if len(next.stores.held) > 0 {
+		t.Error("memory that no namespace waits for any more is kept")
+	}
+}
+
+// TestMovedMemoryThatIsNotOpened has the memory of another Manager not be mapped at first: it waits, and is not
+// taken for other memory.
+func TestMovedMemoryThatIsNotOpened(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(r.doc(memoryDoc))
+	copy(r.memoryOf(), "written")
+	x, err := Export(t.Context(), r.Manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := x.Memory.File()
+	at := x.Offsets[string(keyOf("a", x.Document.Subsystems[0].Namespaces[0]))]
+	header := make([]byte, 16)
+	if _, err := f.ReadAt(header, at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, len(header)), at); err != nil {
+		t.Fatal(err)
+	}
+	next := newRig(t, func(c *Config) { c.Moved = x })
+	if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w := next.Status().Waiting; len(w) != 1 {
+		t.Errorf("waiting are %v", w)
+	}
+	if _, err := f.WriteAt(header, at); err != nil {
+		t.Fatal(err)
+	}
+	next.wantWritten()
+}
+
+// TestUndoneMemoryThatWaits has a change that is taken back find the reservations of memory damaged: what
+// hosts have written is there when they are mended, whether or not the change replaced it.
+func TestUndoneMemoryThatWaits(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string][]string{"kept": {"reservations: DIR/r", "reservations: DIR/q"}, "replaced": {"size: 1MiB\n        reservations: DIR/r", "size: 2MiB"}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.apply(r.doc(memoryDoc))
+			copy(r.memoryOf(), "written")
+			r.write("r", []byte("rubbish"))
+			want := r.doc(strings.NewReplacer(edit...).Replace(memoryDoc))
+			want.Listeners = append(want.Listeners, &config.Listener{ID: 99, Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
+			if _, err := r.Apply(want, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "could not all be undone: namespace 2 of a waits") {
+				t.Fatal(err)
+			}
+			if err := os.Remove(r.dir + "/r"); err != nil {
+				t.Fatal(err)
+			}
+			r.wantWritten()
+			r.wantState(r.doc(memoryDoc))
+		})
 	}
 }

@@ -107,6 +107,8 @@ type stores struct {
 	// came is called with a store that was open only when nobody waited for it any more, from
 	// another goroutine and without the mutex.
 	came func(storeKey, *heldStore)
+	// awaited reports whether a namespace waits that has what was opened with such options.
+	awaited func(storeKey, *config.Namespace) bool
 	// asked says that an administrator has added a namespace that was not there, and
 	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
 	// changes another thing of a namespace, for which its file is opened again.
@@ -114,11 +116,17 @@ type stores struct {
 	known known
 	// goesOn says that another process has served what is opened: nothing is created.
 	goesOn bool
-	// moved is where memory of another process lies in the pool, by which a namespace is opened once.
-	moved map[string]int64
+	// moved is memory of another process that is not open yet.
+	moved map[storeKey]movedMemory
 	// used are the files of the document in which this process has kept reservations, or of which
 	// an administrator knows that they begin anew.
 	used map[config.Path]bool
+}
+
+// A movedMemory is where memory of another process lies in the pool.
+type movedMemory struct {
+	offset int64
+	as     *config.Namespace
 }
 
 // A lostError is a file that is missing though hosts may know what it had: they would
@@ -194,7 +202,15 @@ func (s *stores) goOn(x *Moved) {
 	if x.Memory == nil {
 		return
 	}
-	s.pool, s.moved = x.Memory, maps.Clone(x.Offsets)
+	s.pool, s.moved = x.Memory, map[storeKey]movedMemory{}
+	for _, d := range x.Document.Subsystems {
+		for _, n := range d.Namespaces {
+			key := keyOf(d.NQN, n)
+			if offset, ok := x.Offsets[string(key)]; ok {
+				s.moved[key] = movedMemory{offset, n}
+			}
+		}
+	}
 	if x.Target == nil { // nobody takes it back
 		s.pool.Own()
 	}
@@ -227,12 +243,12 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		s.held[key] = h
 		return h, nil
 	}
-	if offset, moved := s.moved[string(key)]; moved && n.Memory != nil {
-		delete(s.moved, string(key))
-		store, err := s.pool.Open(offset)
+	if x, moved := s.moved[key]; moved && n.SameStore(x.as) {
+		store, err := s.pool.Open(x.offset)
 		if err != nil {
 			return nil, err
 		}
+		delete(s.moved, key)
 		h := &heldStore{store: store, as: n}
 		s.hold(key, h)
 		return h, nil
@@ -336,11 +352,11 @@ func missing(p config.Path) bool {
 }
 
 // sweep closes what nobody uses at the end of a change, and removes files that it
-// created in vain.
+// created in vain. Memory, which is not had again, stays for a namespace that waits.
 func (s *stores) sweep() error {
 	var unused []*heldStore
 	for key, h := range s.held {
-		if h.users == 0 {
+		if h.users == 0 && !s.kept(key, h.as) {
 			delete(s.held, key)
 			unused = append(unused, h)
 			continue
@@ -349,10 +365,21 @@ func (s *stores) sweep() error {
 	}
 	err := s.closeAll(unused)
 	for key, h := range s.aside {
-		delete(s.aside, key)
-		err = errors.Join(err, h.close())
+		if !s.kept(key, h.as) {
+			delete(s.aside, key)
+			err = errors.Join(err, h.close())
+		} else if s.held[key] == nil {
+			delete(s.aside, key)
+			s.held[key] = h
+		}
 	}
+	maps.DeleteFunc(s.moved, func(key storeKey, x movedMemory) bool { return !s.kept(key, x.as) })
 	return err
+}
+
+// kept reports whether memory stays for a namespace that waits.
+func (s *stores) kept(key storeKey, as *config.Namespace) bool {
+	return as.Memory != nil && s.awaited(key, as)
 }
 
 // closeAll closes several at a time, since each may ask another machine. Those that were created in
@@ -391,10 +418,12 @@ func (s *stores) drop(key storeKey) error {
 func (s *stores) close() error {
 	err := s.pool.Close()
 	var all []*heldStore
-	for key, h := range s.held {
-		delete(s.held, key)
-		h.created = false
-		all = append(all, h)
+	for _, open := range []map[storeKey]*heldStore{s.held, s.aside} {
+		for key, h := range open {
+			delete(open, key)
+			h.created = false
+			all = append(all, h)
+		}
 	}
 	return errors.Join(err, s.closeAll(all))
 }

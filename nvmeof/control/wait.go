@@ -129,15 +129,24 @@ func (m *Manager) adopt(key storeKey, h *heldStore) bool {
 	if m.closed || m.stores.held[key] != nil {
 		return false
 	}
+	at, awaited := awaits(m, key, h.as)
+	if awaited {
+		m.stores.hold(key, h)
+		m.stores.begin(m.startTimeout)
+		m.try(at)
+	}
+	return awaited
+}
+
+// awaits finds a namespace that waits, and has what was opened with the options of another. Called
+// with mu held.
+func awaits(m *Manager, key storeKey, as *config.Namespace) (namespaceKey, bool) {
 	for at, w := range m.waiting {
-		if keyOf(at.nqn, w.namespace) == key && w.namespace.SameStore(h.as) {
-			m.stores.hold(key, h)
-			m.stores.begin(m.startTimeout)
-			m.try(at)
-			return true
+		if keyOf(at.nqn, w.namespace) == key && w.namespace.SameStore(as) {
+			return at, true
 		}
 	}
-	return false
+	return namespaceKey{}, false
 }
 
 // try adds a namespace that waits, and reports whether that is over. Called with mu held.
