@@ -63,9 +63,10 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 	for key, was := range m.stores.moved { // namespaces of it wait
 		x.Offsets[string(key)] = was.offset
 	}
-	mover, err := target.NewMover(m.target)
-	if err == nil {
-		x.Memory, err = another(m.stores.pool)
+	var mover *target.Mover
+	var err error
+	if x.Memory, err = another(m.stores.pool); err == nil {
+		mover, err = target.NewMover(m.target) // until it suspends or resumes no host can connect
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.Close())

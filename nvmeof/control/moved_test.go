@@ -61,6 +61,36 @@ func TestExportHalfWay(t *testing.T) {
 	}
 }
 
+// TestExportWithoutDescriptors has no descriptor left for the memory: the target goes on, hosts can connect,
+// and a later attempt succeeds.
+func TestExportWithoutDescriptors(t *testing.T) {
+	r := newRig(t)
+	r.apply(r.doc(first))
+	full := new(memory.Pool)
+	s, err := memory.New(memory.Config{Size: 1 << 20, Pool: full})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := full.File()
+	pool := r.stores.pool
+	r.stores.pool = full
+	if err := errors.Join(s.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := Export(t.Context(), r.Manager); x != nil || err == nil {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	r.stores.pool = pool
+	_ = newReturner(r).until(waitForHost).Disconnect(t.Context())
+	x, err := Export(t.Context(), r.Manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // memoryDoc has memory whose reservations are in a file.
 const memoryDoc = `version: 1
 subsystems:
