@@ -257,7 +257,7 @@ func (all openedStores) use(m *Manager, at namespaceKey, n *config.Namespace) er
 func (all openedStores) close(m *Manager) {
 	for _, o := range all {
 		if o.store != nil {
-			closeUnused(m, o.store)
+			closedUnused(m, o.store, m.stores.last(o.as.Path(), o.store.close))
 		}
 	}
 	if err := m.stores.settle(); err != nil {

@@ -53,7 +53,7 @@ type reacher struct {
 
 // reach returns what f does, which asks the file system or device of a path. If that hangs
 // the error is a [HungError], now and, at once, for every other call for the path, until f
-// has returned; then late is called with its result, in another goroutine, unless f failed
+// has returned, and late, which is called with its result, in another goroutine, unless f failed
 // or late is nil.
 func reach[T any](r *reacher, p config.Path, f func() (T, error), late func(T)) (result T, err error) {
 	return reachFor(r, r.time(), p, f, late)
@@ -92,10 +92,10 @@ func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() 
 		select {
 		case in <- a:
 		case <-left:
-			close(now.ended)
 			if a.err == nil && late != nil {
 				late(a.result)
 			}
+			close(now.ended)
 		}
 	})
 	timer := time.NewTimer(timeout)

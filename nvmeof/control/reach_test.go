@@ -42,9 +42,9 @@ func (h *hanging) count() int {
 	return h.opened
 }
 
-func newHanging(t *testing.T) (*rig, *hanging) {
+func newHanging(t *testing.T, change ...func(*Config)) (*rig, *hanging) {
 	h := &hanging{frozen: make(chan struct{})}
-	r := newRig(t, func(c *Config) { c.Open = h.open })
+	r := newRig(t, append([]func(*Config){func(c *Config) { c.Open = h.open }}, change...)...)
 	t.Cleanup(func() {
 		h.thaw()
 		_ = r.Close()         // for the second time, or with its error reported by the rig
@@ -125,6 +125,59 @@ func TestChangeWithHungStore(t *testing.T) {
 		t.Errorf("the file was opened %d times, and is there", h.count())
 	}
 	r.apply(r.doc(hungDocument))
+}
+
+// A lingering store's Close returns only when it is let go.
+type lingering struct {
+	backend.Store
+	closed, letGo chan struct{}
+}
+
+func (s *lingering) Close() error {
+	err := s.Store.Close()
+	close(s.closed)
+	<-s.letGo
+	return err
+}
+
+// TestOpenedInVain: a file that took too long to be created is removed before anybody can open it again,
+// and with it the note that it was there.
+func TestOpenedInVain(t *testing.T) {
+	t.Parallel()
+	closed, letGo := make(chan struct{}), make(chan struct{})
+	var r *rig
+	var h *hanging
+	r, h = newHanging(t, func(c *Config) {
+		open := c.Open
+		c.State = t.TempDir()
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := open(n, pool)
+			if err == nil && h.count() == 1 {
+				s = &lingering{s, closed, letGo}
+			}
+			return s, notes, err
+		}
+	})
+	doc := r.doc(strings.Replace(hungDocument, "memory:\n          size: 1MiB\n      - nsid: 2\n        ", "", 1))
+	var hung *HungError
+	if _, err := r.Apply(doc, Options{}); !errors.As(err, &hung) {
+		t.Fatal(err)
+	}
+	h.thaw()
+	<-closed
+	_, err := r.Apply(doc, Options{})
+	if err != nil && !errors.As(err, &hung) {
+		t.Error(err)
+	}
+	close(letGo)
+	r.stores.calls.Wait()
+	if err != nil {
+		r.apply(doc)
+	}
+	n := doc.Subsystems[0].Namespaces[0]
+	if _, noted := r.stores.known.read(n); missing(n.Path()) || !noted {
+		t.Errorf("the file that is served was removed: %v, and is noted: %v", missing(n.Path()), noted)
+	}
 }
 
 // TestWaitsNoMore: what is opened late is closed where the namespace waits no more.

@@ -319,13 +319,12 @@ func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	return h, nil
 }
 
-// close closes the store, and removes a file that was created in vain.
-func (h *heldStore) close() error {
-	err := h.store.Close()
+// close closes the store, and removes a file that was created in vain while nobody else can have it.
+func (h *heldStore) close() (err error) {
 	if h.created {
-		err = errors.Join(err, os.Remove(string(h.as.Path())), h.unknow())
+		err = errors.Join(h.unknow(), os.Remove(string(h.as.Path())))
 	}
-	return err
+	return errors.Join(err, h.store.Close())
 }
 
 // note records the length of a file that was extended.

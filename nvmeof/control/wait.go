@@ -107,17 +107,16 @@ func awaitCopy(ctx context.Context, m *Manager, path config.Path) {
 }
 
 // came has a store that took long to open used by the namespace that waits for it, or else
-// closes it.
+// closes it. Nothing else is done for its path meanwhile.
 func (m *Manager) came(key storeKey, h *heldStore) {
-	if m.adopt(key, h) {
-		return
+	if !m.adopt(key, h) {
+		closedUnused(m, h, h.close())
 	}
-	closeUnused(m, h)
 }
 
-// closeUnused closes what was opened in vain.
-func closeUnused(m *Manager, h *heldStore) {
-	if err := h.close(); err != nil {
+// closedUnused notes what went wrong as something was closed that had been opened in vain.
+func closedUnused(m *Manager, h *heldStore, err error) {
+	if err != nil {
 		m.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
 	}
 }
