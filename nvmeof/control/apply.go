@@ -403,6 +403,7 @@ func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait, keyl
 	var errs []error
 	for _, c := range back {
 		if err := m.step(c, o); err != nil {
+			awaitListener(m, c, err) // the document has it
 			errs = append(errs, fmt.Errorf("%v: %w", c, err))
 		}
 	}

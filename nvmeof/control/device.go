@@ -114,11 +114,9 @@ func (m *Manager) sweepDevices() (err error) {
 // listen adds a listener, or waits for its device if that is what the options say.
 func (m *Manager) listen(l *config.Listener, o Options) error {
 	if l.Wildcard() {
-		err := m.makeRoom(l)
-		if err == nil {
-			m.listenEverywhere(l)
-		}
-		return err
+		m.makeRoom(l)
+		m.listenEverywhere(l)
+		return nil
 	}
 	waits := func(err error) bool {
 		return o.Wait && m.away(err) || o.WaitDevice && m.cfg.Away != nil && m.cfg.Away(err)
@@ -127,9 +125,7 @@ func (m *Manager) listen(l *config.Listener, o Options) error {
 	if err != nil && !waits(err) {
 		return err // before hosts of a wildcard's address lose it in vain
 	}
-	if err := m.makeRoom(l); err != nil {
-		return err
-	}
+	m.makeRoom(l)
 	if err == nil {
 		err = m.tryListen(l, l.ID)
 	}
@@ -245,21 +241,24 @@ func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 	return true
 }
 
-func (m *Manager) unlisten(l *config.Listener) error {
+func (m *Manager) unlisten(l *config.Listener) {
 	if l.Wildcard() {
-		return m.unlistenEverywhere(l.ID)
+		m.unlistenEverywhere(l.ID)
+		return
 	}
-	return m.end(l.ID)
+	m.end(l.ID)
 }
 
-// end ends a listener of the target, or the waiting for it.
-func (m *Manager) end(port int) error {
+// end ends a listener of the target, or the waiting for it. It is gone then, whatever the device says.
+func (m *Manager) end(port int) {
 	x := m.listeners[port]
 	delete(m.listeners, port)
 	if x.listener == nil {
 		x.cancel()
-		return nil
+		return
 	}
 	x.device.listeners--
-	return m.target.RemoveListener(target.PortID(port))
+	if err := m.target.RemoveListener(target.PortID(port)); err != nil {
+		m.log.Warn("listener is removed, not without an error", zap.Int("listener", x.of), zap.Stringer("address", x.addr), zap.Error(err))
+	}
 }

@@ -273,3 +273,53 @@ func TestStartWithTakenAddress(t *testing.T) {
 	h.options.Traddr = r.second
 	h.wantIn("a", "h1")
 }
+
+// A refusing device does not listen while it is told so.
+type refusing struct {
+	rdmatransport.Device
+	refuse *atomic.Bool
+}
+
+func (d refusing) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
+	if d.refuse.Load() {
+		return nil, syscall.EADDRINUSE
+	}
+	return d.Device.Listen(at)
+}
+
+// TestListenerNotHadAgain: a listener that a change removed, and that cannot be added again as it is taken
+// back, waits; it can be removed, and comes when its address is free.
+func TestListenerNotHadAgain(t *testing.T) {
+	t.Parallel()
+	var refuse atomic.Bool
+	r := newRig(t, func(c *Config) {
+		open := c.Device
+		c.Device = func(a netip.Addr, tr config.Transport) (rdmatransport.Device, error) {
+			d, err := open(a, tr)
+			return refusing{d, &refuse}, err
+		}
+	})
+	base := r.doc(twoAddresses)
+	r.apply(base)
+	without := r.doc(strings.Replace(twoAddresses, "  - id: 3\n    address: ADDR2:4421\n", "", 1))
+	fails := without.Clone()
+	fails.Listeners = append(fails.Listeners, r.doc("version: 1\nlisteners: [{id: 99, address: \"ADDR:4499\"}]\n").Listeners...)
+	undone := func() {
+		t.Helper()
+		refuse.Store(true)
+		if _, err := r.Apply(fails, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "could not all be undone: add listener 3") {
+			t.Fatal(err)
+		}
+		if w := r.Status().Waiting; len(w) != 1 || w[0].Listener != 3 {
+			t.Errorf("waiting are %+v", w)
+		}
+	}
+	undone()
+	r.apply(without)
+	refuse.Store(false)
+	r.apply(base)
+	undone()
+	refuse.Store(false)
+	r.await("it is there", func() bool { return len(r.Status().Waiting) == 0 })
+	r.wantState(base)
+}

@@ -24,7 +24,8 @@ func (m *Manager) step(c config.Change, o Options) error {
 		if c.Op == config.Add {
 			return m.listen(c.New.(*config.Listener), o)
 		}
-		return m.unlisten(c.Old.(*config.Listener))
+		m.unlisten(c.Old.(*config.Listener))
+		return nil
 	case config.KindANAGroup:
 		return m.setANA(c.Listener, c.New.(*config.ANAGroup))
 	case config.KindReferral:

@@ -187,28 +187,26 @@ func (m *Manager) listenerOf(port target.PortID) int {
 
 // makeRoom ends listeners of wildcards that are where a listener of the document is to be, or
 // have its identifier.
-func (m *Manager) makeRoom(l *config.Listener) (err error) {
+func (m *Manager) makeRoom(l *config.Listener) {
 	for port, x := range m.listeners {
 		if w := m.wildcards[x.of]; w != nil && (port == l.ID || x.addr == l.Address.AddrPort) {
-			err = errors.Join(err, m.end(port))
+			m.end(port)
 			delete(w.ports, x.addr)
 			m.expose(x.of)
 		}
 	}
-	return err
 }
 
 // unlistenEverywhere removes a listener on a wildcard.
-func (m *Manager) unlistenEverywhere(id int) (err error) {
+func (m *Manager) unlistenEverywhere(id int) {
 	m.wildcards[id].cancel()
 	delete(m.wildcards, id)
 	for port, x := range m.listeners {
 		if x.of == id {
-			err = errors.Join(err, m.end(port))
+			m.end(port)
 		}
 	}
 	m.expose(id)
-	return err
 }
 
 // MachineAddresses are those of the interfaces that are up by which other machines can reach
