@@ -86,11 +86,12 @@
 // (9.6, by TP4129) says how long a host has to wait: a target notices the end of the
 // keep alives within two KATO, or three where traffic restarts its timer (CTRATT.TBKAS,
 // as with Linux's target and ours), and has then ended all commands of the controller
-// within CQT. So does this package: reads and flushes are repeated at once; writes,
-// Write Zeroes and deallocations wait for that long from the moment at which the path
-// is found to be lost: 15 s with the default KATO of 5 s. Only requests that were on
-// their way then wait; others, of the same blocks too, go over the remaining paths at
-// once. Nor does a write fail before that time, whatever FastIOFailTmo says: when a
+// within CQT. It rounds KATO up to a multiple of its granularity (KAS): to seconds in
+// Linux's target and ours, to ten seconds in SPDK's. So does this package: reads and
+// flushes are repeated at once; writes, Write Zeroes and deallocations wait for that long
+// from the moment at which the path is found to be lost: with the default KATO of 5 s for
+// 15 s, or 20 s with SPDK's target. Only requests that were on their way then wait;
+// others, of the same blocks too, go over the remaining paths at once. Nor does a write fail before that time, whatever FastIOFailTmo says: when a
 // caller gets the end of a write, nothing of it can happen any more.
 //
 // It is much less where the target still responds. A controller that lost an I/O

@@ -111,7 +111,14 @@ func TestFastIOFail(t *testing.T) {
 // TestOldWrite: a write that hangs in one target, of which the host has lost sight,
 // comes to life again. It must not undo a newer one, unless the user chose so.
 func TestOldWrite(t *testing.T) {
-	for _, fenced := range []bool{true, false} {
+	for _, tt := range []struct {
+		kato, released time.Duration
+		fenced         bool
+	}{
+		{2 * time.Second, 5 * time.Second, true}, // the fence ends after 8 s
+		{2 * time.Second, 5 * time.Second, false},
+		{300 * time.Millisecond, 2 * time.Second, true}, // which the target takes for 1 s: 3.4 s
+	} {
 		inBubble(t, func(t *testing.T) {
 			l := newLab(t, 2)
 			slow := backendtest.NewFaulty(l.store)
@@ -119,12 +126,13 @@ func TestOldWrite(t *testing.T) {
 			l.sides[0].store = slow
 			l.sides[0].start()
 			cfg := l.config()
-			if !fenced {
+			cfg.Paths[0].Options.KeepAliveTmo = tt.kato
+			if !tt.fenced {
 				cfg.Paths[0].ReplayDelay = -1
 			}
 			n := l.namespace(l.connect(cfg))
 			fault := slow.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpWrite}, Hold: backendtest.HoldRequest})
-			time.AfterFunc(5*time.Second, fault.Release) // the fence ends after 8 s
+			time.AfterFunc(tt.released, fault.Release)
 			time.AfterFunc(100*time.Millisecond, func() { l.sever(l.sides[0], true) })
 			old, newer, got := make([]byte, 512), make([]byte, 512), make([]byte, 512)
 			fill(old, 0, 1)
@@ -138,8 +146,8 @@ func TestOldWrite(t *testing.T) {
 			if _, err := n.ReadAt(got, 0); err != nil {
 				t.Fatal(err)
 			}
-			if err := check(got, 0, 2); (err == nil) != fenced {
-				t.Errorf("fenced %v: %v", fenced, err)
+			if err := check(got, 0, 2); (err == nil) != tt.fenced {
+				t.Errorf("%+v: %v", tt, err)
 			}
 		})
 	}

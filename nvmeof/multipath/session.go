@@ -87,7 +87,7 @@ func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, err
 	case d > 0:
 		s.fence = d
 	case d == 0:
-		s.fence = decide.Fence(p.keepAlive(), id.CTRATT, id.CQT)
+		s.fence = decide.Fence(p.keepAlive(), id.KAS, id.CTRATT, id.CQT)
 	}
 	if err := s.judge(); err != nil {
 		return nil, err

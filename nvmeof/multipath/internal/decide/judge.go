@@ -79,10 +79,14 @@ func Settle(cqt uint16) time.Duration { return max(settleTime, time.Duration(cqt
 // Fence is how long after the loss of a controller its commands may still take
 // effect: until the target has noticed, two keep alive periods, or three where
 // traffic restarts them, and then has ended them within CQT milliseconds (NVMe base
-// 2.1, 9.6, by TP4129). 0 where kato is: then there is no such bound.
-func Fence(kato time.Duration, ctratt uint32, cqt uint16) time.Duration {
+// 2.1, 9.6, by TP4129). A period is kato, rounded up to a multiple of kas, which is KAS,
+// in units of 100 ms: so does the controller. 0 where kato is: then there is no such bound.
+func Fence(kato time.Duration, kas uint16, ctratt uint32, cqt uint16) time.Duration {
 	if kato <= 0 {
 		return 0
+	}
+	if unit := time.Duration(kas) * 100 * time.Millisecond; unit > 0 {
+		kato = (kato + unit - 1) / unit * unit
 	}
 	n := time.Duration(2)
 	if ctratt&capsule.CTRATTTBKAS != 0 {

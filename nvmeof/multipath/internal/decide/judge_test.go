@@ -55,16 +55,21 @@ func TestSettle(t *testing.T) {
 func TestFence(t *testing.T) {
 	for _, tt := range []struct {
 		kato   time.Duration
+		kas    uint16
 		ctratt uint32
 		cqt    uint16
 		want   time.Duration
 	}{
-		{5 * time.Second, 0, 0, 10 * time.Second},
-		{5 * time.Second, capsule.CTRATTTBKAS, 0, 15 * time.Second},
-		{5 * time.Second, capsule.CTRATTTBKAS, 500, 15500 * time.Millisecond},
-		{0, capsule.CTRATTTBKAS, 500, 0},
+		{5 * time.Second, 0, 0, 0, 10 * time.Second},
+		{5 * time.Second, 10, capsule.CTRATTTBKAS, 0, 15 * time.Second},
+		{5 * time.Second, 10, capsule.CTRATTTBKAS, 500, 15500 * time.Millisecond},
+		{5 * time.Second, 100, 0, 0, 20 * time.Second}, // as with SPDK's target
+		{300 * time.Millisecond, 10, capsule.CTRATTTBKAS, 0, 3 * time.Second},
+		{10 * time.Second, 100, 0, 0, 20 * time.Second},
+		{10001 * time.Millisecond, 100, 0, 0, 40 * time.Second},
+		{0, 10, capsule.CTRATTTBKAS, 500, 0},
 	} {
-		if got := Fence(tt.kato, tt.ctratt, tt.cqt); got != tt.want {
+		if got := Fence(tt.kato, tt.kas, tt.ctratt, tt.cqt); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
