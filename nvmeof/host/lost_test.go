@@ -29,6 +29,37 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
+// TestLossComesFirst: who gets a request back from a queue that was lost finds the
+// controller lost.
+func TestLossComesFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, nil)
+		found := make(chan error, 1)
+		q, err := s.ns.OpenQueue(1, func() { found <- s.controller.Err() }) // in the loop that gives it back
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Submit([]backend.Request{{Op: backend.OpFlush}})
+		var rs [1]backend.Result
+		if q.Poll(rs[:]) != 0 {
+			t.Fatal("a result that there cannot be")
+		}
+		s.want(1, 0)
+		lost := errors.New("lost for the test")
+		ioq := s.controller.queues.Queues()[1]
+		ioq.Shard.Do(func() { ioq.Fabric.Fail(lost) })
+		if err := <-found; !errors.Is(err, lost) {
+			t.Errorf("the controller's error is %v", err)
+		}
+		if q.Poll(rs[:]) != 1 || !errors.Is(rs[0].Err, lost) {
+			t.Errorf("the request's error is %v", rs[0].Err)
+		}
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestShutDownAfterLoss: a controller that was lost with an I/O queue is shut down by its
 // admin queue, one that was lost with that queue is not.
 func TestShutDownAfterLoss(t *testing.T) {

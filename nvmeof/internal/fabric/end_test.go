@@ -165,10 +165,12 @@ func TestTimeout(t *testing.T) {
 // TestConnectRefused: a queue whose connection was not made is taken down alike.
 func TestConnectRefused(t *testing.T) {
 	r := newRig(t, 0)
+	var ending error
 	ended := 0
 	h, err := NewHost(HostConfig{
 		Shard: r.host.shard, Domain: r.host.domain, Attrs: r.host.device.Attrs(), Depth: 4, Windows: true,
-		Ended: func(error) { ended++ },
+		Ending: func(err error) { ending = err },
+		Ended:  func(error) { ended++ },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +179,14 @@ func TestConnectRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := transfer(capsule.IOFlush, nil, 0, 0, 0)
+	refused := errors.New("refused")
+	q.Done = func(*Request) {
+		if ending != refused || ended != 0 {
+			t.Errorf("a request comes back after %v, and after %d ends", ending, ended)
+		}
+	}
 	h.Submit(q)
-	h.Fail(errors.New("refused"))
+	h.Fail(refused)
 	r.until("the queue ends", func() bool { return ended == 1 })
 	if q.Err == nil {
 		t.Error("a request on a queue that was never connected has no error")

@@ -32,6 +32,8 @@ type HostConfig struct {
 	Windows bool
 	// Timeout ends the queue when a command has no answer for that long; 0: never.
 	Timeout time.Duration
+	// Ending is called when the queue has ended, before any request comes back with err.
+	Ending func(err error)
 	// Ended is called when the queue has ended and all requests are back.
 	Ended func(err error)
 }

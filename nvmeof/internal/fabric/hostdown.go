@@ -32,6 +32,9 @@ func (q *HostQueue) tearDown() {
 	}
 	q.state = StateClosed
 	q.cfg.Shard.StopTimer(&q.watch)
+	if q.cfg.Ending != nil {
+		q.cfg.Ending(q.err)
+	}
 	for i := range q.slots {
 		if s := &q.slots[i]; s.req != nil {
 			r := s.req

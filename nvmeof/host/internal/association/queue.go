@@ -24,10 +24,10 @@ type Queue struct {
 	ended       chan struct{} // closed when the queue has given everything back
 }
 
-// NewQueue makes a queue of an association. cfg.Ended is the association's.
+// NewQueue makes a queue of an association. cfg.Ending and cfg.Ended are the association's.
 func (a *Association) NewQueue(id capsule.QID, pool *Pool, cfg fabric.HostConfig) (*Queue, error) {
 	q := &Queue{ID: id, Depth: cfg.Depth, Shard: cfg.Shard, Pool: pool, Association: a, ended: make(chan struct{})}
-	cfg.Ended = q.end
+	cfg.Ending, cfg.Ended = q.lose, q.end
 	var err error
 	if q.Fabric, err = fabric.NewHost(cfg); err != nil {
 		return nil, err
@@ -55,12 +55,17 @@ func (q *Queue) Connect(connect func(rdmatransport.QueuePair) error) error {
 	return q.Shard.Call(q.Fabric.Established)
 }
 
-// end is called in the loop when the queue has ended.
-func (q *Queue) end(err error) {
+// lose is called in the loop before the requests come back: whoever gets one finds the
+// association lost.
+func (q *Queue) lose(err error) {
+	q.Association.loseQueue(q, fmt.Errorf("queue %d: %w", q.ID, err))
+}
+
+// end is called in the loop when the queue has given all requests back.
+func (q *Queue) end(error) {
 	if q.OnEnd != nil {
 		q.OnEnd()
 	}
-	q.Association.loseQueue(q, fmt.Errorf("queue %d: %w", q.ID, err))
 	close(q.ended)
 }
 
