@@ -114,7 +114,7 @@ func exchange(ctx context.Context, q *association.Queue, x *auth.Host) error {
 	}
 	cmd := capsule.FabricsCommand(t)
 	capsule.Auth{SPSP0: 1, SPSP1: 1, SECP: capsule.SecurityProtocol, Length: uint32(len(data))}.Put(&cmd)
-	if _, err := execute(ctx, q, cmd, data); err != nil {
+	if _, err := execute(ctx, nil, q, cmd, data); err != nil {
 		return err
 	}
 	if due == nil {

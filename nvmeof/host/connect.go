@@ -256,7 +256,7 @@ func (c *Controller) connectCommand(ctx context.Context, q *association.Queue) (
 	fields.Put(&cmd)
 	b := make([]byte, capsule.ConnectDataSize)
 	data.Encode(b)
-	done, err := execute(ctx, q, cmd, b)
+	done, err := execute(ctx, nil, q, cmd, b)
 	if err != nil {
 		return capsule.ConnectResponse{}, err
 	}

@@ -71,12 +71,13 @@ func (c *Controller) MaxTransfer() int { return c.limits.Write }
 
 // Admin sends a command on the admin queue; data, if any, goes the way that the
 // opcode says. The completion is valid with a [*StatusError] too. When ctx ends
-// first the command is aborted, but not waited for, and its data is dropped.
+// first the command is aborted, but not waited for, and its data is dropped. When the
+// controller is lost, be it by another queue, the command is not waited for either.
 func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	if err := c.mayExecute(c.queues.Admin(), &cmd, data); err != nil {
 		return capsule.Completion{}, err
 	}
-	return execute(ctx, c.queues.Admin(), cmd, data)
+	return execute(ctx, c.Done(), c.queues.Admin(), cmd, data)
 }
 
 // IdentifyData sends an Identify command and returns its 4096 bytes.
@@ -95,9 +96,9 @@ func (c *Controller) nextIOQueue() *operation.IOQueue {
 	return c.ioQueues[int(c.turn.Add(1)-1)%len(c.ioQueues)]
 }
 
-// execute sends a command that its caller may stop to wait for.
-func execute(ctx context.Context, q *association.Queue, cmd capsule.Command, data []byte) (capsule.Completion, error) {
-	done, err := q.Execute(ctx, cmd, data)
+// execute sends a command that its caller may stop to wait for; lost may be nil.
+func execute(ctx context.Context, lost <-chan struct{}, q *association.Queue, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+	done, err := q.Execute(ctx, lost, cmd, data)
 	if err != nil {
 		return capsule.Completion{}, err
 	}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
@@ -56,6 +59,23 @@ func TestLossComesFirst(t *testing.T) {
 		}
 		if err := q.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestAdminEndsWithLoss: an admin command that has no answer ends when an I/O queue is lost.
+func TestAdminEndsWithLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, nil)
+		s.silent = func(c *capsule.Command) bool { return c.Opcode == capsule.Opcode(capsule.AdminGetLogPage) }
+		result := make(chan error, 1)
+		go func() { result <- second(s.controller.Logs().ChangedNamespaces(context.Background())) }()
+		synctest.Wait()
+		lost, start := errors.New("lost for the test"), time.Now()
+		ioq := s.controller.queues.Queues()[1]
+		ioq.Shard.Do(func() { ioq.Fabric.Fail(lost) })
+		if err := <-result; !errors.Is(err, lost) || time.Since(start) > time.Second {
+			t.Errorf("ended with %v after %v", err, time.Since(start))
 		}
 	})
 }

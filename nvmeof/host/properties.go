@@ -19,7 +19,7 @@ func (c *Controller) Properties() Properties { return Properties{c.queues.Admin(
 func (ps Properties) Get(ctx context.Context, o capsule.PropertyOffset) (uint64, error) {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertyGet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o)}.Put(&cmd)
-	done, err := execute(ctx, ps.admin, cmd, nil)
+	done, err := execute(ctx, nil, ps.admin, cmd, nil)
 	if err != nil {
 		return 0, fmt.Errorf("property %v: %w", o, err)
 	}
@@ -33,7 +33,7 @@ func (ps Properties) Get(ctx context.Context, o capsule.PropertyOffset) (uint64,
 func (ps Properties) Set(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o), Value: v}.Put(&cmd)
-	if _, err := execute(ctx, ps.admin, cmd, nil); err != nil {
+	if _, err := execute(ctx, nil, ps.admin, cmd, nil); err != nil {
 		return fmt.Errorf("property %v: %w", o, err)
 	}
 	return nil

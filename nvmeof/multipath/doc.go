@@ -100,7 +100,8 @@
 // left, and one second later (or CQT) the writes are repeated. The second is for targets
 // that say so at once, though commands may still be in their storage, as Linux's nvmet
 // does; our target and SPDK's wait for these. A controller that does not answer within a
-// second, or is not through after five, is waited for by its keep alive.
+// second, or is not through after five, is waited for by its keep alive, counted from
+// then: so long this host has kept it alive.
 //
 // The guarantee is as good as the target's: it has to end commands when it says so. A
 // backend that hangs for longer, in a call that nobody can take back, breaks it.

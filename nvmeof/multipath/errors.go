@@ -64,7 +64,7 @@ func (e *NoPathError) Unwrap() (all []error) {
 
 // An UnknownError is a command that must not be executed twice, on a path that was
 // lost before its completion came. It may have been executed or not, and may still
-// be until Until, or for less where the controller could still be shut down.
+// be until Until at the latest.
 type UnknownError struct {
 	Addr  netip.AddrPort
 	Until time.Time

@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"context"
 	"encoding/binary"
 	"net/netip"
 	"sync"
@@ -49,19 +50,21 @@ func (c *queueCutter) drop(from, to netip.Addr) func([]byte) bool {
 
 // TestIOQueueLost: with the admin queue alive a write that was lost is repeated as soon as
 // the controller is shut down, and not before; where that takes too long, when the keep
-// alive would have ended it.
+// alive has ended it, counted from when this host keeps it alive no more.
 func TestIOQueueLost(t *testing.T) {
-	const cutAt = 100 * time.Millisecond // retries end 4 s later, and the fence 6 s after that
+	const cutAt = 100 * time.Millisecond // retries end 4 s later, and a shutdown has 5 s
 	for _, tt := range []struct {
 		name        string
+		kato        time.Duration
 		held        time.Duration // by the target's storage; 0: it never gets there
 		delay       time.Duration // ReplayDelay
 		least, most time.Duration
 	}{
-		{"not executed", 0, 0, 5 * time.Second, 5200 * time.Millisecond},
-		{"executed late", 6 * time.Second, 0, 7 * time.Second, 7200 * time.Millisecond},
-		{"executed too late", 30 * time.Second, 0, 10 * time.Second, 10200 * time.Millisecond},
-		{"by the user's time", 0, 20 * time.Second, 24 * time.Second, 24200 * time.Millisecond},
+		{"not executed", 2 * time.Second, 0, 0, 5 * time.Second, 5200 * time.Millisecond},
+		{"executed late", 2 * time.Second, 6 * time.Second, 0, 7 * time.Second, 7200 * time.Millisecond},
+		{"executed later than the keep alive", time.Second, 8 * time.Second, 0, 9 * time.Second, 9200 * time.Millisecond},
+		{"executed too late", 2 * time.Second, 30 * time.Second, 0, 15 * time.Second, 15200 * time.Millisecond},
+		{"by the user's time", 2 * time.Second, 0, 20 * time.Second, 24 * time.Second, 24200 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -72,6 +75,7 @@ func TestIOQueueLost(t *testing.T) {
 				l.sides[0].start()
 				cfg := l.config()
 				cfg.Paths[0].ReplayDelay, cfg.Paths[0].Options.NrIOQueues = tt.delay, 1
+				cfg.Paths[0].Options.KeepAliveTmo = tt.kato
 				s := l.connect(cfg)
 				n := l.namespace(s)
 				if used(t, n) != 0 {
@@ -100,6 +104,33 @@ func TestIOQueueLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLookingEnds: a path that looks at a namespace when an I/O queue is lost shuts its
+// controller down as soon.
+func TestLookingEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		cfg := l.config()
+		cfg.Paths[0].Options.NrIOQueues = 1
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		if used(t, n) != 0 {
+			t.Fatal("the first path is not used")
+		}
+		p := s.Paths()[0]
+		l.must(p.session.looking.lock(context.Background(), p.session.ctrl)) // somebody else looks, and gets no answer
+		p.rescan.Store(true)
+		p.readANASoon()
+		l.cutIO(l.sides[0], true)
+		d, err := took(func() error { _, err := n.WriteAt(make([]byte, 512), 0); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantBetween(t, "the write", d, 5*time.Second, 5200*time.Millisecond)
+		l.cutIO(l.sides[0], false)
+		l.await(p, StateLive)
+	})
 }
 
 // TestDeleteSettles: a path that is taken away under a write has it repeated as soon.

@@ -254,7 +254,8 @@ func (p *Path) disconnect(c *host.Controller, s *session) {
 	p.sub.mu.Lock()
 	p.sessions = slices.DeleteFunc(p.sessions, func(o *session) bool { return o == s })
 	p.sub.mu.Unlock()
-	if s != nil && s.settle() {
+	if s != nil {
+		s.settle()
 		p.sub.changed(p, false) // for the writes that wait
 	}
 }

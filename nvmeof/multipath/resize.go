@@ -180,7 +180,7 @@ func (s *Subsystem) attachment(ses *session, n *Namespace) *attachment {
 // lookAt is look for an attachment on which nothing is on its way, nil for none. It does
 // nothing where there is another one meanwhile.
 func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was *attachment) (done bool, err error) {
-	if err := ses.looking.lock(ctx); err != nil {
+	if err := ses.looking.lock(ctx, ses.ctrl); err != nil {
 		ses.path.rescan.Store(true) // what this would have found is yet to be
 		ses.path.readANASoon()
 		return true, err

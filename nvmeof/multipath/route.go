@@ -121,8 +121,8 @@ const (
 
 // A trial is what is known of a request that failed and is not over.
 type trial struct {
-	notBefore int64    // when it may be tried again, or before that:
-	lost      *session // with which it was lost, so that it waits for that one's end; may be nil
+	notBefore int64    // when it may be tried again, unless this one says when its commands are over:
+	lost      *session // with which it was lost; may be nil
 	deadline  int64    // when it is not tried any more; 0: no controller has refused it yet, or never
 	few       int      // failures that are not the path's
 	last      error
@@ -162,7 +162,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	case errors.Is(err, host.ErrShortData):
 		v, wait = decide.Verdict{Few: true}, decide.AvoidFor
 	case safety == Once:
-		return &UnknownError{p.addr(), time.Now().Add(a.session.fence), err}
+		return &UnknownError{p.addr(), time.Now().Add(a.session.atTheLatest()), err}
 	default:
 		if v.Avoid = true; safety == Repeatable {
 			wait, lost = a.session.fence, a.session
@@ -188,7 +188,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 func (t *trial) due() int64 {
 	if t.lost != nil {
 		if at := t.lost.settled.Load(); at != 0 {
-			return min(t.notBefore, at)
+			return at
 		}
 	}
 	return t.notBefore

@@ -18,11 +18,12 @@ import (
 type session struct {
 	path  *Path
 	ctrl  *host.Controller
-	fence time.Duration // how long its commands may outlive it
+	fence time.Duration // how long its commands may outlive the last one of this host
 	crdt  decide.RetryDelays
 
-	// settled is when its commands are over, on the subsystem's clock, where the
-	// controller has said so itself; 0: it has not.
+	// settled is when its commands are over, on the subsystem's clock; never until it is
+	// disconnected, since so long this host keeps the controller alive; 0 where the user
+	// has said how long they may outlive it.
 	settled atomic.Int64
 
 	buffers map[*Buffers]*host.Buffers // under Subsystem.sharing
@@ -40,8 +41,8 @@ type session struct {
 // for it blocks on a channel, so that the clock of testing/synctest goes on.
 type commandLock chan struct{}
 
-// lock returns an error if ctx ends before the lock is free.
-func (l commandLock) lock(ctx context.Context) error {
+// lock returns an error if ctx ends, or the controller does, before the lock is free.
+func (l commandLock) lock(ctx context.Context, c *host.Controller) error {
 	select {
 	case l <- struct{}{}:
 		return nil
@@ -50,6 +51,8 @@ func (l commandLock) lock(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
 		return nil
+	case <-c.Done():
+		return c.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -87,6 +90,7 @@ func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, err
 	case d > 0:
 		s.fence = d
 	case d == 0:
+		s.settled.Store(never)
 		s.fence = decide.Fence(p.keepAlive(), id.KAS, id.CTRATT, id.CQT)
 	}
 	if err := s.judge(); err != nil {
@@ -101,14 +105,25 @@ func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, err
 	return s, nil
 }
 
-// settle notes when the commands of a session that was disconnected are over, if its
-// controller said that they are, and the user leaves the time to us.
-func (s *session) settle() bool {
-	if s.path.cfg.ReplayDelay != 0 || !s.ctrl.ShutDown() {
-		return false
+// settle notes when the commands of a session that was disconnected are over, if the user
+// leaves the time to us: soon, where its controller has said that they are.
+func (s *session) settle() {
+	if s.path.cfg.ReplayDelay != 0 {
+		return
 	}
-	s.settled.Store(s.path.sub.now() + int64(decide.Settle(s.ctrl.Identify().CQT)))
-	return true
+	after := s.fence
+	if s.ctrl.ShutDown() {
+		after = decide.Settle(s.ctrl.Identify().CQT)
+	}
+	s.settled.Store(s.path.sub.now() + int64(after))
+}
+
+// atTheLatest is how long its commands may outlive the loss of the controller.
+func (s *session) atTheLatest() time.Duration {
+	if s.path.cfg.ReplayDelay != 0 {
+		return s.fence
+	}
+	return disconnectTime + s.fence
 }
 
 // judge refuses a controller that is not of the subsystem.

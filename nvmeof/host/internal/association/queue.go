@@ -109,8 +109,8 @@ func (q *Queue) CancelRequest(r *fabric.Request) {
 
 // Execute sends a command and waits for its completion, whatever its status. Data, if
 // any, goes the way that the opcode says. When ctx ends first the command is aborted,
-// but not waited for.
-func (q *Queue) Execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
+// but not waited for, nor is it when the association is lost, as lost says; nil: never.
+func (q *Queue) Execute(ctx context.Context, lost <-chan struct{}, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	t := NewTask(q, nil, []capsule.Command{cmd}, data)
 	if !q.Shard.Do(func() { t.Begin(nil, nil) }) {
 		return capsule.Completion{}, ErrClosed
@@ -120,6 +120,8 @@ func (q *Queue) Execute(ctx context.Context, cmd capsule.Command, data []byte) (
 	case <-ctx.Done():
 		q.Shard.Do(t.Cancel)
 		return capsule.Completion{}, ctx.Err()
+	case <-lost:
+		return capsule.Completion{}, q.Association.Err()
 	}
 	copy(data, t.Data(0))
 	if t.err != nil {
