@@ -146,24 +146,29 @@ func TestCancel(t *testing.T) {
 }
 
 // TestCancelUnanswered: a controller that answers neither is given up, and then the
-// operation ends.
+// operation ends: one that may change blocks yet with the loss.
 func TestCancelUnanswered(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := newSlow(t, func(l *liar, o *Options) {
-			l.abort = func(capsule.Abort) (uint64, bool) { return 0, false }
-			o.Timeout = 2 * time.Second
+	for name, want := range map[string]error{
+		"read": context.DeadlineExceeded, "flush": context.DeadlineExceeded,
+		"write": fabric.ErrTimeout, "durable": fabric.ErrTimeout, "execute": fabric.ErrTimeout,
+	} {
+		inBubble(t, func(t *testing.T) {
+			s := newSlow(t, func(l *liar, o *Options) {
+				l.abort = func(capsule.Abort) (uint64, bool) { return 0, false }
+				o.Timeout = 2 * time.Second
+			})
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			err := operations[name](ctx, s.ns)
+			if d := time.Since(start); !errors.Is(err, want) || d < 2*time.Second || d > 4*time.Second {
+				t.Errorf("%s ended with %v after %v, want %v", name, err, d, want)
+			}
+			if !errors.Is(s.controller.Err(), fabric.ErrTimeout) {
+				t.Errorf("controller: %v, want %v", s.controller.Err(), fabric.ErrTimeout)
+			}
 		})
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		_, err := s.ns.ReadAtContext(ctx, make([]byte, 512), 0)
-		if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d < 2*time.Second || d > 4*time.Second {
-			t.Errorf("ended with %v after %v", err, d)
-		}
-		if !errors.Is(s.controller.Err(), fabric.ErrTimeout) {
-			t.Errorf("controller: %v, want %v", s.controller.Err(), fabric.ErrTimeout)
-		}
-	})
+	}
 }
 
 // TestCancelUnsent: what waits for a queue entry or for a buffer is never sent.

@@ -12,7 +12,8 @@ import (
 // which is valid with a [*StatusError] too. Data, if any, at most
 // [Controller.MaxTransfer] bytes, goes the way that the opcode says. NSID 0 stands
 // for the namespace; CID, flags and SGL are filled in. When ctx ends first the
-// command is aborted, and Execute returns when it cannot take effect any more.
+// command is aborted, and Execute returns when it cannot take effect any more, unless the
+// controller is lost meanwhile: then the error is the controller's, not that of ctx.
 func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	if cmd.NSID == 0 {
 		cmd.NSID = n.io.ID

@@ -29,7 +29,8 @@ type timeLimit struct {
 // first, is no bound. A request that takes longer is aborted within a quarter of the
 // time, and its result is [ErrDeadline] when the controller has answered the abort,
 // so that nothing touches its buffer any more. A controller that answers nothing is
-// given up after [Options].Timeout.
+// given up after [Options].Timeout; the result of what may change blocks yet is its error
+// then.
 func (q *Queue) SetTimeout(d time.Duration) { q.limit.timeout = max(d, 0) }
 
 // setDeadline begins the time of a request, in the loop.

@@ -56,7 +56,8 @@ func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. What it
-// has not written then it will not write later.
+// has not written then it will not write later. If the controller is lost meanwhile it may:
+// then the error is the controller's, not that of ctx.
 func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	return n.write(ctx, work{kind: operation.Write, buf: p, off: off, length: int64(len(p))})
 }
@@ -90,7 +91,7 @@ func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
 	return n.WriteZeroesContext(context.Background(), off, length, free)
 }
 
-// WriteZeroesContext is WriteZeroes that ends early when ctx does.
+// WriteZeroesContext is WriteZeroes that ends early when ctx does, as WriteAtContext.
 func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, free bool) error {
 	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: operation.Zeroes, off: off, length: length, free: free})
 }

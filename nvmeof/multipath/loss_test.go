@@ -8,6 +8,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -191,6 +192,58 @@ func TestOnce(t *testing.T) {
 			t.Errorf("what was not sent: %v", err)
 		}
 	})
+}
+
+// TestUseLost: where a context ends and the path is lost with a command of its, the outcome
+// is unknown, or the call ends when the target has ended the command.
+func TestUseLost(t *testing.T) {
+	block := make([]byte, 512)
+	for _, tt := range []struct {
+		name   string
+		safety Safety
+		fn     func(context.Context, *host.Namespace) error
+	}{
+		{"compare and write", Once, func(ctx context.Context, ns *host.Namespace) error {
+			return ns.CompareAndWrite(ctx, 0, block, block)
+		}},
+		{"write once", Once, func(ctx context.Context, ns *host.Namespace) error {
+			_, err := ns.WriteAtContext(ctx, block, 0)
+			return err
+		}},
+		{"write", Repeatable, func(ctx context.Context, ns *host.Namespace) error {
+			_, err := ns.WriteAtContext(ctx, block, 0)
+			return err
+		}},
+		{"execute", Repeatable, func(ctx context.Context, ns *host.Namespace) error {
+			_, err := ns.Execute(ctx, capsule.Command{Opcode: capsule.Opcode(capsule.IOWrite)}, block)
+			return err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, 1)
+				n := l.namespace(l.connect(l.config()))
+				fence := n.sub.Paths()[0].session.fence
+				l.sever(l.sides[0], true)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				d, err := took(func() error {
+					return n.Use(ctx, tt.safety, func(ns *host.Namespace) error { return tt.fn(ctx, ns) })
+				})
+				var unknown *UnknownError
+				if tt.safety == Once {
+					if !errors.As(err, &unknown) {
+						t.Errorf("%v", err)
+					}
+					return
+				}
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v", err)
+				}
+				wantBetween(t, "the call", d, time.Second+fence, 5*time.Second+fence)
+			})
+		})
+	}
 }
 
 // TestCloseWhileWaiting: a request that waits for a path gets the end.

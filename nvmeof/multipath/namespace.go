@@ -371,7 +371,8 @@ func (n *Namespace) Allocated() (size int64, err error) {
 // Use calls fn with the namespace as a path has it, and again with that of another
 // path if its error is one of the path. What fn does must be as safe as said: where
 // it must not be done twice an outcome that nobody knows is an [*UnknownError]. fn
-// may block; it is not called again once ctx has ended.
+// may block; it is not called again once ctx has ended. What is Repeatable, and may have
+// been lost with its path, ends when nothing of it can happen any more, as WriteAtContext.
 func (n *Namespace) Use(ctx context.Context, safety Safety, fn func(*host.Namespace) error) error {
 	return n.do(ctx, &call{fn: fn}, safety)
 }
@@ -414,9 +415,6 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 				if err == nil || err == io.EOF {
 					return err
 				}
-				if c.fn == nil && safety == Repeatable && r.attachment.outlived(ctx, &t, err, n.sub.now()) {
-					continue
-				}
 				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {
 					return err
 				}
@@ -427,7 +425,7 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 			}
 		}
 		done := ctx.Done()
-		if c.fn == nil && t.lost != nil && now < t.due() {
+		if t.lost != nil && now < t.due() {
 			done = nil // it may be executed yet: the caller gets its end when it cannot
 		}
 		if n.await(done, &t, table, changed, now) {
@@ -444,16 +442,6 @@ func (a *attachment) carry(ctx context.Context, c *call, now int64) error {
 		p.measured(p.sub.now() - now)
 	}
 	return err
-}
-
-// outlived reports whether a call that changes blocks ended with its context, and its
-// controller was lost meanwhile. It may be executed yet: t waits for that.
-func (a *attachment) outlived(ctx context.Context, t *trial, err error, now int64) bool {
-	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || a.session.ctrl.Err() == nil {
-		return false
-	}
-	t.lost, t.notBefore = a.session, now+int64(a.session.fence)
-	return true
 }
 
 // await sleeps until a call has something new to try, or is done, which it reports.

@@ -73,7 +73,8 @@ func whole(cmd *capsule.Command, admin bool) bool {
 // Await carries out a task of an I/O queue by functions for its loop: begin calls Begin or
 // Fail, at once or later, and cancel calls Cancel or Fail. When ctx ends before, it is
 // canceled, and Await returns when it has its answer, since it may take effect until then:
-// with the error of ctx, unless it was too late to stop it.
+// with the error of ctx, unless it was too late to stop it, or its queue was lost, so that
+// it may take effect yet.
 func (t *Task) Await(ctx context.Context, begin, cancel func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -87,6 +88,9 @@ func (t *Task) Await(ctx context.Context, begin, cancel func()) error {
 	case <-ctx.Done():
 		t.queue.Shard.Do(cancel)
 		<-t.done
+	}
+	if t.err != nil && t.err != fabric.ErrCanceled {
+		return t.queue.Explain(t.err)
 	}
 	for i := range t.halves {
 		if t.err != nil || t.halves[i].request.Completion.Status.Code() == capsule.StatusAbortRequested {

@@ -23,7 +23,8 @@ func NewBlocking(q *IOQueue) *Blocking {
 }
 
 // Await carries out the operation and waits for it. When ctx ends before, its commands
-// are aborted, and Await returns when they have their answers. reusable reports whether
+// are aborted, and Await returns when they have their answers, or the queue is lost: where
+// they may change blocks yet the error is the loss. reusable reports whether
 // there can be another operation with b.
 func (b *Blocking) Await(ctx context.Context) (err error, reusable bool) {
 	var unwatch func() bool

@@ -242,7 +242,10 @@ func (q *IOQueue) finish(c *chunk) {
 	o, r := c.op, &c.request
 	l := o.lane
 	if r.Err != nil {
-		o.Err = cmp.Or(o.Stop, q.Queue.Explain(r.Err)) // says more than the status of another command
+		o.Err = q.Queue.Explain(r.Err) // says more than the status of another command
+		if o.Stop != nil && (r.Err == fabric.ErrCanceled || !o.changes()) {
+			o.Err = o.Stop // nothing of it can happen any more
+		}
 	} else if !r.Completion.Status.OK() {
 		o.fail(cmp.Or[error](o.Stop, &Refusal{r.Command, r.Completion}))
 	} else if o.Kind == Read && c.buffer.Valid() {

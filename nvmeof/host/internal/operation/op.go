@@ -33,7 +33,7 @@ type Op struct {
 	Free      bool      // Zeroes: the storage may be freed
 	Done      func(*Op) // set once
 	Err       error     // of the first command that failed
-	Stop      error     // why it was canceled
+	Stop      error     // why it was canceled: not Err where it may change blocks yet
 
 	// The range in bytes, whole blocks. Flush has length 1, so that it is sent.
 	off, length int64
@@ -78,6 +78,9 @@ func (o *Op) Forget() { o.buf, o.memory, o.vector, o.Err = nil, nil, nil, nil }
 
 // Stoppable reports in the loop whether the operation goes on, and nobody has canceled it.
 func (o *Op) Stoppable() bool { return o.live && o.Stop == nil }
+
+// changes reports whether the operation changes blocks.
+func (o *Op) changes() bool { return o.Kind == Write || o.Kind == Zeroes || o.Kind == Trim }
 
 func (o *Op) allSent() bool { return o.pos == o.length || o.Err != nil }
 
