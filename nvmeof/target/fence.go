@@ -111,6 +111,7 @@ func expel(t *Target, of selection, limit time.Duration) bool {
 	defer late.Stop()
 	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
 	return t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) })
+}
 
 // bar has commands of a host that begin from now on not find a namespace. It reports false if the
 // host may use that. The controllers of one that was removed end later, in their shards, or with
