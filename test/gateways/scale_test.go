@@ -106,6 +106,9 @@ func (c *crowd) allServed(limit time.Duration) error {
 	})
 }
 
+// idleTime is after what time a target has given back what a change has left it in memory.
+const idleTime = 30 * time.Second
+
 // resident is how much memory a process has.
 func (p *process) resident() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -159,6 +162,7 @@ func (s *sheet) namespaces(t *testing.T) {
 	before := c.memory(t)
 	took := c.apply(t, c.document(t, *many))
 	t.Logf("%d namespaces are configured and served after %v", *many, took)
+	time.Sleep(idleTime)
 	most := int64(0)
 	for i, n := range c.memory(t) {
 		t.Logf("%s has %d MiB, and had %d MiB", c.gateways[i].name, n>>20, before[i]>>20)

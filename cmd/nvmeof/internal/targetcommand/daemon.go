@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -224,8 +225,13 @@ func (d *Daemon) stay(ctx context.Context, m *control.Manager) *handedOver {
 		sayReady()
 	}
 	systemd.Notify("READY=1")
+	trims := time.NewTicker(trimEvery)
+	defer trims.Stop()
+	var memory trimmer
 	for {
 		select {
+		case <-trims.C:
+			memory.look()
 		case c := <-d.asked:
 			if out := d.give(ctx, m, c); out != nil {
 				return out

@@ -1,0 +1,44 @@
+package targetcommand
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestTrim: what a large change leaves is given back once the process does not grow any more, and once.
+func TestTrim(t *testing.T) {
+	var x trimmer
+	for i, step := range []struct {
+		mib uint64
+		due bool
+	}{
+		{20, false}, {20, false}, {700, false}, {800, false}, {805, true}, {800, true},
+	} {
+		if got := x.due(step.mib << 20); got != step.due {
+			t.Errorf("step %d: %v", i, got)
+		}
+	}
+	x.after = 500 << 20
+	for _, mib := range []uint64{500, 600, 680} {
+		if x.due(mib<<20) || x.due(mib<<20) {
+			t.Errorf("due at %d MiB", mib)
+		}
+	}
+	if x.due(700<<20) || !x.due(700<<20) {
+		t.Error("not due at 700 MiB")
+	}
+
+	garbage := make([]byte, 256<<20)
+	for at := 0; at < len(garbage); at += 4096 {
+		garbage[at] = 1
+	}
+	runtime.KeepAlive(garbage)
+	garbage = nil
+	x = trimmer{}
+	x.look()
+	before := x.last
+	x.look()
+	if x.after == 0 || x.after+trimLeast > before {
+		t.Errorf("%d MiB after %d MiB", x.after>>20, before>>20)
+	}
+}
