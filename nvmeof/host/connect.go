@@ -167,7 +167,10 @@ func (c *Controller) startEvents(ctx context.Context) error {
 			return err
 		}
 	}
-	c.events = events{admin: c.queues.Admin(), done: c.Done(), call: o.Event, to: o.Events, arrived: make(chan capsule.AsyncEvent, 1)}
+	c.events = events{
+		admin: c.queues.Admin(), done: c.Done(), call: o.Event, to: o.Events,
+		arrived: make(chan capsule.AsyncEvent, 1), refused: make(chan struct{}, 1),
+	}
 	go c.events.receive() // owned by the controller; ends when it is lost
 	return nil
 }

@@ -19,6 +19,7 @@ type events struct {
 	to      chan<- capsule.AsyncEvent
 	request fabric.Request
 	arrived chan capsule.AsyncEvent
+	refused chan struct{} // the request failed, and may be sent again
 }
 
 // wantedEvents are those that a host can act on.
@@ -34,23 +35,29 @@ func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
 	return cmp.Or(want, wantedEvents) & can
 }
 
-// receive keeps a request with the controller, and passes on its events.
+// receive keeps a request with the controller, and passes on its events. Where the
+// controller says that it will always fail (Do Not Retry) there are no events.
 func (e *events) receive() {
 	e.request = fabric.Request{
 		Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)},
 		Patient: true, Done: e.answered,
 	}
 	var p pace
+	retry := firstEventRetry
 	for e.admin.Shard.Do(func() { e.admin.Fabric.Submit(&e.request) }) {
+		var wait time.Duration
 		select {
 		case event := <-e.arrived:
 			e.deliver(event)
+			wait, retry = p.took(time.Now()), firstEventRetry
+		case <-e.refused:
+			wait, retry = retry, min(2*retry, lastEventRetry)
 		case <-e.done:
 			return
 		}
-		if d := p.took(time.Now()); d > 0 {
+		if wait > 0 {
 			select {
-			case <-time.After(d):
+			case <-time.After(wait):
 			case <-e.done:
 				return
 			}
@@ -58,10 +65,21 @@ func (e *events) receive() {
 	}
 }
 
-// answered is called in the loop.
+// A request that fails is sent again after firstEventRetry, and then after pauses twice as
+// long each, up to lastEventRetry.
+const (
+	firstEventRetry = 100 * time.Millisecond
+	lastEventRetry  = 10 * time.Second
+)
+
+// answered is called in the loop. Both channels have room: there is one request at a time.
 func (e *events) answered(r *fabric.Request) {
-	if r.Err == nil && r.Completion.Status.OK() {
-		e.arrived <- capsule.ParseAsyncEvent(r.Completion.DW0()) // has room: one at a time
+	switch status := r.Completion.Status; {
+	case r.Err != nil: // the controller is lost
+	case status.OK():
+		e.arrived <- capsule.ParseAsyncEvent(r.Completion.DW0())
+	case !status.DNR():
+		e.refused <- struct{}{}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -87,6 +88,57 @@ func TestReservationEvents(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestEventRefused: a request for events that fails is sent again, after ever longer
+// pauses, unless the controller says that it will always fail.
+func TestEventRefused(t *testing.T) {
+	for _, tt := range []struct {
+		status capsule.Status
+		least  int // requests in a minute
+		most   int
+	}{
+		{capsule.StatusCommandInterrupted, 8, 20},
+		{capsule.StatusInvalidOpcode | capsule.StatusDNR, 1, 1},
+	} {
+		inBubble(t, func(t *testing.T) {
+			l := newLiar(t)
+			l.identify = func(id *capsule.IdentifyController) { id.OAES = capsule.EventANAChange }
+			requests, refused := 0, true // the loop's
+			l.refuse = func(c *capsule.Command) capsule.Status {
+				if c.Opcode != capsule.Opcode(capsule.AdminAsyncEvent) || !refused {
+					return 0
+				}
+				requests++
+				return tt.status
+			}
+			l.event = func() (capsule.AsyncEvent, bool) {
+				return capsule.AsyncEvent{Type: capsule.EventTypeNotice, Info: capsule.NoticeANAChange}, true
+			}
+			o, events := l.options(), make(chan capsule.AsyncEvent)
+			o.Events = events
+			if _, err := l.host.Connect(context.Background(), o); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			l.shard.Call(func() {
+				if requests < tt.least || requests > tt.most {
+					t.Errorf("%v: %d requests, want %d to %d", tt.status, requests, tt.least, tt.most)
+				}
+				refused = false
+			})
+			select {
+			case e := <-events:
+				if tt.most == 1 || KindOf(e) != EventANA {
+					t.Errorf("%v: event %+v", tt.status, e)
+				}
+			case <-time.After(time.Minute):
+				if tt.most > 1 {
+					t.Errorf("%v: no event", tt.status)
+				}
+			}
+		})
+	}
 }
 
 // TestEventMask: what is requested and the controller has.

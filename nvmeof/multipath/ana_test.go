@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -95,6 +96,59 @@ func TestANAGroupMoves(t *testing.T) {
 				}
 				s.mu.Unlock()
 			}
+		}
+	})
+}
+
+// TestANALogFails: a log that could not be read, or made no sense, is read again, though
+// no other event comes.
+func TestANALogFails(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		l.sides[0].set(capsule.ANAInaccessible)
+		time.Sleep(200 * time.Millisecond)
+		ses := s.Paths()[0].session
+		understood := func(groups uint32) (err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			ses.ctrl.Identify().ANAGRPMAX = groups
+			return ses.anaErr
+		}
+		groups := ses.ctrl.Identify().ANAGRPMAX
+		understood(0)
+		l.sides[0].set(capsule.ANAOptimized)
+		time.Sleep(50 * time.Millisecond)
+		if understood(groups) == nil {
+			t.Fatal("the log was read")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		d, err := took(func() error { return n.FlushContext(ctx) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantBetween(t, "the flush", d, 0, time.Second)
+	})
+}
+
+// TestChangedNamespacesFails: what could not be asked about the namespaces is asked again.
+func TestChangedNamespacesFails(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		s := l.connect(l.config())
+		l.namespace(s)
+		p := s.Paths()[0]
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if s.rescan(ctx, p.session, true); !p.rescan.Load() {
+			t.Fatal("it is not to be asked again")
+		}
+		p.readANASoon()
+		time.Sleep(time.Second)
+		if p.rescan.Load() {
+			t.Error("it was not asked again")
 		}
 	})
 }

@@ -225,7 +225,7 @@ func rest(ctx context.Context, s *session, took time.Duration) {
 }
 
 // firstAgain is when a namespace is looked at again of which the controller did not say
-// what it is. Each further pause is twice as long, up to ReconnectDelay.
+// what it is, or a log is read again. Each further pause is twice as long, up to ReconnectDelay.
 const firstAgain = 100 * time.Millisecond
 
 // disconnectTime bounds the orderly end of a controller.
@@ -274,7 +274,7 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 		if overdue.Stop(); !since.IsZero() {
 			overdue.Reset(time.Until(since.Add(s.transition())))
 		}
-		if again.Stop(); len(p.sub.doubtful(s, false)) == 0 {
+		if again.Stop(); !p.inDoubt(s) {
 			pause = firstAgain
 		} else {
 			again.Reset(pause)
@@ -301,6 +301,17 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 		}
 		rest(ctx, s, time.Since(began))
 	}
+}
+
+// inDoubt reports whether the controller is to be asked again though it says nothing: of a
+// namespace, of the ANA states or of what has changed there was no answer, or no sense.
+func (p *Path) inDoubt(s *session) bool {
+	if p.rescan.Load() || len(p.sub.doubtful(s, false)) > 0 {
+		return true
+	}
+	p.sub.mu.Lock()
+	defer p.sub.mu.Unlock()
+	return s.anaErr != nil
 }
 
 // changingSince is since when a group is in the state Change, zero if none is.

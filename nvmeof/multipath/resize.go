@@ -120,7 +120,9 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 		// Reading the log unmasks the event of the next change; what it says, the
 		// namespaces say themselves.
 		ctx, cancel := context.WithTimeout(ctx, connectTime)
-		_, _ = ses.ctrl.Logs().ChangedNamespaces(ctx)
+		if _, err := ses.ctrl.Logs().ChangedNamespaces(ctx); err != nil && !forGood(err) {
+			ses.path.rescan.Store(true)
+		}
 		cancel()
 	}
 	for _, n := range s.doubtful(ses, all) {
@@ -134,6 +136,12 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 	if all {
 		s.about(nil)
 	}
+}
+
+// forGood reports whether a command fails again if it is sent again (Do Not Retry).
+func forGood(err error) bool {
+	var status *host.StatusError
+	return errors.As(err, &status) && status.Status.DNR()
 }
 
 // doubtful are the open namespaces, or those of them of which a session does not know
