@@ -192,7 +192,9 @@ func Refused(err error) bool {
 // was read that the event is about.
 func (p *Path) event(e capsule.AsyncEvent) {
 	if e.Type == capsule.EventTypeNotice && (e.Info == capsule.NoticeANAChange || e.Info == capsule.NoticeNamespaceChanged) {
-		p.rescan.Store(e.Info == capsule.NoticeNamespaceChanged || p.rescan.Load())
+		if e.Info == capsule.NoticeNamespaceChanged {
+			p.rescan.Store(true)
+		}
 		p.readANASoon()
 	}
 }
