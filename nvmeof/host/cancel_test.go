@@ -490,6 +490,32 @@ func TestQueueTimeout(t *testing.T) {
 	})
 }
 
+// TestQueueTimeoutEnds: a request without a limit has not that of the one before it.
+func TestQueueTimeoutEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, nil)
+		q, err := s.ns.OpenQueue(1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rs [1]backend.Result
+		for i, limit := range []time.Duration{time.Second, 0} {
+			q.SetTimeout(limit)
+			q.Submit([]backend.Request{{Tag: uint64(i), Op: backend.OpFlush}})
+			s.want(1, 0)
+			time.Sleep(time.Duration(i) * 10 * time.Second)
+			s.want(1, 0)
+			s.answer(0)
+			if n := q.Poll(rs[:]); n != 1 || rs[0].Err != nil {
+				t.Errorf("request %d: %d results, %v", i, n, rs[0].Err)
+			}
+		}
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestCancelAtTarget: our own target aborts what waits in it.
 func TestCancelAtTarget(t *testing.T) {
 	for name, begin := range operations {

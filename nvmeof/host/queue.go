@@ -99,7 +99,7 @@ type slot struct {
 	tag      uint64
 	index    uint32
 	timeout  time.Duration // 0: none
-	deadline int64         // of the shard's clock, while the operation is live; the loop's
+	deadline int64         // of the shard's clock, while the operation is live; 0: none; the loop's
 }
 
 const maxQueueDepth = 1 << 16
@@ -230,7 +230,7 @@ func (q *Queue) start() {
 			return
 		}
 		s := &q.slots[i]
-		if s.timeout > 0 {
+		if s.deadline = 0; s.timeout > 0 {
 			q.setDeadline(s)
 		}
 		q.ioQueue.Begin(&s.Op)
