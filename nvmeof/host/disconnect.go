@@ -62,8 +62,8 @@ func (c *Controller) tearDown(shutDown func(lost bool) error) error {
 		q.Disconnect()
 		<-q.Ended()
 	}
-	c.host.forget(c)
 	c.goneErr = errors.Join(err, c.free(open))
+	c.host.forget(c) // not before, since Host.Close ends the loops then, which free needs
 	close(c.gone)
 	return c.goneErr
 }

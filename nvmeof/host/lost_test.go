@@ -108,6 +108,37 @@ func TestShutDownAfterLoss(t *testing.T) {
 	})
 }
 
+// TestCloseBesideDisconnect: a host that is closed waits for controllers that are about to
+// free their memory.
+func TestCloseBesideDisconnect(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}, host: Config{Shards: 1}})
+		c := r.connect(r.options())
+		admin, release := c.queues.Admin(), make(chan struct{})
+		err := admin.Shard.Call(func() {
+			before := admin.OnEnd
+			admin.OnEnd = func() { // at the end of the last queue
+				before()
+				admin.Shard.Do(func() { <-release })
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := make(chan error, 2)
+		go func() { ends <- c.Disconnect(context.Background()) }()
+		synctest.Wait()
+		go func() { ends <- r.host.Close() }()
+		synctest.Wait()
+		close(release)
+		for range 2 {
+			if err := <-ends; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestShareBuffers: memory of the caller's is used by two controllers.
 func TestShareBuffers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
