@@ -42,6 +42,7 @@ type conn struct {
 	gate       *gate
 	queue      backend.Queue
 	watch      backend.Watchable // the queue, where it is one
+	changing   int               // changes that the gate has let pass and that are not over
 	reported   *shard.Event      // set by notify; nil unless an export is open
 	reportedIn bool              // reported has been seen to be set
 	memory     Memory
@@ -57,6 +58,7 @@ type conn struct {
 	got      int      // bytes of it
 	discard  int      // bytes of a refused write's data to be read
 	stalled  bool     // no room for another request
+	fresh    bool     // no change was begun since the last read from the socket
 
 	ending   bool // nothing more is read
 	flushing bool // the disk is to be flushed at the end
@@ -250,8 +252,10 @@ func (c *conn) wantsToRead() bool {
 }
 
 // ready handles a descriptor that is ready.
-func (c *conn) ready(fd int) {
+func (c *conn) ready(fd int, events uint32) {
 	switch {
+	case fd == c.fd && events&unix.EPOLLHUP != 0 && (c.ending || c.stalled): // no read will tell
+		c.hungUp()
 	case fd == c.fd:
 		c.readable, c.blocked = true, false
 		c.skipped = skipReads
@@ -290,6 +294,7 @@ func (c *conn) arm() bool {
 		if err := unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_MOD, c.fd, &e); err != nil {
 			c.loop.say("nbd: epoll: %v", err)
 			c.abandon()
+			return false
 		}
 	}
 	return true
@@ -301,11 +306,26 @@ func (c *conn) stop() {
 	c.ending = true
 }
 
+// hungUp is for a client that has closed its socket, whether it had said that it goes or not.
+func (c *conn) hungUp() {
+	if c.ending {
+		c.abandon()
+		return
+	}
+	c.lost()
+}
+
 // abandon is for a client that nothing can be said to.
 func (c *conn) abandon() {
+	if c.dead {
+		return
+	}
 	c.ending, c.dead = true, true
 	c.out = c.out[:0]
 	c.dropReplies()
+	if c.gate != nil {
+		c.gate.abandon(c)
+	}
 	_ = unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // it may be gone
 }
 

@@ -21,6 +21,11 @@
 // Requests move 32 MiB at most. What comes of a command that failed is an errno,
 // EIO for whatever has none of its own.
 //
+// What a client has changed, and was told so, is not undone by a client that has gone: while the
+// store has changes of those, as it does for as long as a path is lost that they may have gone
+// over, changes of others to the disk wait. Reads do not, and find what was there before or
+// after. What such a client had asked for and the store had not begun is not done.
+//
 // # Bounds
 //
 // A client has 256 requests in flight and 33 MiB of memory, of which it costs what

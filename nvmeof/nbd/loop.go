@@ -36,6 +36,7 @@ type loop struct {
 	acceptPause  time.Duration // before that; 0: the last accept succeeded
 	lastShortage time.Time     // that was told
 
+	polled  []unix.PollFd
 	results [64]backend.Result
 	events  [64]unix.EpollEvent
 }
@@ -107,6 +108,7 @@ func (l *loop) turn() (useful bool) {
 		if c.gone() {
 			l.drop(i)
 			i--
+			useful = true // it may have been the last
 		}
 	}
 	return useful
@@ -164,7 +166,7 @@ func (l *loop) look(timeout int) {
 	for _, e := range l.events[:n] {
 		switch c := l.owner[e.Fd]; {
 		case c != nil:
-			c.ready(int(e.Fd))
+			c.ready(int(e.Fd), e.Events)
 		case int(e.Fd) == l.server.listener.Descriptor():
 			l.accept()
 		case int(e.Fd) == l.server.wake.Descriptor():
@@ -289,6 +291,32 @@ func (l *loop) gone(disk string) (n int) {
 	return n
 }
 
+// hangUps finds which clients of a disk but one have closed their sockets, whatever there is
+// still to be read from those.
+func (l *loop) hangUps(g *gate, but *conn) {
+	l.polled = l.polled[:0]
+	for _, c := range l.conns {
+		if c.gate == g && c != but && !c.dead {
+			l.polled = append(l.polled, unix.PollFd{Fd: int32(c.fd)})
+		}
+	}
+	if len(l.polled) == 0 {
+		return
+	}
+	n, err := unix.Poll(l.polled, 0)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Poll(l.polled, 0)
+	}
+	if n <= 0 {
+		return
+	}
+	for _, p := range l.polled {
+		if p.Revents&unix.POLLHUP != 0 {
+			l.owner[p.Fd].hungUp()
+		}
+	}
+}
+
 // Bounds of the pause after an accept that failed, which is twice the one before it: what
 // was missing, as descriptors, has to become free first, and the client stays in the backlog.
 const (
@@ -404,7 +432,7 @@ func (l *loop) finish() {
 func (l *loop) gate(name string) *gate {
 	g := l.gates[name]
 	if g == nil {
-		g = &gate{}
+		g = &gate{disk: name}
 		l.gates[name] = g
 	}
 	return g

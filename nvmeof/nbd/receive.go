@@ -34,6 +34,7 @@ func (c *conn) receive() bool {
 	if n == len(data)+len(c.in)-c.tail {
 		c.skipped = skipReads // there is more
 	}
+	c.fresh = true
 	direct := min(n, len(data))
 	c.got += direct
 	c.tail += n - direct

@@ -212,6 +212,10 @@ func (c *conn) step(r *request, err error) {
 		c.finish(r)
 		return
 	}
+	if c.dead { // nobody waits for the rest
+		c.finish(r)
+		return
+	}
 	switch r.stage {
 	case stageFront:
 		copy(r.memory, c.scratch(r)[:int64(r.head.Offset)-r.off])
@@ -281,7 +285,7 @@ func errnoOf(r *request, err error) wire.Errno {
 // finish ends a request that the store is done with.
 func (c *conn) finish(r *request) {
 	if r.changes() {
-		c.gate.leave()
+		c.gate.leave(c)
 	}
 	c.reply(r)
 }
