@@ -106,7 +106,8 @@ func (c *fakeController) set(s State, err error) {
 type front struct {
 	mu     sync.Mutex
 	disks  []string
-	closed int // times: what a disk does not answer ends with its subsystem
+	gone   []string // that Gone was asked about
+	closed int      // times: what a disk does not answer ends with its subsystem
 }
 
 func (f *front) Publish(disks []nbd.Disk) error {
@@ -127,6 +128,7 @@ func (f *front) Gone(disks []string) {
 			panic(name + " is published")
 		}
 	}
+	f.gone = append(f.gone, disks...)
 }
 
 func (f *front) URI(d nbd.Disk) string { return "disk:" + d.Name }
@@ -241,6 +243,28 @@ func TestLostAndBack(t *testing.T) {
 		}
 		if reported := r.log[quiet:]; !slices.Equal(reported, []string{"nvme0: live", "nvme0: live"}) {
 			t.Errorf("reported %q of a controller that came back twice", reported)
+		}
+		if err := r.holder.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestGoneNamespaces: before the memory of a subsystem goes, everybody has left its disks, also one
+// that was removed before.
+func TestGoneNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.connect("a", "192.0.2.1", "nvme0")
+		r.spaces("a", 1, 2)
+		r.published("nvme0n1 nvme0n2")
+		r.spaces("a", 1)
+		r.published("nvme0n1")
+		r.controller("nvme0").set(Dead, nil)
+		r.published("")
+		slices.Sort(r.front.gone)
+		if !slices.Equal(r.front.gone, []string{"nvme0n1", "nvme0n2"}) {
+			t.Errorf("waited for who uses %q", r.front.gone)
 		}
 		if err := r.holder.Close(); err != nil {
 			t.Error(err)

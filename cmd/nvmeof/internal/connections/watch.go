@@ -142,13 +142,13 @@ func (h *Holder) forget() {
 }
 
 // gone waits until nobody uses the namespaces of subsystems that have none of their
-// controllers any more.
+// controllers any more, also those that were removed before: they may be in use.
 func (h *Holder) gone(empty []*subsystem) {
 	var names []string
 	h.mu.Lock()
 	for _, s := range empty {
-		for i := range s.namespaces {
-			names = append(names, s.disk(&s.namespaces[i]).Name)
+		for id := range s.numbers {
+			names = append(names, s.namespaceName(id))
 		}
 	}
 	closed := h.closed
