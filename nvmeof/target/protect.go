@@ -26,7 +26,8 @@ func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
 }
 
 // setWriteProtection changes the state, and completes when what was written before is
-// durable. Writes that have begun on other shards are executed.
+// durable. Writes that have begun on other shards are executed. One that requests what another
+// command is about to set does the same: that one may fail.
 func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	ns, status := c.view.Have(r.cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
@@ -37,17 +38,19 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR // an administrator decides that
 	case want > capsule.WriteProtectedUntilOff:
 		return r.invalid(11, 0)
-	case ns.Protection() == capsule.WriteProtectedUntilOff && want != capsule.WriteProtectedUntilOff:
-		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
 	}
-	before := ns.Protect(want)
-	if before == want {
+	change, may := ns.BeginProtect(want)
+	switch {
+	case !may:
+		return capsule.StatusFeatureNotChangeable | capsule.StatusDNR
+	case change == nil:
 		return capsule.StatusSuccess
 	}
-	p := &protecting{request: r, ns: ns, before: before, now: want}
+	p := &protecting{request: r, ns: ns, change: change}
 	switch flush := want != capsule.WriteProtectNone && ns.Volume.Info.Volatile; {
 	case flush:
 	case !c.subsystem.keepsState():
+		change.End(true)
 		c.subsystem.namespaceChanged(ns.ID)
 		return capsule.StatusSuccess
 	default:
@@ -61,10 +64,10 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 
 // protecting is a Set Features that waits for a flush.
 type protecting struct {
-	request     *request
-	ns          *storage.Namespace
-	before, now capsule.WriteProtection
-	flush       flush
+	request *request
+	ns      *storage.Namespace
+	change  *storage.Protecting
+	flush   flush
 }
 
 // flushed continues when what was written is durable.
@@ -89,24 +92,16 @@ func (p *protecting) save() {
 		status := capsule.StatusSuccess
 		if s.save() != nil {
 			status = capsule.StatusInternalError
-			p.revert()
+			p.change.End(false)
 			_ = s.save() // which logs an error
 		}
 		return func() { p.end(status) }
 	})
 }
 
-// revert makes the state what it was, once, unless another command has changed it since.
-func (p *protecting) revert() {
-	p.ns.Unprotect(p.now, p.before)
-	p.now = p.before
-}
-
 // end completes the command, and reverts the state if it failed.
 func (p *protecting) end(status capsule.Status) {
-	if !status.OK() {
-		p.revert()
-	}
+	p.change.End(status.OK())
 	p.request.queue.controller.subsystem.namespaceChanged(p.ns.ID)
 	p.request.finish(status)
 }

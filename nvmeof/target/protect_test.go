@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -67,6 +68,71 @@ func TestWriteProtectionNeedsAFlush(t *testing.T) {
 	s.set(false, errors.New("input/output error"))
 	h.wantStatus(capsule.StatusWriteFault, protect(2, 1))
 	h.wantProtection(2, capsule.WriteProtectNone)
+}
+
+// A failingState is a StateStore that takes its time and then fails, once.
+type failingState struct {
+	savedState
+	fails atomic.Bool
+	end   chan struct{}
+}
+
+func (s *failingState) Save(b []byte) error {
+	if s.fails.Swap(false) {
+		<-s.end
+		return errors.New("input/output error")
+	}
+	return s.savedState.Save(b)
+}
+
+// TestProtectTwice: who sets the state that another host is about to set is answered when it is
+// durable, and keeps it although the other one's command fails.
+func TestProtectTwice(t *testing.T) {
+	protectBoth := func(a, b *tenant, underWay func() bool) (first, second *hostCommand) {
+		first = a.admin.start(protect(1, uint32(capsule.WriteProtected)))
+		for !underWay() {
+			a.admin.turns(1)
+		}
+		second = b.admin.start(protect(1, uint32(capsule.WriteProtected)))
+		if b.admin.turns(1); len(second.response) > 0 {
+			t.Error("it is answered before it is durable")
+		}
+		return first, second
+	}
+	wantProtected := func(b *tenant, second *hostCommand) {
+		t.Helper()
+		if r := <-second.response; !r.status.OK() {
+			t.Errorf("the second: %v", r.status)
+		}
+		b.admin.wantProtection(1, capsule.WriteProtected)
+		b.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
+	}
+
+	state := &failingState{end: make(chan struct{})}
+	f, s := living(t, state)
+	a, b := f.tenant("a", s, 0), f.tenant("b", s, 1)
+	state.fails.Store(true)
+	first, second := protectBoth(a, b, func() bool { return !state.fails.Load() })
+	close(state.end)
+	if r := <-first.response; r.status != capsule.StatusInternalError {
+		t.Errorf("the first: %v", r.status)
+	}
+	wantProtected(b, second)
+	f.must(f.target.Close())
+	f, s = living(t, state)
+	f.tenant("a", s, 0).admin.wantProtection(1, capsule.WriteProtected)
+
+	f, s = living(t, nil)
+	store := newFakeStore(1 << 20)
+	f.must(s.RemoveNamespace(1))
+	_, err := s.AddNamespace(NamespaceConfig{NSID: 1, Store: store})
+	f.must(err)
+	a, b = f.tenant("a", s, 0), f.tenant("b", s, 1)
+	store.set(true, nil)
+	_, second = protectBoth(a, b, func() bool { return store.inFlight() == 1 })
+	a.admin.lose()
+	store.set(false, nil)
+	wantProtected(b, second)
 }
 
 func TestReadOnlyHostDoesNotProtect(t *testing.T) {

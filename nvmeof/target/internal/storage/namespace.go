@@ -53,9 +53,9 @@ type Namespace struct {
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
 	unreserved atomic.Bool   // hosts cannot reserve it
-	protected  atomic.Uint32 // capsule.WriteProtection, set by hosts
 	group      atomic.Uint32 // ANA
-	shut       bool          // all gates are, also later ones; under the mutex of Volumes
+	protection protection
+	shut       bool // all gates are, also later ones; under the mutex of Volumes
 }
 
 // NewNamespace returns a namespace without a volume.
@@ -104,21 +104,6 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) { n.group.Store(uint32(g)) }
 
 // Elsewhere reports whether another target serves the namespace.
 func (n *Namespace) Elsewhere() bool { return n.Away() && n.elsewhere.Load() }
-
-// Protection is the state that hosts have set (NVMe base 2.0, 8.12).
-func (n *Namespace) Protection() capsule.WriteProtection {
-	return capsule.WriteProtection(n.protected.Load())
-}
-
-// Protect sets the state, and returns the one before.
-func (n *Namespace) Protect(p capsule.WriteProtection) (before capsule.WriteProtection) {
-	return capsule.WriteProtection(n.protected.Swap(uint32(p)))
-}
-
-// Unprotect takes a state back that Protect has set, unless there is another one by now.
-func (n *Namespace) Unprotect(now, before capsule.WriteProtection) {
-	n.protected.CompareAndSwap(uint32(now), uint32(before))
-}
 
 // open gives the namespace gates where its volume has lanes. Called with the mutex of the
 // set of volumes held.
