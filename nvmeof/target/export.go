@@ -184,7 +184,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 		return err
 	}
 	s.target.urge(ns.ns.Drain(), nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
-	s.depart(ns.ns)
+	countLate(s, ns.ns)
 	return s.target.volumes.Release(ns.ns)
 }
 
@@ -203,6 +203,7 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 		if left.ns.Former = was.Former; was.Volume != nil {
 			left.ns.Former = was.Volume.Reservations
 		}
+		left.ns.Protect(was.Protection())
 	}
 	s.replace(id, left)
 	if ns != nil {
@@ -211,6 +212,9 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 		ns.stopPause()
 	}
 	parted(s, was, left)
+	if ns != nil {
+		s.depart(ns.ns) // it may be back before its store has ended what it has
+	}
 	return ns, nil
 }
 

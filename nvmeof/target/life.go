@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -232,7 +233,7 @@ func (s *Subsystem) note(ns *storage.Namespace) {
 
 // resume gives a namespace that is added its counters and protection of before, from this
 // run of the target or another. It is called before shards read the namespace, and depart
-// when it was removed.
+// when it was removed, also while a store still has commands.
 func (s *Subsystem) resume(ns *storage.Namespace) {
 	l := &s.life
 	l.mu.Lock()
@@ -249,6 +250,20 @@ func (s *Subsystem) depart(ns *storage.Namespace) {
 	s.life.mu.Lock()
 	defer s.life.mu.Unlock()
 	s.note(ns)
+}
+
+// countLate counts what has ended since depart, unless there is another namespace by now.
+func countLate(s *Subsystem, ns *storage.Namespace) {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, found := l.record.Namespaces[ns.ID]
+	if !found || n.UUID != ns.UUID || s.table().Get(ns.ID) != nil {
+		return
+	}
+	n.Counts = health.Counts{}
+	ns.AddTo(&n.Counts)
+	l.record.Namespaces[ns.ID] = n
 }
 
 // save saves the record.

@@ -107,3 +107,42 @@ func TestProtectionReturns(t *testing.T) {
 		f.tenant("a", s, 0).admin.wantProtection(1, capsule.WriteProtectNone)
 	}
 }
+
+// TestProtectionReturnsEarly: it is there, and so is what hosts have counted, although commands of
+// before still hang at the store when the namespace is back.
+func TestProtectionReturnsEarly(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		f, s := living(t, nil)
+		cfg := func() NamespaceConfig { return NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 1, Name: "one"} }
+		hangs := cfg()
+		store := hangs.Store.(*fakeStore)
+		f.must(s.RemoveNamespace(1))
+		_, err := s.AddNamespace(hangs)
+		f.must(err)
+		a := f.tenant("a", s, 0)
+		a.io.wantOK(writeOf(1))
+		a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
+		store.set(true, nil)
+		a.io.start(readOf(1))
+		f.within(a.io, "the store has it", func() bool { return store.inFlight() == 1 })
+		ended := make(chan error)
+		go func() { ended <- s.end(1, back) }()
+		f.within(a.io, "it is gone", func() bool { return s.table().Get(1) == nil })
+		if left := s.table().At(1); back && left.Protection() != capsule.WriteProtected {
+			t.Error("it is away, and not protected")
+		}
+		_, err = s.AddNamespace(cfg())
+		f.must(err)
+		a.admin.wantProtection(1, capsule.WriteProtected)
+		a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtectNone))
+		store.set(false, nil)
+		f.must(<-ended)
+		f.must(s.RemoveNamespace(1))
+		_, err = s.AddNamespace(cfg())
+		f.must(err)
+		a.admin.wantProtection(1, capsule.WriteProtectNone)
+		if n := a.smart(1).HostWrites; n.Lo != 1 {
+			t.Errorf("%d writes", n)
+		}
+	}
+}
