@@ -134,8 +134,7 @@ func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.
 		return nil
 	}
 	if !m.forget(at) {
-		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(now))}
-		if err := m.remove(l, func() error { return s.SuspendNamespace(capsule.NSID(now.NSID)) }, func() { m.stores.release(at.nqn, now) }); err != nil {
+		if err := takeOut(m, at, now, false, s.SuspendNamespace); err != nil {
 			return err
 		}
 	}

@@ -322,7 +322,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 			case leaving[keyOf(c.Subsystem, now)]:
 				err = m.stores.gone(c.Subsystem, now)
 			default:
-				_, err = m.stores.prepare(c.Subsystem, now)
+				if err = outdated(m, c.Subsystem, now); err == nil {
+					_, err = m.stores.prepare(c.Subsystem, now)
+				}
 			}
 			if o.Wait {
 				err = nil // its own step meets it again

@@ -24,7 +24,8 @@
 // A removal waits for commands that stores have not finished. Of a store that hangs a
 // change waits for 5 s; then what was removed counts as gone, a line in the log names the
 // store, [Status.Leaving] has it, and it goes by itself when the store has answered. Until
-// then a device cannot be opened again ([LeavingError]); a listener there waits for it.
+// then a device cannot be opened again, nor what a namespace exports with other options or
+// reservations ([LeavingError]); a listener there waits for it.
 //
 // The document's transport, limits, congestion control and the name of the discovery
 // subsystem cannot be changed

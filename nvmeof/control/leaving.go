@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // leaveTimeout is how long a change waits for stores to finish commands that they have. One
@@ -20,6 +24,10 @@ type leaving struct {
 	what       string          // "device rxe0"
 	unfinished func() []string // names of exports
 	since      time.Time
+
+	nqn       nvmeof.NQN // of a namespace that leaves
+	namespace *config.Namespace
+	anew      bool // it comes back with reservations that are read again
 }
 
 // Leaving is something that was removed, and waits for stores that have commands yet.
@@ -103,6 +111,26 @@ func unlessLeaving(m *Manager, what string, err error) error {
 		}
 	}
 	return err
+}
+
+// takeOut ends a namespace of the target. Called with mu held.
+func takeOut(m *Manager, at namespaceKey, n *config.Namespace, anew bool, end func(capsule.NSID) error) error {
+	l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n)), nqn: at.nqn, namespace: n, anew: anew}
+	return m.remove(l, func() error { return end(capsule.NSID(n.NSID)) }, func() { m.stores.release(at.nqn, n) })
+}
+
+// outdated is why a namespace cannot be had yet: what it exports is open for one that leaves, which
+// was another, and would be used as it is. Called with mu held.
+func outdated(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
+	for l := range m.leaving {
+		if l.namespace == nil || keyOf(l.nqn, l.namespace) != keyOf(nqn, n) {
+			continue
+		}
+		if l.anew || !n.SameStore(l.namespace) || n.Reservations != l.namespace.Reservations {
+			return &LeavingError{l.what, l.unfinished()}
+		}
+	}
+	return nil
 }
 
 // left lists what is leaving. Called with mu held.

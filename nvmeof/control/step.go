@@ -201,8 +201,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		if returns {
 			end = s.SuspendNamespace
 		}
-		l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
-		return m.remove(l, func() error { return end(id) }, func() { m.stores.release(c.Subsystem, n) })
+		return takeOut(m, at, n, false, end)
 	}
 	now := c.New.(*config.Namespace)
 	at.nsid = now.NSID
@@ -229,10 +228,9 @@ func alterNamespace(m *Manager, s *target.Subsystem, at namespaceKey, now *confi
 	return n.SetGroup(groupOf(now))
 }
 
-// reopen takes a namespace out and back. To hosts it is away in between.
+// reopen takes a namespace out and back, with its reservations read again. To hosts it is away in between.
 func reopen(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
-	l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n))}
-	if err := m.remove(l, func() error { return s.SuspendNamespace(capsule.NSID(n.NSID)) }, func() { m.stores.release(at.nqn, n) }); err != nil {
+	if err := takeOut(m, at, n, true, s.SuspendNamespace); err != nil {
 		return err
 	}
 	if err := m.addNamespace(s, at.nqn, n); err != nil {
@@ -253,7 +251,7 @@ func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 	if err != nil {
 		return err
 	}
-	m.stores.begin(m.startTimeout)
+	m.beginChange(Options{Wait: true})
 	at := namespaceKey{nqn, nsid}
 	for _, d := range m.doc.Subsystems {
 		for _, n := range d.Namespaces {
@@ -266,6 +264,9 @@ func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 }
 
 func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Namespace) error {
+	if err := outdated(m, nqn, n); err != nil {
+		return err
+	}
 	if err := m.stores.reservationsGone(n); err != nil {
 		return err
 	}
