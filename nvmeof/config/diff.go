@@ -120,11 +120,12 @@ type differ struct {
 // The order of changes: what has to go first makes room, then comes what hosts will see,
 // and then the hosts, so that nobody meets half of it. Listeners open when everything is
 // there: a host that comes back after a restart is not answered before that. One that was
-// refused because of what is still to come would give its disks up.
+// refused because of what is still to come would give its disks up. A subsystem that goes is
+// emptied first, and stays until nothing can fail any more: it knows what hosts have set there.
 const (
 	phaseTarget = iota
 	phaseClose  // referrals and hosts go
-	phaseRemove // subsystems, then namespaces, go
+	phaseRemove // namespaces go
 	phaseUnlisten
 	phaseANA
 	phaseSubsystem
@@ -133,7 +134,8 @@ const (
 	phaseVisible
 	phaseRefer
 	phaseListen
-	phaseGrow // last, as it cannot be taken back
+	phaseGrow  // as late as possible, as it cannot be taken back
+	phaseLeave // subsystems go
 	phases
 )
 
@@ -226,10 +228,10 @@ func (d *differ) subsystems(from, to []*Subsystem) {
 			alter.Op, alter.Fields, alter.Old, alter.New = Alter, f, old, now
 			d.add(phaseSubsystem, alter)
 		}
-		d.edge(phaseRemove, phaseSubsystem, c, old.bare(), now.bare())
+		d.edge(phaseLeave, phaseSubsystem, c, old.bare(), now.bare())
 		switch {
 		case now == nil:
-			d.leave(old)
+			d.leave(old, to)
 		case old == nil:
 			d.within(&Subsystem{NQN: now.NQN, Listeners: now.Listeners}, now)
 		default:
@@ -250,24 +252,15 @@ func (s *Subsystem) bare() *Subsystem {
 }
 
 // leave empties a subsystem that is removed: hosts first, so that its contents can
-// be put back one by one.
-func (d *differ) leave(s *Subsystem) {
-	if s == nil {
-		return
-	}
+// be put back one by one. One whose state file another has from now on has to make room for that.
+func (d *differ) leave(s *Subsystem, to []*Subsystem) {
 	d.within(s, &Subsystem{NQN: s.NQN, Listeners: s.Listeners})
-	d.sortLeaving(s.NQN)
-}
-
-// sortLeaving puts the removal of a subsystem after that of its namespaces.
-func (d *differ) sortLeaving(nqn nvmeof.NQN) {
-	p := d.phases[phaseRemove]
-	at := slices.IndexFunc(p, func(c Change) bool { return c.Kind == KindSubsystem && c.Name == string(nqn) })
-	if at < 0 {
+	if s.State == "" || !slices.ContainsFunc(to, func(x *Subsystem) bool { return x.State == s.State }) {
 		return
 	}
-	c := p[at]
-	d.phases[phaseRemove] = append(slices.Delete(p, at, at+1), c)
+	last := len(d.phases[phaseLeave]) - 1
+	d.add(phaseRemove, d.phases[phaseLeave][last])
+	d.phases[phaseLeave] = d.phases[phaseLeave][:last]
 }
 
 // within compares what two subsystems of one name contain.

@@ -85,13 +85,13 @@ func TestDiff(t *testing.T) {
 		{"serial", []string{"  - nqn: a\n", "  - nqn: a\n    serial: s\n"}, []string{"change subsystem a: serial default -> s"}},
 		{"subsystem renamed", []string{"- nqn: a\n", "- nqn: b\n"}, []string{
 			"remove host h1 of a", "remove host h2 of a",
-			"remove namespace 1 of a", "remove namespace 2 of a; its data is lost", "remove subsystem a",
-			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b"}},
+			"remove namespace 1 of a", "remove namespace 2 of a; its data is lost",
+			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b", "remove subsystem a"}},
 		{"exposed", []string{"- nqn: a\n", "- nqn: b\n    allow-any-host: true\n    listeners: [1]\n"}, []string{
 			"remove host h1 of a", "remove host h2 of a",
-			"remove namespace 1 of a", "remove namespace 2 of a; its data is lost", "remove subsystem a",
+			"remove namespace 1 of a", "remove namespace 2 of a; its data is lost",
 			"add subsystem b", "add namespace 1 of b", "add namespace 2 of b", "add host h1 of b", "add host h2 of b",
-			"change subsystem access of b: allow-any-host false -> true"}},
+			"change subsystem access of b: allow-any-host false -> true", "remove subsystem a"}},
 		{"referral", []string{"192.0.2.9:4420", "192.0.2.8:4420"}, []string{"remove referral 192.0.2.9:4420", "add referral 192.0.2.8:4420"}},
 		{"referral secured", []string{"192.0.2.9:4420", "192.0.2.9:4420\n    secure: true"}, []string{
 			"remove referral 192.0.2.9:4420 (comes back with another secure)", "add referral 192.0.2.9:4420"}},
@@ -119,6 +119,24 @@ func TestListenersComeLast(t *testing.T) {
 	got = show(Diff(parsed(t, base), parsed(t, more)))
 	if last := len(got) - 1; got[last-1] != "add listener 2" || !strings.HasPrefix(got[last], "change size") {
 		t.Errorf("a change is\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// TestSubsystemsLeaveLast: what hosts have set in a subsystem is there until nothing can fail any more, but where
+// another needs its state file.
+func TestSubsystemsLeaveLast(t *testing.T) {
+	const more = "version: 1\nsubsystems:\n- nqn: a\n  state: /s\n  namespaces: [{nsid: 1, file: {path: /a}}]\n- nqn: b\n  namespaces: [{nsid: 1, file: {path: /b, size: 1MiB}}]\n"
+	from := parsed(t, more)
+	grown := parsed(t, strings.Replace(more, "1MiB", "2MiB", 1))
+	grown.Subsystems = grown.Subsystems[1:]
+	want := []string{"remove namespace 1 of a", "change size of namespace 1 of b: file.size 1MiB -> 2MiB", "remove subsystem a"}
+	if got := show(Diff(from, grown)); !slices.Equal(got, want) {
+		t.Errorf("changes are %q", got)
+	}
+	grown.Subsystems[0].State = "/s"
+	want = []string{"remove namespace 1 of a", "remove subsystem a", "change subsystem b: state default -> /s", want[1]}
+	if got := show(Diff(from, grown)); !slices.Equal(got, want) {
+		t.Errorf("changes are %q", got)
 	}
 }
 

@@ -393,6 +393,9 @@ func advise(c config.Change, err error) string {
 	return ""
 }
 
+// errForgotten is that a subsystem which had been removed is another one now.
+var errForgotten = errors.New("what hosts had reserved and write-protected there, and no file keeps, is lost")
+
 // undo takes steps back, the last one first, and goes on where one fails.
 // A namespace that cannot be had again waits, and so does a host whose key cannot be read again,
 // which is an error unless it waited before.
@@ -404,7 +407,11 @@ func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait, keyl
 	o := Options{Wait: true, coming: coming(back)}
 	var errs []error
 	for _, c := range back {
-		if err := m.step(c, o); err != nil {
+		err := m.step(c, o)
+		if err == nil && c.Kind == config.KindSubsystem && c.Op == config.Add {
+			err = errForgotten
+		}
+		if err != nil {
 			awaitListener(m, c, err) // the document has it
 			errs = append(errs, fmt.Errorf("%v: %w", c, err))
 		}

@@ -15,7 +15,8 @@
 // use it, and it is not forced, the error is an [InUseError], since a document may have been cut
 // short. An edit that removes something by its name is made.
 //
-// Not undone is the growth of a file, which is the last step for that reason.
+// Not undone is the growth of a file, after which only subsystems go. One whose state file another
+// takes over goes before: what hosts had set there, and no file keeps, is lost then if a later step fails.
 // Listeners of one RDMA device share it; a device is opened with its first listener and
 // closed with its last. One that is lost takes its listeners along, which wait for it, and
 // nothing else. A listener on 0.0.0.0 or [::] is every address of that family that other

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -48,7 +49,8 @@ func (m *Manager) step(c config.Change, o Options) error {
 			}
 			return s.Configure(subsystemConfig(now, &m.stores))
 		}
-		return m.removeSubsystem(nvmeof.NQN(c.Name))
+		m.removeSubsystem(nvmeof.NQN(c.Name))
+		return nil
 	}
 	s, err := m.subsystem(c.Subsystem)
 	if err != nil {
@@ -141,8 +143,8 @@ func subsystemConfig(s *config.Subsystem, files *stores) target.SubsystemConfig 
 }
 
 // removeSubsystem ends what hosts have there. What they have in flight is waited for,
-// whatever namespace it is of.
-func (m *Manager) removeSubsystem(nqn nvmeof.NQN) error {
+// whatever namespace it is of. It is gone then, also where its state is not saved.
+func (m *Manager) removeSubsystem(nqn nvmeof.NQN) {
 	var names []string
 	for _, s := range m.doc.Subsystems {
 		if s.NQN == nqn {
@@ -153,7 +155,9 @@ func (m *Manager) removeSubsystem(nqn nvmeof.NQN) error {
 	}
 	delete(m.exposed, nqn)
 	l := &leaving{what: subsystemName(nqn), unfinished: exports(names...)}
-	return m.remove(l, func() error { return m.target.RemoveSubsystem(nqn) }, func() {})
+	if err := m.remove(l, func() error { return m.target.RemoveSubsystem(nqn) }, func() {}); err != nil {
+		m.log.Warn("subsystem is removed, not without an error", zap.String("subsystem", string(nqn)), zap.Error(err))
+	}
 }
 
 func (m *Manager) setVisibility(s *target.Subsystem, c *config.Subsystem) {
