@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
@@ -24,6 +23,10 @@ const (
 	firstAttempt = time.Second
 	lastAttempt  = 5 * time.Minute
 )
+
+// loansInterval is how often processes that hold controllers for this one are asked whether they
+// do still. One that does not answer takes a third of it.
+const loansInterval = 15 * time.Second
 
 // follow stays connected to discovery controllers, and connects to what they list,
 // until the command is interrupted.
@@ -42,6 +45,8 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 	defer wait.Wait()
 	systemd.Notify("READY=1")
 	defer systemd.Notify("STOPPING=1")
+	loans := time.NewTicker(loansInterval)
+	defer loans.Stop()
 	var todo []attempt
 	for {
 		select {
@@ -51,6 +56,8 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 			todo = a.change(todo, &e)
 		case <-time.After(nextAttempt(todo)):
 			todo = a.attempt(append(todo, a.givenUp()...))
+		case <-loans.C:
+			todo = append(todo, a.orphaned()...)
 		case <-a.keeper.Ended:
 			todo = append(todo, a.orphaned()...)
 		}
@@ -83,12 +90,17 @@ func (a *autoconnect) givenUp() (todo []attempt) {
 	return todo
 }
 
-// orphaned are the records whose controllers another process held, which has ended.
+// orphaned are the records whose controllers another process held, which has ended or has given
+// them up.
 func (a *autoconnect) orphaned() (todo []attempt) {
-	for _, name := range a.keeper.Orphans(a.cmd.Context()) {
-		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", name, lending.ErrLenderEnded)
-		if r, ok := a.connected[name]; ok {
-			delete(a.connected, name)
+	for _, o := range a.keeper.Orphans(a.cmd.Context()) {
+		r, ok := a.connected[o.Name]
+		delete(a.connected, o.Name)
+		if o.Err == nil { // as somebody wanted
+			continue
+		}
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", o.Name, o.Err)
+		if ok {
 			todo = append(todo, attempt{record: r, when: time.Now()})
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	suffix  = ".sock"
 	sockets = "[0-9]*" + suffix // control sockets in the folder
 
-	borrowerKey = "borrower" // in the query of a request to connect
+	borrowerKey = "borrower" // in the query of a request to connect, or to disconnect what that process had lent
 )
 
 // replyTimeout is how long a process may take to list its connections.
@@ -102,19 +102,27 @@ func first(p Process) int {
 // device's, or that transport, all that are given, and returns the names of the
 // controllers: none of a process that has ended since it was found.
 func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string) ([]string, error) {
-	return p.disconnect(ctx, disconnectRequest{NQN: nqn, Device: device, Transport: transport})
+	return p.disconnect(ctx, "", disconnectRequest{NQN: nqn, Device: device, Transport: transport})
+}
+
+// GiveBack has a process disconnect the controller of that name, if it holds it for the process
+// whose control socket borrower is, and returns its name. One of a version that does not know
+// who asks disconnects whatever has that name.
+func (p *Process) GiveBack(ctx context.Context, device, borrower string) ([]string, error) {
+	query := url.Values{borrowerKey: {filepath.Base(borrower)}}
+	return p.disconnect(ctx, "?"+query.Encode(), disconnectRequest{Device: device})
 }
 
 // Recall has a process disconnect, of the same, what others hold for it.
 func (p *Process) Recall(ctx context.Context, nqn, device, transport string) ([]string, error) {
-	return p.disconnect(ctx, disconnectRequest{nqn, device, transport, true})
+	return p.disconnect(ctx, "", disconnectRequest{nqn, device, transport, true})
 }
 
-func (p *Process) disconnect(ctx context.Context, what disconnectRequest) ([]string, error) {
+func (p *Process) disconnect(ctx context.Context, query string, what disconnectRequest) ([]string, error) {
 	var done disconnected
-	err := call(ctx, p.Socket, "POST", "/v1/disconnect", what, &done)
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nobody listens there
+	err := call(ctx, p.Socket, "POST", "/v1/disconnect"+query, what, &done)
+	if Ended(err) {
+		return nil, nil
 	}
 	return done.Names, err
 }
@@ -125,6 +133,11 @@ func (p *Process) SetPolicy(ctx context.Context, nqn, device, policy string) ([]
 	var done disconnected
 	err := call(ctx, p.Socket, "POST", "/v1/iopolicy", policyRequest{nqn, device, policy}, &done)
 	return done.Names, err
+}
+
+// Ended reports whether what came of asking a process is that nobody listens there.
+func Ended(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
 // Connect has a process connect, and returns the name of the controller. It is for the process
@@ -167,7 +180,7 @@ func (p *Process) AwaitEnd(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)
 		switch {
-		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		case Ended(err):
 			return
 		case err != nil: // it has no room now
 			select {

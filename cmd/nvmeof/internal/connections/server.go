@@ -158,25 +158,7 @@ type failure struct {
 func handler(h *Holder, services Services) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Info(), nil) })
-	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) {
-		var q disconnectRequest
-		if !request(w, r, &q) {
-			return
-		}
-		if !q.Lent {
-			names, err := h.Disconnect(q.wants)
-			answer(w, disconnected{names}, err)
-			return
-		}
-		var names []string
-		var err error
-		if services.Recall != nil {
-			// This process may have nothing left by it and end before the last answer is here: Close
-			// lets this request end, and it says what was disconnected.
-			names, err = services.Recall(context.WithoutCancel(r.Context()), q.wants)
-		}
-		answer(w, disconnected{names}, err)
-	})
+	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) { serveDisconnect(h, services.Recall, w, r) })
 	mux.HandleFunc("POST /v1/iopolicy", func(w http.ResponseWriter, r *http.Request) {
 		var q policyRequest
 		if !request(w, r, &q) {
@@ -190,10 +172,8 @@ func handler(h *Holder, services Services) http.Handler {
 		if !request(w, r, &options) {
 			return
 		}
-		borrower, err := borrowerOf(h.config.Dir, r)
-		if err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			_ = json.NewEncoder(w).Encode(failure{Error: err.Error()})
+		borrower, ok := borrowerOf(w, h.config.Dir, r)
+		if !ok {
 			return
 		}
 		name, err := services.Connect(r.Context(), options, borrower)
@@ -216,6 +196,34 @@ func handler(h *Holder, services Services) http.Handler {
 	return whole
 }
 
+// serveDisconnect has the controllers disconnected that a request selects: those that it holds, or
+// those that others hold for the process.
+func serveDisconnect(h *Holder, recall func(context.Context, func(SubsystemInfo, ControllerInfo) bool) ([]string, error), w http.ResponseWriter, r *http.Request) {
+	var q disconnectRequest
+	if !request(w, r, &q) {
+		return
+	}
+	borrower, ok := borrowerOf(w, h.config.Dir, r)
+	if !ok {
+		return
+	}
+	if !q.Lent {
+		names, err := h.Disconnect(func(s SubsystemInfo, c ControllerInfo) bool {
+			return q.wants(s, c) && (borrower == nil || c.Borrower == borrower.Socket)
+		})
+		answer(w, disconnected{names}, err)
+		return
+	}
+	var names []string
+	var err error
+	if recall != nil {
+		// This process may have nothing left by it and end before the last answer is here: Close
+		// lets this request end, and it says what was disconnected.
+		names, err = recall(context.WithoutCancel(r.Context()), q.wants)
+	}
+	answer(w, disconnected{names}, err)
+}
+
 // limited lets a handler answer so many requests at a time.
 func limited(h http.Handler, most int) http.Handler {
 	answering := make(chan struct{}, most)
@@ -229,17 +237,21 @@ func limited(h http.Handler, most int) http.Handler {
 	})
 }
 
-// borrowerOf is the process that a request to connect names as the one for which that is, by
-// its control socket in the folder; nil where it names none.
-func borrowerOf(dir string, r *http.Request) (*Process, error) {
+// borrowerOf is the process that a request names as the one for which that is, by its control
+// socket in the folder; nil where it names none. It reports false where it has answered that
+// this cannot be.
+func borrowerOf(w http.ResponseWriter, dir string, r *http.Request) (*Process, bool) {
 	name := r.URL.Query().Get(borrowerKey)
 	if name == "" {
-		return nil, nil
+		return nil, true
 	}
 	if is, err := filepath.Match(sockets, name); err != nil || !is {
-		return nil, fmt.Errorf("%s %q: want the name of a control socket in %s", borrowerKey, name, dir)
+		wrong := fmt.Sprintf("%s %q: want the name of a control socket in %s", borrowerKey, name, dir)
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(failure{Error: wrong})
+		return nil, false
 	}
-	return &Process{Socket: filepath.Join(dir, name)}, nil
+	return &Process{Socket: filepath.Join(dir, name)}, true
 }
 
 func (q disconnectRequest) wants(s SubsystemInfo, c ControllerInfo) bool {

@@ -185,7 +185,7 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", lender.PID, inUse.Addr, err)
 	}
 	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, lender.PID, inUse.Addr)
-	k.lent.Add(lending.Loan{Lender: lender, Name: name, NQN: h.NQN, Transport: h.Transport})
+	k.lent.Add(lending.Loan{Lender: lender, Name: name, NQN: h.NQN, Transport: h.Transport, Borrower: k.server.Path()})
 	k.Lenders.Follow(lender)
 	return name, nil
 }
@@ -206,24 +206,13 @@ func (k *Keeper) Wait(ctx context.Context) error {
 			return nil
 		case <-time.After(lending.LookInterval): // so that one that has ended has left its address
 		}
-		for _, l := range k.lent.List() {
-			now, err := k.ask(ctx, l.Lender)
-			var why error
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case errors.Is(err, context.DeadlineExceeded): // it is asked again
-				continue
-			case err != nil:
-				why = lending.ErrLenderEnded
-			case now.Lost[l.Name] != "":
-				why = errors.New(now.Lost[l.Name])
-			case lending.Holds(&now, l.Name):
-				continue
+		for _, o := range k.Orphans(ctx) {
+			if o.Err != nil {
+				lost = fmt.Errorf("%s: %w", o.Name, o.Err)
 			}
-			if k.lent.Lose(l) && why != nil {
-				lost = fmt.Errorf("%s: %w", l.Name, why)
-			}
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 	}
 	select {
@@ -234,28 +223,49 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	}
 }
 
-// ask reads the status of a lender.
-func (k *Keeper) ask(ctx context.Context, lender *connections.Process) (connections.Process, error) {
+// An Orphan is a controller that another process has held for this one.
+type Orphan struct {
+	Name string
+	Err  error // why it does not hold it any more; nil: somebody had it disconnected
+}
+
+// Orphans forgets the controllers that others have held for this process and hold no more. Of a
+// lender that does not answer in time it says nothing.
+func (k *Keeper) Orphans(ctx context.Context) (all []Orphan) {
+	asked := map[string]func(*lending.Loan) (bool, error){} // by the lender's socket
+	for _, l := range k.lent.List() {
+		held := asked[l.Lender.Socket]
+		if held == nil {
+			held = k.ask(ctx, l.Lender)
+			asked[l.Lender.Socket] = held
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if is, why := held(&l); !is && k.lent.Lose(l) {
+			all = append(all, Orphan{l.Name, why})
+		}
+	}
+	return all
+}
+
+// ask asks a lender what it holds. What it returns is [lending.Loan.Held] as of now.
+func (k *Keeper) ask(ctx context.Context, lender *connections.Process) func(*lending.Loan) (bool, error) {
 	if k.answerTime > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, k.answerTime)
 		defer cancel()
 	}
-	return lender.Info(ctx)
-}
-
-// Orphans forgets the controllers whose process has ended, and returns their names.
-func (k *Keeper) Orphans(ctx context.Context) (names []string) {
-	for _, l := range k.lent.List() {
-		_, err := k.ask(ctx, l.Lender)
-		if err == nil || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			continue
+	now, err := lender.Info(ctx)
+	return func(l *lending.Loan) (bool, error) {
+		switch {
+		case connections.Ended(err):
+			return false, lending.ErrLenderEnded
+		case err != nil: // it has no time or no room: it is asked again
+			return true, nil
 		}
-		if k.lent.Lose(l) {
-			names = append(names, l.Name)
-		}
+		return l.Held(&now)
 	}
-	return names
 }
 
 // recall disconnects those of the wanted controllers that others hold for us. One that
@@ -267,7 +277,7 @@ func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemIn
 			continue
 		}
 		_, err := k.lent.GiveBack(l, func() error {
-			done, err := l.Lender.Disconnect(ctx, "", l.Name, "")
+			done, err := l.Lender.GiveBack(ctx, l.Name, l.Borrower)
 			names = append(names, done...)
 			return err
 		})
@@ -283,7 +293,7 @@ func (k *Keeper) giveBack() error {
 	var errs []error
 	for _, l := range k.lent.List() {
 		_, err := k.lent.GiveBack(l, func() error {
-			_, err := l.Lender.Disconnect(ctx, "", l.Name, "")
+			_, err := l.Lender.GiveBack(ctx, l.Name, l.Borrower)
 			return err
 		})
 		errs = append(errs, err)

@@ -2,9 +2,13 @@ package keeper
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,11 +70,81 @@ func TestSilentLender(t *testing.T) {
 	t.Run("Orphans", func(t *testing.T) {
 		t.Parallel()
 		k := newBorrower(t)
-		orphans := make(chan []string, 1)
+		orphans := make(chan []Orphan, 1)
 		go func() { orphans <- k.Orphans(t.Context()) }() // ends when the processes were asked
 		lost(t, k)
-		if names := <-orphans; len(names) != 1 || names[0] != "nvme1" {
-			t.Errorf("orphans are %q", names)
+		if all := <-orphans; len(all) != 1 || all[0] != (Orphan{"nvme1", lending.ErrLenderEnded}) {
+			t.Errorf("orphans are %v", all)
 		}
 	})
+}
+
+// TestLenderHangsUp: a process that cannot answer now has not ended.
+func TestLenderHangsUp(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "lender"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() { // ends with Close
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			c.Close()
+		}
+	}()
+	k := &Keeper{}
+	k.lent.Add(lending.Loan{Lender: &connections.Process{Socket: l.Addr().String()}, Name: "nvme0"})
+	if all := k.Orphans(t.Context()); len(all) != 0 {
+		t.Errorf("orphans are %v", all)
+	}
+}
+
+// newLender is a process of which /v1/process says so, and the names that others asked it to
+// disconnect, with for whom.
+func newLender(t *testing.T, dir string, is connections.Process) (p *connections.Process, asked *[]string) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(dir, "lender"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked = &[]string{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(is) })
+	mux.HandleFunc("POST /v1/disconnect", func(w http.ResponseWriter, r *http.Request) {
+		var q struct{ Device string }
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		*asked = append(*asked, q.Device+" of "+r.URL.Query().Get("borrower"))
+		_, _ = io.WriteString(w, `{"names":[]}`)
+	})
+	server := http.Server{Handler: mux}
+	go server.Serve(l) // ends with Close
+	t.Cleanup(func() { server.Close() })
+	return &connections.Process{Socket: l.Addr().String()}, asked
+}
+
+// TestLoansGivenUp: a controller that its lender has given up, or that is another's by now, is
+// lost, and one that somebody had disconnected has ended. What is held still is given back as
+// this process's.
+func TestLoansGivenUp(t *testing.T) {
+	controller := func(name, borrower string) connections.ControllerInfo {
+		return connections.ControllerInfo{Name: name, Borrower: borrower}
+	}
+	k := newBorrower(t)
+	k.lent = lending.Loans{}
+	lender, asked := newLender(t, t.TempDir(), connections.Process{
+		Lost:       map[string]string{"nvme0": "it was away"},
+		Subsystems: []connections.SubsystemInfo{{Controllers: []connections.ControllerInfo{controller("nvme1", "/run/7.0.sock"), controller("nvme2", "/elsewhere/6.0.sock")}}},
+	})
+	for _, name := range []string{"nvme0", "nvme1", "nvme2", "nvme3"} {
+		k.lent.Add(lending.Loan{Lender: lender, Name: name, Borrower: "/run/6.0.sock"})
+	}
+	all := k.Orphans(t.Context())
+	if len(all) != 3 || all[0].Name != "nvme0" || all[0].Err == nil || all[0].Err.Error() != "it was away" ||
+		all[1].Name != "nvme1" || all[1].Err == nil || all[2] != (Orphan{Name: "nvme3"}) {
+		t.Errorf("orphans are %v", all)
+	}
+	if err := k.giveBack(); err != nil || !slices.Equal(*asked, []string{"nvme2 of 6.0.sock"}) {
+		t.Errorf("given back: %q, %v", *asked, err)
+	}
 }

@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,30 @@ type Loan struct {
 	Name      string
 	NQN       string
 	Transport string
+	Borrower  string // this process's control socket
+}
+
+// errReplaced is why a controller was given up whose name another one has.
+var errReplaced = errors.New("it was given up, and another process has its name now")
+
+// Held reports whether the lender, as it is now, holds the controller. If not, the error is why
+// it was given up; nil: somebody had it disconnected.
+func (l *Loan) Held(now *connections.Process) (bool, error) {
+	if why := now.Lost[l.Name]; why != "" {
+		return false, errors.New(why)
+	}
+	for _, s := range now.Subsystems {
+		for _, c := range s.Controllers {
+			if c.Name != l.Name {
+				continue
+			}
+			if c.Borrower == "" || filepath.Base(c.Borrower) == filepath.Base(l.Borrower) { // older versions do not say
+				return true, nil
+			}
+			return false, errReplaced
+		}
+	}
+	return false, nil
 }
 
 // Loans are those of one process. Any goroutine may call their methods.
@@ -157,15 +182,3 @@ const (
 	lenderTries = 10
 	lenderPause = 100 * time.Millisecond
 )
-
-// Holds reports whether a process has a controller of that name.
-func Holds(p *connections.Process, controller string) bool {
-	for _, s := range p.Subsystems {
-		for _, c := range s.Controllers {
-			if c.Name == controller {
-				return true
-			}
-		}
-	}
-	return false
-}
