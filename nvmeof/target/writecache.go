@@ -35,7 +35,9 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 			status = capsule.StatusAbortRequested | capsule.StatusDNR
 		case err != nil:
 			status = storage.StatusOf(backend.OpFlush, err)
-			c.durable.Store(false)
+			if c.features.values[capsule.FeatureVolatileWriteCache] == writeCacheOn { // else another request has disabled it
+				c.durable.Store(false)
+			}
 		default:
 			setValue(c, r, 0)
 		}

@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -113,4 +114,35 @@ func TestWriteCacheOffTwice(t *testing.T) {
 	s.set(false, nil)
 	admin.wantCache(1)
 	io.wantDurable(s, false)
+}
+
+// TestWriteCacheStaysOff: a command to switch the write cache off that fails late takes nothing back
+// of what another one has promised meanwhile.
+func TestWriteCacheStaysOff(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	admin, io := f.both()
+	s.set(true, nil)
+	one, two := admin.start(setCache(0)), admin.start(setCache(0))
+	f.within(admin, "the flushes are under way", func() bool { return s.inFlight() == 2 })
+	s.mu.Lock()
+	for _, q := range s.queues {
+		if len(q.taken) == 2 {
+			slices.Reverse(q.taken)
+			q.due = 1
+			q.notify()
+		}
+	}
+	s.mu.Unlock()
+	if r := <-two.response; !r.status.OK() {
+		t.Errorf("the second: %v", r.status)
+	}
+	s.set(false, errors.New("input/output error"))
+	if r := <-one.response; r.status != capsule.StatusWriteFault {
+		t.Errorf("the first: %v", r.status)
+	}
+	s.set(false, nil)
+	admin.wantCache(0)
+	io.wantDurable(s, true)
 }
