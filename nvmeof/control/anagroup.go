@@ -134,7 +134,7 @@ func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.
 		return nil
 	}
 	if !m.forget(at) {
-		if err := takeOut(m, at, now, false, s.SuspendNamespace); err != nil {
+		if err := takeOut(m, at, now, true, s.SuspendNamespace); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,14 @@ func newHolding(t *testing.T, change ...func(*Config)) (r *rig, h *holder, write
 	h = new(holder)
 	r = newRig(t, append([]func(*Config){func(c *Config) { c.Open = h.open }}, change...)...)
 	r.write("a1", make([]byte, 1<<20))
-	r.apply(r.doc(first))
+	if _, err := r.Apply(r.doc(first), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if r.cfg.Gateway != nil {
+		if err := ServeGroup(t.Context(), r.Manager, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c := newReturner(r).until(waitForHost)
 	t.Cleanup(func() { h.set(false) }) // before what waits for it is closed
 	n, err := c.Namespace(t.Context(), 1)
@@ -136,26 +143,22 @@ func (k *countingKeeper) Load(answer func([]byte, error)) {
 	answer(nil, nil)
 }
 
+// counted has a target count how often it reads reservations.
+func counted() (loads func() int, change func(*Config)) {
+	var loaded atomic.Int32
+	return func() int { return int(loaded.Load()) }, func(c *Config) {
+		c.Keeper = func(nvmeof.NQN, *target.NamespaceConfig) target.ReservationKeeper {
+			return &countingKeeper{loaded: func() { loaded.Add(1) }}
+		}
+	}
+}
+
 // TestReloadWhileHung: a namespace whose reservations are to be read again waits for a store that hangs for as
 // long as any removal, and is not had again before they can be.
 func TestReloadWhileHung(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	loaded := 0
-	loads := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return loaded
-	}
-	r, h, write := newHolding(t, func(c *Config) {
-		c.Keeper = func(_ nvmeof.NQN, n *target.NamespaceConfig) target.ReservationKeeper {
-			return &countingKeeper{loaded: func() {
-				mu.Lock()
-				defer mu.Unlock()
-				loaded++
-			}}
-		}
-	})
+	loads, count := counted()
+	r, h, write := newHolding(t, count)
 	before := loads()
 	r.mu.Lock()
 	r.late, r.leaveTimeout = true, 10*time.Second // an earlier change has met something that hangs
@@ -181,6 +184,36 @@ func TestReloadWhileHung(t *testing.T) {
 	h.set(false)
 	r.await("it is there", func() bool { return len(r.Status().Waiting) == 0 })
 	if loads() != before+2 {
+		t.Errorf("read %d times", loads()-before)
+	}
+}
+
+// TestGroupBackWhileHung: a namespace that was in the ANA group of another gateway meanwhile, which may have
+// changed its reservations, is not had again before they can be read.
+func TestGroupBackWhileHung(t *testing.T) {
+	t.Parallel()
+	loads, count := counted()
+	r, h, _ := newHolding(t, count, func(c *Config) {
+		g := new(target.Gateway)
+		next, err := target.New(target.Config{Arena: 4 << 20, Gateway: g})
+		if err := errors.Join(err, c.Target.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c.Target, c.Gateway = next, g
+	})
+	r.leaveTimeout = 20 * time.Millisecond
+	before := loads()
+	for _, text := range []string{strings.Replace(first, "- nsid: 1\n", "- nsid: 1\n        ana-group: 3\n", 1), first} {
+		if _, err := r.Apply(r.doc(text), Options{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := r.Status().Waiting; len(w) != 1 || !strings.Contains(w[0].Why, "still being removed") || loads() != before {
+		t.Errorf("waiting are %+v, read %d times", w, loads()-before)
+	}
+	h.set(false)
+	r.await("it is there", func() bool { return len(r.Status().Waiting) == 0 })
+	if loads() != before+1 {
 		t.Errorf("read %d times", loads()-before)
 	}
 }

@@ -27,7 +27,7 @@ type leaving struct {
 
 	nqn       nvmeof.NQN // of a namespace that leaves
 	namespace *config.Namespace
-	anew      bool // it comes back with reservations that are read again
+	anew      bool // its reservations are read again before it comes back
 }
 
 // Leaving is something that was removed, and waits for stores that have commands yet.
