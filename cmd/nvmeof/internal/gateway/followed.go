@@ -50,17 +50,20 @@ func (g *Gateway) enforce(ctx context.Context) {
 
 // Followed implements [control.Group].
 func (s *shared) Followed(ctx context.Context, n int64) error {
+	var late []string // as was last seen
 	for {
-		late, err := s.late(ctx, n)
-		if err == nil && len(late) == 0 {
-			return nil
+		now, err := s.late(ctx, n)
+		if err == nil {
+			if late = now; len(late) == 0 {
+				return nil
+			}
 		}
 		select {
 		case <-time.After(lookEvery):
 			continue
 		case <-ctx.Done():
 		}
-		if err != nil {
+		if len(late) == 0 {
 			return err
 		}
 		return fmt.Errorf("gateway %s has not enforced revision %d of the configuration (nvmeof gateway fail fences one that does not answer)", strings.Join(late, ", "), n)

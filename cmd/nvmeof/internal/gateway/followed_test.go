@@ -44,7 +44,7 @@ func TestFollowed(t *testing.T) {
 		}
 	}
 	withdraw()
-	if err := followed(300 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "gw2") {
+	if err := followed(2 * time.Second); err == nil || !strings.Contains(err.Error(), "gw2") {
 		t.Errorf("gw2 does not follow: %v", err)
 	}
 	if err := followed(30 * time.Second); err != nil { // others have what it had
