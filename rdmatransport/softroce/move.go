@@ -13,7 +13,7 @@ import (
 )
 
 // movedVersion is that of the states of devices and queue pairs. Another one is refused.
-const movedVersion = 1
+const movedVersion = 2
 
 // movedDevice is the state of a device without its queue pairs.
 type movedDevice struct {

@@ -38,6 +38,7 @@ type shard struct {
 
 	busy   bool // the last Poll received something
 	batch  *udp.RecvBatch
+	full   int // batches that were full, since one was not
 	icrc   wire.ICRC
 	packet wire.Packet
 	last   *queuePair // most packets go where the one before went
@@ -105,7 +106,8 @@ func (s *shard) Poll(cs []rdmatransport.Completion) int {
 		s.busy = false
 		return s.done.Poll(cs)
 	}
-	if !s.receive() {
+	if s.full++; !s.receive() || s.full >= mostFull {
+		s.full = 0
 		s.expire()
 	}
 	if s.manager != nil {
@@ -113,6 +115,11 @@ func (s *shard) Poll(cs []rdmatransport.Completion) int {
 	}
 	return s.done.Poll(cs)
 }
+
+// mostFull is how many batches of the socket may be full, one after another, before timers run all the
+// same: what lay in its buffer, of 16 MiB, when the first came has been received by then. A peer that
+// never lets it become empty would keep all others from sending anything again.
+const mostFull = 512
 
 // expire runs the timers that are due. What they wait for must not lie in the
 // socket: after a pause of this thread more than one batch does, and a READ that

@@ -26,6 +26,8 @@ type Exported struct {
 	// The responder: the PSN of the next request, and the messages completed (IBTA 9.7.7.1).
 	ExpectedPSN wire.PSN `json:"expected-psn"`
 	MSN         wire.MSN `json:"msn"`
+	// Read is how many PSNs READs and atomics have had since the last SEND or WRITE.
+	Read int `json:"read,omitempty"`
 	// Unasked is how many packets were executed for which no acknowledgement was asked for.
 	Unasked int `json:"unasked,omitempty"`
 	// NotReady says that the last message was refused with an RNR NAK and will come again.
@@ -55,7 +57,7 @@ func Export(now time.Duration, q *QP) (Exported, error) {
 	p := &q.resp
 	s := Exported{
 		Peer: q.peer, NextPSN: q.req.next, RoundTrip: q.rtt.smooth, Deviation: q.rtt.spread, Shortest: q.rtt.least,
-		ExpectedPSN: p.expected, MSN: p.msn, Unasked: p.unacked, NotReady: p.waiting, Repeats: p.repeats,
+		ExpectedPSN: p.expected, MSN: p.msn, Read: int(p.expected.Sub(1 + uint32(p.answered))), Unasked: p.unacked, NotReady: p.waiting, Repeats: p.repeats,
 	}
 	if q.timer.running(timerAckRepeat) {
 		s.RepeatIn = max(1, q.timer.at[timerAckRepeat]-now)
@@ -77,6 +79,7 @@ func (s *Exported) Restore(now time.Duration, q *QP) error {
 	q.rtt.smooth, q.rtt.spread, q.rtt.least = s.RoundTrip, s.Deviation, s.Shortest
 	p := &q.resp
 	p.expected, p.msn, p.unacked, p.waiting, p.repeats = s.ExpectedPSN, s.MSN, s.Unasked, s.NotReady, s.Repeats
+	p.answered = s.ExpectedPSN.Sub(1 + uint32(s.Read))
 	if s.RepeatIn > 0 {
 		q.timer.set(timerAckRepeat, now+s.RepeatIn)
 	}
@@ -109,7 +112,7 @@ func (s *Exported) check() error {
 	}{
 		{"reads out", p.ReadsOut, maxReads}, {"reads in", p.ReadsIn, maxReads}, {"retries", int(p.RetryCount), 7},
 		{"RNR retries", int(p.RNRRetryCount), 7}, {"RNR delay", int(p.RNRDelay), 31}, {"window", p.MaxWindow, 1 << 30},
-		{"unasked", s.Unasked, 1 << 30}, {"repeats", s.Repeats, len(ackRepeats)},
+		{"read", s.Read, maxPSN}, {"unasked", s.Unasked, 1 << 30}, {"repeats", s.Repeats, len(ackRepeats)},
 	} {
 		if n.value < 0 || n.value > n.max {
 			return fmt.Errorf("rc: %s of %d in the state of a queue pair, want 0 to %d", n.name, n.value, n.max)

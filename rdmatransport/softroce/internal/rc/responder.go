@@ -24,6 +24,11 @@ type responder struct {
 	bitmap bitmap    // of held, in the last acknowledgement
 	meter  lossMeter // of responses
 
+	// answered is the PSN of the last SEND or WRITE packet executed, which acknowledgements to a foreign
+	// peer name: Linux's rdma_rxe completes a READ by one that has the PSN of its last response,
+	// whether or not it has the data.
+	answered wire.PSN
+
 	ackDue  bool
 	asked   bool          // by our own kind, for an acknowledgement soon
 	unacked int           // request packets since the last ACK
@@ -37,7 +42,7 @@ type responder struct {
 }
 
 func (r *responder) connect(p *Peer) {
-	r.expected = p.RecvPSN
+	r.expected, r.answered = p.RecvPSN, p.RecvPSN.Sub(1)
 	r.window.connect()
 	r.jobs.init(p.ReadsIn)
 }
@@ -161,8 +166,10 @@ func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
 	if flags&(wire.FlagReadRequest|wire.FlagAtomic) != 0 {
 		// The response acknowledges everything before it.
 		r.ackDue, r.asked, r.unacked = false, false, 0
+		q.timer.stop(timerAckRepeat)
 		return true
 	}
+	r.answered = p.PSN
 	r.unacked++
 	if q.peer.Own {
 		r.asked = r.asked || p.AckReq

@@ -338,8 +338,11 @@ func (q *QP) ridesAlong(o *Outbox) bool {
 
 func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	r := &q.resp
-	h := q.header(r.expected.Sub(1))
+	h := q.header(r.answered)
 	h.Opcode = wire.RCAck
+	if q.peer.Own { // which knows what READs still lack
+		h.PSN = r.expected.Sub(1)
+	}
 	h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}
 	if r.nakDue {
 		h.PSN = r.expected
