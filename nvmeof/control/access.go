@@ -157,7 +157,7 @@ func (c *call) withdrawAll() (any, error) {
 	}
 	s, err := c.manager.subsystem(nvmeof.NQN(c.path("nqn")))
 	if err == nil {
-		err = target.ExpelDenied(s, expelTimeout)
+		err = target.ExpelDenied(s, capsule.NSID(nsid), expelTimeout)
 	}
 	if err != nil {
 		return answer, err

@@ -27,8 +27,8 @@ func noteDenied(m *Manager, changes []config.Change) {
 
 // Enforce ends what hosts have under way in namespaces that the group's document has taken from them, and
 // returns the revision of that: what it takes from hosts has ended here. With an error some of it may not
-// have, and is tried again by the next call.
-func Enforce(m *Manager) (revision int64, err error) {
+// have, and is tried again by the next call; when ctx ends no more is begun.
+func Enforce(ctx context.Context, m *Manager) (revision int64, err error) {
 	m.mu.Lock()
 	revision, behind, denied := m.revision, m.behind, m.denied
 	m.denied = map[nvmeof.NQN]bool{}
@@ -38,7 +38,11 @@ func Enforce(m *Manager) (revision int64, err error) {
 		if missing != nil {
 			continue // it has gone, with all that was under way in it
 		}
-		if late := target.ExpelDenied(s, expelTimeout); late != nil {
+		late := ctx.Err()
+		if late == nil {
+			late = target.ExpelDenied(s, 0, expelTimeout)
+		}
+		if late != nil {
 			err = errors.Join(err, late)
 			m.mu.Lock()
 			m.denied[nqn] = true

@@ -63,7 +63,7 @@ func TestEnforce(t *testing.T) {
 		func(s *config.Subsystem) { s.AllowAnyHost = false },
 		func(s *config.Subsystem) { s.Hosts = nil },
 	} {
-		if n, err := Enforce(b.Manager); err != nil || n != g.revision || len(b.denied) > 0 {
+		if n, err := Enforce(t.Context(), b.Manager); err != nil || n != g.revision || len(b.denied) > 0 {
 			t.Errorf("revision %d of %d, %v, %v", n, g.revision, err, b.denied)
 		}
 		if _, err := a.Edit(func(d *config.Document) error { change(d.Subsystems[0]); return nil }, Options{Force: true}); err != nil {
@@ -75,11 +75,11 @@ func TestEnforce(t *testing.T) {
 		}
 	}
 	b.behind = errors.New("no such file")
-	if _, err := Enforce(b.Manager); err == nil {
+	if _, err := Enforce(t.Context(), b.Manager); err == nil {
 		t.Error("a gateway that has not followed has enforced it")
 	}
 	b.behind, b.denied["gone"] = nil, true
-	if n, err := Enforce(b.Manager); err != nil || n != g.revision {
+	if n, err := Enforce(t.Context(), b.Manager); err != nil || n != g.revision {
 		t.Error(n, err)
 	}
 }

@@ -62,7 +62,9 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	if m.cfg.Group == nil || o.DryRun || err != nil && (!errors.As(err, &unsaved) || !unsaved.Changed) {
 		return out, err
 	}
-	if eraseErr := eraseShared(m, gone); eraseErr != nil {
+	if eraseErr := eraseShared(m, gone); errors.As(eraseErr, new(*HungError)) {
+		return out, errors.Join(err, fmt.Errorf("%w: it is removed by and by", eraseErr))
+	} else if eraseErr != nil {
 		_, undone := m.Edit(func(d *config.Document) error { return restore(d, nqn, gone, rights) }, Options{Force: true, Wait: true, Save: o.Save, File: o.File})
 		return nil, errors.Join(eraseErr, undone)
 	}
@@ -77,7 +79,16 @@ func eraseShared(m *Manager, n *config.Namespace) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stores.begin(m.startTimeout)
+	for _, d := range []*config.Document{m.doc, m.shared} {
+		for _, s := range d.Subsystems {
+			for _, other := range s.Namespaces {
+				if other.Path() == n.Path() {
+					return fmt.Errorf("namespace %d of %s exports %s by now, which is not removed", other.NSID, s.NQN, n.Path())
+				}
+			}
+		}
+	}
+	m.stores.begin(m.changeTimeout)
 	return eraseStore(m, n)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
@@ -138,10 +139,11 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 	}
 }
 
-// forGood reports whether a command fails again if it is sent again (Do Not Retry).
+// forGood reports whether a command fails again if it is sent again: with Do Not Retry, or for a log that there
+// is not.
 func forGood(err error) bool {
 	var status *host.StatusError
-	return errors.As(err, &status) && status.Status.DNR()
+	return errors.As(err, &status) && (status.Status.DNR() || status.Status.Code() == capsule.StatusInvalidLogPage)
 }
 
 // doubtful are the open namespaces, or those of them of which a session does not know

@@ -83,24 +83,30 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 	return unfit("%w of host %s within %v", errUnfinished, nqn, limit)
 }
 
-// ExpelDenied is Expel for all hosts and namespaces of a subsystem: it ends the commands that hosts have
-// under way in namespaces which they may not use, and returns when the last of them has ended.
-func ExpelDenied(s *Subsystem, limit time.Duration) error {
-	barRemoved(s)
+// ExpelDenied is Expel for all hosts of a subsystem, and with id 0 for all namespaces: it ends the commands
+// that hosts have under way in namespaces which they may not use, and returns when the last of them has
+// ended. While a [Target.Change] is under way it is not known who may, and it waits for that, as long as limit.
+func ExpelDenied(s *Subsystem, id capsule.NSID, limit time.Duration) error {
+	end := time.Now().Add(limit)
+	for !barRemoved(s) {
+		if time.Now().After(end) {
+			return &StateError{Subsystem: s.nqn, NSID: id, Err: errors.New("a change is under way, which may let hosts in again")}
+		}
+		time.Sleep(settlePause)
+	}
 	of := selection{
 		queue: func(q *queue) bool { return q.controller.subsystem == s },
 		request: func(r *request) bool {
-			if r.op.Gate == nil {
+			if r.op.Gate == nil || id != 0 && r.op.Gate.Namespace.ID != id {
 				return false
 			}
-			e := s.hosts.Find(r.queue.controller.hostNQN)
-			return e == nil || !e.Rights.See(r.op.Gate.Namespace.ID)
+			return !r.queue.controller.view.Rights.Load().See(r.op.Gate.Namespace.ID)
 		},
 	}
 	if expel(s.target, of, limit) {
 		return nil
 	}
-	return &StateError{Subsystem: s.nqn, Err: fmt.Errorf("%w of hosts that may not use them within %v", errUnfinished, limit)}
+	return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf("%w of hosts that may not use them within %v", errUnfinished, limit)}
 }
 
 // expel ends the commands of a selection, and reports whether the last has ended within limit.
@@ -130,15 +136,24 @@ func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 	return true
 }
 
-// barRemoved does so with all namespaces for hosts that were removed.
-func barRemoved(s *Subsystem) {
+// settlePause is between two looks whether a change is over.
+const settlePause = 5 * time.Millisecond
+
+// barRemoved does so with all namespaces for hosts that were removed. It reports false if a change under
+// way has removed one, and may let it in again.
+func barRemoved(s *Subsystem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
-		if s.hosts.Find(c.hostNQN) == nil {
-			c.view.Rights.Store(access.NewRights(AccessNone, nil))
+		if s.hosts.Find(c.hostNQN) != nil {
+			continue
 		}
+		if s.target.unsettled.now.Load() > 0 { // counted before a change removes anybody
+			return false
+		}
+		c.view.Rights.Store(access.NewRights(AccessNone, nil))
 	}
+	return true
 }
 
 var errUnfinished = errors.New("its store has not finished commands")

@@ -118,7 +118,7 @@ func TestExpelDenied(t *testing.T) {
 	write := func(nsid capsule.NSID) *hostCommand {
 		return ioCommand(capsule.IOWrite, nsid, capsule.ReadWrite{Blocks: 8}, make([]byte, 4096))
 	}
-	if err := ExpelDenied(f.sub, time.Minute); err != nil {
+	if err := ExpelDenied(f.sub, 0, time.Minute); err != nil {
 		t.Error(err)
 	}
 	s.set(true, nil)
@@ -131,12 +131,12 @@ func TestExpelDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.sub.RemoveHost(c.admin.q.controller.hostNQN)
-	if err := ExpelDenied(f.sub, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
+	if err := ExpelDenied(f.sub, 0, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
 		t.Errorf("with a store that has commands: %v", err)
 	}
 	kept.wantPending()
 	s.set(false, nil)
-	if err := ExpelDenied(f.sub, time.Minute); err != nil {
+	if err := ExpelDenied(f.sub, 0, time.Minute); err != nil {
 		t.Error(err)
 	}
 	if r := <-kept.response; !r.status.OK() {
@@ -146,6 +146,23 @@ func TestExpelDenied(t *testing.T) {
 		t.Errorf("the host that may not: %v", r.status)
 	}
 	<-c.io.closed
+
+	s.set(true, nil)
+	kept = a.io.start(write(2))
+	a.io.turns(3)
+	host := a.admin.q.controller.hostNQN
+	f.must(f.target.Change(func() error {
+		f.sub.RemoveHost(host)
+		if err := ExpelDenied(f.sub, 0, 20*time.Millisecond); !errors.As(err, new(*StateError)) {
+			t.Errorf("while a change is under way: %v", err)
+		}
+		f.sub.AllowHost(host)
+		return nil
+	}))
+	s.set(false, nil)
+	if r := <-kept.response; !r.status.OK() {
+		t.Errorf("the host that a change has let in again: %v", r.status)
+	}
 }
 
 // TestExpelWhileItGoes: nothing begins after Expel has looked, although the connections of a host that

@@ -261,7 +261,7 @@ func countLate(s *Subsystem, ns *storage.Namespace) {
 	if !found || n.UUID != ns.UUID || s.table().Get(ns.ID) != nil {
 		return
 	}
-	n.Counts = health.Counts{}
+	n.Counts, n.Protection = health.Counts{}, ns.Protection() // also what a command set as it was withdrawn
 	ns.AddTo(&n.Counts)
 	l.record.Namespaces[ns.ID] = n
 }

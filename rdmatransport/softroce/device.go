@@ -247,8 +247,8 @@ func (d *Device) Close() error {
 	}
 	// Ends reported by other shards are in shard 0's mailbox now.
 	d.shards[0].mail.Run()
-	d.shards[0].manager.close() // rejects what nobody has accepted
 	d.shards[0].Flush()
+	d.shards[0].manager.close()
 	d.finish()
 	return d.group.Close()
 }

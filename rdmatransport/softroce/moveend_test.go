@@ -343,7 +343,7 @@ func TestOpenRefusesMoved(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		moved, states := m.leave()
 		for want, change := range map[string]func(c *Config, state []byte) []byte{
-			"version 2, this program knows 1": func(_ *Config, s []byte) []byte { return edit(t, s, "version", 2) },
+			"version 9, this program knows":   func(_ *Config, s []byte) []byte { return edit(t, s, "version", 9) },
 			"10.0.0.1, not 10.0.0.7":          func(c *Config, s []byte) []byte { c.Addr = netip.MustParseAddr("10.0.0.7"); return s },
 			"2 shards, not 3":                 func(c *Config, s []byte) []byte { c.Shards = 3; return s },
 			`provider "verbs"`:                func(_ *Config, s []byte) []byte { return edit(t, s, "provider", "verbs") },

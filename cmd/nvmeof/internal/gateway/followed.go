@@ -25,7 +25,7 @@ func (g *Gateway) enforce(ctx context.Context) {
 	said := ""
 	for {
 		var again <-chan time.Time
-		n, err := control.Enforce(g.manager)
+		n, err := control.Enforce(ctx, g.manager)
 		if err == nil && n > 0 {
 			err = revision.Note(ctx, g.store, g.name, n)
 		}
