@@ -418,6 +418,9 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {
 					return err
 				}
+				if c.fn != nil && r.attachment.session.ctrl.Err() == nil {
+					t.lost = nil // the error is fn's own, and no path was lost
+				}
 				continue
 			}
 			if table.hopeless(now) {

@@ -165,9 +165,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		return &UnknownError{p.addr(), time.Now().Add(a.session.atTheLatest()), err}
 	default:
 		if v.Avoid = true; safety == Repeatable {
-			if wait = a.session.fence; a.session.ctrl.Err() != nil { // or else nothing was lost
-				lost = a.session
-			}
+			wait, lost = a.session.fence, a.session
 		}
 	}
 	if v.Few {

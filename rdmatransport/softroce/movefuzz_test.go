@@ -12,10 +12,10 @@ import (
 // what comes of them can be driven and closed.
 func FuzzMoved(f *testing.F) {
 	const peer = `"local":"10.0.0.1:4420","remote":"10.0.0.2:40000","tos":2,"lane":0,"rc":{"peer":{"qpn":34,"path-mtu":1024,"pkey":65535}}}`
-	f.Add([]byte(`{"provider":"softroce","version":1,"address":"10.0.0.1","sockets":{"transmit":4,"overflow":[0]},"manager":{"guid":1,"psn":2,`+
+	f.Add([]byte(`{"provider":"softroce","version":2,"address":"10.0.0.1","sockets":{"transmit":4,"overflow":[0]},"manager":{"guid":1,"psn":2,`+
 		`"connections":[{"id":5,"remote-id":6,"peer":"10.0.0.2","qpn":33,"peer-qpn":34},{"id":7,"remote-id":8,"peer":"10.0.0.2","qpn":35,"peer-qpn":36,"disconnecting":true}]},`+
-		`"packets":[{"shard":0,"from":"10.0.0.2:50000","id":-1,"data":"BAAA//8AACEAAAABAAAAAA=="}]}`), []byte(`{"version":1,"qpn":33,"id":5,`+peer))
-	f.Add([]byte(`{}`), []byte(`{"version":1,"qpn":33,"id":0,`+peer))
+		`"packets":[{"shard":0,"from":"10.0.0.2:50000","id":-1,"data":"BAAA//8AACEAAAABAAAAAA=="}]}`), []byte(`{"version":2,"qpn":33,"id":5,`+peer))
+	f.Add([]byte(`{}`), []byte(`{"version":2,"qpn":33,"id":0,`+peer))
 	f.Fuzz(func(t *testing.T, device, queue []byte) {
 		n := udp.NewNetwork(1)
 		n.Manual = true
