@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,5 +191,25 @@ func TestNoSpace(t *testing.T) {
 	}
 	if line != "done\n" {
 		t.Errorf("on a full file system: %q", line)
+	}
+}
+
+// TestRemovedAsItIsOpened: a file that another process removes between its open and its lock is not
+// served, and what has its name by then stays.
+func TestRemovedAsItIsOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk")
+	s := &Store{path: path, cfg: Config{Size: 1 << 20, BlockSize: 512}}
+	created, err := s.openFile()
+	if err != nil || !created {
+		t.Fatal(created, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.prepare(created); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file without a name is served: %v", err)
+	}
+	if err := unlockAndClose(s.fd); err != nil {
+		t.Error(err)
 	}
 }

@@ -28,7 +28,7 @@ func Open(path string, cfg Config) (*Store, error) {
 	if err := s.prepare(created); err != nil {
 		var locked *LockedError // whose holder the file then belongs to
 		var busy *inuse.Error
-		if created && !errors.As(err, &locked) && !errors.As(err, &busy) {
+		if created && !errors.As(err, &locked) && !errors.As(err, &busy) && !errors.Is(err, unix.ENOENT) { // or it is another's by now
 			_ = os.Remove(path)
 		}
 		_ = unlockAndClose(s.fd)
@@ -115,6 +115,9 @@ func (s *Store) prepare(created bool) error {
 	if err := lock(s.fd, s.path, s.cfg.ReadOnly); err != nil {
 		return err
 	}
+	if err := s.present(); err != nil {
+		return err
+	}
 	if err := s.alone(); err != nil {
 		return err
 	}
@@ -167,6 +170,19 @@ func (s *Store) confirm() error {
 	}
 	// io_uring would give up where it had to wait.
 	return unix.SetNonblock(s.fd, false)
+}
+
+// present refuses a file that another process has removed before this one had its lock, as one does that
+// has created it in vain: what hosts wrote to it would be lost.
+func (s *Store) present() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return err
+	}
+	if st.Nlink == 0 {
+		return fmt.Errorf("%w: it was removed as it was opened: try again", &fs.PathError{Op: "open", Path: s.path, Err: unix.ENOENT})
+	}
+	return nil
 }
 
 // alone looks for those who use the file and are no targets like this one.
