@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -95,6 +96,7 @@ const unprivileged = "NVMEOF_TEST_UNPRIVILEGED"
 func dropPrivilege() {
 	self, err := os.Executable()
 	if err == nil {
+		runtime.LockOSThread() // capabilities are a thread's
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_NET_ADMIN, 0, 0, 0)
 		_ = os.Unsetenv(unprivileged)
 		err = unix.Exec(self, os.Args, os.Environ())
