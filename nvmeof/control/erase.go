@@ -80,12 +80,8 @@ func eraseShared(m *Manager, n *config.Namespace) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range []*config.Document{m.doc, m.shared} {
-		for _, s := range d.Subsystems {
-			for _, other := range s.Namespaces {
-				if other.Path() == n.Path() {
-					return fmt.Errorf("namespace %d of %s exports %s by now, which is not removed", other.NSID, s.NQN, n.Path())
-				}
-			}
+		if s, other := sharing(d, n); other != nil {
+			return fmt.Errorf("namespace %d of %s exports %s by now, which is not removed", other.NSID, s.NQN, n.Path())
 		}
 	}
 	m.stores.begin(m.changeTimeout)
@@ -123,17 +119,25 @@ func mayErase(who *Caller, d *config.Document, n *config.Namespace) error {
 	case n.File != nil && n.File.Size == 0, n.RBD != nil && n.RBD.Size == 0:
 		return no(string(n.Path())+" has no size in the configuration, so that it was not made for it", "remove the namespace, and then that")
 	}
-	for _, s := range d.Subsystems {
-		for _, other := range s.Namespaces {
-			if other != n && other.Path() == n.Path() {
-				return no(fmt.Sprintf("namespace %d of %s exports the same", other.NSID, s.NQN), "remove that one first")
-			}
-		}
+	if s, other := sharing(d, n); other != nil {
+		return no(fmt.Sprintf("namespace %d of %s exports the same", other.NSID, s.NQN), "remove that one first")
 	}
 	if within(d.Sandbox.Paths, string(n.Path())) {
 		return nil
 	}
 	return who.may(RoleAdmin, nvmeof.Printable(string(n.Path()))+" is in no folder of sandbox.paths in the configuration: to erase it")
+}
+
+// sharing finds another namespace of a document that exports the same file, device or image.
+func sharing(d *config.Document, n *config.Namespace) (*config.Subsystem, *config.Namespace) {
+	for _, s := range d.Subsystems {
+		for _, other := range s.Namespaces {
+			if other != n && other.Path() == n.Path() {
+				return s, other
+			}
+		}
+	}
+	return nil, nil
 }
 
 // usersOf are the connected hosts that may use a namespace, in words.
