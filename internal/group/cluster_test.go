@@ -49,6 +49,8 @@ type gateway struct {
 	stuck   bool          // drains do not end
 	broken  bool          // it cannot serve
 	noFence bool          // fences fail
+	slow    time.Duration // it takes for each group that it serves, one after the other
+	idle    time.Duration // when it has served those that it was asked to
 	lease   time.Duration // its end
 }
 
@@ -128,7 +130,8 @@ func (g *gateway) do(a Action) {
 		g.lease = a.Until
 		return
 	case Serve:
-		g.after(10*time.Millisecond, func() { g.tryServe(a) })
+		g.idle = max(g.idle, g.clock) + g.slow
+		g.after(g.idle-g.clock+10*time.Millisecond, func() { g.tryServe(a) })
 	case Stop:
 		delete(g.serving, a.Group)
 	case Drain:

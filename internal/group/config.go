@@ -16,7 +16,7 @@ type Config struct {
 	Interval     time.Duration // between heartbeats; 0: 500 ms
 	Term         time.Duration // of silence, after which a gateway is fenced; 0: four intervals
 	LeaseTerm    time.Duration // of groups whose backend is a lease; 0: 10 s
-	DrainTimeout time.Duration // of a group that is moved, or opened; 0: 10 s
+	DrainTimeout time.Duration // of a group that is moved, or opened, since one was last; 0: 10 s
 	LeaveTimeout time.Duration // of a gateway that leaves, after which it ends all the same; 0: 30 s
 	FenceRenew   time.Duration // between fences of an incarnation that may still exist; 0: 10 min
 	Settle       time.Duration // between moves for balance; 0: 5 s

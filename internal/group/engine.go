@@ -37,6 +37,7 @@ type Engine struct {
 	pulses    map[Incarnation]pulse
 	fences    fences
 	held      holdings
+	progress  time.Duration // when a group of these was last served, or drained
 	turnovers turnovers
 	plan      planning
 

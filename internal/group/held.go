@@ -95,6 +95,7 @@ func (e *Engine) served(ev Served) {
 		return
 	}
 	h.phase, h.since, h.used = serving, e.now, true
+	e.progress = e.now
 	if t := h.turnover; t.reason != "" {
 		e.act(Took{Group: ev.Group, Epoch: h.epoch, Reason: t.reason, Duration: e.now - t.since})
 	}
@@ -111,6 +112,21 @@ func (e *Engine) drained(ev Drained) {
 		return
 	}
 	h.phase, h.since = drained, e.now
+	e.progress = e.now
+}
+
+// mostTurns bounds how long a group waits while others are served and drained, in terms of DrainTimeout.
+const mostTurns = 6
+
+// over is when a group has been opening or draining for too long. While the target has not answered, it
+// may be at work on others: a gateway that takes over thousands of namespaces needs longer for all of
+// them than for any, and would otherwise give away what it has not come to yet, as the next one would.
+func (h *held) over(progress, timeout time.Duration) time.Duration {
+	since := h.since
+	if h.retry == 0 {
+		since = min(max(since, progress), since+(mostTurns-1)*timeout)
+	}
+	return since + timeout
 }
 
 // lapse stops groups whose lease is over.
@@ -136,7 +152,7 @@ func (e *Engine) timeouts() {
 		if h == nil { // the incarnation has ended meanwhile
 			return
 		}
-		over := h.since + e.cfg.DrainTimeout
+		over := h.over(e.progress, e.cfg.DrainTimeout)
 		switch h.phase {
 		case draining:
 			if e.now >= over {

@@ -392,6 +392,27 @@ func TestBehind(t *testing.T) {
 	c.wantSpread(2*time.Second, 6)
 }
 
+// TestTakeMany: a gateway that takes over so many groups that it needs longer than DrainTimeout for all of
+// them keeps those that it has not come to.
+func TestTakeMany(t *testing.T) {
+	c := newCluster(t, fenced(60)...)
+	a, b, dead := c.start("a"), c.start("b"), c.start("c")
+	c.wantSpread(time.Minute, 20, 20, 20)
+	a.slow, b.slow = 1500*time.Millisecond, 1500*time.Millisecond
+	epochs := map[ID]uint64{}
+	for id, epoch := range dead.serving {
+		epochs[id] = epoch
+	}
+	dead.kill()
+	took := c.wantSpread(25*time.Second, 30, 30)
+	t.Logf("all are served after %v", took)
+	for id, before := range epochs {
+		if now := max(a.serving[id], b.serving[id]); now != before+1 {
+			t.Errorf("group %d has epoch %d, and had %d", id, now, before)
+		}
+	}
+}
+
 // TestOpenAfterDrain: a group whose drain has not ended, and that cannot be served again, goes to
 // nobody before what is under way has ended.
 func TestOpenAfterDrain(t *testing.T) {

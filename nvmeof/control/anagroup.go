@@ -204,7 +204,8 @@ type openedStores map[storeKey]*opened
 // openings is how many stores are opened at a time: each may ask another machine.
 const openings = 16
 
-// openAll opens the stores of namespaces.
+// openAll opens the stores of namespaces. Of several groups that are to be served, which may have thousands
+// of namespaces, those that came first are opened first.
 func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
 	all := openedStores{}
 	var each []*opened
@@ -216,7 +217,12 @@ func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
 		all[key] = &opened{key: key, as: n}
 		each = append(each, all[key])
 	}
-	inParallel(openings, len(each), func(i int) { // each ends when the store is open, or hangs for long
+	turns := int64(min(openings, len(each)))
+	if m.opening.Acquire(m.context, turns) != nil {
+		return openedStores{} // the Manager is closed
+	}
+	defer m.opening.Release(turns)
+	inParallel(int(turns), len(each), func(i int) { // each ends when the store is open, or hangs for long
 		o := each[i]
 		o.store, o.err = reach(&m.stores.reacher, o.as.Path(), func() (*heldStore, error) { return m.stores.openNow(o.as, false) },
 			func(h *heldStore) { m.came(o.key, h) })

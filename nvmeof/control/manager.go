@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
@@ -106,9 +107,10 @@ type Manager struct {
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
 
-	watchers     sync.WaitGroup // of listeners
-	removals     sync.WaitGroup // those that go on, see remove; begun under mu
-	leaveTimeout time.Duration  // constant, as the next two
+	watchers     sync.WaitGroup      // of listeners
+	opening      *semaphore.Weighted // turns of those who open stores without mu
+	removals     sync.WaitGroup      // those that go on, see remove; begun under mu
+	leaveTimeout time.Duration       // constant, as the next two
 
 	startTimeout, changeTimeout time.Duration
 
@@ -169,10 +171,10 @@ func New(cfg Config) *Manager {
 		cfg.Permit = func(string, bool) error { return nil }
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(),
+		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(), opening: semaphore.NewWeighted(openings),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN]bool{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
-		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, known: known(cfg.State), used: map[config.Path]bool{}},
+		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)

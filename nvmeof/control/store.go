@@ -104,6 +104,7 @@ type stores struct {
 	// aside is memory that the change which is being made has replaced, until it is complete:
 	// unlike a file it is not had again when the change is undone.
 	aside map[storeKey]*heldStore
+	ahead map[storeKey]*ahead // stores that are opened without the mutex
 	// came is called with a store that was open only when nobody waited for it any more, from
 	// another goroutine and without the mutex.
 	came func(storeKey, *heldStore)
@@ -252,6 +253,12 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		h := &heldStore{store: store, as: n}
 		s.hold(key, h)
 		return h, nil
+	}
+	if h, err := s.takeAhead(key, n); h != nil || err != nil {
+		if err == nil {
+			s.hold(key, h)
+		}
+		return h, err
 	}
 	wanted := s.wanted(n)
 	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })

@@ -68,14 +68,19 @@ func (m *Manager) still(at namespaceKey, why error) {
 // tryAgain reports whether the waiting is over.
 func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	m.mu.Lock()
-	var path config.Path
-	if w := m.waiting[at]; w != nil && w.namespace.File != nil {
-		path = w.namespace.File.Path
-	}
+	w := m.waiting[at]
 	m.mu.Unlock()
-	awaitCopy(ctx, m, path)
+	if w == nil {
+		return true
+	}
+	if w.namespace.File != nil {
+		awaitCopy(ctx, m, w.namespace.File.Path)
+	}
+	key := keyOf(at.nqn, w.namespace)
+	a := openAhead(m, key, w.namespace)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	defer endAhead(m, key, a)
 	if m.waiting[at] == nil || ctx.Err() != nil {
 		return true
 	}

@@ -19,6 +19,7 @@ type direction struct {
 const (
 	xsys   = "golang.org/x/sys"
 	xnet   = "golang.org/x/net"
+	xsync  = "golang.org/x/sync"
 	zap    = "go.uber.org/zap"
 	uuid   = "github.com/google/uuid"
 	cobra  = "github.com/spf13/cobra"
@@ -93,7 +94,7 @@ var directions = []direction{
 	{"nvmeof/discovery", []string{"nvmeof", "nvmeof/host", "capsule", "rdmatransport"}, nil},
 	{"cmd/nvmeof/internal/hostconfig", []string{"nvmeof", "nvmeof/config"}, []string{uuid}},
 	{"nvmeof/control", []string{"nvmeof", "internal/capture", "internal/namedfile", "internal/recent", "internal/socketfile", "nvmeof/config", "nvmeof/events", "nvmeof/target", "nvmeof/auth", "capsule", "rdmatransport", "backend", "backend/block",
-		"backend/file", "backend/memory", "backend/rbd"}, []string{zap, uuid, xnet, xsys}},
+		"backend/file", "backend/memory", "backend/rbd"}, []string{zap, uuid, xnet, xsync, xsys}},
 	{"nvmeof/internal/list", nil, nil},
 	{"nvmeof/internal/shard", []string{"internal/yield", "nvmeof", "internal/latency", "nvmeof/internal/list", "rdmatransport", "backend"}, []string{xsys}},
 	{"nvmeof/internal/fabric", []string{"nvmeof", "nvmeof/internal/list", "nvmeof/internal/shard", "capsule", "rdmatransport", "backend"}, nil},

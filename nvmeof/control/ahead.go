@@ -1,0 +1,74 @@
+package control
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// An ahead is a store that is opened without the Manager's mutex, for a namespace that waits for it: a file
+// system or device may take long, and so may the locks of who served the file before.
+type ahead struct {
+	as    *config.Namespace
+	done  chan struct{} // closed when the following is constant, until who has the Manager's mutex takes the store
+	store *heldStore
+	err   error
+}
+
+// openAhead opens the store of a namespace. It returns nil where there is nothing to open, or somebody does.
+func openAhead(m *Manager, key storeKey, n *config.Namespace) *ahead {
+	a := &ahead{as: n, done: make(chan struct{})}
+	m.mu.Lock()
+	_, moved := m.stores.moved[key]
+	if m.closed || n.Memory != nil || moved || m.stores.held[key] != nil || m.stores.aside[key] != nil || m.stores.ahead[key] != nil {
+		m.mu.Unlock()
+		return nil
+	}
+	m.stores.ahead[key] = a
+	m.mu.Unlock()
+	defer close(a.done)
+	if a.err = m.opening.Acquire(m.context, 1); a.err != nil {
+		return a // the Manager is closed
+	}
+	defer m.opening.Release(1)
+	a.store, a.err = reach(&m.stores.reacher, n.Path(), func() (*heldStore, error) { return m.stores.openNow(n, false) },
+		func(h *heldStore) { m.came(key, h) })
+	return a
+}
+
+// endAhead closes a store that was opened ahead and is not used. Called with mu held.
+func endAhead(m *Manager, key storeKey, a *ahead) {
+	if a == nil {
+		return
+	}
+	if m.stores.ahead[key] == a {
+		delete(m.stores.ahead, key)
+	}
+	if h := a.store; h != nil {
+		a.store = nil
+		closedUnused(m, h, m.stores.last(h.as.Path(), h.close))
+	}
+}
+
+// takeAhead returns the store of a namespace that was opened ahead, or why it could not be; neither where
+// that was not tried for this namespace. Called with the Manager's mutex held.
+func (s *stores) takeAhead(key storeKey, n *config.Namespace) (*heldStore, error) {
+	a := s.ahead[key]
+	if a == nil {
+		return nil, nil
+	}
+	delete(s.ahead, key)
+	<-a.done // as long as opening it now would take
+	h := a.store
+	a.store = nil
+	switch {
+	case h == nil && (s.wanted(n) || !n.SameStore(a.as)):
+		return nil, nil // what was in its way may not be in the way of this one
+	case h == nil || n.SameStore(a.as):
+		return h, a.err
+	}
+	if err := s.last(h.as.Path(), h.close); err != nil {
+		s.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
+	}
+	return nil, nil
+}
