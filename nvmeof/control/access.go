@@ -129,7 +129,7 @@ func accessRoutes() []route {
 				if err := Expel(c.manager, nvmeof.NQN(c.path("nqn")), nsid, nvmeof.NQN(c.path("host"))); err != nil {
 					return answer, err
 				}
-				return answer, followed(c.context, c.manager)
+				return answer, followed(c.context, c.manager, NamespaceRef{nvmeof.NQN(c.path("nqn")), nsid})
 			}},
 		{"DELETE", base, "withdrawNamespaceFromAll", "Take a namespace from all hosts that are named, and end what hosts have under way that may not use it, as withdrawNamespace does", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) { return c.withdrawAll() }},
@@ -162,7 +162,7 @@ func (c *call) withdrawAll() (any, error) {
 	if err != nil {
 		return answer, err
 	}
-	return answer, followed(c.context, c.manager)
+	return answer, followed(c.context, c.manager, NamespaceRef{nvmeof.NQN(c.path("nqn")), nsid})
 }
 
 // editAccess edits what the host of the path has of the namespace of the path.

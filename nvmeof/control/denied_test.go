@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // newGroupRig is a gateway with an API.
@@ -44,7 +47,7 @@ func TestWithdrawInGroup(t *testing.T) {
 	r.refused(CodeNotFound, "DELETE", "/v1/subsystems/b/namespaces/1/hosts", "")
 	r.refused(CodeInvalid, "DELETE", "/v1/subsystems/a/namespaces/x/hosts", "")
 	r.behind = errors.New("no such file")
-	if err := followed(t.Context(), r.Manager); !errors.As(err, new(*GroupError)) {
+	if err := followed(t.Context(), r.Manager, NamespaceRef{"a", 1}); !errors.As(err, new(*GroupError)) {
 		t.Errorf("by a gateway that does not have the document itself: %v", err)
 	}
 }
@@ -63,14 +66,14 @@ func TestEnforce(t *testing.T) {
 		func(s *config.Subsystem) { s.AllowAnyHost = false },
 		func(s *config.Subsystem) { s.Hosts = nil },
 	} {
-		if n, err := Enforce(t.Context(), b.Manager); err != nil || n != g.revision || len(b.denied) > 0 {
-			t.Errorf("revision %d of %d, %v, %v", n, g.revision, err, b.denied)
+		if e, err := Enforce(t.Context(), b.Manager); err != nil || e.Revision != g.revision || len(e.But) > 0 || e.Why != nil || len(b.denied) > 0 {
+			t.Errorf("%+v, of %d, %v, %v", e, g.revision, err, b.denied)
 		}
 		if _, err := a.Edit(func(d *config.Document) error { change(d.Subsystems[0]); return nil }, Options{Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		b.follow(g.revision)
-		if !b.denied["a"] {
+		if _, noted := b.denied["a"]; !noted {
 			t.Error("nothing is to be ended")
 		}
 	}
@@ -78,9 +81,40 @@ func TestEnforce(t *testing.T) {
 	if _, err := Enforce(t.Context(), b.Manager); err == nil {
 		t.Error("a gateway that has not followed has enforced it")
 	}
-	b.behind, b.denied["gone"] = nil, true
-	if n, err := Enforce(t.Context(), b.Manager); err != nil || n != g.revision {
-		t.Error(n, err)
+	b.behind, b.denied["gone"] = nil, nil
+	if e, err := Enforce(t.Context(), b.Manager); err != nil || e.Revision != g.revision || len(e.But) > 0 {
+		t.Error(e, err)
+	}
+}
+
+// TestEnforceBesideHung: a store that does not end a command keeps what was taken from hosts in that
+// namespace from being in force, and nothing else.
+func TestEnforceBesideHung(t *testing.T) {
+	t.Parallel()
+	r, h, _ := newHolding(t)
+	s, err := r.subsystem("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetAccess(r.Controllers()[0].Host, 1, target.AccessNone); err != nil {
+		t.Fatal(err)
+	}
+	r.denied["a"] = nil
+	for range 2 { // it is known from then on
+		began := time.Now()
+		e, err := Enforce(t.Context(), r.Manager)
+		if err != nil || !slices.Equal(e.But, []NamespaceRef{{"a", 1}}) || e.Why == nil {
+			t.Errorf("%+v, %v", e, err)
+		}
+		t.Logf("after %v: %v", time.Since(began).Round(time.Millisecond), e.Why)
+	}
+	h.set(false)
+	r.await("all is in force", func() bool {
+		e, err := Enforce(t.Context(), r.Manager)
+		return err == nil && e.Why == nil && len(e.But) == 0
+	})
+	if len(r.denied) > 0 {
+		t.Errorf("%v", r.denied)
 	}
 }
 

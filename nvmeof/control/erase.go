@@ -62,7 +62,7 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	if m.cfg.Group == nil || o.DryRun || err != nil && (!errors.As(err, &unsaved) || !unsaved.Changed) {
 		return out, err
 	}
-	if eraseErr := eraseShared(m, gone); errors.As(eraseErr, new(*HungError)) {
+	if eraseErr := eraseShared(m, nqn, gone); errors.As(eraseErr, new(*HungError)) {
 		return out, errors.Join(err, fmt.Errorf("%w: it is removed by and by", eraseErr))
 	} else if eraseErr != nil {
 		_, undone := m.Edit(func(d *config.Document) error { return restore(d, nqn, gone, rights) }, Options{Force: true, Wait: true, Save: o.Save, File: o.File})
@@ -73,8 +73,8 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 
 // eraseShared removes what a namespace exported that is no more in the group's document, once no gateway
 // has it open.
-func eraseShared(m *Manager, n *config.Namespace) error {
-	if err := followed(m.context, m); err != nil {
+func eraseShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
+	if err := followed(m.context, m, NamespaceRef{nqn, n.NSID}); err != nil {
 		return err
 	}
 	m.mu.Lock()

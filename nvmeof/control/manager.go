@@ -121,13 +121,15 @@ type Manager struct {
 	gauge    gauge
 	requests requests
 
-	mu        sync.Mutex // one change at a time; guards what follows
-	closed    bool
-	doc       *config.Document     // does not change: a change makes another
-	shared    *config.Document     // what the group's document says, of revision
-	revision  int64                // 0: there is none yet
-	behind    error                // why the target is not what that says; nil: it is
-	denied    map[nvmeof.NQN]bool  // subsystems in which hosts may have more under way than they may: see Enforce
+	mu       sync.Mutex // one change at a time; guards what follows
+	closed   bool
+	doc      *config.Document // does not change: a change makes another
+	shared   *config.Document // what the group's document says, of revision
+	revision int64            // 0: there is none yet
+	behind   error            // why the target is not what that says; nil: it is
+	// denied are the subsystems in which hosts may have more under way than they may, with the namespaces in
+	// which it is known that it does not end: see Enforce.
+	denied    map[nvmeof.NQN][]capsule.NSID
 	saved     *config.Document     // what File said when it was last read or written
 	listeners map[int]*listening   // by their identifiers in the target
 	wildcards map[int]*wildcard    // by their identifiers in the document
@@ -172,7 +174,7 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(), opening: semaphore.NewWeighted(openings),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN]bool{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN][]capsule.NSID{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
 		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}

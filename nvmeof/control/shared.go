@@ -19,9 +19,9 @@ type Group interface {
 	Propose(ctx context.Context, base int64, doc *config.Document) (revision int64, err error)
 	// Latest is the document that the group has; revision 0: it has none.
 	Latest(ctx context.Context) (revision int64, doc *config.Document, err error)
-	// Followed returns when each gateway that may serve something has enforced a revision: see Enforce. With an
-	// error, which names one that has not, that is not so when ctx ends.
-	Followed(ctx context.Context, revision int64) error
+	// Followed returns when each gateway that may serve something has enforced a revision in a namespace: see
+	// Enforce. With an error, which names one that has not, that is not so when ctx ends.
+	Followed(ctx context.Context, revision int64, at NamespaceRef) error
 }
 
 // A ConflictError is that another gateway has changed the group's document meanwhile.

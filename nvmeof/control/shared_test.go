@@ -19,15 +19,16 @@ type fakeGroup struct {
 	revision int64
 	doc      *config.Document
 	err      error
-	before   func() // called as somebody proposes; cleared
-	late     error  // why a revision is not enforced everywhere
-	awaited  int64  // the last revision that was asked for
+	before   func()       // called as somebody proposes; cleared
+	late     error        // why a revision is not enforced everywhere
+	awaited  int64        // the last revision that was asked for
+	at       NamespaceRef // and where
 }
 
-func (g *fakeGroup) Followed(_ context.Context, revision int64) error {
+func (g *fakeGroup) Followed(_ context.Context, revision int64, at NamespaceRef) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.awaited = revision
+	g.awaited, g.at = revision, at
 	return g.late
 }
 

@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -87,6 +88,15 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 // that hosts have under way in namespaces which they may not use, and returns when the last of them has
 // ended. While a [Target.Change] is under way it is not known who may, and it waits for that, as long as limit.
 func ExpelDenied(s *Subsystem, id capsule.NSID, limit time.Duration) error {
+	return expelDenied(s, id, limit, func(of capsule.NSID) bool { return id == 0 || of == id })
+}
+
+// ExpelDeniedBut is ExpelDenied for all namespaces but some, in which it is known that commands do not end.
+func ExpelDeniedBut(s *Subsystem, but []capsule.NSID, limit time.Duration) error {
+	return expelDenied(s, 0, limit, func(of capsule.NSID) bool { return !slices.Contains(but, of) })
+}
+
+func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(capsule.NSID) bool) error {
 	end := time.Now().Add(limit)
 	for !barRemoved(s) {
 		if time.Now().After(end) {
@@ -97,7 +107,7 @@ func ExpelDenied(s *Subsystem, id capsule.NSID, limit time.Duration) error {
 	of := selection{
 		queue: func(q *queue) bool { return q.controller.subsystem == s },
 		request: func(r *request) bool {
-			if r.op.Gate == nil || id != 0 && r.op.Gate.Namespace.ID != id {
+			if r.op.Gate == nil || !in(r.op.Gate.Namespace.ID) {
 				return false
 			}
 			return !r.queue.controller.view.Rights.Load().See(r.op.Gate.Namespace.ID)

@@ -134,6 +134,12 @@ func TestExpelDenied(t *testing.T) {
 	if err := ExpelDenied(f.sub, 0, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
 		t.Errorf("with a store that has commands: %v", err)
 	}
+	if err := ExpelDeniedBut(f.sub, []capsule.NSID{1}, 10*time.Millisecond); !errors.Is(err, errUnfinished) {
+		t.Errorf("but in another namespace: %v", err)
+	}
+	if err := ExpelDeniedBut(f.sub, []capsule.NSID{2}, time.Minute); err != nil {
+		t.Errorf("but in that namespace: %v", err)
+	}
 	kept.wantPending()
 	s.set(false, nil)
 	if err := ExpelDenied(f.sub, 0, time.Minute); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
@@ -13,17 +14,20 @@ import (
 // followPrefix is that of what Note writes. It is not under Prefix, whose changes gateways follow.
 const followPrefix = "follow/"
 
-// A follower is the value of a gateway's key.
-type follower struct {
+// A Follower is what a gateway has said of itself. It is the value of its key.
+type Follower struct {
 	Version  int   `json:"version"`
 	Revision int64 `json:"revision"`
+	// But are the namespaces, as the caller names them, of which the revision may not be in force.
+	But []string `json:"but,omitempty"`
 }
 
 // Note says that a gateway has what a revision says, and that what this takes from hosts has ended
-// there. It never goes back: who comes later under the same name begins with the present revision.
-func Note(ctx context.Context, s state.Store, gateway string, number int64) error {
+// there, but in some namespaces. It never goes back: who comes later under the same name begins with the
+// present revision.
+func Note(ctx context.Context, s state.Store, gateway string, number int64, but []string) error {
 	key := followPrefix + gateway
-	value, err := json.Marshal(follower{version, number})
+	value, err := json.Marshal(Follower{version, number, but})
 	if err != nil {
 		return err
 	}
@@ -32,8 +36,10 @@ func Note(ctx context.Context, s state.Store, gateway string, number int64) erro
 		if err != nil {
 			return err
 		}
-		if all, err := followers(snapshot); err == nil && all[gateway] >= number {
-			return nil
+		if all, err := followers(snapshot); err == nil {
+			if f := all[gateway]; f.Revision > number || f.Revision == number && slices.Equal(f.But, but) {
+				return nil
+			}
 		}
 		txn := state.Txn{Then: []state.Op{{Key: key, Value: value}}, If: []state.Compare{{Key: key}}}
 		for _, e := range snapshot.Entries {
@@ -51,8 +57,8 @@ func Note(ctx context.Context, s state.Store, gateway string, number int64) erro
 	}
 }
 
-// Followers are the revisions that Note has written, by the names of gateways.
-func Followers(ctx context.Context, s state.Store) (map[string]int64, error) {
+// Followers are what Note has written, by the names of gateways.
+func Followers(ctx context.Context, s state.Store) (map[string]Follower, error) {
 	snapshot, err := s.Get(ctx, followPrefix)
 	if err != nil {
 		return nil, err
@@ -60,14 +66,14 @@ func Followers(ctx context.Context, s state.Store) (map[string]int64, error) {
 	return followers(snapshot)
 }
 
-func followers(s state.Snapshot) (map[string]int64, error) {
-	all := map[string]int64{}
+func followers(s state.Snapshot) (map[string]Follower, error) {
+	all := map[string]Follower{}
 	for _, e := range s.Entries {
-		var f follower
+		var f Follower
 		if err := json.Unmarshal(e.Value, &f); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Key, err)
 		}
-		all[strings.TrimPrefix(e.Key, followPrefix)] = f.Revision
+		all[strings.TrimPrefix(e.Key, followPrefix)] = f
 	}
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -248,17 +249,25 @@ func TestNote(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range int64(20) {
 			all.Go(func() {
-				for Note(t.Context(), lossy, "gw1", n) != nil {
+				for Note(t.Context(), lossy, "gw1", n, nil) != nil {
 				}
 			})
-			if err := Note(t.Context(), s, "gw10", n); err != nil {
+			if err := Note(t.Context(), s, "gw10", n, nil); err != nil {
 				t.Error(err)
 			}
 		}
 		all.Wait()
 		time.Sleep(time.Minute) // for what is late
-		if got, err := Followers(t.Context(), s); err != nil || len(got) != 2 || got["gw1"] != 19 || got["gw10"] != 19 {
+		if got, err := Followers(t.Context(), s); err != nil || len(got) != 2 || got["gw1"].Revision != 19 || got["gw10"].Revision != 19 {
 			t.Error(got, err)
+		}
+		for _, but := range [][]string{{"a/1"}, nil, {"a/1", "a/2"}} {
+			if err := errors.Join(Note(t.Context(), s, "gw1", 20, but), Note(t.Context(), s, "gw1", 19, nil)); err != nil {
+				t.Error(err)
+			}
+			if got, err := Followers(t.Context(), s); err != nil || got["gw1"].Revision != 20 || !slices.Equal(got["gw1"].But, but) {
+				t.Error(got, err)
+			}
 		}
 		if _, err := s.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: followPrefix + "gw2", Value: []byte("{")}}}); err != nil {
 			t.Fatal(err)
@@ -266,7 +275,7 @@ func TestNote(t *testing.T) {
 		if _, err := Followers(t.Context(), s); err == nil {
 			t.Error("what cannot be read is passed over")
 		}
-		if err := Note(t.Context(), s, "gw2", 1); err != nil {
+		if err := Note(t.Context(), s, "gw2", 1, nil); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +27,9 @@ func (g *Gateway) enforce(ctx context.Context) {
 	said := ""
 	for {
 		var again <-chan time.Time
-		n, err := control.Enforce(ctx, g.manager)
-		if err == nil && n > 0 {
-			err = revision.Note(ctx, g.store, g.name, n)
+		e, err := control.Enforce(ctx, g.manager)
+		if err == nil && e.Revision > 0 {
+			err = errors.Join(revision.Note(ctx, g.store, g.name, e.Revision, refsOf(e.But)), e.Why)
 		}
 		switch {
 		case err == nil:
@@ -48,11 +50,22 @@ func (g *Gateway) enforce(ctx context.Context) {
 	}
 }
 
+// refsOf are namespaces as the group's store has them.
+func refsOf(all []control.NamespaceRef) (names []string) {
+	for _, p := range all {
+		names = append(names, refOf(p))
+	}
+	slices.Sort(names) // so that what is the same is not written again
+	return names
+}
+
+func refOf(p control.NamespaceRef) string { return fmt.Sprintf("%s/%d", p.Subsystem, p.NSID) }
+
 // Followed implements [control.Group].
-func (s *shared) Followed(ctx context.Context, n int64) error {
+func (s *shared) Followed(ctx context.Context, n int64, at control.NamespaceRef) error {
 	var late []string // as was last seen
 	for {
-		now, err := s.late(ctx, n)
+		now, err := s.late(ctx, n, at)
 		if err == nil {
 			if late = now; len(late) == 0 {
 				return nil
@@ -70,8 +83,8 @@ func (s *shared) Followed(ctx context.Context, n int64) error {
 	}
 }
 
-// late are the gateways that may serve something, and have not enforced a revision.
-func (s *shared) late(ctx context.Context, n int64) (names []string, err error) {
+// late are the gateways that may serve something, and have not enforced a revision in a namespace.
+func (s *shared) late(ctx context.Context, n int64, at control.NamespaceRef) (names []string, err error) {
 	snapshot, err := s.store.Get(ctx, group.GroupPrefix)
 	if err != nil {
 		return nil, err
@@ -86,7 +99,8 @@ func (s *shared) late(ctx context.Context, n int64) (names []string, err error) 
 		return nil, err
 	}
 	for _, name := range all {
-		if followers[name] < n {
+		f := followers[name]
+		if f.Revision < n || slices.Contains(f.But, refOf(at)) || slices.Contains(f.But, refOf(control.NamespaceRef{Subsystem: at.Subsystem})) {
 			names = append(names, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/group/revision"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -24,14 +25,26 @@ func TestFollowed(t *testing.T) {
 	for _, n := range []*node{a, b} {
 		n.until(t, "each serves a half", func(s *control.GroupStatus) bool { return serves(s, "gw1") == 2 && serves(s, "gw2") == 2 })
 	}
-	followed := func(most time.Duration) error {
+	followedIn := func(nsid int, most time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), most)
 		defer cancel()
 		n, _ := control.Revision(a.m)
-		return (*shared)(a.Gateway).Followed(ctx, n)
+		return (*shared)(a.Gateway).Followed(ctx, n, control.NamespaceRef{Subsystem: "a", NSID: nsid})
 	}
+	followed := func(most time.Duration) error { return followedIn(1, most) }
 	if err := followed(10 * time.Second); err != nil {
 		t.Error(err)
+	}
+	for but, inForce := range map[string][]bool{"a/1": {false, true}, "a/0": {false, false}, "b/1": {true, true}} {
+		n, _ := control.Revision(a.m)
+		if err := revision.Note(t.Context(), store.Open(time.Second), "gw2", n, []string{but}); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range inForce {
+			if err := followedIn(i+1, 200*time.Millisecond); (err == nil) != want {
+				t.Errorf("namespace %d, where gw2 has not %s: %v", i+1, but, err)
+			}
+		}
 	}
 	link := func(l simulated.Link) {
 		store.Do(func(s *simulated.Store, _ time.Time) { s.SetLink(conn.Client, l) })
