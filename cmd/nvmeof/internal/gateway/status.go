@@ -169,7 +169,10 @@ func (g *Gateway) changed(s group.Status) {
 	g.aheadOf(s)
 	g.mu.Lock()
 	before := g.states
-	g.states = next
+	maps.DeleteFunc(next, func(name, state string) bool {
+		return before[name] == "" && state == "silent" // it was not heard yet, and may be alive
+	})
+	g.states = next // which is constant from here on
 	var unfenced []int
 	for _, x := range s.Groups {
 		if id := int(x.Group.ID); x.Group.Backend == group.Lease && !g.logged[id] {
@@ -185,9 +188,7 @@ func (g *Gateway) changed(s group.Status) {
 		g.cfg.Log.Warn("unfenced ANA groups (fence: lease): a gateway that the machine holds up can write late", zap.Ints("groups", unfenced))
 	}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
-		if state := next[name]; before[name] == "" && state == "silent" {
-			delete(next, name) // it was not heard yet, and may be alive
-		} else if before[name] != state && name != g.name {
+		if state := next[name]; before[name] != state && name != g.name {
 			g.cfg.Log.Info("a gateway of the group", zap.String("gateway", name), zap.String("state", state))
 			if g.cfg.Joined != nil {
 				g.cfg.Joined(name, state)
