@@ -58,7 +58,7 @@ func (s *stores) takeAhead(key storeKey, n *config.Namespace) (*heldStore, error
 		return nil, nil
 	}
 	delete(s.ahead, key)
-	<-a.done // as long as opening it now would take
+	<-a.done // as long as opening it now would take, and others whose turn is first
 	h := a.store
 	a.store = nil
 	switch {

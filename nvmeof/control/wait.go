@@ -68,16 +68,19 @@ func (m *Manager) still(at namespaceKey, why error) {
 // tryAgain reports whether the waiting is over.
 func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	m.mu.Lock()
-	w := m.waiting[at]
+	var n *config.Namespace // a change may make it another meanwhile
+	if w := m.waiting[at]; w != nil {
+		n = w.namespace
+	}
 	m.mu.Unlock()
-	if w == nil {
+	if n == nil {
 		return true
 	}
-	if w.namespace.File != nil {
-		awaitCopy(ctx, m, w.namespace.File.Path)
+	if n.File != nil {
+		awaitCopy(ctx, m, n.File.Path)
 	}
-	key := keyOf(at.nqn, w.namespace)
-	a := openAhead(m, key, w.namespace)
+	key := keyOf(at.nqn, n)
+	a := openAhead(m, key, n)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer endAhead(m, key, a)
