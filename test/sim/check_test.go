@@ -189,16 +189,17 @@ func seenValues(block int, ops []*operation) func(*operation) bool {
 	return func(o *operation) bool { return all || values[o.of(block)] }
 }
 
-// repeats is how often a write may have been carried out again, as others see it. One whose
-// path was lost is sent again, a second later or more: that shows where another write, of
-// somebody else or of the same worker at the same time, comes in between, or the disk loses it.
+// repeats is how often a write may have been carried out again, as others see it. It is sent
+// again each time the path that it took is lost, a second later or more: that shows where
+// another write, of somebody else or of the same worker at the same time, comes in between,
+// or the disk loses it.
 func (w *world) repeats(block int, o *operation, ops []*operation) (n int) {
 	if o.until-o.at < time.Second {
 		return 0
 	}
 	beside := func(c *operation) bool { return c != o && c.writes() && c.call < o.end && o.call < c.end }
 	if w.shared(block) || slices.ContainsFunc(ops, beside) {
-		n++
+		n += w.clients[o.host].losses(o.at, o.until)
 	}
 	for _, c := range ops {
 		if c.kind == crash && c.call > o.call && c.end < o.end {

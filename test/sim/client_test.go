@@ -40,10 +40,12 @@ type client struct {
 	sub        *multipath.Subsystem
 	ns         *multipath.Namespace // nil until it is connected
 	registered bool                 // with the reservation's key
+	live       map[*multipath.Path]bool
+	lost       []time.Duration // when a path was lost that had been live
 }
 
 func newClient(w *world, id int, rng *rand.Rand) *client {
-	c := &client{w: w, id: id, addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + id)})}
+	c := &client{w: w, id: id, addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + id)}), live: map[*multipath.Path]bool{}}
 	for i := range c.rng {
 		c.rng[i] = w.stream(fmt.Sprintf("worker %d of host %d", i, id))
 	}
@@ -123,7 +125,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
 	w := c.w
-	cfg := multipath.Config{NQN: subNQN, Policy: w.policy}
+	cfg := multipath.Config{NQN: subNQN, Policy: w.policy, Event: c.pathChanged}
 	for _, p := range w.allPorts() {
 		cfg.Paths = append(cfg.Paths, multipath.PathConfig{
 			Host: c.host, Options: c.options(p),
@@ -155,6 +157,29 @@ func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
 	}
 	w.note(c.name(), "is connected")
 	return ns, nil
+}
+
+// pathChanged keeps when paths were lost: what was under way on one is sent again by another.
+func (c *client) pathChanged(e multipath.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := e.State == multipath.StateLive
+	if c.live[e.Path] && !live {
+		c.lost = append(c.lost, c.w.clock())
+	}
+	c.live[e.Path] = live
+}
+
+// losses is how many paths it lost within a time.
+func (c *client) losses(from, to time.Duration) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.lost {
+		if from <= at && at <= to {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *client) options(p *port) host.Options {

@@ -27,9 +27,9 @@
 //   - Where hosts have keys nobody is let in without one, and they themselves are, as above.
 //
 // What fails may have been carried out in its time; that of a host that is killed at any
-// time later. A write whose path was lost is sent again, so that others may see it twice:
-// the model allows that for blocks that several workers write, beside another write of the
-// same worker, and over a power failure.
+// time later. A write whose path is lost is sent again, so that others may see it once more for
+// each path that its host lost meanwhile: the model allows that for blocks that several
+// workers write, beside another write of the same worker, and over a power failure.
 //
 // # Replaying
 //
