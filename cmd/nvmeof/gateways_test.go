@@ -39,7 +39,7 @@ var gatewaysPage = []documented{
 	{line: "nvmeof list-subsys", instead: untilShown("traddr=192.0.2.3,trsvcid=4420 live"), wants: []string{"traddr=ADDR1,trsvcid=4420 live", "traddr=ADDR2,trsvcid=4420 live", "traddr=ADDR3,trsvcid=4420 live"}},
 
 	{line: "nvmeof bench -t rdma -a 192.0.2.1,192.0.2.2,192.0.2.3 -n nqn.2026-11.org.example:disks --rw randrw --bs 4k --verify --runtime 60 --ctrl-loss-tmo 120",
-		instead: []string{"nvmeof bench", `(sleep 2; kill -9 "$(cat gw1.pid)") & nvmeof bench`, "--runtime 60", "--runtime 12 --keep-alive-tmo 1"}, wants: []string{"read back and compared"}},
+		instead: []string{"nvmeof bench", `(sleep 2; kill -9 "$(cat gw1.pid)") & nvmeof bench`, "--runtime 60", "--runtime 12 --keep-alive-tmo 1 --rate_iops 100"}, wants: []string{"read back and compared"}},
 	{line: `kill -9 "$(pidof nvmeof)"`, why: "the line above has it in the test, while it runs"},
 	{line: "nvmeof gateway list", instead: untilAt("gw2", "gw1  *ended  *0 "), wants: []string{"gw1             ended", "gw2 (this one)  alive"}},
 	{line: "nvmeof ana-group owners", instead: atGateway("gw2"), wants: []string{"gw2", "gw3"}},
@@ -50,7 +50,7 @@ var gatewaysPage = []documented{
 	{line: "nvmeof gateway list", instead: untilShown("gw2  *drained  *0 "), wants: []string{"gw2             drained  0"}},
 	{line: "nvmeof gateway resume gw2"},
 	{line: "nvmeof ana-group move 22 --gateway gw1", instead: []string{"22", "54"}},
-	{line: "nvmeof gateway remove gw3", instead: []string{"nvmeof", `kill "$(cat gw3.pid)"; for i in $(seq 300); do nvmeof gateway list | grep -q "gw3  *ended" && break; sleep 0.1; done; nvmeof`}},
+	{line: "nvmeof gateway remove gw3", instead: []string{"nvmeof", `kill "$(cat gw3.pid)"; for i in $(seq 60); do nvmeof gateway list | grep -q "gw3  *ended" && break; sleep 0.5; done; nvmeof`}},
 }
 
 // atGateway has a line ask, or be, another gateway than the first.
@@ -60,7 +60,7 @@ func atGateway(name string) []string {
 
 // untilShown has a line wait for half a minute until it shows something.
 func untilShown(what string) []string {
-	return []string{"nvmeof", "nvmeof() { for i in $(seq 300); do $(which nvmeof) \"$@\" >shown; grep -q '" + what + "' shown && break; sleep 0.1; done; cat shown; }; nvmeof"}
+	return []string{"nvmeof", "nvmeof() { for i in $(seq 60); do $(which nvmeof) \"$@\" >shown; grep -q '" + what + "' shown && break; sleep 0.5; done; cat shown; }; nvmeof"}
 }
 
 func untilAt(name, what string) []string {
