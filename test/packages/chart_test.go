@@ -66,6 +66,7 @@ func rendered(t *testing.T, values ...string) map[string]object {
 // takes its documents, the one for draining while it runs.
 func TestChart(t *testing.T) {
 	needBuild(t)
+	t.Parallel()
 	lint := helm("lint", "--strict", chart)
 	ran(t, lint[0], lint[1:]...)
 	for _, wrong := range []string{"storage.hostPat=/x", "terminationGracePeriodSeconds=5", "drain.groups={}", "target=null", "user=0"} {

@@ -21,6 +21,7 @@ import (
 // program; podman runs it, without any capability and with a root that it may not write.
 func TestImage(t *testing.T) {
 	needBuild(t)
+	t.Parallel()
 	dir, again := t.TempDir(), t.TempDir()
 	for _, out := range []string{dir, again} {
 		ran(t, "deploy/image/build", "-o", out, "-v", "test", runtime.GOARCH)
