@@ -288,29 +288,50 @@ func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(
 	}
 	err := how(m.cfg.Gateway, ctx, group)
 	var hung *target.DrainError
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	switch {
-	case m.closed:
-		return cmp.Or(err, errClosed)
 	case err == nil:
 		return closeForeign(m, group)
 	case errors.As(err, &hung) && hung.Ended != nil:
-		m.removals.Go(func() { // ends when the stores have finished
-			<-hung.Ended
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if !m.closed {
-				_ = closeForeign(m, group) // an error is logged
-			}
-		})
+		closeLater(m, group, hung.Ended)
 	}
 	return err
 }
 
-// closeForeign closes the stores of namespaces that the target has given back. Called with mu
-// held.
+// closeLater closes what a group exports when the stores have finished with what hung.
+func closeLater(m *Manager, group capsule.ANAGroup, ended <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.removals.Go(func() { // ends when the stores have finished
+		<-ended
+		_ = closeForeign(m, group) // an error is logged
+	})
+}
+
+// closeForeign closes the stores of namespaces that the target has given back. That may take another
+// machine's time, and is done without the mutex: other groups are closed at the same time, and nobody else waits.
 func closeForeign(m *Manager, group capsule.ANAGroup) error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return errClosed
+	}
+	unused, err := leaveForeignStores(m, group)
+	m.removals.Add(1)
+	defer m.removals.Done()
+	m.mu.Unlock()
+	if err = errors.Join(m.stores.closeAll(unused), err); err != nil {
+		err = fmt.Errorf("ANA group %d is given back, and what it exports was not closed in order: %w", group, err)
+		m.log.Error("closing what a group exports", zap.Uint32("group", uint32(group)), zap.Error(err))
+	}
+	return err
+}
+
+// leaveForeignStores makes the namespaces of a group that the target has given back foreign, and returns their
+// stores. Called with mu held.
+func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error) {
 	m.stores.begin(m.startTimeout)
 	for _, d := range m.doc.Subsystems {
 		s, err := m.subsystem(d.NQN)
@@ -327,12 +348,9 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 			}
 		}
 	}
-	err := m.stores.settle()
-	if err != nil {
-		err = fmt.Errorf("ANA group %d is given back, and what it exports was not closed in order: %w", group, err)
-		m.log.Error("closing what a group exports", zap.Uint32("group", uint32(group)), zap.Error(err))
-	}
-	return err
+	m.stores.keepCreated()
+	unused := m.stores.takeUnused()
+	return unused, m.stores.sweep()
 }
 
 // becomeForeign notes that the target has given a namespace back. Called with mu held.

@@ -23,9 +23,9 @@ type gatewayRig struct {
 	gateway *target.Gateway
 }
 
-func newGatewayRig(t *testing.T, dir string) *gatewayRig {
+func newGatewayRig(t *testing.T, dir string, change ...func(*Config)) *gatewayRig {
 	g := &gatewayRig{gateway: new(target.Gateway)}
-	g.rig = newRig(t, func(c *Config) {
+	g.rig = newRig(t, append(change, func(c *Config) {
 		if err := c.Target.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func newGatewayRig(t *testing.T, dir string) *gatewayRig {
 			t.Fatal(err)
 		}
 		c.Gateway = g.gateway
-	})
+	})...)
 	g.dir = dir
 	return g
 }
@@ -240,4 +240,52 @@ func TestProbe(t *testing.T) {
 			t.Errorf("something is known of %v", n.Path())
 		}
 	}
+}
+
+// A slowToClose store says that it is being closed, and is closed when it may.
+type slowToClose struct {
+	backend.Store
+	closing chan<- config.Path
+	may     <-chan struct{}
+	path    config.Path
+}
+
+func (s slowToClose) Close() error {
+	s.closing <- s.path
+	<-s.may
+	return s.Store.Close()
+}
+
+// TestClosingDelaysNobody: groups are closed at the same time, since each may ask another machine for that, and
+// who asks the Manager something meanwhile is answered.
+func TestClosingDelaysNobody(t *testing.T) {
+	closing, may := make(chan config.Path, 3), make(chan struct{})
+	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := OpenStore(n, pool)
+			return slowToClose{s, closing, may, n.Path()}, notes, err
+		}
+	})
+	g.set(shared)
+	ctx := t.Context()
+	drained := make(chan error, 2)
+	for _, group := range []capsule.ANAGroup{1, 2} {
+		g.must(ServeGroup(ctx, g.Manager, group, 1))
+	}
+	for _, group := range []capsule.ANAGroup{1, 2} {
+		go func() { drained <- DrainGroup(ctx, g.Manager, group) }() // ends when its stores are closed
+	}
+	for range 3 {
+		<-closing
+	}
+	g.Status()
+	if len(drained) != 0 {
+		t.Error("a group is given back before its stores are closed")
+	}
+	close(may)
+	for range 2 {
+		g.must(<-drained)
+	}
+	g.must(ServeGroup(ctx, g.Manager, 2, 2))
+	g.wantOpen(2)
 }

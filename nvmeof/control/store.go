@@ -360,15 +360,8 @@ func missing(p config.Path) bool {
 // sweep closes what nobody uses at the end of a change, and removes files that it
 // created in vain. Memory, which is not had again, stays for a namespace that waits.
 func (s *stores) sweep() error {
-	var unused []*heldStore
-	for key, h := range s.held {
-		if h.users == 0 && !s.kept(key, h.as) {
-			delete(s.held, key)
-			unused = append(unused, h)
-			continue
-		}
-		h.created = false
-	}
+	unused := s.takeUnused()
+	s.keepCreated()
 	err := s.closeAll(unused)
 	for key, h := range s.aside {
 		if !s.kept(key, h.as) {
@@ -381,6 +374,24 @@ func (s *stores) sweep() error {
 	}
 	maps.DeleteFunc(s.moved, func(key storeKey, x movedMemory) bool { return !s.kept(key, x.as) })
 	return err
+}
+
+// takeUnused returns what nobody uses, for the caller to close.
+func (s *stores) takeUnused() (unused []*heldStore) {
+	for key, h := range s.held {
+		if h.users == 0 && !s.kept(key, h.as) {
+			delete(s.held, key)
+			unused = append(unused, h)
+		}
+	}
+	return unused
+}
+
+// keepCreated notes that files which were created are in use: they stay when their stores are closed.
+func (s *stores) keepCreated() {
+	for _, h := range s.held {
+		h.created = false
+	}
 }
 
 // kept reports whether memory stays for a namespace that waits.
@@ -407,9 +418,7 @@ func (s *stores) closeAll(unused []*heldStore) error {
 
 // settle is sweep where no change is being made: what was created stays.
 func (s *stores) settle() error {
-	for _, h := range s.held {
-		h.created = false
-	}
+	s.keepCreated()
 	return s.sweep()
 }
 
