@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
@@ -26,8 +27,9 @@ func Command() *cobra.Command {
 		Short: "Show what this machine offers for RDMA, and how to fix what is missing",
 		Long: `Shows what this machine offers: RDMA devices, their ports and addresses, network
 interfaces, limits, modules, who has UDP port 4791, which transport --transport
-auto takes for each address, how the program was installed and which of its units run. What is missing follows as lines "problem: ...; mend: ..."
-and "note: ...; mend: ...". It changes nothing and needs no root; it names what it may
+auto takes for each address, whether images and groups of Ceph can be used, how
+the program was installed and which of its units run. What is missing follows as
+lines "problem: ...; mend: ..." and "note: ...; mend: ...". It changes nothing and needs no root; it names what it may
 not read. It ends with status 1 only if no transport can work at any address.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +70,7 @@ func thisMachine() (*Machine, error) {
 	return &Machine{
 		Program: program,
 		Files:   os.DirFS("/"), Addresses: addresses, Processors: runtime.NumCPU(),
-		Verbs: verbs.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: provider.Choose,
+		Verbs: verbs.Built, Ceph: rbd.Built, Libraries: verbs.Library, Details: deviceDetails, Choose: provider.Choose,
 		Access:  func(path string) bool { return unix.Access(path, unix.R_OK|unix.W_OK) == nil },
 		IOUring: file.TryURing,
 	}, nil

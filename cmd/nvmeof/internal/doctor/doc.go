@@ -16,10 +16,11 @@
 //
 //	build        verbs: the program has the verbs transport; libraries: loaded, found
 //	             (files are there, but this build does not load them), missing or
-//	             unusable; library_detail
+//	             unusable; library_detail; ceph: the program has images and groups of Ceph;
+//	             ceph_libraries (librbd and librados): found or missing
 //	installed    how: package, container or binary; program, package, version; example
 //	             (/etc/nvmeof/target.yaml is that of the package: same, changed, absent,
-//	             unknown), network (of a container: machine or own), capabilities that the
+//	             unknown), ceph (that file has images or a group of a Ceph cluster), network (of a container: machine or own), capabilities that the
 //	             process has and the program can use, and units: name, enabled, running,
 //	             replaced (by an upgrade, and not restarted)
 //	devices      name, driver, provider (of libibverbs), software, node_type, transport

@@ -149,6 +149,8 @@ func (m *machineFile) answer(t *testing.T, f []string) {
 		m.Addresses = append(m.Addresses, Address{f[1], netip.MustParsePrefix(f[2])})
 	case "@verbs":
 		m.Verbs = true
+	case "@ceph":
+		m.Ceph = true
 	case "@program":
 		m.Program = f[1]
 	case "@load-error":

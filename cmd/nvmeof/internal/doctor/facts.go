@@ -25,6 +25,8 @@ type Build struct {
 	Verbs         bool      `json:"verbs"`
 	Libraries     Libraries `json:"libraries"`
 	LibraryDetail string    `json:"library_detail,omitempty"`
+	Ceph          bool      `json:"ceph"`
+	CephLibraries Libraries `json:"ceph_libraries"`
 }
 
 // Installed says how the program came to this machine, and what is begun by it.
@@ -34,6 +36,7 @@ type Installed struct {
 	Package      string   `json:"package,omitempty"`
 	Version      string   `json:"version,omitempty"`
 	Example      string   `json:"example"`
+	Ceph         bool     `json:"ceph"` // the configuration has images or a group of a Ceph cluster
 	Network      string   `json:"network"`
 	Units        []Unit   `json:"units"`
 	Capabilities []string `json:"capabilities"`

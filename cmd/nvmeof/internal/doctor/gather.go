@@ -22,6 +22,7 @@ type Machine struct {
 
 	Program   string                    // where the file of this program is
 	Verbs     bool                      // the program has the verbs transport
+	Ceph      bool                      // the program has images and groups of Ceph
 	Libraries func() error              // loads the RDMA libraries; used where Verbs is set
 	Details   func() ([]Details, error) // queries the devices; likewise
 	Choose    func(netip.Addr) (transport, why string)
@@ -144,6 +145,10 @@ func (g *gatherer) build() {
 		default:
 			b.LibraryDetail = err.Error()
 		}
+	}
+	b.Ceph, b.CephLibraries = g.Ceph, LibrariesMissing
+	if g.library("librbd.so.1") && g.library("librados.so.2") {
+		b.CephLibraries = LibrariesFound
 	}
 }
 

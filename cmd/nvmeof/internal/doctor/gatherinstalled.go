@@ -29,6 +29,7 @@ func (g *gatherer) installed() {
 	}
 	if g.exists(conffile) {
 		i.Example = g.example()
+		i.Ceph = slices.ContainsFunc(g.lines(conffile), namesCeph)
 	}
 	i.Units = g.units()
 	bits := g.capabilities()
@@ -92,6 +93,13 @@ func (g *gatherer) example() string {
 		}
 	}
 	return exampleChanged
+}
+
+// namesCeph reports whether a line of a configuration, which need not be right, names an image or the group's
+// state in a Ceph cluster.
+func namesCeph(line string) bool {
+	setting, _, _ := strings.Cut(strings.TrimSpace(line), "#")
+	return strings.Contains(setting, "rbd:") || strings.Contains(setting, "rados://")
 }
 
 // units are the target's, if it is there, and the instances of the others that run or are

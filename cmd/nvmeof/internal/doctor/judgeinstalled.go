@@ -27,6 +27,23 @@ func (r *Report) judgeInstalled() {
 	}
 }
 
+// judgeCeph says what is missing for images and groups of Ceph.
+func (r *Report) judgeCeph() {
+	b := &r.Build
+	const install = "apt-get install librbd1 librados2 (Fedora: librbd1 librados2)"
+	severity := Note
+	if r.Installed.Ceph {
+		severity = Problem
+	}
+	switch {
+	case !b.Ceph && r.Installed.Ceph:
+		r.add(Problem, "/"+conffile+" has images or a group of a Ceph cluster, and this program was built without them",
+			"install the package nvmeof-verbs, or CGO_ENABLED=1 go build -tags rbd")
+	case b.Ceph && b.CephLibraries == LibrariesMissing:
+		r.add(severity, "librbd or librados is not installed: images and groups of Ceph cannot be used", install)
+	}
+}
+
 const targetUnit = "nvmeof-target.service"
 
 // whileUnused is the condition of a restart: with connections end their disks.

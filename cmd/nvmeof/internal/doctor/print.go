@@ -70,6 +70,11 @@ func (p *printer) program(r *Report) {
 	}
 	p.line("transports of this program: %s", verbs)
 	p.line("RDMA libraries: %s", r.Build.Libraries)
+	ceph := "librbd and librados " + string(r.Build.CephLibraries)
+	if !r.Build.Ceph {
+		ceph = "built without rbd"
+	}
+	p.line("images and groups of Ceph: %s", ceph)
 }
 
 func (p *printer) devices(r *Report) {

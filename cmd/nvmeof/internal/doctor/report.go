@@ -52,6 +52,7 @@ func Judge(f *Facts) *Report {
 	r.judgePort()
 	r.judgeLimits()
 	r.judgeKernel()
+	r.judgeCeph()
 	r.judgeInstalled()
 	return r
 }
