@@ -69,7 +69,8 @@ type (
 	}
 	// Blocklisted says that the storage has refused this incarnation.
 	Blocklisted struct{ Incarnation Incarnation }
-	// Health says whether commands that the storage has here do not end.
+	// Health says whether the gateway cannot serve, as one that no host reaches: others are to serve
+	// then, unless none of them can.
 	Health struct{ Stuck bool }
 	// Behind says whether the gateway does not have the group's configuration: others get the
 	// groups that are to be taken, where they can, since it may not know them.

@@ -15,7 +15,7 @@ const (
 	ReasonFree      Reason = "free"      // it had no owner
 	ReasonDead      Reason = "dead"      // its owner has ended without giving it back
 	ReasonDrain     Reason = "drain"     // its owner is drained, or leaves
-	ReasonStuck     Reason = "stuck"     // commands did not end at the storage of its owner
+	ReasonStuck     Reason = "stuck"     // its owner has said that it cannot serve: see Health
 	ReasonPreferred Reason = "preferred" // it went back to the gateway that is preferred
 	ReasonBalance   Reason = "balance"   // its owner had more I/O than others
 	ReasonOperator  Reason = "operator"  // the administrator has moved it
