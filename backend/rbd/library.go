@@ -114,11 +114,16 @@ func dial(n Name, cfg *Config) (image, error) {
 
 // remove removes an image.
 func remove(n Name, cfg *Config) (err error) {
-	i := &libraryImage{own: true}
+	i := &libraryImage{own: cfg.Client == nil}
 	if i.lib, err = loadLibrary(); err != nil {
 		return err
 	}
-	if i.client, err = connect(cfg.Conf, cfg.ID); err != nil {
+	if i.own {
+		i.client, err = connect(cfg.Conf, cfg.ID)
+	} else {
+		i.client = cfg.Client.conn.(libraryClient)
+	}
+	if err != nil {
 		C.free(unsafe.Pointer(i.lib))
 		return err
 	}

@@ -64,7 +64,7 @@ func isNil(v any) bool {
 
 // apart are the lists and fields that are compared on their own.
 var apart = map[reflect.Type][]string{
-	reflect.TypeFor[Document]():  {"listeners", "subsystems", "referrals", "version"},
+	reflect.TypeFor[Document]():  {"listeners", "subsystems", "referrals", "erasing", "version"},
 	reflect.TypeFor[Listener]():  {"ana-groups"},
 	reflect.TypeFor[Subsystem](): {"listeners", "allow-any-host", "hosts", "namespaces"},
 }

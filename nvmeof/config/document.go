@@ -26,6 +26,7 @@ type Document struct {
 	Listeners    []*Listener  `json:"listeners,omitempty" doc:"Where hosts connect: addresses of this machine."`
 	Subsystems   []*Subsystem `json:"subsystems,omitempty" doc:"What hosts connect to."`
 	Referrals    []*Referral  `json:"referrals,omitempty" doc:"Other discovery services that the discovery log lists."`
+	Erasing      []*Erasing   `json:"erasing,omitempty" doc:"Namespaces of a group of gateways that were removed, and whose data is being erased. Applying a document does not change it."`
 }
 
 // TakeSettings takes over what a running target keeps until it is started again: all but

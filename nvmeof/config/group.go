@@ -98,17 +98,25 @@ func checkName(what, name string) error {
 	return nil
 }
 
+// An Erasing is a namespace that hosts have no more, and whose data is to be erased by the gateway that
+// serves its ANA group. It is in the document until that is done.
+type Erasing struct {
+	Subsystem nvmeof.NQN `json:"subsystem" need:"yes" doc:"Subsystem that had the namespace."`
+	Namespace *Namespace `json:"namespace" need:"yes" doc:"The namespace as it was."`
+	Why       string     `json:"why,omitzero" doc:"Why the last attempt has failed."`
+}
+
 // Shared is the part of a document that all gateways of a group have: its subsystems and
-// referrals.
+// referrals, and what is being erased.
 func (doc *Document) Shared() *Document {
-	part := &Document{Version: Version, Subsystems: doc.Subsystems, Referrals: doc.Referrals}
+	part := &Document{Version: Version, Subsystems: doc.Subsystems, Referrals: doc.Referrals, Erasing: doc.Erasing}
 	return part.Clone()
 }
 
 // TakeShared takes that part over from another document.
 func (doc *Document) TakeShared(from *Document) {
 	from = from.Shared()
-	doc.Subsystems, doc.Referrals = from.Subsystems, from.Referrals
+	doc.Subsystems, doc.Referrals, doc.Erasing = from.Subsystems, from.Referrals, from.Erasing
 }
 
 // Grouped reports whether the document is that of a gateway.
@@ -187,6 +195,9 @@ func (r *reviewer) group(g *Gateways) {
 		r.fail("group.user", "name both", "a user without a password-file, or a password-file without a user")
 	}
 	fences := map[int]Fence{}
+	for _, e := range r.doc.Erasing {
+		fences[r.doc.groupOf(e.Subsystem, e.Namespace)] = e.Namespace.FenceOf()
+	}
 	for i, s := range r.doc.Subsystems {
 		if s.State != "" {
 			r.fail(fmt.Sprintf("subsystems[%d].state", i), "leave it out", "the state of a group's subsystems is in the group's store")
@@ -229,17 +240,24 @@ func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, path string, f
 	fences[group] = fence
 }
 
-// Groups are the ANA groups of a gateway's namespaces, in order, with what fences each.
+// Groups are the ANA groups of a gateway's namespaces, those included that are being erased, in order, with
+// what fences each.
 func (doc *Document) Groups() (groups []int, fences map[int]Fence) {
 	fences = map[int]Fence{}
+	note := func(nqn nvmeof.NQN, n *Namespace) {
+		g := doc.groupOf(nqn, n)
+		if fences[g] == "" {
+			groups = append(groups, g)
+		}
+		fences[g] = n.FenceOf()
+	}
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
-			g := doc.groupOf(s.NQN, n)
-			if fences[g] == "" {
-				groups = append(groups, g)
-			}
-			fences[g] = n.FenceOf()
+			note(s.NQN, n)
 		}
+	}
+	for _, e := range doc.Erasing {
+		note(e.Subsystem, e.Namespace)
 	}
 	slices.Sort(groups)
 	return groups, fences

@@ -24,7 +24,7 @@ type foreign struct {
 	cancel    context.CancelFunc // of finding that out; nil: it is known
 }
 
-// isForeign reports whether another target serves a namespace. Called with mu held.
+// isForeign reports whether another target serves a namespace.
 func isForeign(m *Manager, n *config.Namespace) bool {
 	return m.cfg.Gateway != nil && !m.cfg.Gateway.Serves(groupOf(n))
 }

@@ -65,13 +65,13 @@ func classify(err error) (Code, int) {
 		return CodeLoss, http.StatusConflict
 	case errors.As(err, new(*ConflictError)):
 		return CodeFailed, http.StatusConflict
-	case errors.As(err, new(*GroupError)), errors.As(err, new(*OrderError)):
+	case errors.As(err, new(*GroupError)), errors.As(err, new(*OrderError)), errors.As(err, new(*pendingError)):
 		return CodeFailed, http.StatusServiceUnavailable
 	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
 		return CodeInUse, http.StatusConflict
 	case errors.As(err, &missing):
 		return CodeNotFound, http.StatusNotFound
-	case errors.As(err, &exists):
+	case errors.As(err, &exists), errors.As(err, new(*ErasingError)):
 		return CodeExists, http.StatusConflict
 	case errors.Is(err, errClosed), errors.Is(err, errFollowers):
 		return CodeFailed, http.StatusServiceUnavailable

@@ -42,6 +42,7 @@ type Outcome struct {
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
 	return m.Edit(func(doc *config.Document) error {
+		defer func(is []*config.Erasing) { doc.Erasing = is }(doc.Erasing) // which is nobody's to say
 		if m.cfg.Group != nil && !want.Grouped() && len(want.Listeners) == 0 {
 			doc.TakeShared(want) // what it lacks is each gateway's own
 			return nil
@@ -77,7 +78,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		return nil, errClosed
 	}
 	want := toEdit(m)
-	if err := edit(want); err != nil {
+	if err := cmp.Or(edit(want), refuseErasing(want)); err != nil {
 		return nil, err
 	}
 	want.AssignGroups()

@@ -21,7 +21,7 @@ type Capacity struct {
 // storageRoutes are those of what namespaces export.
 func storageRoutes() []route {
 	return []route{
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file, image of Ceph or memory that it exports: a file or an image has a size in the configuration, so that the target made it. Where a connected host may use it that takes force (in-use)", namespaceOptions, nil, Result{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file, image of Ceph or memory that it exports: a file or an image has a size in the configuration, so that the target made it. In a group of gateways the one that serves it does that, also if whoever was asked has ended or has answered with an error; to ask again is to wait again. Where a connected host may use it that takes force (in-use)", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {

@@ -3,10 +3,8 @@ package control
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -115,32 +113,5 @@ func TestEnforceBesideHung(t *testing.T) {
 	})
 	if len(r.denied) > 0 {
 		t.Errorf("%v", r.denied)
-	}
-}
-
-// TestEraseInGroup: the file goes once no gateway has it open, and if that cannot be all is as before.
-func TestEraseInGroup(t *testing.T) {
-	g := new(fakeGroup)
-	r := newGroupRig(t, g)
-	file, before := filepath.Join(r.dir, "disk"), string(r.Document().YAML())
-	g.late = errors.New("gateway gw2 has not followed")
-	r.refused(CodeFailed, "POST", "/v1/subsystems/a/namespaces/1/erase", "")
-	if _, err := os.Lstat(file); err != nil || string(r.Document().YAML()) != before {
-		t.Errorf("%v; it is now\n%s", err, r.Document().YAML())
-	}
-	g.late = nil
-	r.do("POST", "/v1/subsystems/a/namespaces/1/erase", "", nil, "dry-run")
-	r.do("POST", "/v1/subsystems/a/namespaces/1/erase", "", nil)
-	if _, err := os.Lstat(file); err == nil || len(r.Document().Subsystems[0].Namespaces) > 0 || g.awaited != g.revision {
-		t.Errorf("%v, %s", err, r.Document().YAML())
-	}
-	d := &config.Document{}
-	n := &config.Namespace{NSID: 1, Memory: &config.Memory{Size: 1}}
-	if err := restore(d, "a", n, nil); err == nil {
-		t.Error("there is no such subsystem")
-	}
-	d.Subsystems = []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{n}}}
-	if err := restore(d, "a", n, nil); err == nil || !strings.Contains(err.Error(), "another one") {
-		t.Error(err)
 	}
 }

@@ -6,17 +6,16 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // Erase removes a namespace, every right to it, and what it exports: a file or an image for which the
 // document has a size, so that the target may have made it. That goes before the document without it is saved: after
-// a crash in between the namespace waits for its file, and can be erased again. Gateways of a group may have
-// the image open until they have followed, so that the document goes first there, and comes back where the
-// image cannot be removed; one that ends in between leaves the image. Where connected hosts may
-// use the namespace, and it is not forced, the error is an [InUseError].
+// a crash in between the namespace waits for its file, and can be erased again. In a group, gateways may have
+// the image open until they have followed, so that the document goes first there, with a note that the
+// namespace is being erased: see [EraseListed]. An error after that says why it is not erased yet. Where connected
+// hosts may use the namespace, and it is not forced, the error is an [InUseError].
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	return erase(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
 }
@@ -24,13 +23,15 @@ func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 // erase is Erase for somebody who may not name every file, of a namespace that is checked first.
 func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	var gone *config.Namespace
-	rights := map[nvmeof.NQN]*config.Right{}
 	if m.cfg.Group == nil {
 		o.then = func() error { return eraseStore(m, gone) }
 	}
 	unforced := !o.Force
 	o.Force = true // its file is to be lost
 	out, err := m.Edit(func(d *config.Document) error {
+		if erasingOf(d, nqn, nsid) != nil {
+			return nil // whoever asks again waits
+		}
 		if err := check(d); err != nil {
 			return err
 		}
@@ -47,14 +48,11 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 		if used := usersOf(m, s, nsid); unforced && len(used) > 0 {
 			return &InUseError{used, true}
 		}
-		clear(rights)
 		for _, h := range s.Hosts {
-			for _, r := range h.Namespaces {
-				if r.NSID == nsid {
-					rights[h.NQN] = r
-				}
-			}
 			dropRight(h, nsid)
+		}
+		if m.cfg.Group != nil {
+			d.Erasing = append(d.Erasing, &config.Erasing{Subsystem: nqn, Namespace: gone})
 		}
 		return namespaces(s).remove(itoa(nsid))
 	}, o)
@@ -62,48 +60,10 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	if m.cfg.Group == nil || o.DryRun || err != nil && (!errors.As(err, &unsaved) || !unsaved.Changed) {
 		return out, err
 	}
-	if eraseErr := eraseShared(m, nqn, gone); errors.As(eraseErr, new(*HungError)) {
-		return out, errors.Join(err, fmt.Errorf("%w: it is removed by and by", eraseErr))
-	} else if eraseErr != nil {
-		_, undone := m.Edit(func(d *config.Document) error { return restore(d, nqn, gone, rights) }, Options{Force: true, Wait: true, Save: o.Save, File: o.File})
-		return nil, errors.Join(eraseErr, undone)
+	if late := awaitErased(m, NamespaceRef{nqn, nsid}); late != nil {
+		return nil, errors.Join(err, late)
 	}
 	return out, err
-}
-
-// eraseShared removes what a namespace exported that is no more in the group's document, once no gateway
-// has it open.
-func eraseShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
-	if err := followed(m.context, m, NamespaceRef{nqn, n.NSID}); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, d := range []*config.Document{m.doc, m.shared} {
-		if s, other := sharing(d, n); other != nil {
-			return fmt.Errorf("namespace %d of %s exports %s by now, which is not removed", other.NSID, s.NQN, n.Path())
-		}
-	}
-	m.stores.begin(m.changeTimeout)
-	return eraseStore(m, n)
-}
-
-// restore puts a namespace back that could not be erased, with the rights to it.
-func restore(d *config.Document, nqn nvmeof.NQN, n *config.Namespace, rights map[nvmeof.NQN]*config.Right) error {
-	s, err := subsystems(d).find(string(nqn))
-	if err != nil {
-		return err
-	}
-	if _, err := namespaces(s).find(itoa(n.NSID)); err == nil {
-		return fmt.Errorf("namespace %d of %s is another one by now, and %s is left", n.NSID, nqn, n.Path())
-	}
-	s.Namespaces = append(s.Namespaces, n)
-	for _, h := range s.Hosts {
-		if r := rights[h.NQN]; r != nil {
-			h.Namespaces = append(h.Namespaces, r)
-		}
-	}
-	return nil
 }
 
 // mayErase refuses what is not the target's to remove.
@@ -150,15 +110,20 @@ func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	return used
 }
 
-// eraseStore removes what a namespace exported. Called with mu held, when the store is closed.
+// eraseStore removes what a namespace exported, when the store is closed.
 func eraseStore(m *Manager, n *config.Namespace) error {
+	ask := func(f func() error) error {
+		r := &m.stores.reacher
+		_, err := reachFor(r, r.timeOf(m.changeTimeout), n.Path(), func() (struct{}, error) { return struct{}{}, f() }, nil)
+		return err
+	}
 	if n.RBD != nil {
-		return m.stores.ask(n.Path(), func() error { return rbd.Remove(n.RBD.Image, rbd.Config{Conf: string(n.RBD.Conf), ID: n.RBD.ID}) })
+		return ask(func() error { return m.cfg.RemoveImage(n.RBD) })
 	}
 	if n.File == nil {
 		return nil
 	}
-	return m.stores.ask(n.Path(), func() error {
+	return ask(func() error {
 		err := os.Remove(string(n.Path()))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // an erasure before has come so far

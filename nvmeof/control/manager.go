@@ -15,6 +15,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -70,6 +71,9 @@ type Config struct {
 	// Open opens what a namespace exports, with sentences for the administrator;
 	// default: [OpenStore]. Memory has to be in the pool.
 	Open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
+	// RemoveImage removes an image that nobody has open, for [Erase]; default: rbd.Remove. It has no error
+	// where there is none of the name.
+	RemoveImage func(*config.RBD) error
 	// Gateway is that of Target, where that is one of several; see ServeGroup. Default: it
 	// serves all groups by itself.
 	Gateway *target.Gateway
@@ -110,9 +114,9 @@ type Manager struct {
 	watchers     sync.WaitGroup      // of listeners
 	opening      *semaphore.Weighted // turns of those who open stores without mu
 	removals     sync.WaitGroup      // those that go on, see remove; begun under mu
-	leaveTimeout time.Duration       // constant, as the next two
+	leaveTimeout time.Duration       // constant, as the next three
 
-	startTimeout, changeTimeout time.Duration
+	startTimeout, changeTimeout, erasedTime time.Duration
 
 	followers atomic.Int32 // calls that wait for events
 
@@ -169,13 +173,16 @@ func New(cfg Config) *Manager {
 	if cfg.Probe == nil {
 		cfg.Probe = ProbeStore
 	}
+	if cfg.RemoveImage == nil {
+		cfg.RemoveImage = func(n *config.RBD) error { return rbd.Remove(n.Image, rbd.Config{Conf: string(n.Conf), ID: n.ID}) }
+	}
 	if cfg.Permit == nil {
 		cfg.Permit = func(string, bool) error { return nil }
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(), opening: semaphore.NewWeighted(openings),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN][]capsule.NSID{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
-		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout,
+		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout, erasedTime: erasedTime,
 		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), used: map[config.Path]bool{}},
 	}
 	m.stores.begin(startTimeout)

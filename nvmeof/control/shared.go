@@ -54,7 +54,7 @@ func own(m *Manager, doc *config.Document) *config.Document {
 		return doc
 	}
 	doc = doc.Clone()
-	doc.Subsystems, doc.Referrals = nil, nil
+	doc.Subsystems, doc.Referrals, doc.Erasing = nil, nil, nil
 	return doc
 }
 
@@ -71,7 +71,7 @@ func toEdit(m *Manager) *config.Document {
 // propose makes the shared part of a document the group's, and reports whether that was another.
 // Called with mu held.
 func propose(m *Manager, want *config.Document) (bool, error) {
-	if m.cfg.Group == nil || len(config.Diff(m.shared, want.Shared())) == 0 {
+	if m.cfg.Group == nil || len(config.Diff(m.shared, want.Shared())) == 0 && sameErasing(m.shared, want) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(m.context, groupTime)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,5 +105,39 @@ func TestRemove(t *testing.T) {
 	}
 	if _, err := rbd.Open(name, cfg); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("the image is there: %v", err)
+	}
+}
+
+// TestRemoveByClient: an image is removed by a client that is there, unless the cluster refuses that.
+func TestRemoveByClient(t *testing.T) {
+	c := cluster(t)
+	s, name := open(t, c, rbd.Config{Size: 1 << 20})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fenced, other := connect(t, c), connect(t, c)
+	if err := other.Fence(t.Context(), fenced.Addresses(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := rbd.Remove(name, rbd.Config{Client: fenced}); err == nil {
+		t.Error("a client that is fenced removes an image")
+	} else if t.Log(err); !errors.Is(err, unix.ESHUTDOWN) {
+		t.Error("that is no fence")
+	}
+	if s, err := rbd.Open(name, rbd.Config{Client: other}); err != nil {
+		t.Error(err)
+	} else if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := rbd.Remove(name, rbd.Config{Client: other}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(fenced.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := rbd.Remove(name, rbd.Config{Client: other}); !errors.Is(err, backend.ErrClosed) {
+		t.Errorf("by a client that is closed: %v", err)
 	}
 }

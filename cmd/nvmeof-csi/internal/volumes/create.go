@@ -88,6 +88,7 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 		return nil, err
 	}
 	var last error
+	var refused []int // identifiers; a group of gateways may be erasing the namespace that had one
 	for range attempts {
 		v, sub, err := t.find(ctx, t.uuidOf(r.Name))
 		switch {
@@ -98,10 +99,11 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 		case last != nil && !isCode(last, control.CodeExists):
 			return nil, last
 		}
-		n, err := t.namespace(sub, r, size)
+		n, err := t.namespace(sub, r, size, refused)
 		if err != nil {
 			return nil, err
 		}
+		refused = append(refused, n.NSID)
 		if last = t.add(ctx, n); last != nil && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -122,10 +124,10 @@ func (t *target) same(ctx context.Context, v *Volume, r Request) error {
 	return t.client.Do(ctx, "PATCH", v.of(), v.options(), []byte("{}"), nil)
 }
 
-// namespace is what is to be exported.
-func (t *target) namespace(s *config.Subsystem, r Request, size int64) (*config.Namespace, error) {
+// namespace is what is to be exported, under another identifier than those that were refused.
+func (t *target) namespace(s *config.Subsystem, r Request, size int64, refused []int) (*config.Namespace, error) {
 	u := t.uuidOf(r.Name)
-	n := &config.Namespace{NSID: free(s), UUID: config.UUID(u), BlockSize: r.BlockSize}
+	n := &config.Namespace{NSID: free(s, refused), UUID: config.UUID(u), BlockSize: r.BlockSize}
 	if n.NSID == 0 {
 		return nil, fmt.Errorf("%s of target %s: %w", t.nqn, t.Name, ErrFull)
 	}
@@ -165,13 +167,17 @@ func (t *target) place(r Request) (Kind, string) {
 
 const maxNSID = 4096
 
-// free is a namespace identifier that nobody has and nobody has a right to; 0: there is none.
-func free(s *config.Subsystem) int {
+// free is a namespace identifier that nobody has, nobody has a right to, and that was not refused; 0: there is
+// none.
+func free(s *config.Subsystem, refused []int) int {
 	var taken [maxNSID + 1]bool
 	take := func(id int) {
 		if id >= 1 && id <= maxNSID {
 			taken[id] = true
 		}
+	}
+	for _, id := range refused {
+		take(id)
 	}
 	for _, n := range s.Namespaces {
 		take(n.NSID)

@@ -103,9 +103,25 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	for _, s := range doc.Subsystems {
 		t.subsystem(s, status, controllers)
 	}
+	t.erasing(doc.Erasing)
 	t.line(1, "referrals [%d]", len(doc.Referrals))
 	for _, x := range doc.Referrals {
 		t.line(2, "%v", x.Address)
+	}
+}
+
+// erasing prints what hosts have no more, and is not erased yet.
+func (t tree) erasing(all []*config.Erasing) {
+	if len(all) == 0 {
+		return
+	}
+	t.line(1, "being erased [%d]", len(all))
+	for _, e := range all {
+		text := fmt.Sprintf("namespace %d of %s, %s, ana-group %d", e.Namespace.NSID, e.Subsystem, e.Namespace.Path(), max(e.Namespace.ANAGroup, 1))
+		if e.Why != "" {
+			text += ", FAILED, tried again: " + e.Why
+		}
+		t.line(2, "%s", text)
 	}
 }
 

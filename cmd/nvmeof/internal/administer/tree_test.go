@@ -55,3 +55,18 @@ func TestGatewayTree(t *testing.T) {
 		}
 	}
 }
+
+// TestErasingTree: ls says what a group is erasing, and why that fails.
+func TestErasingTree(t *testing.T) {
+	doc := &config.Document{Erasing: []*config.Erasing{
+		{Subsystem: "a", Namespace: &config.Namespace{NSID: 1, ANAGroup: 3, RBD: &config.RBD{Image: "p/i"}}},
+		{Subsystem: "a", Namespace: &config.Namespace{NSID: 2, File: &config.File{Path: "/f"}}, Why: "the image has snapshots"},
+	}}
+	var b strings.Builder
+	printTree(&b, doc, &control.Status{}, nil)
+	for _, want := range []string{"being erased [2]\n", "namespace 1 of a, rbd:p/i, ana-group 3\n", "namespace 2 of a, /f, ana-group 1, FAILED, tried again: the image has snapshots\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+}

@@ -56,18 +56,16 @@ func awaitFence(ctx context.Context, client pooled, pools []string, lost func())
 // poolsOf are the pools that the images of an ANA group are in, in each cluster.
 func poolsOf(doc *config.Document, id group.ID) map[rbd.ClientConfig][]string {
 	all := map[rbd.ClientConfig][]string{}
-	for _, s := range doc.Subsystems {
-		for _, n := range s.Namespaces {
-			if n.RBD == nil || group.ID(cmp.Or(n.ANAGroup, 1)) != id {
-				continue
-			}
-			name, err := rbd.ParseName(n.RBD.Image)
-			if err != nil {
-				continue // it is not opened either
-			}
-			if at, pool := clusterOf(n.RBD), name.In(); !slices.Contains(all[at], pool) {
-				all[at] = append(all[at], pool)
-			}
+	for n := range withImages(doc) {
+		if group.ID(cmp.Or(n.ANAGroup, 1)) != id {
+			continue
+		}
+		name, err := rbd.ParseName(n.RBD.Image)
+		if err != nil {
+			continue // it is not opened either
+		}
+		if at, pool := clusterOf(n.RBD), name.In(); !slices.Contains(all[at], pool) {
+			all[at] = append(all[at], pool)
 		}
 	}
 	return all

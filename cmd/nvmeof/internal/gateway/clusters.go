@@ -43,14 +43,9 @@ func (c *clients) missing(doc *config.Document) (all []rbd.ClientConfig, begun i
 	if c.all == nil { // no incarnation has begun
 		return nil, c.begun
 	}
-	for _, s := range doc.Subsystems {
-		for _, n := range s.Namespaces {
-			if n.RBD == nil {
-				continue
-			}
-			if at := clusterOf(n.RBD); c.all[at] == nil && !slices.Contains(all, at) {
-				all = append(all, at)
-			}
+	for n := range withImages(doc) {
+		if at := clusterOf(n.RBD); c.all[at] == nil && !slices.Contains(all, at) {
+			all = append(all, at)
 		}
 	}
 	return all, c.begun

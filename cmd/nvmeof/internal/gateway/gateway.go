@@ -62,6 +62,7 @@ type Gateway struct {
 	counts   counts
 	loads    loads
 	followed chan struct{} // has an element when the target has another configuration
+	erasing  chan struct{} // likewise
 
 	reading sync.Mutex // guards reader
 	reader  config.Reader
@@ -77,7 +78,7 @@ type Gateway struct {
 
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
-	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1)}
+	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.owned.Directory = g.listed.of
 	if g.name == "" {
@@ -115,7 +116,7 @@ func (g *Gateway) Controllers() target.ControllerRange {
 
 // Complete adds to a manager's configuration, and to its target's, what makes of them a gateway.
 func (g *Gateway) Complete(c *control.Config) {
-	c.Gateway, c.Group, c.Gateways, c.Keeper = &g.owned, (*shared)(g), g, g.keepers.keeper
+	c.Gateway, c.Group, c.Gateways, c.Keeper, c.RemoveImage = &g.owned, (*shared)(g), g, g.keepers.keeper, g.images.removeImage
 	g.target = c.Target
 	open := c.Open
 	c.Open = func(n *config.Namespace, memory *memory.Pool) (backend.Store, []string, error) {
@@ -148,6 +149,7 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	var all sync.WaitGroup
 	all.Go(func() { g.follow(ctx, run) })                        // ends with ctx
 	all.Go(func() { g.enforce(ctx) })                            // likewise
+	all.Go(func() { g.erase(ctx) })                              // likewise
 	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) })  // likewise
 	all.Go(func() { g.keepers.notice(ctx) })                     // likewise
 	all.Go(func() { g.listed.run(ctx, g.keepers.any) })          // likewise

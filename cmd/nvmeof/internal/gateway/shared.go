@@ -66,9 +66,11 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			g.counts.applied.Store(n)
 			g.relist()
 			said = ""
-			select {
-			case g.followed <- struct{}{}:
-			default: // it looks anyway
+			for _, who := range []chan struct{}{g.followed, g.erasing} {
+				select {
+				case who <- struct{}{}:
+				default: // it looks anyway
+				}
 			}
 		} else if ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
