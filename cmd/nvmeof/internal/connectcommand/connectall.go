@@ -40,6 +40,7 @@ type autoconnect struct {
 	already int // that were connected before
 
 	connected map[string]discovery.Record // by the controller's name
+	again     []attempt                   // to connect to records whose controllers were given up
 }
 
 func newConnectAll(version string) *cobra.Command {
@@ -175,6 +176,7 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 		return fmt.Errorf("%v: %w", r, err)
 	}
 	if name != "" {
+		a.ended(a.keeper.Gone()) // one may have had the name
 		a.connected[name] = *r
 	}
 	return nil

@@ -49,16 +49,18 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 	defer loans.Stop()
 	var todo []attempt
 	for {
+		todo, a.again = append(todo, a.again...), nil
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-changes:
 			todo = a.change(todo, &e)
 		case <-time.After(nextAttempt(todo)):
-			todo = a.attempt(append(todo, a.givenUp()...))
+			todo = a.attempt(todo)
 		case <-loans.C:
 			todo = append(todo, a.orphaned()...)
 		case <-a.keeper.Ended:
+			a.ended(a.keeper.Gone())
 			todo = append(todo, a.orphaned()...)
 		}
 	}
@@ -78,16 +80,16 @@ func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
 	return todo
 }
 
-// givenUp are the records whose controllers were given up after --ctrl-loss-tmo, though
+// ended has the records connected to again whose controllers were given up, after --ctrl-loss-tmo say, though
 // they are listed still.
-func (a *autoconnect) givenUp() (todo []attempt) {
-	for name := range a.keeper.GivenUp() {
-		if r, ok := a.connected[name]; ok {
-			delete(a.connected, name)
-			todo = append(todo, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})
+func (a *autoconnect) ended(gone map[string]error) {
+	for name, why := range gone {
+		r, ok := a.connected[name]
+		delete(a.connected, name)
+		if ok && why != nil { // not as somebody wanted
+			a.again = append(a.again, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})
 		}
 	}
-	return todo
 }
 
 // orphaned are the records whose controllers another process held, which has ended or has given

@@ -49,6 +49,13 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("answered with %d", code)
 	}
 	want(1)
+	if _, err := p.GiveBack(t.Context(), "nvme0", ""); err == nil {
+		t.Error("nobody gives a controller back")
+	}
+	if _, err := p.Connect(t.Context(), nil, ""); err == nil {
+		t.Error("a controller is connected for nobody")
+	}
+	want(1)
 	if names, err := p.GiveBack(t.Context(), "nvme0", "/elsewhere/8.0.sock"); len(names) != 1 || err != nil {
 		t.Errorf("given back: %q, %v", names, err)
 	}

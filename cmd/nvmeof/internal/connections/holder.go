@@ -27,6 +27,9 @@ type Config struct {
 	FrontEnd FrontEnd
 	// Log is called for each event of a connection, with a line; from any goroutine.
 	Log func(line string)
+	// Ended is called with the name of each controller that has ended, before another one can have it, and why it
+	// was given up; nil: somebody had it disconnected. It may not call the holder. Default: nobody is called.
+	Ended func(name string, why error)
 	// Addresses are those of which the process is the RoCE endpoint.
 	Addresses func() []string
 }
@@ -74,6 +77,9 @@ func (c *controller) name() string { return fmt.Sprintf("nvme%d", c.claim.number
 func New(c Config) *Holder {
 	if c.Log == nil {
 		c.Log = func(string) {}
+	}
+	if c.Ended == nil {
+		c.Ended = func(string, error) {}
 	}
 	if c.Addresses == nil {
 		c.Addresses = func() []string { return nil }

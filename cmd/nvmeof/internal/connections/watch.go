@@ -98,6 +98,7 @@ func (h *Holder) forget() {
 			if st.State != Dead {
 				continue
 			}
+			h.config.Ended(c.name(), st.Err)
 			if st.Err != nil {
 				h.lost = fmt.Errorf("%s: %w", c.name(), st.Err)
 				h.reasons[c.name()] = st.Err.Error()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,11 +31,14 @@ type Keeper struct {
 	server    *connections.Server
 	lent      lending.Loans
 	Lenders   *lending.Processes // that hold controllers for this one
-	Ended     chan struct{}      // a lender has, since it was last read
+	Ended     chan struct{}      // a lender has, or a controller, since it was last read
 	borrowers *lending.Processes // for which this one holds controllers
 	forget    func()             // ends the reports on SIGUSR1
 
 	answerTime time.Duration // that a lender has for an answer; 0: no other than Info gives it
+
+	mu   sync.Mutex       // guards what follows
+	gone map[string]error // controllers that have ended here, until Gone is called
 }
 
 // Start starts one that holds nothing yet.
@@ -44,16 +48,11 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{warn: warn, Hosts: &hosts.Pool{Warn: warn}, Ended: make(chan struct{}, 1), forget: func() {}}
-	k.Lenders = lending.NewProcesses(func(*connections.Process) {
-		select {
-		case k.Ended <- struct{}{}:
-		default:
-		}
-	})
+	k.Lenders = lending.NewProcesses(func(*connections.Process) { k.wake() })
 	k.borrowers = lending.NewProcesses(k.takeBack)
 	c := connections.Config{
 		Dir: connections.RunDir(), Connector: connections.Multipath{}, Addresses: k.Hosts.Addresses,
-		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) },
+		Log: func(line string) { fmt.Fprintln(k.warn, "nvmeof:", line) }, Ended: k.noteGone,
 	}
 	if !noPublish {
 		front := &sockets{dir: c.Dir, polling: polling, log: c.Log, leave: make(chan struct{}), servers: map[string]*server{}}
@@ -67,8 +66,35 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 // Empty reports whether nothing is connected, here or by others for this process.
 func (k *Keeper) Empty() bool { return len(k.holder.Info().Subsystems) == 0 && len(k.lent.List()) == 0 }
 
-// GivenUp are the controllers that were given up, by name, with the reason.
-func (k *Keeper) GivenUp() map[string]string { return k.holder.Info().Lost }
+// wake says that something has ended.
+func (k *Keeper) wake() {
+	select {
+	case k.Ended <- struct{}{}:
+	default:
+	}
+}
+
+// noteGone notes that a controller has ended, of which another one may have the name soon.
+func (k *Keeper) noteGone(name string, why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gone == nil {
+		k.gone = map[string]error{}
+	}
+	k.gone[name] = why
+	k.wake()
+}
+
+// Gone are the controllers that have ended here since it was last called, by name, with why they were given up; nil:
+// somebody had them disconnected. Who connects and notes the name calls it in between, since another one may have
+// had that.
+func (k *Keeper) Gone() map[string]error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	gone := k.gone
+	k.gone = nil
+	return gone
+}
 
 // Measure is what the requests to all subsystems came to.
 func (k *Keeper) Measure() []connections.Measured { return k.holder.Measure() }
@@ -185,7 +211,9 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", lender.PID, inUse.Addr, err)
 	}
 	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, lender.PID, inUse.Addr)
-	k.lent.Add(lending.Loan{Lender: lender, Name: name, NQN: h.NQN, Transport: h.Transport, Borrower: k.server.Path()})
+	for _, ended := range k.lent.Add(lending.Loan{Lender: lender, Name: name, NQN: h.NQN, Transport: h.Transport, Borrower: k.server.Path()}) {
+		k.noteGone(ended.Name, lending.ErrReplaced)
+	}
 	k.Lenders.Follow(lender)
 	return name, nil
 }

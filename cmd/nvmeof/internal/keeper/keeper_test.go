@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -146,5 +147,25 @@ func TestLoansGivenUp(t *testing.T) {
 	}
 	if err := k.giveBack(); err != nil || !slices.Equal(*asked, []string{"nvme2 of 6.0.sock"}) {
 		t.Errorf("given back: %q, %v", *asked, err)
+	}
+}
+
+// TestGone: that a controller has ended is known once, also when another one has its name, and wakes who waits for
+// that.
+func TestGone(t *testing.T) {
+	k := &Keeper{Ended: make(chan struct{}, 1)}
+	why := errors.New("it was away")
+	k.noteGone("nvme0", why)
+	k.noteGone("nvme1", nil)
+	select {
+	case <-k.Ended:
+	default:
+		t.Error("nobody is told")
+	}
+	if gone := k.Gone(); len(gone) != 2 || gone["nvme0"] != why || gone["nvme1"] != nil {
+		t.Errorf("%v are gone", gone)
+	}
+	if gone := k.Gone(); len(gone) > 0 {
+		t.Errorf("%v are gone again", gone)
 	}
 }

@@ -19,11 +19,11 @@ type Loan struct {
 	Name      string
 	NQN       string
 	Transport string
-	Borrower  string // this process's control socket
+	Borrower  string // this process's control socket; empty: nobody's, which no lender holds
 }
 
-// errReplaced is why a controller was given up whose name another one has.
-var errReplaced = errors.New("it was given up, and another process has its name now")
+// ErrReplaced is why a controller was given up whose name another one has.
+var ErrReplaced = errors.New("it was given up, and another controller has its name now")
 
 // Held reports whether the lender, as it is now, holds the controller. If not, the error is why
 // it was given up; nil: somebody had it disconnected.
@@ -36,10 +36,10 @@ func (l *Loan) Held(now *connections.Process) (bool, error) {
 			if c.Name != l.Name {
 				continue
 			}
-			if c.Borrower == "" || filepath.Base(c.Borrower) == filepath.Base(l.Borrower) { // older versions do not say
+			if c.Borrower != "" && filepath.Base(c.Borrower) == filepath.Base(l.Borrower) { // empty: the lender's own
 				return true, nil
 			}
-			return false, errReplaced
+			return false, ErrReplaced
 		}
 	}
 	return false, nil
@@ -52,11 +52,20 @@ type Loans struct {
 	returning []Loan // of all, those that are being disconnected: their end is no loss
 }
 
-// Add adds one.
-func (l *Loans) Add(one Loan) {
+// Add adds one, and returns those that it replaces: their lender has given the name to this one, so that it
+// has given them up.
+func (l *Loans) Add(one Loan) (ended []Loan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.all = slices.DeleteFunc(l.all, func(o Loan) bool {
+		replaced := o.Name == one.Name && o.Lender.Socket == one.Lender.Socket
+		if replaced && !slices.Contains(l.returning, o) {
+			ended = append(ended, o)
+		}
+		return replaced
+	})
 	l.all = append(l.all, one)
+	return ended
 }
 
 // List is those that there are now.

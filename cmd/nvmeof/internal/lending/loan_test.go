@@ -3,13 +3,15 @@ package lending
 import (
 	"errors"
 	"testing"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
 // TestGiveBack checks that a loan is forgotten when its disconnection has succeeded, and not
 // before.
 func TestGiveBack(t *testing.T) {
 	var l Loans
-	one := Loan{Name: "nvme0", NQN: "nqn.2026-11.org.example:disk"}
+	one := Loan{Lender: &connections.Process{Socket: "/run/1.0.sock"}, Name: "nvme0", NQN: "nqn.2026-11.org.example:disk"}
 	l.Add(one)
 	refused := errors.New("the lender does not answer")
 	if mine, err := l.GiveBack(one, func() error { return refused }); !mine || !errors.Is(err, refused) {
@@ -36,7 +38,7 @@ func TestGiveBack(t *testing.T) {
 // given back.
 func TestLoseWhileReturning(t *testing.T) {
 	var l Loans
-	one := Loan{Name: "nvme0"}
+	one := Loan{Lender: &connections.Process{Socket: "/run/1.0.sock"}, Name: "nvme0"}
 	l.Add(one)
 	_, _ = l.GiveBack(one, func() error {
 		if l.Lose(one) {
@@ -48,4 +50,49 @@ func TestLoseWhileReturning(t *testing.T) {
 	if !l.Lose(one) {
 		t.Error("a loan whose lender ended does not count as lost")
 	}
+}
+
+// TestHeld: a controller is held for the process whose socket it names. One that names none is the lender's
+// own, and a loan that names none is nobody's.
+func TestHeld(t *testing.T) {
+	for _, test := range []struct {
+		borrower, of string
+		held         bool
+	}{
+		{"/run/6.0.sock", "/run/6.0.sock", true},
+		{"/elsewhere/6.0.sock", "/run/6.0.sock", true},
+		{"/run/7.0.sock", "/run/6.0.sock", false},
+		{"", "/run/6.0.sock", false},
+		{"/run/6.0.sock", "", false},
+		{"", "", false},
+	} {
+		l := Loan{Name: "nvme0", Borrower: test.of}
+		now := &connections.Process{Subsystems: []connections.SubsystemInfo{{Controllers: []connections.ControllerInfo{{Name: "nvme0", Borrower: test.borrower}}}}}
+		held, why := l.Held(now)
+		if held != test.held || held != (why == nil) || !held && !errors.Is(why, ErrReplaced) {
+			t.Errorf("a controller for %q, lent to %q, is held: %v, %v", test.borrower, test.of, held, why)
+		}
+	}
+}
+
+// TestReplaced: a loan of a name that its lender gives to another one has ended.
+func TestReplaced(t *testing.T) {
+	lender := func(name string) *connections.Process { return &connections.Process{Socket: name} }
+	var l Loans
+	if ended := l.Add(Loan{Lender: lender("/run/1.0.sock"), Name: "nvme0", NQN: "a"}); len(ended) > 0 {
+		t.Errorf("%v has ended", ended)
+	}
+	l.Add(Loan{Lender: lender("/run/2.0.sock"), Name: "nvme0", NQN: "b"})
+	l.Add(Loan{Lender: lender("/run/1.0.sock"), Name: "nvme1", NQN: "c"})
+	ended := l.Add(Loan{Lender: lender("/run/1.0.sock"), Name: "nvme0", NQN: "d"})
+	if len(ended) != 1 || ended[0].NQN != "a" || len(l.List()) != 3 {
+		t.Errorf("%v has ended, %v are left", ended, l.List())
+	}
+	one := l.List()[0]
+	_, _ = l.GiveBack(one, func() error {
+		if ended := l.Add(Loan{Lender: one.Lender, Name: one.Name}); len(ended) > 0 {
+			t.Errorf("%v has ended, as it was given back", ended)
+		}
+		return nil
+	})
 }
