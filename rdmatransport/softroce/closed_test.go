@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -64,5 +65,59 @@ func TestClosedDevice(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Errorf("%s does not return", name)
 		}
+	}
+}
+
+// TestCloseRefuses: who has asked a device that is closed for a connection is told so at once, whether a consumer has
+// taken the request, a short or a long time ago, or not.
+func TestCloseRefuses(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		take  bool
+		since time.Duration
+	}{{"waits", false, time.Millisecond}, {"taken", true, time.Millisecond}, {"taken long ago", true, 10 * time.Second}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { closeRefuses(t, test.take, test.since) })
+		})
+	}
+}
+
+func closeRefuses(t *testing.T, take bool, since time.Duration) {
+	n := NewNetwork(1)
+	n.Faults = func(netip.Addr, netip.Addr) Faults { return Faults{Delay: 50 * time.Microsecond} }
+	a := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: n})
+	b := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.2"), Network: n})
+	a.newQP(t)
+	l, err := b.dev.Listen(netip.AddrPortFrom(b.dev.Addr(), 4420))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := a.dev.Connect(t.Context(), a.qp, l.Addr(), rdmatransport.ConnParams{})
+		asked <- err
+	}()
+	if take {
+		if _, err := l.Accept(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	time.Sleep(since)
+	b.close()
+	closed := time.Now()
+	if err := b.dev.Close(); err != nil {
+		t.Error(err)
+	}
+	var refused *rdmatransport.RejectError
+	if err := <-asked; !errors.As(err, &refused) || refused.Reason != rdmatransport.RejectInvalidServiceID {
+		t.Errorf("Connect: %v", err)
+	}
+	if took := time.Since(closed); took > time.Millisecond {
+		t.Errorf("it was told after %v", took)
+	}
+	a.do(func() { a.qp.Close() })
+	a.close()
+	if err := a.dev.Close(); err != nil {
+		t.Error(err)
 	}
 }

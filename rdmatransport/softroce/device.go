@@ -228,7 +228,7 @@ type shardStats struct {
 	Stats
 }
 
-// Close implements rdmatransport.Device: every peer is notified, nothing is awaited. Nobody
+// Close implements rdmatransport.Device: every peer is notified, also who waits for a connection, and nothing is awaited. Nobody
 // is notified by a device that waits for Begin, whose Moved can be opened again.
 func (d *Device) Close() error {
 	d.mu.Lock()
@@ -247,8 +247,8 @@ func (d *Device) Close() error {
 	}
 	// Ends reported by other shards are in shard 0's mailbox now.
 	d.shards[0].mail.Run()
-	d.shards[0].Flush()
 	d.shards[0].manager.close()
+	d.shards[0].Flush()
 	d.finish()
 	return d.group.Close()
 }

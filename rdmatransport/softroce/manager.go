@@ -139,11 +139,13 @@ func (m *manager) port() uint16 {
 	return m.nextPort
 }
 
-// close refuses what is still waiting.
+// close refuses what is still waiting, and what a consumer has taken and not answered, for a reason that its
+// peer would get if it asked again now: no reason keeps a Linux host from that.
 func (m *manager) close() {
 	for _, l := range m.listeners {
 		l.shut()
 	}
+	cm.RejectAll(m.engine, m.shard.now, rdmatransport.RejectInvalidServiceID)
 }
 
 // rcPeer translates what the exchange settled. recvPSN is where the peer starts.

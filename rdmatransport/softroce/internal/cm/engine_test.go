@@ -429,6 +429,32 @@ func TestUnlisten(t *testing.T) {
 	}
 }
 
+// TestRejectAll: requests that were not answered are refused, once, and nothing else.
+func TestRejectAll(t *testing.T) {
+	p := newPair(t, 23)
+	p.connect()
+	p.run(10 * time.Millisecond)
+	p.answer = func(Event) {}
+	for range 2 {
+		p.connect()
+	}
+	p.run(10 * time.Millisecond)
+	p.a.events, p.b.events = nil, nil
+	RejectAll(p.b.Engine, p.now, rdmatransport.RejectInvalidServiceID)
+	sent := p.b.Counters.Sent
+	RejectAll(p.b.Engine, p.now, rdmatransport.RejectInvalidServiceID)
+	p.run(10 * time.Millisecond)
+	p.wantEvents(p.a, EventRejected, EventClosed, EventRejected, EventClosed)
+	for _, ev := range p.a.events {
+		if ev.Kind == EventRejected && ev.Reason != rdmatransport.RejectInvalidServiceID {
+			t.Errorf("%v", ev.Reason)
+		}
+	}
+	if n := p.b.Counters.Sent - sent; n != 2 {
+		t.Errorf("%d messages", n)
+	}
+}
+
 func TestConnectParamsAreChecked(t *testing.T) {
 	e := newEngine(addrA, 1, nil)
 	for want, change := range map[error]func(*ConnectParams){

@@ -144,6 +144,15 @@ func (e *Engine) Reject(now time.Duration, id wire.CommID, reason rdmatransport.
 	return nil
 }
 
+// RejectAll refuses the requests that were not answered, without private data.
+func RejectAll(e *Engine, now time.Duration, reason rdmatransport.RejectReason) {
+	for el := e.halfOpen.Front(); el != nil; el = el.Next() {
+		if c := el.Value.(*conn); c.state == reqReceived {
+			e.endWithReject(now, c, reason, nil)
+		}
+	}
+}
+
 // endWithReject sends a REJ and keeps the connection for as long as the other
 // side may repeat its message.
 func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.RejectReason, privateData []byte) {
