@@ -1,20 +1,93 @@
 package connectcommand
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
+
+// record is one of TCP, to which nothing here connects.
+func record(nqn string) (r discovery.Record) {
+	r.Entry.TRTYPE = capsule.TransportTCP
+	capsule.PutText(r.Entry.TRADDR[:], "192.0.2.1")
+	capsule.PutText(r.Entry.SubNQN[:], nqn)
+	return r
+}
+
+// newAutoconnect is connect-all whose errors go to errOut.
+func newAutoconnect(ctx context.Context, errOut *bytes.Buffer) *autoconnect {
+	cmd := &cobra.Command{}
+	cmd.SetContext(ctx)
+	cmd.SetErr(errOut)
+	return &autoconnect{cmd: cmd, survey: &discover.Survey{}, connected: map[string]discovery.Record{}}
+}
+
+// TestAttempts checks that a record that cannot be connected to is tried again, ever more
+// seldom, and another one meanwhile.
+func TestAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errOut bytes.Buffer
+		a := newAutoconnect(t.Context(), &errOut)
+		todo := a.change(nil, &discovery.Event{Kind: discovery.Added, Record: record("a")})
+		if next := nextAttempt(todo); next > 0 {
+			t.Errorf("a new record waits for %v", next)
+		}
+		for pause := firstAttempt; pause < 4*lastAttempt; pause *= 2 {
+			todo = a.attempt(todo)
+			if next := nextAttempt(todo); len(todo) != 1 || todo[0].pause != min(pause, lastAttempt) || next != min(pause, 5*time.Second) {
+				t.Fatalf("%d attempts after %v, want one after %v; the next look is after %v", len(todo), todo[0].pause, pause, next)
+			}
+			if len(a.attempt(todo)) != 1 || errOut.Len() == 0 {
+				t.Error("it is not tried when it is due, or with no word")
+			}
+			errOut.Reset()
+			other := a.attempt(append(todo[:1:1], attempt{record: record("b"), when: time.Now()}))
+			if len(other) != 2 || other[1].pause != firstAttempt {
+				t.Errorf("another one that is due is not tried: %+v", other)
+			}
+			errOut.Reset()
+			time.Sleep(todo[0].pause)
+		}
+	})
+}
+
+// TestRemovedRecord checks that a record that is listed no more is not tried again, nor when its
+// controller is lost.
+func TestRemovedRecord(t *testing.T) {
+	var errOut bytes.Buffer
+	a := newAutoconnect(t.Context(), &errOut)
+	one, other := record("a"), record("b")
+	todo := []attempt{{record: one}, {record: other}}
+	a.connected["nvme0"], a.connected["nvme1"] = one, other
+	todo = a.change(todo, &discovery.Event{Kind: discovery.Removed, Record: one})
+	if len(todo) != 1 || !todo[0].record.Same(&other) {
+		t.Errorf("to be tried: %+v", todo)
+	}
+	if _, still := a.connected["nvme0"]; still || len(a.connected) != 1 {
+		t.Errorf("connected: %v", a.connected)
+	}
+	if todo = a.change(todo, &discovery.Event{Kind: discovery.Unreachable, Err: context.DeadlineExceeded}); len(todo) != 1 || errOut.Len() == 0 {
+		t.Errorf("%d to be tried after a controller was unreachable; it prints %q", len(todo), &errOut)
+	}
+}
 
 // TestEnded: what was given up is connected to again, and what somebody had disconnected is not, also when
 // a later controller of the name is given up.
 func TestEnded(t *testing.T) {
-	record := func(port uint16) (r discovery.Record) {
+	at := func(port uint16) (r discovery.Record) {
 		r.Entry.PORTID = port
 		return r
 	}
-	a := &autoconnect{connected: map[string]discovery.Record{"nvme0": record(1), "nvme1": record(2), "nvme2": record(3)}}
+	a := &autoconnect{connected: map[string]discovery.Record{"nvme0": at(1), "nvme1": at(2), "nvme2": at(3)}}
 	lost := errors.New("it was away")
 	a.ended(map[string]error{"nvme0": lost, "nvme1": nil, "nvme9": lost})
 	a.ended(map[string]error{"nvme0": lost, "nvme1": lost})
