@@ -27,6 +27,9 @@ type reviewer struct {
 	count         int // of namespaces
 	found, doubts Problems
 	serials       map[string]string // first user of each identifier, by its kind and text
+	uuids         map[UUID]place    // of namespaces, as the next two
+	nguids        map[NGUID]place
+	eui64s        map[EUI64]place
 }
 
 func (r *reviewer) fail(path, fix, format string, args ...any) {
@@ -35,6 +38,13 @@ func (r *reviewer) fail(path, fix, format string, args ...any) {
 
 func (r *reviewer) doubt(path, fix, format string, args ...any) {
 	r.doubts = append(r.doubts, Problem{Path: path, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// A place is where a document has a namespace. Its text is made for problems alone: most have none.
+type place struct{ subsystem, namespace int }
+
+func (p place) String() string {
+	return "subsystems[" + strconv.Itoa(p.subsystem) + "].namespaces[" + strconv.Itoa(p.namespace) + "]"
 }
 
 // once notes that an identifier is used at path, and finds a second use.
@@ -48,11 +58,10 @@ func (r *reviewer) once(kind, id, path, fix string) {
 }
 
 func (doc *Document) review() (found, doubts Problems) {
-	n := 0
+	r := &reviewer{doc: doc, serials: map[string]string{}, uuids: map[UUID]place{}, nguids: map[NGUID]place{}, eui64s: map[EUI64]place{}}
 	for _, s := range doc.Subsystems {
-		n += len(s.Namespaces)
+		r.count += len(s.Namespaces)
 	}
-	r := &reviewer{doc: doc, count: n, serials: make(map[string]string, n)}
 	if doc.Version != Version {
 		r.fail("version", fmt.Sprintf("this program knows version %d; newer files need a newer program", Version),
 			"%d is not a version of this format", doc.Version)
@@ -66,7 +75,7 @@ func (doc *Document) review() (found, doubts Problems) {
 	}
 	r.listeners()
 	for i, s := range doc.Subsystems {
-		r.subsystem(s, fmt.Sprintf("subsystems[%d]", i))
+		r.subsystem(s, i)
 	}
 	r.backends()
 	r.reservations()
@@ -116,7 +125,8 @@ func (r *reviewer) listeners() {
 	}
 }
 
-func (r *reviewer) subsystem(s *Subsystem, path string) {
+func (r *reviewer) subsystem(s *Subsystem, number int) {
+	path := fmt.Sprintf("subsystems[%d]", number)
 	switch s.NQN {
 	case discoveryNQN, r.doc.DiscoveryNQN:
 		r.fail(path+".nqn", "choose another", "%s is the name of the discovery subsystem", s.NQN)
@@ -139,7 +149,7 @@ func (r *reviewer) subsystem(s *Subsystem, path string) {
 		}
 	}
 	r.hosts(s, path)
-	r.namespaces(s, path)
+	r.namespaces(s, number)
 	if s.AllowAnyHost {
 		r.doubt(path+".allow-any-host", "name the hosts instead", "every host that reaches the address may use what the subsystem exports")
 	} else if len(s.Hosts) == 0 {
@@ -148,9 +158,11 @@ func (r *reviewer) subsystem(s *Subsystem, path string) {
 }
 
 func (r *reviewer) hosts(s *Subsystem, path string) {
-	names, exported := map[nvmeof.NQN]int{}, make(map[int]bool, len(s.Namespaces))
-	for _, n := range s.Namespaces {
-		exported[n.NSID] = true
+	names, exported := map[nvmeof.NQN]int{}, map[int]bool{}
+	if slices.ContainsFunc(s.Hosts, func(h *Host) bool { return len(h.Namespaces) > 0 }) {
+		for _, n := range s.Namespaces {
+			exported[n.NSID] = true
+		}
 	}
 	for i, h := range s.Hosts {
 		where := fmt.Sprintf("%s.hosts[%d]", path, i)
@@ -179,67 +191,107 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 	}
 }
 
-func (r *reviewer) namespaces(s *Subsystem, path string) {
-	ids := make(map[int]int, len(s.Namespaces))
+func (r *reviewer) namespaces(s *Subsystem, number int) {
+	r.numbers(s, number)
 	for i, n := range s.Namespaces {
-		where := path + ".namespaces[" + strconv.Itoa(i) + "]"
-		if first, twice := ids[n.NSID]; twice {
-			r.fail(where+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
-		} else {
-			ids[n.NSID] = i
-		}
-		var kinds []string
-		for _, k := range [...]struct {
-			name  string
-			given bool
-		}{{"file", n.File != nil}, {"block", n.Block != nil}, {"memory", n.Memory != nil}, {"rbd", n.RBD != nil}} {
-			if k.given {
-				kinds = append(kinds, k.name)
-			}
-		}
-		switch len(kinds) {
-		case 0:
-			r.fail(where, "add file, block, memory or rbd", "nothing is exported")
-		case 1:
-		default:
-			r.fail(where, "keep one", "%s are given together", strings.Join(kinds, " and "))
+		where := place{number, i}
+		if n.kinds() != 1 {
+			r.oneKind(n, where)
 		}
 		r.identity(n, where)
 		if n.File != nil && n.File.ReadOnly && n.File.Size > 0 {
-			r.fail(where+".file.size", "leave it out", "a size cannot be given for a file that is only read")
+			r.fail(where.String()+".file.size", "leave it out", "a size cannot be given for a file that is only read")
 		}
 		if n.RBD != nil && n.RBD.Size > 0 && (n.RBD.ReadOnly || strings.Contains(n.RBD.Image, "@")) {
-			r.fail(where+".rbd.size", "leave it out", "a size cannot be given for an image that is only read")
+			r.fail(where.String()+".rbd.size", "leave it out", "a size cannot be given for an image that is only read")
 		}
 		if n.Memory != nil && int64(n.Memory.Size)%int64(max(n.BlockSize, 512)) != 0 {
-			r.fail(where+".memory.size", "", "%v is not a multiple of the block size, %d bytes", n.Memory.Size, max(n.BlockSize, 512))
+			r.fail(where.String()+".memory.size", "", "%v is not a multiple of the block size, %d bytes", n.Memory.Size, max(n.BlockSize, 512))
 		}
 		if n.Memory != nil && n.Shared {
-			r.fail(where+".shared", "leave it out", "memory belongs to one namespace")
+			r.fail(where.String()+".shared", "leave it out", "memory belongs to one namespace")
 		}
 	}
 }
 
+// numbers finds namespaces of a subsystem that have the same.
+func (r *reviewer) numbers(s *Subsystem, number int) {
+	if s.ascending() {
+		return
+	}
+	ids := make(map[int]int, len(s.Namespaces))
+	for i, n := range s.Namespaces {
+		if first, twice := ids[n.NSID]; twice {
+			r.fail(place{number, i}.String()+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
+		} else {
+			ids[n.NSID] = i
+		}
+	}
+}
+
+// ascending reports whether each namespace has a greater number than the one before, as most do.
+func (s *Subsystem) ascending() bool {
+	for i, n := range s.Namespaces {
+		if i > 0 && n.NSID <= s.Namespaces[i-1].NSID {
+			return false
+		}
+	}
+	return true
+}
+
+// kinds is how many kinds of storage a namespace has.
+func (n *Namespace) kinds() (count int) {
+	for _, given := range [...]bool{n.File != nil, n.Block != nil, n.Memory != nil, n.RBD != nil} {
+		if given {
+			count++
+		}
+	}
+	return count
+}
+
+// oneKind says of a namespace what else than one kind of storage it has.
+func (r *reviewer) oneKind(n *Namespace, where place) {
+	var kinds []string
+	for _, k := range [...]struct {
+		name  string
+		given bool
+	}{{"file", n.File != nil}, {"block", n.Block != nil}, {"memory", n.Memory != nil}, {"rbd", n.RBD != nil}} {
+		if k.given {
+			kinds = append(kinds, k.name)
+		}
+	}
+	if len(kinds) == 0 {
+		r.fail(where.String(), "add file, block, memory or rbd", "nothing is exported")
+		return
+	}
+	r.fail(where.String(), "keep one", "%s are given together", strings.Join(kinds, " and "))
+}
+
 // identity finds identifiers that two namespaces have: Linux ignores the second.
-func (r *reviewer) identity(n *Namespace, path string) {
-	const fix = "hosts ignore the second of two: give it another"
-	if n.UUID != (UUID{}) {
-		r.once("UUID", n.UUID.String(), path+".uuid", fix)
+func (r *reviewer) identity(n *Namespace, where place) {
+	alone(r, r.uuids, n.UUID, where, "UUID", ".uuid", n.UUID.String)
+	alone(r, r.nguids, n.NGUID, where, "NGUID", ".nguid", func() string { return fmt.Sprintf("%x", n.NGUID[:]) })
+	alone(r, r.eui64s, n.EUI64, where, "EUI-64", ".eui64", func() string { return fmt.Sprintf("%x", n.EUI64[:]) })
+}
+
+// alone notes which namespace has an identifier, and finds a second one; zero is no identifier.
+func alone[K comparable](r *reviewer, users map[K]place, id K, where place, kind, field string, text func() string) {
+	var none K
+	if id == none {
+		return
 	}
-	if n.NGUID != (NGUID{}) {
-		r.once("NGUID", fmt.Sprintf("%x", n.NGUID[:]), path+".nguid", fix)
+	first, twice := users[id]
+	if !twice {
+		users[id] = where
+		return
 	}
-	if n.EUI64 != (EUI64{}) {
-		r.once("EUI-64", fmt.Sprintf("%x", n.EUI64[:]), path+".eui64", fix)
-	}
+	r.fail(where.String()+field, "hosts ignore the second of two: give it another", "%s %s is that of %s", kind, text(), first.String()+field)
 }
 
 // backends finds files and devices that several namespaces have without being
 // shared, or with different options.
 func (r *reviewer) backends() {
-	type user struct{ subsystem, namespace int }
-	path := func(u user) string { return fmt.Sprintf("subsystems[%d].namespaces[%d]", u.subsystem, u.namespace) }
-	users := make(map[Path]user, r.count)
+	users := make(map[Path]place, r.count)
 	for i, s := range r.doc.Subsystems {
 		if s.State != "" {
 			r.once("file for state", string(s.State), fmt.Sprintf("subsystems[%d].state", i), "give each its own")
@@ -252,7 +304,7 @@ func (r *reviewer) backends() {
 			if p == "" {
 				continue
 			}
-			here := user{i, j}
+			here := place{i, j}
 			first, twice := users[p]
 			if !twice {
 				users[p] = here
@@ -260,9 +312,9 @@ func (r *reviewer) backends() {
 			}
 			switch other := r.doc.Subsystems[first.subsystem].Namespaces[first.namespace]; {
 			case !other.Shared || !n.Shared:
-				r.fail(path(here), "if the hosts coordinate their writes, set shared: true in both", "%s is exported by %s already", p, path(first))
+				r.fail(here.String(), "if the hosts coordinate their writes, set shared: true in both", "%s is exported by %s already", p, first)
 			case !other.SameStore(n):
-				r.fail(path(here), "write the same for both", "%s is opened once, and %s has other options for it", p, path(first))
+				r.fail(here.String(), "write the same for both", "%s is opened once, and %s has other options for it", p, first)
 			}
 		}
 	}

@@ -13,8 +13,26 @@ type matched[T comparable] struct {
 }
 
 // match pairs objects by their keys: those of the old document in its order, then
-// the new ones.
+// the new ones. It leaves out most of those that are the same object in both.
 func match[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
+	for len(old) > 0 && len(now) > 0 {
+		if old[0] != now[0] {
+			k := key(old[0])
+			if k != key(now[0]) {
+				break
+			}
+			out = append(out, matched[T]{key: k, old: old[0], new: now[0]})
+		}
+		old, now = old[1:], now[1:]
+	}
+	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+		old, now = old[:len(old)-1], now[:len(now)-1]
+	}
+	return append(out, matchAll(old, now, key)...)
+}
+
+// matchAll is match for objects in any order.
+func matchAll[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
 	at := make(map[string]int, len(old))
 	out = make([]matched[T], 0, len(old))
 	for _, o := range old {
@@ -41,7 +59,7 @@ func (m matched[T]) changes() []FieldChange {
 
 // same reports whether the object is in both and as it was, which most are.
 func (m matched[T]) same() bool {
-	return !isNil(m.old) && !isNil(m.new) && reflect.DeepEqual(m.old, m.new)
+	return m.old == m.new || !isNil(m.old) && !isNil(m.new) && reflect.DeepEqual(m.old, m.new)
 }
 
 // same reports whether two namespaces are the same in all that a document says of them.

@@ -294,7 +294,7 @@ func (d *differ) within(old, now *Subsystem) {
 var live = []string{"read-only", "ana-group", "shared", "refuse-reservations", "file.size"}
 
 func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) {
-	if x.old != nil && x.new != nil && x.old.same(x.new) {
+	if x.old == x.new || x.old != nil && x.new != nil && x.old.same(x.new) {
 		return
 	}
 	c := Change{Kind: KindNamespace, Subsystem: nqn, Name: x.key}

@@ -107,13 +107,13 @@ type Erasing struct {
 }
 
 // Shared is the part of a document that all gateways of a group have: its subsystems and
-// referrals, and what is being erased.
+// referrals, and what is being erased. It is a [Document.Successor] in that.
 func (doc *Document) Shared() *Document {
 	part := &Document{Version: Version, Subsystems: doc.Subsystems, Referrals: doc.Referrals, Erasing: doc.Erasing}
-	return part.Clone()
+	return part.Successor()
 }
 
-// TakeShared takes that part over from another document.
+// TakeShared takes that part over from another document, as a [Document.Successor] does.
 func (doc *Document) TakeShared(from *Document) {
 	from = from.Shared()
 	doc.Subsystems, doc.Referrals, doc.Erasing = from.Subsystems, from.Referrals, from.Erasing
@@ -142,9 +142,10 @@ func (n *Namespace) FenceOf() Fence {
 // subsystem's name and the namespace's number, so that it is the same each time.
 func (doc *Document) AssignGroups() {
 	for _, s := range doc.Subsystems {
-		for _, n := range s.Namespaces {
-			if doc.Grouped() {
-				n.ANAGroup = doc.groupOf(s.NQN, n)
+		for i, n := range s.Namespaces {
+			if doc.Grouped() && n.ANAGroup == 0 {
+				s.Namespaces[i] = n.Clone()
+				s.Namespaces[i].ANAGroup = doc.groupOf(s.NQN, n)
 			}
 		}
 	}
@@ -206,36 +207,40 @@ func (r *reviewer) group(g *Gateways) {
 			r.fail(fmt.Sprintf("subsystems[%d]", i), "leave them out", "each gateway has a range of controller identifiers of its own")
 		}
 		for j, n := range s.Namespaces {
-			r.gatewayNamespace(s.NQN, n, fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j), fences)
+			r.gatewayNamespace(s.NQN, n, place{i, j}, fences)
 		}
 	}
 }
 
 // gatewayNamespace finds what only one gateway would have, or two would write to.
-func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, path string, fences map[int]Fence) {
+func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at place, fences map[int]Fence) {
 	if n.Memory != nil {
-		r.fail(path+".memory", "export an image of Ceph, a file or a device that all gateways have", "memory is in one gateway, and gone with it")
+		r.fail(at.String()+".memory", "export an image of Ceph, a file or a device that all gateways have", "memory is in one gateway, and gone with it")
 		return
 	}
 	if n.Reservations != "" {
-		r.fail(path+".reservations", "leave it out", "the reservations of a group's namespaces are in the group's store")
+		r.fail(at.String()+".reservations", "leave it out", "the reservations of a group's namespaces are in the group's store")
 	}
 	if n.Shared {
-		r.fail(path+".shared", "leave it out", "a namespace of a group has its store to itself")
+		r.fail(at.String()+".shared", "leave it out", "a namespace of a group has its store to itself")
 	}
 	fence := n.FenceOf()
 	switch {
 	case fence == "":
-		r.fail(path+".fence", "write fence: lease if every gateway has the same storage there, and you accept that a gateway which the machine holds up can write late",
+		r.fail(at.String()+".fence", "write fence: lease if every gateway has the same storage there, and you accept that a gateway which the machine holds up can write late",
 			"nothing keeps a gateway that was given up from writing to %s", n.Path())
 		return
 	case fence == FenceStorage && n.RBD == nil:
-		r.fail(path+".fence", "write fence: lease", "the storage below %s cannot fence a gateway", n.Path())
+		r.fail(at.String()+".fence", "write fence: lease", "the storage below %s cannot fence a gateway", n.Path())
 		return
 	}
 	group := r.doc.groupOf(nqn, n)
-	if other := fences[group]; other != "" && other != fence {
-		r.fail(path+".ana-group", "give it another", "ANA group %d moves as one, and has namespaces that the storage fences and others", group)
+	switch other := fences[group]; other {
+	case fence:
+		return
+	case "":
+	default:
+		r.fail(at.String()+".ana-group", "give it another", "ANA group %d moves as one, and has namespaces that the storage fences and others", group)
 	}
 	fences[group] = fence
 }

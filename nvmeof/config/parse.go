@@ -49,8 +49,29 @@ func (doc *Document) Clone() *Document {
 	return deepCopy(reflect.ValueOf(doc)).Interface().(*Document)
 }
 
-// clone is a copy that shares nothing.
-func (n *Namespace) clone() *Namespace {
+// A Successor is a copy to make another document of. It has the same namespaces, which must not be changed as
+// long as either document is used: one that becomes another is replaced.
+func (doc *Document) Successor() *Document {
+	bare := *doc
+	bare.Subsystems = slices.Clone(doc.Subsystems)
+	for i, s := range bare.Subsystems {
+		if s != nil {
+			b := *s
+			b.Namespaces = nil
+			bare.Subsystems[i] = &b
+		}
+	}
+	next := bare.Clone()
+	for i, s := range doc.Subsystems {
+		if s != nil {
+			next.Subsystems[i].Namespaces = slices.Clone(s.Namespaces)
+		}
+	}
+	return next
+}
+
+// Clone is a copy that shares nothing.
+func (n *Namespace) Clone() *Namespace {
 	c := *n
 	c.File, c.Block, c.Memory, c.RBD = copied(n.File), copied(n.Block), copied(n.Memory), copied(n.RBD)
 	return &c
@@ -69,7 +90,7 @@ func copied[T any](p *T) *T {
 // is plain values.
 func deepCopy(v reflect.Value) reflect.Value {
 	if n, ok := v.Interface().(*Namespace); ok && n != nil { // of which there are thousands
-		return reflect.ValueOf(n.clone())
+		return reflect.ValueOf(n.Clone())
 	}
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)

@@ -33,67 +33,105 @@ func crowd(t testing.TB, namespaces int) *Document {
 	return doc
 }
 
-// TestReader changes a document again and again: a Reader has of each text what Parse has, and
-// shares nothing with what it has returned before.
+// changed makes of a document the one that follows, as [Document.Successor] asks for.
+func changed(rng *rand.Rand, doc *Document, i int) *Document {
+	doc = doc.Successor()
+	s := doc.Subsystems[rng.IntN(len(doc.Subsystems))]
+	at := rng.IntN(len(s.Namespaces) + 1)
+	switch rng.IntN(6) {
+	case 0:
+		if at < len(s.Namespaces) {
+			s.Namespaces = append(s.Namespaces[:at], s.Namespaces[at+1:]...)
+		}
+	case 1:
+		s.Namespaces = append(s.Namespaces, &Namespace{NSID: 1000 + i, File: &File{Path: Path(fmt.Sprintf("/c/%d\"[{<", i))}})
+	case 2:
+		if at < len(s.Namespaces) {
+			s.Namespaces[at] = s.Namespaces[at].Clone()
+			s.Namespaces[at].ReadOnly = !s.Namespaces[at].ReadOnly
+		}
+	case 3:
+		rng.Shuffle(len(s.Namespaces), func(i, j int) { s.Namespaces[i], s.Namespaces[j] = s.Namespaces[j], s.Namespaces[i] })
+	case 4:
+		s.Model = fmt.Sprintf("%d, \"namespaces\": [{}]", i)
+	case 5:
+		if i%10 == 0 {
+			s.Namespaces = nil
+		}
+	}
+	return doc
+}
+
+// TestReader changes a document again and again: a Reader has of each text what Parse has, and writes what Parse
+// reads, and none of what it has returned is another afterwards.
 func TestReader(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	doc := crowd(t, 20)
-	var r Reader
+	doc := crowd(t, 200)
+	var r, both Reader
+	var texts []string
+	var read []*Document
 	for i := range 300 {
-		s := doc.Subsystems[rng.IntN(len(doc.Subsystems))]
-		at := rng.IntN(len(s.Namespaces) + 1)
-		switch rng.IntN(5) {
-		case 0:
-			if at < len(s.Namespaces) {
-				s.Namespaces = append(s.Namespaces[:at], s.Namespaces[at+1:]...)
-			}
-		case 1:
-			s.Namespaces = append(s.Namespaces, &Namespace{NSID: 100 + i, File: &File{Path: Path(fmt.Sprintf("/c/%d\"[{", i))}})
-		case 2:
-			if at < len(s.Namespaces) {
-				s.Namespaces[at].ReadOnly = !s.Namespaces[at].ReadOnly
-			}
-		case 3:
-			rng.Shuffle(len(s.Namespaces), func(i, j int) { s.Namespaces[i], s.Namespaces[j] = s.Namespaces[j], s.Namespaces[i] })
-		case 4:
-			s.Model = fmt.Sprintf("%d, \"namespaces\": [{}]", i)
-		}
+		doc = changed(rng, doc, i)
 		text := doc.JSON()
+		if i%3 == 0 {
+			text = r.Write(doc)
+		}
 		want, _, err := Parse("x", text)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || !reflect.DeepEqual(want, parsed(t, string(doc.JSON()))) {
+			t.Fatalf("change %d, %v:\n%s\nwant\n%s", i, err, text, doc.JSON())
 		}
-		got, err := r.Read("x", text)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("change %d, %v:\n%s\nwant\n%s", i, err, got.JSON(), text)
-		}
-		for _, n := range got.Subsystems[0].Namespaces { // as whoever has it may
-			n.ANAGroup = 99
-			if n.File != nil {
-				n.File.Path = "/other"
+		for _, x := range []*Reader{&r, &both} {
+			got, err := x.Read("x", text)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("change %d, %v:\n%s\nwant\n%s", i, err, got.JSON(), text)
 			}
+			if x == &both { // which writes what it has read
+				if written := both.Write(got); !reflect.DeepEqual(parsed(t, string(written)), want) {
+					t.Fatalf("change %d:\n%s\nwant\n%s", i, written, text)
+				}
+			}
+			texts, read = append(texts, string(got.JSON())), append(read, got)
+		}
+	}
+	for i, text := range texts {
+		if string(read[i].JSON()) != text {
+			t.Fatalf("document %d is another afterwards", i)
 		}
 	}
 }
 
 // TestReaderDecodesLittle: what it parses of a text is what is new in it.
 func TestReaderDecodesLittle(t *testing.T) {
-	doc := crowd(t, 1000)
-	var r Reader
-	if _, err := r.Read("x", doc.JSON()); err != nil {
-		t.Fatal(err)
-	}
-	doc.Subsystems[1].Namespaces[7].ReadOnly = true
-	s := skimmer{text: doc.JSON(), known: r.known}
-	if !s.document() || s.count != 3000 || len(s.rest()) > 1500 {
-		t.Errorf("%d namespaces, %d bytes remain to be parsed of %d:\n%.2000s", s.count, len(s.rest()), len(s.text), s.rest())
+	before := crowd(t, 1000)
+	for name, change := range map[string]func(s *Subsystem){
+		"changed": func(s *Subsystem) { s.Namespaces[7].ReadOnly = true },
+		"added": func(s *Subsystem) {
+			s.Namespaces = append(s.Namespaces, &Namespace{NSID: 1001, Block: &Block{Path: "/c"}})
+		},
+		"removed": func(s *Subsystem) { s.Namespaces = append(s.Namespaces[:7], s.Namespaces[8:]...) },
+		"halved":  func(s *Subsystem) { s.Namespaces = s.Namespaces[500:] },
+	} {
+		var r Reader
+		if _, err := r.Read("x", before.JSON()); err != nil {
+			t.Fatal(err)
+		}
+		doc := before.Clone()
+		change(doc.Subsystems[1])
+		s := skimmer{text: doc.JSON(), before: seeker[string]{text: r.text, entries: r.entries}}
+		most := 1500
+		if name == "halved" {
+			most += seekMisses * 200
+		}
+		if !s.document() || len(s.entries) < 2500 || len(s.rest()) > most {
+			t.Errorf("%s: %d namespaces, %d bytes remain to be parsed of %d:\n%.2000s", name, len(s.entries), len(s.rest()), len(s.text), s.rest())
+		}
 	}
 }
 
 // TestNamespaceClone: a copy of a namespace shares nothing with it.
 func TestNamespaceClone(t *testing.T) {
 	n := &Namespace{File: new(File), Block: new(Block), Memory: new(Memory), RBD: new(RBD)}
-	a, b := reflect.ValueOf(n).Elem(), reflect.ValueOf(n.clone()).Elem()
+	a, b := reflect.ValueOf(n).Elem(), reflect.ValueOf(n.Clone()).Elem()
 	for i := range a.NumField() {
 		switch f := a.Field(i); f.Kind() {
 		case reflect.Pointer:
@@ -141,8 +179,10 @@ func FuzzReader(f *testing.F) {
 func BenchmarkFollow(b *testing.B) {
 	doc := crowd(b, 4000)
 	texts := [2][]byte{doc.JSON()}
-	other := doc.Clone()
-	other.Subsystems[1].Namespaces[5].ReadOnly = true
+	other := doc.Successor()
+	s := other.Subsystems[1]
+	s.Namespaces[5] = s.Namespaces[5].Clone()
+	s.Namespaces[5].ReadOnly = true
 	texts[1] = other.JSON()
 	var r Reader
 	b.Run("Read", func(b *testing.B) {
@@ -150,6 +190,12 @@ func BenchmarkFollow(b *testing.B) {
 			if _, err := r.Read("x", texts[i%2]); err != nil {
 				b.Fatal(err)
 			}
+		}
+	})
+	b.Run("Write", func(b *testing.B) {
+		var r Reader
+		for i := 0; b.Loop(); i++ {
+			r.Write([]*Document{doc, other}[i%2])
 		}
 	})
 	b.Run("Check", func(b *testing.B) {
@@ -166,9 +212,9 @@ func BenchmarkFollow(b *testing.B) {
 			}
 		}
 	})
-	b.Run("Clone", func(b *testing.B) {
+	b.Run("Successor", func(b *testing.B) {
 		for b.Loop() {
-			doc.Clone()
+			doc.Successor()
 		}
 	})
 }

@@ -41,10 +41,10 @@ type Outcome struct {
 // without listeners for what all gateways share.
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
-	return m.Edit(func(doc *config.Document) error {
+	return m.replace(func(doc *config.Document) error {
 		defer func(is []*config.Erasing) { doc.Erasing = is }(doc.Erasing) // which is nobody's to say
 		if m.cfg.Group != nil && !want.Grouped() && len(want.Listeners) == 0 {
-			doc.TakeShared(want) // what it lacks is each gateway's own
+			doc.TakeShared(want.Clone()) // what it lacks is each gateway's own
 			return nil
 		}
 		*doc = *want.Clone()
@@ -55,6 +55,14 @@ func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 // Edit changes the document, and the target accordingly: all of it, or nothing. What gateways
 // share is changed for all of them: then what is not right with it here is waited for.
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
+	return m.replace(func(doc *config.Document) error {
+		*doc = *doc.Clone()
+		return edit(doc)
+	}, o)
+}
+
+// replace is Edit where the edit leaves each namespace of the document as it is, or puts another in its place.
+func (m *Manager) replace(edit func(*config.Document) error, o Options) (*Outcome, error) {
 	for tries := 1; ; tries++ {
 		out, err := editOnce(m, edit, o)
 		if !errors.Is(err, errOutdated) {
@@ -70,7 +78,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	}
 }
 
-// editOnce is Edit, which begins again where another gateway was faster.
+// editOnce is replace, which begins again where another gateway was faster.
 func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,24 +278,25 @@ func has(doc *config.Document, n *config.Namespace) bool {
 // markLosses finds the removals that close a file which is no longer at its path, so
 // that its data is not found again. Called with mu held.
 func (m *Manager) markLosses(changes []config.Change) {
-	stays := map[storeKey]int{} // namespaces that have a store afterwards, as it is
-	for key, h := range m.stores.held {
-		stays[key] = h.users
-	}
+	more := map[storeKey]int{} // namespaces that have a store afterwards, as it is, than now
 	for _, c := range changes {
 		if n, ok := c.Old.(*config.Namespace); ok && c.Op == config.Remove {
-			stays[keyOf(c.Subsystem, n)]--
+			more[keyOf(c.Subsystem, n)]--
 		}
 		if n, ok := c.New.(*config.Namespace); ok && c.Op == config.Add {
 			if h := m.stores.held[keyOf(c.Subsystem, n)]; h != nil && n.SameStore(h.as) {
-				stays[keyOf(c.Subsystem, n)]++
+				more[keyOf(c.Subsystem, n)]++
 			}
 		}
+	}
+	stays := func(key storeKey) bool {
+		h := m.stores.held[key]
+		return h != nil && h.users+more[key] > 0
 	}
 	for i, c := range changes {
 		if n, ok := c.Old.(*config.Namespace); ok && c.Op == config.Remove && n.File != nil {
 			key := keyOf(c.Subsystem, n)
-			changes[i].Loses = c.Loses || stays[key] <= 0 && m.stores.detached(key)
+			changes[i].Loses = c.Loses || !stays(key) && m.stores.detached(key)
 		}
 	}
 }

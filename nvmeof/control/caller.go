@@ -69,13 +69,17 @@ func (c *Caller) may(need Role, what string) error {
 	return &ForbiddenError{*c, need, what}
 }
 
-// mayName is nil where the caller may make the target use the files that a document names and did not
-// name before for the same: whoever exports the key of a host can read it. A file that the target opens
+// mayName is nil where the caller may make the target use the files that a document names and the one before did
+// not name for the same: whoever exports the key of a host can read it. A file that the target opens
 // may decide who is its administrator, so that whoever is not may name those alone that an administrator
 // has set aside for it.
-func (c *Caller) mayName(before map[naming]bool, d *config.Document) error {
+func (c *Caller) mayName(before, d *config.Document) error {
+	if c.may(RoleAdmin, "") == nil {
+		return nil
+	}
+	had := named(before)
 	for n := range named(d) {
-		if before[n] || within(d.Sandbox.Paths, n.path) {
+		if had[n] || within(d.Sandbox.Paths, n.path) {
 			continue
 		}
 		if err := c.may(RoleAdmin, nvmeof.Printable(n.path)+" is in no folder of sandbox.paths in the configuration: to name it"); err != nil {

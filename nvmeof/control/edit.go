@@ -39,18 +39,23 @@ func referrals(d *config.Document) collection[config.Referral] {
 
 // find returns the member of that name.
 func (c collection[T]) find(name string) (*T, error) {
+	if i := c.index(name); i >= 0 {
+		return (*c.list)[i], nil
+	}
 	var there []string
 	for _, x := range *c.list {
-		if c.name(x) == name {
-			return x, nil
-		}
 		there = append(there, c.name(x))
 	}
 	return nil, &NotFoundError{c.kind, name, there}
 }
 
+// index is the place of the member of that name; less than 0: there is none.
+func (c collection[T]) index(name string) int {
+	return slices.IndexFunc(*c.list, func(x *T) bool { return c.name(x) == name })
+}
+
 func (c collection[T]) add(x *T) error {
-	if _, err := c.find(c.name(x)); err == nil {
+	if c.index(c.name(x)) >= 0 {
 		return &ExistsError{c.kind, c.name(x)}
 	}
 	*c.list = append(*c.list, x)
@@ -71,11 +76,15 @@ func (c collection[T]) merge(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
+	if n, ok := any(x).(*config.Namespace); ok { // which another document has too
+		x = any(n.Clone()).(*T)
+	}
 	if err := config.Merge("", text, x); err != nil {
 		return err
 	}
 	if now := c.name(x); now != name {
 		return config.Problems{{Text: c.kind + " " + name + " cannot become " + now, Fix: "remove it, and add another"}}
 	}
+	(*c.list)[c.index(name)] = x
 	return nil
 }

@@ -112,7 +112,7 @@ func EraseListed(ctx context.Context, m *Manager) {
 
 // noteErased has the group's document say that a namespace is erased, or why it is not.
 func noteErased(m *Manager, at NamespaceRef, why error) error {
-	_, err := m.Edit(func(d *config.Document) error {
+	_, err := m.replace(func(d *config.Document) error {
 		e := erasingOf(d, at.Subsystem, at.NSID)
 		switch {
 		case e == nil:

@@ -133,7 +133,9 @@ func records(d *config.Document) map[config.Path]recordKind {
 	for _, s := range d.Subsystems {
 		files[s.State] = stateRecord
 		for _, n := range s.Namespaces {
-			files[n.Reservations] = reservationRecord
+			if n.Reservations != "" {
+				files[n.Reservations] = reservationRecord
+			}
 		}
 	}
 	delete(files, "")

@@ -48,7 +48,7 @@ type Config struct {
 	// identifier of its listener in the document.
 	Listening func(listener int, at netip.AddrPort)
 	// Names are other names of files and devices, from which the UUIDs follow of namespaces that
-	// have none in the document: those by which they were exported before.
+	// have none in the document: those by which they were exported before. Not for what gateways share.
 	Names map[config.Path]string
 	// Closing is called with a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
@@ -203,7 +203,10 @@ func New(cfg Config) *Manager {
 // Document is what the target is, with what it still waits for.
 func (m *Manager) Document() *config.Document { return m.present().Clone() }
 
-// present is the same to be looked at alone.
+// Present is [Manager.Document] to be looked at alone: it must not be changed.
+func Present(m *Manager) *config.Document { return m.present() }
+
+// present is Present.
 func (m *Manager) present() *config.Document {
 	m.mu.Lock()
 	defer m.mu.Unlock()

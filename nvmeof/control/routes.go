@@ -101,8 +101,8 @@ func Steps(changes []config.Change) []Step {
 // edit carries an edit out with the options of the query.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	o := c.options()
-	return c.result(o)(c.manager.Edit(func(d *config.Document) error {
-		before := named(d)
+	return c.result(o)(c.manager.replace(func(d *config.Document) error {
+		before := d.Successor()
 		if err := c.expects(d); err != nil {
 			return err
 		}

@@ -14,10 +14,10 @@ import (
 // A Group is where gateways have the subsystems and referrals that they share: one document
 // after another, each with a revision that is greater than those before.
 type Group interface {
-	// Propose makes a document the group's, if the one that it has is of revision base; 0: if it has
+	// Propose makes a document, which does not change, the group's, if the one that it has is of revision base; 0: if it has
 	// none. Otherwise the error is a [ConflictError].
 	Propose(ctx context.Context, base int64, doc *config.Document) (revision int64, err error)
-	// Latest is the document that the group has; revision 0: it has none.
+	// Latest is the document that the group has, whose namespaces do not change; revision 0: it has none.
 	Latest(ctx context.Context) (revision int64, doc *config.Document, err error)
 	// Followed returns when each gateway that may serve something has enforced a revision in a namespace: see
 	// Enforce. With an error, which names one that has not, that is not so when ctx ends.
@@ -53,37 +53,49 @@ func own(m *Manager, doc *config.Document) *config.Document {
 	if m.cfg.Group == nil {
 		return doc
 	}
-	doc = doc.Clone()
-	doc.Subsystems, doc.Referrals, doc.Erasing = nil, nil, nil
-	return doc
+	part := *doc
+	part.Subsystems, part.Referrals, part.Erasing = nil, nil, nil
+	return part.Clone()
 }
 
 // toEdit is what an edit begins with: what the target is, and where it is not what the group's document
 // says, that document. So what others have changed is kept, and an edit can mend it. Called with mu held.
 func toEdit(m *Manager) *config.Document {
-	doc := m.doc.Clone()
+	doc := successor(m)
 	if m.behind != nil {
 		doc.TakeShared(m.shared)
 	}
 	return doc
 }
 
+// successor is a document to make another of than the target is. Called with mu held.
+func successor(m *Manager) *config.Document {
+	if len(m.cfg.Names) > 0 { // which give namespaces their UUIDs
+		return m.doc.Clone()
+	}
+	return m.doc.Successor()
+}
+
 // propose makes the shared part of a document the group's, and reports whether that was another.
 // Called with mu held.
 func propose(m *Manager, want *config.Document) (bool, error) {
-	if m.cfg.Group == nil || len(config.Diff(m.shared, want.Shared())) == 0 && sameErasing(m.shared, want) {
+	if m.cfg.Group == nil {
+		return false, nil
+	}
+	shared := want.Shared()
+	if len(config.Diff(m.shared, shared)) == 0 && sameErasing(m.shared, want) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(m.context, groupTime)
 	defer cancel()
-	revision, err := m.cfg.Group.Propose(ctx, m.revision, want.Shared())
+	revision, err := m.cfg.Group.Propose(ctx, m.revision, shared)
 	switch {
 	case errors.As(err, new(*ConflictError)):
 		return false, errOutdated
 	case err != nil:
 		return false, &GroupError{err}
 	}
-	m.revision, m.shared = revision, want.Shared()
+	m.revision, m.shared = revision, shared
 	return true, nil
 }
 
@@ -114,7 +126,7 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 
 // catchUp makes the target what the group's document says. Called with mu held.
 func catchUp(m *Manager) error {
-	want := m.doc.Clone()
+	want := successor(m)
 	want.TakeShared(m.shared)
 	if _, err := want.Check(); err != nil {
 		return fmt.Errorf("revision %d of the group's configuration does not fit this gateway: %w", m.revision, err)

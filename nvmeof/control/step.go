@@ -282,7 +282,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	if s, ok := store.(backend.Marked); ok {
 		mark = s.Mark()
 	}
-	if name, other := m.cfg.Names[n.Path()]; other && n.UUID == (config.UUID{}) {
+	if name, other := m.cfg.Names[n.Path()]; other && m.cfg.Group == nil && n.UUID == (config.UUID{}) {
 		n.UUID = config.DefaultUUID(nqn, n.NSID, name, mark)
 	}
 	c := m.namespaceConfig(nqn, n)

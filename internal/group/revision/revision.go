@@ -1,23 +1,22 @@
 // Package revision keeps the configuration of a group in its store: one text after another,
 // each with a number, of which readers find the whole of one or the whole of another.
 //
-// The text is compressed and put under keys that follow from its content, in parts. Only then
-// one key is changed, by compare, that says which text is the present one. A writer that dies
+// The text is compressed, in pieces of which most are the same in the next one, and put under keys that follow from
+// its content, in parts. Only then one key is changed, by compare, that says which text is the present one. A writer that dies
 // before leaves parts that nobody finds, and that a later writer removes.
 package revision
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
@@ -71,16 +70,21 @@ func Number(ctx context.Context, s state.Store) (int64, error) {
 	return p.Revision, err
 }
 
-// Read is the present revision with its text; 0: there is none.
-func Read(ctx context.Context, s state.Store) (number int64, text []byte, err error) {
+// A Cache reads and writes the configuration. It remembers the text that it has read or written last, and
+// compresses and decompresses of another what that has not. The zero value is ready for use, by any goroutine.
+type Cache struct{ last atomic.Pointer[packed] }
+
+// Read is the present revision with its text, which must not be changed; 0: there is none.
+func (c *Cache) Read(ctx context.Context, s state.Store) (number int64, text []byte, err error) {
 	for {
 		p, _, err := present(ctx, s)
 		if err != nil || p.Revision == 0 {
 			return 0, nil, err
 		}
-		text, err := read(ctx, s, &p)
+		now, err := read(ctx, s, &p, c.known())
 		if err == nil {
-			return p.Revision, text, nil
+			c.last.Store(now)
+			return p.Revision, now.text, nil
 		}
 		if !errors.Is(err, errPart) {
 			return 0, nil, err
@@ -98,7 +102,18 @@ func Read(ctx context.Context, s state.Store) (number int64, text []byte, err er
 // errPart is that a part is missing: a later revision may be there.
 var errPart = errors.New("a part of the configuration is missing")
 
-func read(ctx context.Context, s state.Store, p *pointer) ([]byte, error) {
+// known is the text of before; without one it is empty.
+func (c *Cache) known() *packed {
+	if last := c.last.Load(); last != nil {
+		return last
+	}
+	return new(packed)
+}
+
+func read(ctx context.Context, s state.Store, p *pointer, before *packed) (*packed, error) {
+	if p.Hash == before.hash {
+		return before, nil
+	}
 	snapshot, err := s.Get(ctx, dataPrefix+p.Hash+"/")
 	if err != nil {
 		return nil, err
@@ -106,22 +121,19 @@ func read(ctx context.Context, s state.Store, p *pointer) ([]byte, error) {
 	if len(snapshot.Entries) != p.Parts {
 		return nil, errPart
 	}
-	var packed bytes.Buffer
+	var all []byte
 	for _, e := range snapshot.Entries {
-		packed.Write(e.Value)
+		all = append(all, e.Value...)
 	}
-	if hashOf(packed.Bytes()) != p.Hash {
+	if hashOf(all) != p.Hash {
 		return nil, fmt.Errorf("revision %d of the configuration is damaged", p.Revision)
 	}
-	z, err := gzip.NewReader(&packed)
+	now, err := unpack(all, before)
 	if err != nil {
 		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, maxText))
-	if err != nil {
-		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, err)
-	}
-	return text, nil
+	now.hash = p.Hash
+	return now, nil
 }
 
 func hashOf(packed []byte) string {
@@ -130,8 +142,9 @@ func hashOf(packed []byte) string {
 }
 
 // Write makes a text the revision after base, and returns its number. It is [ErrConflict] if
-// base is not the present one. With [state.ErrUnknown] it may be that of the group now, or later.
-func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, error) {
+// base is not the present one. With [state.ErrUnknown] it may be that of the group now, or later. The text must
+// not be changed afterwards.
+func (c *Cache) Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, error) {
 	p, at, err := present(ctx, s)
 	if err != nil {
 		return 0, err
@@ -139,15 +152,16 @@ func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, 
 	if p.Revision != base {
 		return 0, ErrConflict
 	}
-	packed, err := pack(text)
+	now, err := pack(text, c.known())
 	if err != nil {
 		return 0, err
 	}
-	next := pointer{Version: version, Revision: base + 1, Hash: hashOf(packed), Before: p.Hash}
-	txn, err := putParts(ctx, s, &next, packed)
+	next := pointer{Version: version, Revision: base + 1, Hash: now.hash, Before: p.Hash}
+	txn, err := putParts(ctx, s, &next, now.packed)
 	if err != nil {
 		return 0, err
 	}
+	c.last.Store(now)
 	value, err := json.Marshal(next)
 	if err != nil {
 		return 0, err
@@ -168,25 +182,6 @@ func Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, 
 	}
 	_ = collect(ctx, s, &next, result.Revision) // the next writer tries again
 	return next.Revision, nil
-}
-
-// pack compresses a text.
-func pack(text []byte) ([]byte, error) {
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // a change of one namespace among many writes all of it
-	if err != nil {
-		return nil, err
-	}
-	if _, err := z.Write(text); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	if n := packed.Len(); n > maxParts*partSize {
-		return nil, fmt.Errorf("%w: the configuration has %d bytes compressed, of at most %d", state.ErrTooLarge, n, maxParts*partSize)
-	}
-	return packed.Bytes(), nil
 }
 
 // putParts puts the parts of a text, and returns the comparisons that hold while they are there:

@@ -31,6 +31,7 @@ func TestWritersAndReaders(t *testing.T) {
 			for w := range 3 {
 				all.Go(func() {
 					rng := rand.New(rand.NewPCG(seed, uint64(w)))
+					var c Cache
 					s := shared.Open(time.Second)
 					if w > 0 {
 						shared.Do(func(st *simulated.Store, _ time.Time) {
@@ -38,12 +39,12 @@ func TestWritersAndReaders(t *testing.T) {
 						})
 					}
 					for i := range 20 {
-						base, _, err := Read(t.Context(), s)
+						base, _, err := c.Read(t.Context(), s)
 						if err != nil {
 							continue
 						}
-						text := strings.Repeat(fmt.Sprintf("%d.%d ", w, i), rng.IntN(2000))
-						n, err := Write(t.Context(), s, base, []byte(text))
+						text := strings.Repeat(fmt.Sprintf("%d.%d ", w, i), rng.IntN(2000)) + lines(rng)
+						n, err := c.Write(t.Context(), s, base, []byte(text))
 						if err == nil {
 							mu.Lock()
 							if before, twice := written[n]; twice {
@@ -58,9 +59,10 @@ func TestWritersAndReaders(t *testing.T) {
 			}
 			all.Go(func() {
 				s := shared.Open(time.Second)
+				var c Cache
 				last := int64(0)
 				for range 200 {
-					n, text, err := Read(t.Context(), s)
+					n, text, err := c.Read(t.Context(), s)
 					mu.Lock()
 					want, known := written[n]
 					mu.Unlock()
@@ -80,12 +82,23 @@ func TestWritersAndReaders(t *testing.T) {
 	}
 }
 
+// lines are much like those of other calls.
+func lines(rng *rand.Rand) string {
+	var b strings.Builder
+	for i := range 1000 {
+		if rng.IntN(1000) > 0 {
+			fmt.Fprintln(&b, "line", i, "is one of many")
+		}
+	}
+	return b.String()
+}
+
 // afterwards checks that a writer removes what others have left.
 func afterwards(t *testing.T, s state.Store) {
 	t.Helper()
-	base, _, err := Read(t.Context(), s)
+	base, _, err := new(Cache).Read(t.Context(), s)
 	if err == nil {
-		_, err = Write(t.Context(), s, base, []byte("last"))
+		_, err = new(Cache).Write(t.Context(), s, base, []byte("last"))
 	}
 	if left, getErr := s.Get(t.Context(), dataPrefix); err != nil || getErr != nil || len(left.Entries) > 2 {
 		t.Errorf("%d parts are left, %v, %v", len(left.Entries), err, getErr)
@@ -99,13 +112,13 @@ func TestParts(t *testing.T) {
 		random := rand.NewChaCha8([32]byte{})
 		text := make([]byte, 5*partSize/2)
 		_, _ = random.Read(text)
-		if n, err := Write(t.Context(), s, 0, text); n != 1 || err != nil {
+		if n, err := new(Cache).Write(t.Context(), s, 0, text); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		if n, got, err := Read(t.Context(), s); n != 1 || err != nil || !bytes.Equal(got, text) {
+		if n, got, err := new(Cache).Read(t.Context(), s); n != 1 || err != nil || !bytes.Equal(got, text) {
 			t.Error(n, err)
 		}
-		if _, err := Write(t.Context(), s, 0, nil); !errors.Is(err, ErrConflict) {
+		if _, err := new(Cache).Write(t.Context(), s, 0, nil); !errors.Is(err, ErrConflict) {
 			t.Error(err)
 		}
 		if n, err := Number(t.Context(), s); n != 1 || err != nil {
@@ -116,7 +129,7 @@ func TestParts(t *testing.T) {
 		}
 		huge := make([]byte, (maxParts+1)*partSize)
 		_, _ = random.Read(huge)
-		if _, err := Write(t.Context(), s, 1, huge); !errors.Is(err, state.ErrTooLarge) {
+		if _, err := new(Cache).Write(t.Context(), s, 1, huge); !errors.Is(err, state.ErrTooLarge) {
 			t.Error(err)
 		}
 	})
@@ -127,7 +140,7 @@ func TestDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
-		if _, err := Write(ctx, s, 0, []byte("text")); err != nil {
+		if _, err := new(Cache).Write(ctx, s, 0, []byte("text")); err != nil {
 			t.Fatal(err)
 		}
 		whole, err := s.Get(ctx, dataPrefix)
@@ -147,7 +160,7 @@ func TestDamaged(t *testing.T) {
 			if _, err := s.Txn(ctx, state.Txn{Then: []state.Op{test.op}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := Read(ctx, s); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := new(Cache).Read(ctx, s); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		}
@@ -187,15 +200,15 @@ func TestHeldUpWriter(t *testing.T) {
 				return
 			}
 			for i, text := range []string{"second", "third"} {
-				if _, err := Write(t.Context(), s, int64(i+1), []byte(text)); err != nil {
+				if _, err := new(Cache).Write(t.Context(), s, int64(i+1), []byte(text)); err != nil {
 					t.Error(err)
 				}
 			}
 		}
-		if _, err := Write(t.Context(), heldUp{Store: s, get: others}, 0, []byte("first")); err != nil {
+		if _, err := new(Cache).Write(t.Context(), heldUp{Store: s, get: others}, 0, []byte("first")); err != nil {
 			t.Error(err)
 		}
-		if n, text, err := Read(t.Context(), s); n != 3 || string(text) != "third" || err != nil {
+		if n, text, err := new(Cache).Read(t.Context(), s); n != 3 || string(text) != "third" || err != nil {
 			t.Errorf("revision %d, %q: %v", n, text, err)
 		}
 	})
@@ -224,14 +237,14 @@ func TestSameTextOtherCompressor(t *testing.T) {
 			}
 			return nil
 		}}
-		if _, err := Write(t.Context(), dies, 1, text); err == nil {
+		if _, err := new(Cache).Write(t.Context(), dies, 1, text); err == nil {
 			t.Error("it did not die")
 		}
 		left, err := s.Get(t.Context(), dataPrefix)
 		if err != nil || len(left.Entries) != 2 {
 			t.Errorf("%d parts, %v", len(left.Entries), err)
 		}
-		if n, got, err := Read(t.Context(), s); n != 1 || !bytes.Equal(got, text) || err != nil {
+		if n, got, err := new(Cache).Read(t.Context(), s); n != 1 || !bytes.Equal(got, text) || err != nil {
 			t.Errorf("revision %d: %v", n, err)
 		}
 	})

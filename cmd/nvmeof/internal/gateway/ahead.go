@@ -7,6 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 const (
@@ -54,7 +55,7 @@ func (g *Gateway) aheadOf(s group.Status) {
 		return
 	}
 	go func() { // ends when the images are open, or do not come in aheadTime
-		doc := g.manager.Document()
+		doc := control.Present(g.manager)
 		for _, id := range coming {
 			g.images.openAhead(doc, id)
 		}

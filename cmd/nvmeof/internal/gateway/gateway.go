@@ -64,8 +64,7 @@ type Gateway struct {
 	followed chan struct{} // has an element when the target has another configuration
 	erasing  chan struct{} // likewise
 
-	reading sync.Mutex // guards reader
-	reader  config.Reader
+	documents documents
 
 	mu         sync.Mutex // guards what follows
 	alarms     map[group.Alarm]time.Time
@@ -139,7 +138,7 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	g.manager = m
 	run, err := runner.Start(runner.Config{
 		Gateway: group.Config{Name: g.name, Addresses: addresses(g.cfg.Document), LeaveTimeout: leaveTime},
-		Groups:  groups(m.Document()), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Took: g.took, Changed: g.changed,
+		Groups:  groups(control.Present(m)), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Took: g.took, Changed: g.changed,
 	})
 	if err != nil {
 		return err

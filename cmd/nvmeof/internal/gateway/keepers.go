@@ -69,20 +69,28 @@ func (ks *keepers) reload(k *keeper) {
 	}()
 }
 
-// forget forgets namespaces that a document does not have any more.
+// forget forgets namespaces that a document does not have any more, once there are more than that has.
 func (ks *keepers) forget(doc *config.Document) {
 	type name struct {
 		nqn  nvmeof.NQN
 		nsid int
 	}
-	there := map[name]bool{}
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	count := 0
+	for _, s := range doc.Subsystems {
+		count += len(s.Namespaces)
+	}
+	if len(ks.all) <= count { // few can be too many
+		clear(ks.fresh)
+		return
+	}
+	there := make(map[name]bool, count)
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
 			there[name{s.NQN, n.NSID}] = true
 		}
 	}
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
 	for key, k := range ks.all {
 		if !there[name{k.nqn, int(k.nsid)}] && !ks.fresh[k] {
 			delete(ks.all, key)

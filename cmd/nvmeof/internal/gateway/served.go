@@ -24,7 +24,7 @@ const releaseTime = 20 * time.Second
 
 // Open implements [runner.Target].
 func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, error) {
-	addresses, err := s.images.connect(s.manager.Document(), func() {
+	addresses, err := s.images.connect(control.Present(s.manager), func() {
 		go func() { // ends when the runner has been told, or has ended
 			if run := s.run.Load(); run != nil {
 				run.Blocklisted(inc)
@@ -83,8 +83,8 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 func (s *served) prepare(ctx context.Context, id group.ID) (done func(), err error) {
 	var all sync.WaitGroup
 	var unfenced error
-	all.Go(func() { (*Gateway)(s).awaitCurrent(ctx) })                          // ends in currentTime
-	all.Go(func() { unfenced = s.images.await(ctx, s.manager.Document(), id) }) // ends in awaitTime
+	all.Go(func() { (*Gateway)(s).awaitCurrent(ctx) })                                // ends in currentTime
+	all.Go(func() { unfenced = s.images.await(ctx, control.Present(s.manager), id) }) // ends in awaitTime
 	done, err = s.keepers.readAhead(ctx, id)
 	all.Wait()
 	switch {

@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,11 +22,11 @@ type shared Gateway
 
 // Propose implements [control.Group].
 func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) (int64, error) {
-	text := doc.JSON()
+	text := s.documents.write(doc)
 	if len(text) > config.MaxText {
 		return 0, fmt.Errorf("the configuration would have %d bytes, of which gateways read %d", len(text), config.MaxText)
 	}
-	n, err := revision.Write(ctx, s.store, base, text)
+	n, err := s.documents.cache.Write(ctx, s.store, base, text)
 	s.counts.knows(n)
 	if errors.Is(err, revision.ErrConflict) {
 		return 0, &control.ConflictError{Base: base}
@@ -34,15 +36,44 @@ func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) 
 
 // Latest implements [control.Group].
 func (s *shared) Latest(ctx context.Context) (int64, *config.Document, error) {
-	n, text, err := revision.Read(ctx, s.store)
+	n, text, err := s.documents.cache.Read(ctx, s.store)
 	s.counts.knows(n)
 	if err != nil || n == 0 {
 		return 0, new(config.Document), err
 	}
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	doc, err := s.reader.Read("the group's configuration", text)
+	doc, err := s.documents.read(text)
 	return n, doc, err
+}
+
+// documents are those of the group, which are much like each other.
+type documents struct {
+	cache revision.Cache
+
+	mu     sync.Mutex // guards what follows
+	reader config.Reader
+	text   []byte // that was read or written last
+	last   *config.Document
+}
+
+func (d *documents) write(doc *config.Document) (text []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.text, d.last = d.reader.Write(doc), doc
+	return d.text
+}
+
+// read is the document of a text. It is not decoded again where nothing is another since.
+func (d *documents) read(text []byte) (*config.Document, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last != nil && bytes.Equal(text, d.text) {
+		return d.last, nil
+	}
+	doc, err := d.reader.Read("the group's configuration", text)
+	if err == nil {
+		d.text, d.last = text, doc
+	}
+	return doc, err
 }
 
 // againTime is after what time a document is tried again that could not be followed.
@@ -76,7 +107,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			said = err.Error()
 			g.cfg.Log.Error("following the group's configuration", zap.Error(err))
 		}
-		doc := g.manager.Document()
+		doc := control.Present(g.manager)
 		g.keepers.forget(doc)
 		run.Configure(groups(doc))
 		run.Behind(err != nil)

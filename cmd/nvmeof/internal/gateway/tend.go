@@ -59,7 +59,7 @@ func (t *tender) clusters(ctx context.Context) {
 		return
 	}
 	t.revision, t.begun = revision, begun
-	addresses, err := t.images.extend(ctx, t.manager.Document())
+	addresses, err := t.images.extend(ctx, control.Present(t.manager))
 	if len(addresses) > 0 {
 		t.run.Storage(addresses)
 	}

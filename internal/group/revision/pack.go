@@ -1,0 +1,172 @@
+package revision
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// packed is a text, compressed in pieces. Each is a member of a file in the format of gzip (RFC 1952), of which
+// all together are one file: whoever knows nothing of pieces reads the whole.
+type packed struct {
+	text, packed []byte
+	hash         string // of packed
+	pieces       []piece
+}
+
+// A piece is a part of a text, and what became of it.
+type piece struct{ text, packed span }
+
+type span struct{ from, to int }
+
+// Pieces end where a line does. Which line that is follows from what it says, so that those after a change are
+// what they were before.
+const (
+	minPiece = 4 << 10
+	maxPiece = 64 << 10
+	oneIn    = 64 // lines that may end one
+)
+
+// spare is for what a text has more than the one before.
+const spare = 16 << 10
+
+// An extra field of a member (RFC 1952, section 2.3.1.1) says how long the member is.
+const (
+	memberID   = "NV"
+	extraAt    = 12 // behind the header and the length of the field
+	extraSize  = 8  // the identifier, the length of what follows, and that
+	memberSize = extraAt + extraSize
+)
+
+// pack compresses what of a text is not in the one before.
+func pack(text []byte, before *packed) (*packed, error) {
+	p := &packed{text: text, packed: make([]byte, 0, len(before.packed)+spare)}
+	old := seeker{pieces: before.pieces}
+	var z *gzip.Writer
+	for from := 0; from < len(text) || len(p.pieces) == 0; {
+		to := from + nextPiece(text[from:])
+		at := len(p.packed)
+		if same := old.find(func(o piece) bool { return bytes.Equal(o.text.of(before.text), text[from:to]) }); same != nil {
+			p.packed = append(p.packed, same.packed.of(before.packed)...)
+		} else {
+			var err error
+			if p.packed, err = compress(&z, p.packed, text[from:to]); err != nil {
+				return nil, err
+			}
+		}
+		p.pieces = append(p.pieces, piece{span{from, to}, span{at, len(p.packed)}})
+		from = to
+	}
+	if n := len(p.packed); n > maxParts*partSize {
+		return nil, fmt.Errorf("%w: the configuration has %d bytes compressed, of at most %d", state.ErrTooLarge, n, maxParts*partSize)
+	}
+	p.hash = hashOf(p.packed)
+	return p, nil
+}
+
+// nextPiece is the length of the piece with which a text begins.
+func nextPiece(text []byte) int {
+	for from := 0; ; {
+		n := bytes.IndexByte(text[from:], '\n') + 1
+		switch to := from + n; {
+		case n == 0 || to > maxPiece:
+			return min(len(text), maxPiece)
+		case to >= minPiece && crc32.ChecksumIEEE(text[from:to])%oneIn == 0:
+			return to
+		default:
+			from = to
+		}
+	}
+}
+
+// compress appends a member. The writer, which is large, is made for the first.
+func compress(z **gzip.Writer, out, text []byte) ([]byte, error) {
+	to := bytes.NewBuffer(out)
+	if *z == nil {
+		var err error
+		if *z, err = gzip.NewWriterLevel(to, gzip.BestSpeed); err != nil { // the first revision has all
+			return nil, err
+		}
+	}
+	(*z).Reset(to)
+	(*z).Extra = append([]byte(memberID), 4, 0, 0, 0, 0, 0)
+	_, err := (*z).Write(text)
+	if err = errors.Join(err, (*z).Close()); err != nil {
+		return nil, err
+	}
+	all := to.Bytes()
+	member := all[len(out):]
+	binary.LittleEndian.PutUint32(member[memberSize-4:], uint32(len(member)))
+	return all, nil
+}
+
+// memberLen is the length of the member with which a file begins; all of it where the member does not say it.
+func memberLen(file []byte) int {
+	const hasExtra = 4 // in the flags
+	if len(file) < memberSize || file[3]&hasExtra == 0 || binary.LittleEndian.Uint16(file[10:]) != extraSize || string(file[extraAt:extraAt+2]) != memberID {
+		return len(file)
+	}
+	n := binary.LittleEndian.Uint32(file[memberSize-4:])
+	if n < memberSize || uint64(n) > uint64(len(file)) {
+		return len(file)
+	}
+	return int(n)
+}
+
+// unpack decompresses what of a file is not in the one before. Its hash is not set.
+func unpack(file []byte, before *packed) (*packed, error) {
+	p := &packed{text: make([]byte, 0, len(before.text)+spare), packed: file}
+	old := seeker{pieces: before.pieces}
+	for at := 0; at < len(file); {
+		end := at + memberLen(file[at:])
+		from := len(p.text)
+		if same := old.find(func(o piece) bool { return bytes.Equal(o.packed.of(before.packed), file[at:end]) }); same != nil {
+			p.text = append(p.text, same.text.of(before.text)...)
+		} else {
+			z, err := gzip.NewReader(bytes.NewReader(file[at:end]))
+			if err != nil {
+				return nil, err
+			}
+			text, err := io.ReadAll(io.LimitReader(z, maxText+1))
+			if err != nil {
+				return nil, err
+			}
+			p.text = append(p.text, text...)
+		}
+		if len(p.text) > maxText {
+			return nil, fmt.Errorf("it has more than %d bytes", maxText)
+		}
+		p.pieces = append(p.pieces, piece{span{from, len(p.text)}, span{at, end}})
+		at = end
+	}
+	return p, nil
+}
+
+func (s span) of(b []byte) []byte { return b[s.from:s.to] }
+
+// A seeker finds pieces again in another text, mostly in the same order.
+type seeker struct {
+	pieces []piece
+	at     int // where the next one is expected
+}
+
+// seekAhead is how many pieces may be left out before the next one.
+const seekAhead = 64
+
+// find is the next piece that is the right one; nil: there is none near.
+func (s *seeker) find(is func(piece) bool) *piece {
+	ahead := s.pieces[s.at:min(s.at+seekAhead, len(s.pieces))]
+	i := slices.IndexFunc(ahead, is)
+	if i < 0 {
+		return nil
+	}
+	s.at += i + 1
+	return &ahead[i]
+}

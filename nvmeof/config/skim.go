@@ -1,0 +1,193 @@
+package config
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A skimmer finds the namespaces of the subsystems of a document in JSON. It takes what is no JSON
+// for something, too: what it leaves over is parsed.
+type skimmer struct {
+	text   []byte
+	before seeker[string] // of the text before
+
+	at         int
+	copied     int    // up to where the text is in out, or left out
+	out        []byte // without the namespaces that are known
+	entries    []entry
+	subsystems []int // where the entries of each begin
+}
+
+// rest is the text without the namespaces that are known.
+func (s *skimmer) rest() []byte { return append(s.out, s.text[s.copied:]...) }
+
+// document reports whether the whole was skimmed.
+func (s *skimmer) document() bool {
+	return s.object(func(name []byte) bool {
+		if string(name) != "subsystems" {
+			return s.value()
+		}
+		return len(s.subsystems) == 0 && s.list(s.subsystem)
+	})
+}
+
+func (s *skimmer) subsystem() bool {
+	s.subsystems = append(s.subsystems, len(s.entries))
+	seen := false
+	return s.object(func(name []byte) bool {
+		if string(name) != "namespaces" {
+			return s.value()
+		}
+		again := seen
+		seen = true
+		return !again && s.namespaces()
+	})
+}
+
+// namespaces leaves out those that are known, with the commas between.
+func (s *skimmer) namespaces() bool {
+	began, kept := s.skip(), 0
+	if !s.list(func() bool {
+		from := s.at
+		if s.text[from] != '{' {
+			return false
+		}
+		known := s.known()
+		if known == nil {
+			if !s.value() {
+				return false
+			}
+			known = s.before.anywhere(string(s.text[from:s.at]), func(e *entry) string { return string(s.before.text[e.from:e.to]) })
+		}
+		n := (*Namespace)(nil)
+		if known != nil {
+			n = known.namespace
+		} else {
+			if kept++; kept == 1 {
+				s.out = append(append(s.out, s.text[s.copied:began]...), '[')
+			} else {
+				s.out = append(s.out, ',')
+			}
+			s.out = append(s.out, s.text[from:s.at]...)
+			s.copied = s.at
+		}
+		s.entries = append(s.entries, entry{from, s.at, n})
+		return true
+	}) {
+		return false
+	}
+	if kept == 0 {
+		s.out = append(append(s.out, s.text[s.copied:began]...), '[')
+	}
+	s.out = append(s.out, ']')
+	s.copied = s.at
+	return true
+}
+
+// known takes a namespace whose text follows in the text before, too; nil: it does not.
+func (s *skimmer) known() *entry {
+	for i, e := range s.before.near() {
+		if text := s.before.text[e.from:e.to]; bytes.HasPrefix(s.text[s.at:], text) {
+			s.at += len(text)
+			return s.before.take(i)
+		}
+	}
+	return nil
+}
+
+// skip is the offset of what follows after white space, where the skimmer then is.
+func (s *skimmer) skip() int {
+	for s.at < len(s.text) {
+		switch s.text[s.at] {
+		case ' ', '\t', '\r', '\n':
+			s.at++
+		default:
+			return s.at
+		}
+	}
+	return s.at
+}
+
+// is takes a byte that follows after white space, if it is that.
+func (s *skimmer) is(c byte) bool {
+	if at := s.skip(); at == len(s.text) || s.text[at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// object calls of at the value of each field.
+func (s *skimmer) object(of func(name []byte) bool) bool {
+	return s.is('{') && (s.is('}') || s.members('}', func() bool {
+		from := s.at
+		if !s.quoted() {
+			return false
+		}
+		name := s.text[from+1 : s.at-1]
+		return !slices.Contains(name, '\\') && s.is(':') && s.skip() < len(s.text) && of(name)
+	}))
+}
+
+func (s *skimmer) list(of func() bool) bool { return s.is('[') && (s.is(']') || s.members(']', of)) }
+
+func (s *skimmer) members(end byte, of func() bool) bool {
+	for {
+		if s.skip() == len(s.text) || !of() {
+			return false
+		}
+		if !s.is(',') {
+			return s.is(end)
+		}
+	}
+}
+
+// quoted takes a text in quotes.
+func (s *skimmer) quoted() bool {
+	if !s.is('"') {
+		return false
+	}
+	for s.at < len(s.text) {
+		switch s.text[s.at] {
+		case '"':
+			s.at++
+			return true
+		case '\\':
+			s.at++
+		}
+		s.at++
+	}
+	return false
+}
+
+// value takes a value of any kind.
+func (s *skimmer) value() bool {
+	for depth := 0; s.at < len(s.text); {
+		switch s.text[s.at] {
+		case '"':
+			if !s.quoted() {
+				return false
+			}
+			if depth == 0 {
+				return true
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return true // of a number or a word, which it follows
+			}
+			if depth == 0 {
+				s.at++
+				return true
+			}
+		case ',':
+			if depth == 0 {
+				return true
+			}
+		}
+		s.at++
+	}
+	return false
+}
