@@ -43,7 +43,7 @@ const silence = 5 * time.Second
 // does not answer, this one does nothing.
 func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
 	if v.asked.CompareAndSwap(0, v.volumes.age(now)) {
-		resized, changed = v.Revalidate(), v.Examine(now)
+		resized, changed = v.revalidate(false), v.Examine(now) // which counts what is allocated
 		v.asked.Store(0)
 	}
 	_, is := v.Silent(now)
@@ -104,25 +104,30 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	if v.closed {
 		return before, before
 	}
-	v.count(v.store.Allocated())
-	h = &health.State{Spare: v.spare(), Drive: before.Drive, Failed: v.failed(), Lost: v.lost(), Cut: v.cut()}
+	allocated, err := v.store.Allocated()
+	v.count(allocated, err)
+	state := health.State{Spare: v.spare(allocated, err), Drive: before.Drive, Failed: v.failed(), Lost: v.lost(), Cut: v.cut()}
 	if now.Sub(v.queried) >= AskDrives {
 		v.queried = now
-		h.Drive = v.askDrive()
+		state.Drive = v.askDrive()
 	}
+	if state == *before {
+		return before, before
+	}
+	h = new(health.State)
+	*h = state
 	v.Health.Store(h)
 	return before, h
 }
 
-// spare compares what the store may still allocate with what is free.
-func (v *Volume) spare() uint8 {
+// spare compares what the store may still allocate, beside what is, with what is free.
+func (v *Volume) spare(allocated int64, unknown error) uint8 {
 	r, ok := v.store.(backend.Roomer)
 	if !ok {
 		return 100
 	}
 	free, _, err := r.Room()
-	allocated, err2 := v.store.Allocated()
-	if errors.Join(err, err2) != nil {
+	if err != nil || unknown != nil {
 		return 100 // not known
 	}
 	return health.PercentLeft(free, int64(v.Bytes())-allocated)

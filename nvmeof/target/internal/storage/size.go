@@ -52,9 +52,9 @@ func (v *Volume) count(allocated int64, err error) {
 	v.used.Store((uint64(allocated) + 1<<v.Shift - 1) >> v.Shift)
 }
 
-// refresh lets the store read its own size, and how much is allocated. The store stays open
-// meanwhile; see Volumes.Release.
-func (v *Volume) refresh() error {
+// refresh lets the store read its own size, and how much is allocated if that is to be counted. The store
+// stays open meanwhile; see Volumes.Release.
+func (v *Volume) refresh(count bool) error {
 	v.querying.Lock()
 	defer v.querying.Unlock()
 	r, ok := v.store.(backend.Resizer)
@@ -62,13 +62,17 @@ func (v *Volume) refresh() error {
 		return nil
 	}
 	_, err := r.Refresh()
-	v.count(v.store.Allocated())
+	if count {
+		v.count(v.store.Allocated())
+	}
 	return err
 }
 
 // Revalidate adopts the present size of the store, and reports whether it is another.
-func (v *Volume) Revalidate() (resized bool) {
-	err := v.refresh() // may take as long as a system call does
+func (v *Volume) Revalidate() (resized bool) { return v.revalidate(true) }
+
+func (v *Volume) revalidate(count bool) (resized bool) {
+	err := v.refresh(count) // may take as long as a system call does
 	v.volumes.mu.Lock()
 	defer v.volumes.mu.Unlock()
 	return len(v.users) > 0 && v.adopt(err)
