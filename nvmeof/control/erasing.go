@@ -65,9 +65,24 @@ func erasingOf(d *config.Document, nqn nvmeof.NQN, nsid int) *config.Erasing {
 
 // sameErasing reports whether the same is being erased by two documents.
 func sameErasing(a, b *config.Document) bool {
-	return slices.EqualFunc(a.Erasing, b.Erasing, func(x, y *config.Erasing) bool {
-		return x.Subsystem == y.Subsystem && x.Namespace.NSID == y.Namespace.NSID && x.Namespace.Path() == y.Namespace.Path() && x.Why == y.Why
-	})
+	return slices.EqualFunc(a.Erasing, b.Erasing, func(x, y *config.Erasing) bool { return sameErased(x, y) && x.Why == y.Why })
+}
+
+// sameErased reports whether both are of one namespace with one store.
+func sameErased(x, y *config.Erasing) bool {
+	return x.Subsystem == y.Subsystem && x.Namespace.NSID == y.Namespace.NSID && x.Namespace.Path() == y.Namespace.Path()
+}
+
+// toErase is what the group's document says is being erased, of the ANA groups that this target serves.
+func toErase(m *Manager) (mine []*config.Erasing) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.shared.Erasing {
+		if !isForeign(m, e.Namespace) {
+			mine = append(mine, e)
+		}
+	}
+	return mine
 }
 
 // erasings are made at a time.
@@ -78,14 +93,7 @@ const erasings = 16
 // Whoever serves the group later does what is left. Where that fails, the document has the reason,
 // and the next call tries again. There is one call at a time.
 func EraseListed(ctx context.Context, m *Manager) {
-	m.mu.Lock()
-	var mine []*config.Erasing
-	for _, e := range m.shared.Erasing {
-		if !isForeign(m, e.Namespace) {
-			mine = append(mine, e)
-		}
-	}
-	m.mu.Unlock()
+	mine := toErase(m)
 	inParallel(erasings, len(mine), func(i int) { // each ends in enforceTime and the times of its store and the group's
 		e := mine[i]
 		log := m.log.With(zap.String("subsystem", string(e.Subsystem)), zap.Int("nsid", e.Namespace.NSID), zap.String("export", exportName(e.Namespace)))
@@ -94,11 +102,11 @@ func EraseListed(ctx context.Context, m *Manager) {
 			log.Info("a namespace is not erased yet", zap.Error(err))
 			return
 		}
-		if isForeign(m, e.Namespace) { // by now
+		if !slices.ContainsFunc(toErase(m), func(x *config.Erasing) bool { return sameErased(x, e) }) { // another gateway was faster
 			return
 		}
 		err := eraseStore(m, e.Namespace)
-		if noted := noteErased(m, at, err); noted != nil {
+		if noted := noteErased(m, e, err); noted != nil {
 			log.Warn("that a namespace is erased, or why not, is not noted in the group's store yet", zap.Error(noted))
 			return
 		}
@@ -111,15 +119,16 @@ func EraseListed(ctx context.Context, m *Manager) {
 }
 
 // noteErased has the group's document say that a namespace is erased, or why it is not.
-func noteErased(m *Manager, at NamespaceRef, why error) error {
+func noteErased(m *Manager, erased *config.Erasing, why error) error {
 	_, err := m.replace(func(d *config.Document) error {
-		e := erasingOf(d, at.Subsystem, at.NSID)
-		switch {
-		case e == nil:
-		case why == nil:
-			d.Erasing = slices.DeleteFunc(d.Erasing, func(x *config.Erasing) bool { return x == e })
-		default:
-			e.Why = why.Error()
+		if why == nil {
+			d.Erasing = slices.DeleteFunc(d.Erasing, func(e *config.Erasing) bool { return sameErased(e, erased) })
+			return nil
+		}
+		for _, e := range d.Erasing {
+			if sameErased(e, erased) {
+				e.Why = why.Error()
+			}
 		}
 		return nil
 	}, Options{Force: true, Wait: true})

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -180,5 +181,33 @@ func TestEraseImage(t *testing.T) {
 	EraseListed(t.Context(), r.Manager)
 	if fmt.Sprint(removed) != "[p/i p/i]" || len(g.doc.Erasing) > 0 {
 		t.Errorf("removed %v; %s", removed, g.doc.YAML())
+	}
+}
+
+// A movingGroup calls a function while somebody waits for all to follow.
+type movingGroup struct {
+	*fakeGroup
+	meanwhile func()
+}
+
+func (g *movingGroup) Followed(ctx context.Context, revision int64, at NamespaceRef) error {
+	g.meanwhile()
+	return g.fakeGroup.Followed(ctx, revision, at)
+}
+
+// TestEraseOvertaken: what another gateway has erased while this one waited, and what has its name by now, is left.
+func TestEraseOvertaken(t *testing.T) {
+	g, _, b, _, dir := interrupted(t)
+	b.cfg.Group = &movingGroup{g, func() {
+		g.mu.Lock()
+		g.doc.Erasing = nil
+		g.revision++
+		at := g.revision
+		g.mu.Unlock()
+		b.follow(at)
+	}}
+	EraseListed(t.Context(), b.Manager)
+	if _, err := os.Lstat(filepath.Join(dir, "1")); err != nil {
+		t.Error(err)
 	}
 }
