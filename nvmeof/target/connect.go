@@ -57,12 +57,19 @@ func busy(reason, remedy string) refusal {
 	return refusal{status: capsule.StatusConnectControllerBusy, reason: reason, remedy: remedy}
 }
 
-// settle makes a refusal temporary if a change that is under way may reverse it.
+// settle makes a refusal temporary if a change that is under way may reverse it, or one that other targets
+// have made.
 func (no refusal) settle(t *Target, mark uint64) refusal {
-	if !no.decided || !t.unsettled.since(mark) {
+	g := t.cfg.Gateway
+	switch {
+	case !no.decided:
 		return no
+	case g != nil && g.behind.Load(): // before the change that ends it
+		return busy("this gateway does not have the group's configuration yet: "+no.reason, "nvmeof gateway list, and the log, say what it lacks")
+	case t.unsettled.since(mark):
+		return busy("the target is being changed: "+no.reason, no.remedy)
 	}
-	return busy("the target is being changed: "+no.reason, no.remedy)
+	return no
 }
 
 // connect carries out a Connect command on a queue that is not connected yet,

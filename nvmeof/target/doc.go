@@ -129,8 +129,8 @@
 //   - what no host may send: malformed fields, an opcode, feature, log page or property that
 //     does not exist, a wrong order of commands, ranges beyond the end;
 //   - what an administrator has decided: no such subsystem, host or namespace, not on this
-//     listener, read-only. While a [Target.Change] is under way a Connect fails with
-//     Controller Busy instead;
+//     listener, read-only. While a [Target.Change] is under way, and while the target is
+//     behind others ([Gateway.SetBehind]), a Connect fails with Controller Busy instead;
 //   - what another host has decided: a reservation conflict, write protection; and a full
 //     store, which file systems have to report.
 //

@@ -40,6 +40,7 @@ type Gateway struct {
 	early  time.Duration                 // see flushEarly; constant
 	owned  atomic.Pointer[ana.States]    // read by shards where a store fails
 	lease  atomic.Pointer[storage.Lease] // nil: no group has one
+	behind atomic.Bool                   // see SetBehind
 	// unflushed are the groups that the target has lost since it served them, without a flush.
 	unflushed [ana.MaxGroups + 1]atomic.Bool
 
@@ -71,6 +72,11 @@ func (g *Gateway) bind(t *Target) error {
 	t.generation = max(t.generation, g.Generation)
 	return nil
 }
+
+// SetBehind says whether the target may lack something that the targets share, as one does that has just
+// been started. Meanwhile a Connect to what an administrator has not given the target fails with Controller
+// Busy, so that hosts which connect again come back: with Do Not Retry they would give up the path.
+func (g *Gateway) SetBehind(behind bool) { g.behind.Store(behind) }
 
 // Serve makes the groups of an epoch the target's: commands for its namespaces are executed
 // from now on. The earlier owner has to be fenced, and the namespaces should be there (see

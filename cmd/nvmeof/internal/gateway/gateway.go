@@ -80,6 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.owned.Directory = g.listed.of
+	g.owned.SetBehind(true) // until the configuration has come
 	if g.name == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -93,6 +93,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 	said := ""
 	for {
 		n, err := control.Follow(ctx, g.manager)
+		g.owned.SetBehind(err != nil)
 		if err == nil {
 			g.counts.applied.Store(n)
 			g.relist()
