@@ -32,8 +32,16 @@ type node struct {
 	ended chan error
 }
 
-// start makes a gateway over a store.
+// start makes a gateway over a store, and runs it.
 func start(t *testing.T, s state.Store, name string, last byte) *node {
+	t.Helper()
+	n := listen(t, s, name, last)
+	n.begin()
+	return n
+}
+
+// listen makes a gateway over a store, to which hosts can connect.
+func listen(t *testing.T, s state.Store, name string, last byte) *node {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 104, byte(os.Getpid() % 250), last})
 	doc, _, err := config.Parse("test", fmt.Appendf(nil, "version: 1\ngroup: {store: etcd://127.0.0.1/g, gateway: %s}\nlisteners: [{id: 1, address: %v}]\n", name, addr))
@@ -56,11 +64,15 @@ func start(t *testing.T, s state.Store, name string, last byte) *node {
 	if _, err := n.m.Apply(doc, control.Options{Wait: true}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(n.stop)
+	return n
+}
+
+// begin runs the gateway.
+func (n *node) begin() {
 	ctx, end := context.WithCancel(context.Background())
 	n.end = end
 	go func() { n.ended <- n.Run(ctx, n.m) }() // until stop
-	t.Cleanup(n.stop)
-	return n
 }
 
 // stop may be called twice.
