@@ -26,6 +26,7 @@ type cluster struct {
 	all    []*gateway
 	later  []due
 	config []Group
+	bare   bool // storage has no addresses
 }
 
 type due struct {
@@ -43,7 +44,6 @@ type gateway struct {
 	gets    map[simulated.Call]bool
 	dead    bool
 	births  int
-	bare    bool // its storage has no addresses
 	serving map[ID]uint64
 	log     []Action      // but for those of the store
 	stuck   bool          // drains do not end

@@ -197,6 +197,56 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestLeaseForgotten: of a gateway whose storage fences nobody no fence record stays once another one has
+// what it had, and it finds out that it has ended all the same.
+func TestLeaseForgotten(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
+	c.bare = true
+	a := c.start("a")
+	b := c.start("b")
+	c.wantSpread(time.Second, 1, 0)
+	c.run(10 * time.Second)
+	a.db.SetLink(a.client, simulated.Cut())
+	c.run(5 * time.Second)
+	if c.stored(fencePrefix) == "" {
+		t.Error("no fence record while the term of the lease is not over")
+	}
+	c.run(10 * time.Second)
+	if s := c.stored(fencePrefix); len(b.serving) != 1 || s != "" {
+		t.Errorf("b serves %v, fences %s", b.serving, s)
+	}
+	a.db.SetLink(a.client, simulated.Link{})
+	c.run(20 * time.Second)
+	if a.births != 2 || len(a.serving)+len(b.serving) != 1 || c.stored(fencePrefix) != "" {
+		t.Errorf("%d incarnations, a serves %v, b %v, fences %s", a.births, a.serving, b.serving, c.stored(fencePrefix))
+	}
+}
+
+// TestEndedUnseen: an incarnation that was registered, and ended, before it could read that, begins anew.
+func TestEndedUnseen(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "b"})
+	c.bare = true
+	c.start("b")
+	c.wantSpread(time.Second, 1)
+	a := c.start("a")
+	for c.stored(memberKey("a")) == "" {
+		c.run(time.Millisecond)
+	}
+	if a.stage != joining {
+		t.Fatalf("stage %v", a.stage)
+	}
+	a.db.SetLink(a.client, simulated.Cut())
+	c.run(10 * time.Second)
+	if s := c.stored(fencePrefix); s != "" {
+		t.Errorf("fences %s", s)
+	}
+	a.db.SetLink(a.client, simulated.Link{})
+	c.run(10 * time.Second)
+	if a.births != 2 || a.stage != member {
+		t.Errorf("%d incarnations, stage %v", a.births, a.stage)
+	}
+}
+
 // TestNone: a group that only one gateway has the data of goes nowhere else.
 func TestNone(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: None, Preferred: "a"})

@@ -179,7 +179,7 @@ func (e *Engine) noteFences() *state.Txn {
 		next.Done = next.Done || e.fences.hold(inc, e.now, e.cfg.FenceRenew)
 		next.Gone = next.Gone || len(next.Storage) > 0 && (slices.Contains(e.past, inc) || slices.Contains(e.gone, inc))
 		switch {
-		case first && next.Gone && (next.Done || len(next.Storage) == 0) && !e.view.owns(inc):
+		case first && (next.Gone && next.Done || len(next.Storage) == 0) && !e.view.owns(inc): // without clients of a storage there is nothing to refuse
 			c.remove(f.Key, f.Revision)
 		case next.Done != f.value.Done || next.Gone != f.value.Gone:
 			c.compare(f.Key, f.Revision)

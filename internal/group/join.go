@@ -14,12 +14,10 @@ import (
 // same transaction: it is of this process, or silent.
 func (e *Engine) join() {
 	key := memberKey(e.cfg.Name)
-	if m := e.view.member(e.cfg.Name); m != nil && m.value.Incarnation == e.inc { // m.value.Ended: superseded has found a fence
-		if !m.value.Ended {
-			e.stage = member
-			e.beats.unsure, e.beats.next = true, e.now
-			e.store.beats.outdated(e.store.token, e.now)
-		}
+	if m := e.view.member(e.cfg.Name); m != nil && m.value.Incarnation == e.inc {
+		e.stage = member
+		e.beats.unsure, e.beats.next = true, e.now
+		e.store.beats.outdated(e.store.token, e.now)
 		return
 	}
 	r := registration{e, state.Txn{If: []state.Compare{e.view.members.is(key), e.view.fences.is(fenceKey(e.inc))}}}

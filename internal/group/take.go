@@ -161,7 +161,8 @@ func (e taker) proven(o orphan) bool {
 			e.at(over)
 			return false
 		}
-		e.alarm(Alarm{Kind: AlarmUnfenced, Gateway: f.Name, Group: o.group.ID, Text: "taken over after the term of the lease, unfenced: the storage of this group cannot fence"})
+		e.alarm(Alarm{Kind: AlarmUnfenced, Gateway: f.Name, Group: o.group.ID,
+			Text: fmt.Sprintf("ANA group %d was taken over from %s after the term of the lease, unfenced: the storage of this group cannot fence", o.group.ID, f.Name)})
 		return true
 	}
 	if len(f.Storage) == 0 {

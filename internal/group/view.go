@@ -153,5 +153,8 @@ func (v *view) superseded(name string, inc Incarnation, s stage) bool {
 		return true
 	}
 	m := v.member(name)
-	return s == member && (m == nil || m.value.Incarnation != inc || m.value.Ended)
+	if m != nil && m.value.Incarnation == inc {
+		return m.value.Ended // whether or not the incarnation has seen that it was registered
+	}
+	return s == member
 }

@@ -78,7 +78,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"compare nothing", blindTake, 23},
 		{"ignore the term of leases", ignoreTerm, 44},
 		{"ignore the epoch", ignoreEpoch, 320},
-		{"answer conflicts without the store", staleConflict, 6504},
+		{"answer conflicts without the store", staleConflict, 7760},
 		{"do not wait for commands of the preempted", deafAbort, 15},
 	} {
 		t.Run(f.name, func(t *testing.T) {
