@@ -26,10 +26,10 @@ type reviewer struct {
 	doc           *Document
 	count         int // of namespaces
 	found, doubts Problems
-	serials       map[string]string // first user of each identifier, by its kind and text
-	uuids         map[UUID]place    // of namespaces, as the next two
-	nguids        map[NGUID]place
-	eui64s        map[EUI64]place
+	serials       map[string]string       // first user of each identifier, by its kind and text
+	uuids         map[UUID]namespaceIndex // of namespaces, as the next two
+	nguids        map[NGUID]namespaceIndex
+	eui64s        map[EUI64]namespaceIndex
 }
 
 func (r *reviewer) fail(path, fix, format string, args ...any) {
@@ -40,10 +40,10 @@ func (r *reviewer) doubt(path, fix, format string, args ...any) {
 	r.doubts = append(r.doubts, Problem{Path: path, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// A place is where a document has a namespace. Its text is made for problems alone: most have none.
-type place struct{ subsystem, namespace int }
+// A namespaceIndex is where the lists of a document have a namespace. Its text is made for problems alone: most have none.
+type namespaceIndex struct{ subsystem, namespace int }
 
-func (p place) String() string {
+func (p namespaceIndex) String() string {
 	return "subsystems[" + strconv.Itoa(p.subsystem) + "].namespaces[" + strconv.Itoa(p.namespace) + "]"
 }
 
@@ -58,7 +58,7 @@ func (r *reviewer) once(kind, id, path, fix string) {
 }
 
 func (doc *Document) review() (found, doubts Problems) {
-	r := &reviewer{doc: doc, serials: map[string]string{}, uuids: map[UUID]place{}, nguids: map[NGUID]place{}, eui64s: map[EUI64]place{}}
+	r := &reviewer{doc: doc, serials: map[string]string{}, uuids: map[UUID]namespaceIndex{}, nguids: map[NGUID]namespaceIndex{}, eui64s: map[EUI64]namespaceIndex{}}
 	for _, s := range doc.Subsystems {
 		r.count += len(s.Namespaces)
 	}
@@ -194,7 +194,7 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 func (r *reviewer) namespaces(s *Subsystem, number int) {
 	r.numbers(s, number)
 	for i, n := range s.Namespaces {
-		where := place{number, i}
+		where := namespaceIndex{number, i}
 		if n.kinds() != 1 {
 			r.oneKind(n, where)
 		}
@@ -222,7 +222,7 @@ func (r *reviewer) numbers(s *Subsystem, number int) {
 	ids := make(map[int]int, len(s.Namespaces))
 	for i, n := range s.Namespaces {
 		if first, twice := ids[n.NSID]; twice {
-			r.fail(place{number, i}.String()+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
+			r.fail(namespaceIndex{number, i}.String()+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
 		} else {
 			ids[n.NSID] = i
 		}
@@ -250,7 +250,7 @@ func (n *Namespace) kinds() (count int) {
 }
 
 // oneKind says of a namespace what else than one kind of storage it has.
-func (r *reviewer) oneKind(n *Namespace, where place) {
+func (r *reviewer) oneKind(n *Namespace, where namespaceIndex) {
 	var kinds []string
 	for _, k := range [...]struct {
 		name  string
@@ -268,14 +268,14 @@ func (r *reviewer) oneKind(n *Namespace, where place) {
 }
 
 // identity finds identifiers that two namespaces have: Linux ignores the second.
-func (r *reviewer) identity(n *Namespace, where place) {
+func (r *reviewer) identity(n *Namespace, where namespaceIndex) {
 	alone(r, r.uuids, n.UUID, where, "UUID", ".uuid", n.UUID.String)
 	alone(r, r.nguids, n.NGUID, where, "NGUID", ".nguid", func() string { return fmt.Sprintf("%x", n.NGUID[:]) })
 	alone(r, r.eui64s, n.EUI64, where, "EUI-64", ".eui64", func() string { return fmt.Sprintf("%x", n.EUI64[:]) })
 }
 
 // alone notes which namespace has an identifier, and finds a second one; zero is no identifier.
-func alone[K comparable](r *reviewer, users map[K]place, id K, where place, kind, field string, text func() string) {
+func alone[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where namespaceIndex, kind, field string, text func() string) {
 	var none K
 	if id == none {
 		return
@@ -291,7 +291,7 @@ func alone[K comparable](r *reviewer, users map[K]place, id K, where place, kind
 // backends finds files and devices that several namespaces have without being
 // shared, or with different options.
 func (r *reviewer) backends() {
-	users := make(map[Path]place, r.count)
+	users := make(map[Path]namespaceIndex, r.count)
 	for i, s := range r.doc.Subsystems {
 		if s.State != "" {
 			r.once("file for state", string(s.State), fmt.Sprintf("subsystems[%d].state", i), "give each its own")
@@ -304,7 +304,7 @@ func (r *reviewer) backends() {
 			if p == "" {
 				continue
 			}
-			here := place{i, j}
+			here := namespaceIndex{i, j}
 			first, twice := users[p]
 			if !twice {
 				users[p] = here

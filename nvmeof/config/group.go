@@ -207,13 +207,13 @@ func (r *reviewer) group(g *Gateways) {
 			r.fail(fmt.Sprintf("subsystems[%d]", i), "leave them out", "each gateway has a range of controller identifiers of its own")
 		}
 		for j, n := range s.Namespaces {
-			r.gatewayNamespace(s.NQN, n, place{i, j}, fences)
+			r.gatewayNamespace(s.NQN, n, namespaceIndex{i, j}, fences)
 		}
 	}
 }
 
 // gatewayNamespace finds what only one gateway would have, or two would write to.
-func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at place, fences map[int]Fence) {
+func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at namespaceIndex, fences map[int]Fence) {
 	if n.Memory != nil {
 		r.fail(at.String()+".memory", "export an image of Ceph, a file or a device that all gateways have", "memory is in one gateway, and gone with it")
 		return

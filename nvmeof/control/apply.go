@@ -41,7 +41,7 @@ type Outcome struct {
 // without listeners for what all gateways share.
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
-	return m.replace(func(doc *config.Document) error {
+	return replace(m, func(doc *config.Document) error {
 		defer func(is []*config.Erasing) { doc.Erasing = is }(doc.Erasing) // which is nobody's to say
 		if m.cfg.Group != nil && !want.Grouped() && len(want.Listeners) == 0 {
 			doc.TakeShared(want.Clone()) // what it lacks is each gateway's own
@@ -55,14 +55,14 @@ func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 // Edit changes the document, and the target accordingly: all of it, or nothing. What gateways
 // share is changed for all of them: then what is not right with it here is waited for.
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
-	return m.replace(func(doc *config.Document) error {
+	return replace(m, func(doc *config.Document) error {
 		*doc = *doc.Clone()
 		return edit(doc)
 	}, o)
 }
 
 // replace is Edit where the edit leaves each namespace of the document as it is, or puts another in its place.
-func (m *Manager) replace(edit func(*config.Document) error, o Options) (*Outcome, error) {
+func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
 	for tries := 1; ; tries++ {
 		out, err := editOnce(m, edit, o)
 		if !errors.Is(err, errOutdated) {

@@ -28,7 +28,7 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	}
 	unforced := !o.Force
 	o.Force = true // its file is to be lost
-	out, err := m.replace(func(d *config.Document) error {
+	out, err := replace(m, func(d *config.Document) error {
 		if erasingOf(d, nqn, nsid) != nil {
 			return nil // whoever asks again waits
 		}

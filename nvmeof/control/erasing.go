@@ -120,7 +120,7 @@ func EraseListed(ctx context.Context, m *Manager) {
 
 // noteErased has the group's document say that a namespace is erased, or why it is not.
 func noteErased(m *Manager, erased *config.Erasing, why error) error {
-	_, err := m.replace(func(d *config.Document) error {
+	_, err := replace(m, func(d *config.Document) error {
 		if why == nil {
 			d.Erasing = slices.DeleteFunc(d.Erasing, func(e *config.Erasing) bool { return sameErased(e, erased) })
 			return nil

@@ -101,7 +101,7 @@ func Steps(changes []config.Change) []Step {
 // edit carries an edit out with the options of the query.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	o := c.options()
-	return c.result(o)(c.manager.replace(func(d *config.Document) error {
+	return c.result(o)(replace(c.manager, func(d *config.Document) error {
 		before := d.Successor()
 		if err := c.expects(d); err != nil {
 			return err
