@@ -66,11 +66,11 @@ func changed(rng *rand.Rand, doc *Document, i int) *Document {
 // reads, and none of what it has returned is another afterwards.
 func TestReader(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	doc := crowd(t, 200)
+	doc := crowd(t, 100)
 	var r, both Reader
 	var texts []string
 	var read []*Document
-	for i := range 300 {
+	for i := range 150 {
 		doc = changed(rng, doc, i)
 		text := doc.JSON()
 		if i%3 == 0 {
@@ -84,6 +84,15 @@ func TestReader(t *testing.T) {
 			got, err := x.Read("x", text)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Fatalf("change %d, %v:\n%s\nwant\n%s", i, err, got.JSON(), text)
+			}
+			once := map[*Namespace]bool{}
+			for _, s := range got.Subsystems {
+				for _, n := range s.Namespaces {
+					if once[n] {
+						t.Fatalf("change %d: a namespace is there twice: %+v", i, n)
+					}
+					once[n] = true
+				}
 			}
 			if x == &both { // which writes what it has read
 				if written := both.Write(got); !reflect.DeepEqual(parsed(t, string(written)), want) {

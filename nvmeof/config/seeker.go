@@ -1,10 +1,12 @@
 package config
 
-// A seeker finds the entries of a text again in one that is much like it, mostly in the same order.
+// A seeker finds the entries of a text again in one that is much like it, mostly in the same order. It takes each
+// once: a document has no namespace twice.
 type seeker[K comparable] struct {
 	text    []byte
 	entries []entry
-	at      int // where the next one is expected
+	taken   []bool // of entries; nil: none is
+	at      int    // where the next one is expected
 	missed  int
 	places  map[K]int // of all entries; nil: not needed yet
 }
@@ -19,10 +21,18 @@ const (
 // near are the entries one of which is likely to be next.
 func (s *seeker[K]) near() []entry { return s.entries[s.at:min(s.at+seekAhead, len(s.entries))] }
 
-// take takes the entry of that number of near.
+// take takes the entry of that number of near; nil: it is taken already.
 func (s *seeker[K]) take(i int) *entry {
-	s.at += i + 1
-	return &s.entries[s.at-1]
+	i += s.at
+	if s.taken == nil {
+		s.taken = make([]bool, len(s.entries))
+	}
+	if s.taken[i] {
+		return nil
+	}
+	s.taken[i] = true
+	s.at = i + 1
+	return &s.entries[i]
 }
 
 // anywhere is the entry with a key, where none near is it. While few were missed it does not look: what is
@@ -41,6 +51,5 @@ func (s *seeker[K]) anywhere(key K, keyOf func(*entry) K) *entry {
 	if !known {
 		return nil
 	}
-	s.at = i
-	return s.take(0)
+	return s.take(i - s.at)
 }

@@ -87,9 +87,12 @@ func (s *skimmer) namespaces() bool {
 // known takes a namespace whose text follows in the text before, too; nil: it does not.
 func (s *skimmer) known() *entry {
 	for i, e := range s.before.near() {
-		if text := s.before.text[e.from:e.to]; bytes.HasPrefix(s.text[s.at:], text) {
-			s.at += len(text)
-			return s.before.take(i)
+		if !bytes.HasPrefix(s.text[s.at:], s.before.text[e.from:e.to]) {
+			continue
+		}
+		if known := s.before.take(i); known != nil {
+			s.at += e.to - e.from
+			return known
 		}
 	}
 	return nil

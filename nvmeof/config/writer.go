@@ -52,8 +52,11 @@ func (w *writer) subsystem(s *Subsystem) {
 func (w *writer) known(n *Namespace) []byte {
 	textOf := func(e *entry) []byte { return w.before.text[e.from:e.to] }
 	for i, e := range w.before.near() {
-		if e.namespace == n {
-			return textOf(w.before.take(i))
+		if e.namespace != n {
+			continue
+		}
+		if known := w.before.take(i); known != nil {
+			return textOf(known)
 		}
 	}
 	if e := w.before.anywhere(n, func(e *entry) *Namespace { return e.namespace }); e != nil {

@@ -14,8 +14,8 @@ import (
 // A Group is where gateways have the subsystems and referrals that they share: one document
 // after another, each with a revision that is greater than those before.
 type Group interface {
-	// Propose makes a document, which does not change, the group's, if the one that it has is of revision base; 0: if it has
-	// none. Otherwise the error is a [ConflictError].
+	// Propose makes a document, which does not change, the group's, if the one that it has is of revision base;
+	// 0: if it has none. Otherwise the error is a [ConflictError].
 	Propose(ctx context.Context, base int64, doc *config.Document) (revision int64, err error)
 	// Latest is the document that the group has, whose namespaces do not change; revision 0: it has none.
 	Latest(ctx context.Context) (revision int64, doc *config.Document, err error)
