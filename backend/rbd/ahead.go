@@ -1,13 +1,9 @@
 package rbd
 
-import (
-	"fmt"
-
-	"github.com/nvmeof-go/nvmeof/backend"
-)
+import "fmt"
 
 // An Ahead is an image that was opened before its owner has given it up: it has no lock, and takes no
-// I/O. Either Open or Close is called once, before the Client is closed.
+// I/O. Either Open or Close is called once.
 type Ahead struct {
 	store *Store
 	image image
@@ -24,18 +20,13 @@ func OpenAhead(name string, cfg Config) (*Ahead, error) {
 }
 
 func openAhead(s *Store) (*Ahead, error) {
-	c := s.cfg.Client
-	if c == nil {
+	if s.cfg.Client == nil {
 		return nil, fmt.Errorf("open image %s ahead: Config.Client is missing", s.name)
-	}
-	if !c.enter() { // until Open or Close: a client does not end before its images
-		return nil, fmt.Errorf("open image %s ahead: %w", s.name, backend.ErrClosed)
 	}
 	cfg := s.cfg
 	cfg.Size = 0
-	i, err := s.dial(s.name, &cfg)
+	i, err := s.dialImage(&cfg)
 	if err != nil {
-		c.calls.Done()
 		return nil, fmt.Errorf("open image %s ahead: %w", s.name, err)
 	}
 	return &Ahead{s, i}, nil
@@ -44,7 +35,6 @@ func openAhead(s *Store) (*Ahead, error) {
 // Open acquires the image's lock and returns a store, as the function Open would with the same name and
 // configuration.
 func (a *Ahead) Open() (*Store, error) {
-	defer a.store.cfg.Client.calls.Done()
 	if err := a.store.take(a.image); err != nil {
 		return nil, fmt.Errorf("open image %s: %w", a.store.name, err)
 	}
@@ -53,7 +43,6 @@ func (a *Ahead) Open() (*Store, error) {
 
 // Close closes an image that is not needed after all. It takes as long as the cluster does.
 func (a *Ahead) Close() error {
-	defer a.store.cfg.Client.calls.Done()
 	if err := a.image.close(); err != nil {
 		return fmt.Errorf("close image %s: %w", a.store.name, err)
 	}

@@ -2,6 +2,7 @@ package rbd
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,9 +56,15 @@ func TestAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := client.Close(); !errors.As(err, new(*HungError)) {
-			t.Errorf("the client ends before an image that was opened ahead: %v", err)
+			t.Errorf("the client ends before its images: %v", err)
 		}
-		if err := errors.Join(a.Close(), s.Close()); err != nil {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if synctest.Wait(); slices.Contains(conn.done, "close") {
+			t.Error("the client has ended before the image of a store, in which calls may hang")
+		}
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 		if _, err := ahead(); !errors.Is(err, backend.ErrClosed) {

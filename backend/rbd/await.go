@@ -35,20 +35,53 @@ func (c *Client) AwaitFence(ctx context.Context, pools ...string) error {
 	return nil
 }
 
+// Reach returns when each placement group of the pools has carried out an operation of the client's, which
+// lists one object at most: the client reaches the OSDs that have them now. Calls for a pool, and
+// those of AwaitFence, wait for each other. A call that the context ends leaves one under way.
+func (c *Client) Reach(ctx context.Context, pools ...string) error {
+	for _, name := range pools {
+		p := c.pool(name)
+		err := p.take(ctx)
+		if err == nil {
+			err = c.askInTurn(ctx, p, func() error {
+				pool, namespace, _ := strings.Cut(name, "/")
+				return c.conn.visit(pool, namespace)
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("pool %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 func (c *Client) awaitPool(ctx context.Context, name string) error {
 	p, call := c.pool(name), c.waits.Add(1)
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("its placement groups do not answer: %w: see ceph -s", ctx.Err())
+	if err := p.take(ctx); err != nil {
+		return err
 	}
 	if p.known >= call {
 		<-p.turn
 		return nil
 	}
+	return c.askInTurn(ctx, p, func() error { return p.await(c.conn, name, c.waits.Load(), c.fences.Load()) })
+}
+
+// take waits for the turn.
+func (p *pool) take(ctx context.Context) error {
+	select {
+	case p.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("its placement groups do not answer: %w: see ceph -s", ctx.Err())
+	}
+}
+
+// askInTurn is ask by who has the turn, which ends with f.
+func (c *Client) askInTurn(ctx context.Context, p *pool, f func() error) error {
 	err := c.ask(ctx, func() error {
 		defer func() { <-p.turn }()
-		return p.await(c.conn, name, c.waits.Load(), c.fences.Load())
+		return f()
 	})
 	if errors.Is(err, backend.ErrClosed) { // nothing was asked
 		<-p.turn

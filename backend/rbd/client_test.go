@@ -236,6 +236,43 @@ func TestAwaitFenceUnanswered(t *testing.T) {
 	})
 }
 
+// TestReach: the placement groups of the pools are asked each time, once at a time, and by none that is closed.
+func TestReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &fakeConnection{own: "10.0.0.1:0/77"}
+		c, err := newClient(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			conn.done = nil
+			if err := c.Reach(t.Context(), "rbd", "rbd/a"); err != nil || !slices.Equal(conn.done, []string{"visit rbd,", "visit rbd,a"}) {
+				t.Errorf("%v, %q", err, conn.done)
+			}
+		}
+		conn.done, conn.hold = nil, make(chan struct{})
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := c.Reach(ctx, "rbd"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		close(conn.hold)
+		if synctest.Wait(); !slices.Equal(conn.done, []string{"visit rbd,"}) {
+			t.Errorf("three calls that hang: %q", conn.done)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := c.Reach(t.Context(), "rbd"); !errors.Is(err, backend.ErrClosed) {
+				t.Errorf("of a client that was closed: %v", err)
+			}
+		}
+	})
+}
+
 // TestAwaitFenceTogether: the cluster is asked once for calls that wait at the same time, or once more
 // for those that came after it was asked.
 func TestAwaitFenceTogether(t *testing.T) {

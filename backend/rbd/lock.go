@@ -10,7 +10,7 @@ import (
 
 // dialLocked opens the image, with its lock unless it is only read.
 func (s *Store) dialLocked(cfg *Config) (image, error) {
-	i, err := s.dial(s.name, cfg)
+	i, err := s.dialImage(cfg)
 	if err != nil {
 		return nil, err
 	}

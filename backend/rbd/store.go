@@ -61,11 +61,40 @@ func Open(name string, cfg Config) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	i, err := s.dial(s.name, &s.cfg)
+	i, err := s.dialImage(&s.cfg)
 	if err != nil {
 		return err
 	}
 	return s.take(i)
+}
+
+// An imageOf is an image of a Client, which does not end before the image is closed: calls that hang would
+// go on in a connection that is not there.
+type imageOf struct {
+	image
+	client *Client
+}
+
+func (i imageOf) close() error {
+	defer i.client.calls.Done()
+	return i.image.close()
+}
+
+// dialImage opens an image.
+func (s *Store) dialImage(cfg *Config) (image, error) {
+	c := cfg.Client
+	if c == nil {
+		return s.dial(s.name, cfg)
+	}
+	if !c.enter() {
+		return nil, backend.ErrClosed
+	}
+	i, err := s.dial(s.name, cfg)
+	if err != nil {
+		c.calls.Done()
+		return nil, err
+	}
+	return imageOf{i, c}, nil
 }
 
 // newStore makes a store that has no image yet.

@@ -26,6 +26,7 @@ type NamespaceMeasures struct {
 	UUID   uuid.UUID
 	Group  capsule.ANAGroup // that of Namespace.Group
 	Ready  bool             // it is there, its store answers, and takes writes if it ever did; or another target serves it
+	Silent bool             // its store has operations, or was asked what it is, and has answered nothing for 5 s
 	Export string           // NamespaceConfig.Name; empty while it is away
 	Kind   string           // the package of the store's type: memory, file or block; likewise
 	Size   int64            // bytes, as hosts see it; 0 while hosts are not told
@@ -51,6 +52,7 @@ func (m *NamespaceMeasures) describe(n *storage.Namespace) {
 	}
 	h := v.Health.Load()
 	_, silent := v.Silent(time.Now())
+	m.Silent = silent
 	m.Ready = !silent && !h.Failed && h.Lost == "" && h.Cut == ""
 	m.Export, m.Kind = v.Name, v.Kind()
 	m.Spare = float64(h.Spare) / 100

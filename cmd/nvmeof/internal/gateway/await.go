@@ -53,11 +53,11 @@ func awaitFence(ctx context.Context, client pooled, pools []string, lost func())
 	return err
 }
 
-// poolsOf are the pools that the images of an ANA group are in, in each cluster.
+// poolsOf are the pools that the images of an ANA group are in, in each cluster; of group 0: all images.
 func poolsOf(doc *config.Document, id group.ID) map[rbd.ClientConfig][]string {
 	all := map[rbd.ClientConfig][]string{}
 	for n := range withImages(doc) {
-		if group.ID(cmp.Or(n.ANAGroup, 1)) != id {
+		if id != 0 && group.ID(cmp.Or(n.ANAGroup, 1)) != id {
 			continue
 		}
 		name, err := rbd.ParseName(n.RBD.Image)

@@ -22,11 +22,16 @@ type fakeCluster struct {
 	fenced  []string
 	refuses error
 	closed  bool
+	reached []string // pools
 }
 
 func (f *fakeCluster) AwaitFence(context.Context, ...string) error { return nil }
-func (f *fakeCluster) Addresses() []string                         { return []string{f.address} }
-func (f *fakeCluster) Close() error                                { f.closed = true; return nil }
+func (f *fakeCluster) Reach(_ context.Context, pools ...string) error {
+	f.reached = append(f.reached, pools...)
+	return f.refuses
+}
+func (f *fakeCluster) Addresses() []string { return []string{f.address} }
+func (f *fakeCluster) Close() error        { f.closed = true; return nil }
 func (f *fakeCluster) Fence(_ context.Context, addresses []string, _ time.Duration) error {
 	if f.refuses == nil {
 		f.fenced = append(f.fenced, addresses...)
@@ -150,7 +155,7 @@ func TestTender(t *testing.T) {
 	w := &tender{Gateway: g, run: run}
 	for _, listeners := range []int{1, 0, 0, 1, 1} {
 		w.fencing(t.Context())
-		w.listeners(listeners)
+		w.health(listeners, true)
 	}
 	if !slices.Equal(said, []string{"fence-fails", "serve-failed"}) || !slices.Equal(run.stuck, []bool{true, true, false}) {
 		t.Errorf("%v, %v", said, run.stuck)

@@ -61,6 +61,7 @@ type Gateway struct {
 
 	counts   counts
 	loads    loads
+	stuck    atomic.Bool   // another gateway cannot serve
 	followed chan struct{} // has an element when the target has another configuration
 	erasing  chan struct{} // likewise
 
@@ -147,13 +148,13 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	run.Behind(true) // until the configuration has come
 	g.run.Store(run)
 	var all sync.WaitGroup
-	all.Go(func() { g.follow(ctx, run) })                        // ends with ctx
-	all.Go(func() { g.enforce(ctx) })                            // likewise
-	all.Go(func() { g.erase(ctx) })                              // likewise
-	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) })  // likewise
-	all.Go(func() { g.keepers.notice(ctx) })                     // likewise
-	all.Go(func() { g.listed.run(ctx, g.keepers.any) })          // likewise
-	all.Go(func() { (&tender{Gateway: g, run: run}).tend(ctx) }) // likewise
+	all.Go(func() { g.follow(ctx, run) })                       // ends with ctx
+	all.Go(func() { g.enforce(ctx) })                           // likewise
+	all.Go(func() { g.erase(ctx) })                             // likewise
+	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) }) // likewise
+	all.Go(func() { g.keepers.notice(ctx) })                    // likewise
+	all.Go(func() { g.listed.run(ctx, g.keepers.any) })         // likewise
+	all.Go(func() { newTender(g, run).tend(ctx) })              // likewise
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)
 	defer cancel()

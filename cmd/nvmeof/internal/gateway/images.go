@@ -20,6 +20,7 @@ type cluster interface {
 	pooled
 	Addresses() []string
 	Fence(ctx context.Context, addresses []string, most time.Duration) error
+	Reach(ctx context.Context, pools ...string) error
 	Close() error
 }
 

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -28,6 +30,8 @@ type loads struct {
 	rates map[group.ID]float64 // smoothed
 	mu    sync.Mutex           // guards what follows
 	now   map[group.ID]uint64  // what is published
+
+	silent atomic.Bool // an image that is served here does not answer
 }
 
 // measure reads the counters of a target until ctx ends.
@@ -41,8 +45,16 @@ func (l *loads) measure(ctx context.Context, of *target.Target, owned *target.Ga
 		case at := <-every.C:
 			m := of.Measure()
 			l.add(at, unitsOf(&m, owned.Serves))
+			l.silent.Store(silentImage(&m, owned.Serves))
 		}
 	}
+}
+
+// silentImage reports whether an image that is served does not answer.
+func silentImage(m *target.Measures, served func(capsule.ANAGroup) bool) bool {
+	return slices.ContainsFunc(m.Subsystems, func(s target.SubsystemMeasures) bool {
+		return slices.ContainsFunc(s.Namespaces, func(n target.NamespaceMeasures) bool { return n.Silent && n.Kind == "rbd" && served(n.Group) })
+	})
 }
 
 // unitsOf are the I/O that the groups have had.

@@ -159,6 +159,7 @@ const orderTime = 10 * time.Second
 // changed takes note of what has changed in the group.
 func (g *Gateway) changed(s group.Status) {
 	g.lookAtPeers(s)
+	g.stuck.Store(anyStuck(&s, g.name))
 	next := map[string]string{}
 	for i := range s.Gateways {
 		next[s.Gateways[i].Member.Name] = stateOf(&s.Gateways[i])

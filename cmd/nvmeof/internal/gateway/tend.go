@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/runner"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -19,7 +20,7 @@ const (
 )
 
 // A tender looks after what a gateway needs beside the group's store: clients of the clusters that have
-// its images, the permission to fence others, and a listener.
+// its images, the permission to fence others, a listener, and that the storage answers it.
 type tender struct {
 	*Gateway
 	run interface {
@@ -31,8 +32,15 @@ type tender struct {
 	begun     int       // which clients had been made then
 	said      string    // why others are missing
 	tried     time.Time // when fencing was not allowed
-	alone     bool      // there is no listener
-	aloneSaid time.Time
+	unfit     string    // why no I/O can be served here; empty: it can
+	unfitSaid time.Time
+	reach     reach
+}
+
+func newTender(g *Gateway, run *runner.Runner) *tender {
+	t := &tender{Gateway: g, run: run}
+	t.reach.ask = func(ctx context.Context) error { return g.images.reach(ctx, g.manager.Document()) }
+	return t
 }
 
 // tend looks each second until ctx ends.
@@ -46,7 +54,7 @@ func (t *tender) tend(ctx context.Context) {
 		case <-every.C:
 			t.clusters(ctx)
 			t.fencing(ctx)
-			t.listeners(len(t.target.Listeners()))
+			t.health(len(t.target.Listeners()), t.reach.now(ctx, t.loads.silent.Load(), t.stuck.Load()))
 		}
 	}
 }
@@ -86,15 +94,21 @@ func (t *tender) fencing(ctx context.Context) {
 	}
 }
 
-// listeners has others serve what no host reaches here: with n listeners that are open.
-func (t *tender) listeners(n int) {
-	if alone := n == 0; alone || t.alone {
-		t.alone = alone
-		t.run.Stuck(alone) // a new incarnation does not know it
+// health has others serve what this gateway cannot, with n listeners that are open, unless it reaches the
+// images.
+func (t *tender) health(n int, reaches bool) {
+	why := ""
+	switch {
+	case n == 0:
+		why = "no host reaches this gateway, since no listener is open (nvmeof ls shows why): others serve what they can"
+	case !reaches:
+		why = "the storage of images does not answer this gateway: others serve what they can, if it answers them (ceph -s, and the network to the OSDs)"
 	}
-	if t.alone && time.Since(t.aloneSaid) > tryEvery {
-		t.aloneSaid = time.Now()
-		t.alarm(group.Alarm{Kind: group.AlarmServe, Gateway: t.name,
-			Text: "no host reaches this gateway, since no listener is open (nvmeof ls shows why): others serve what they can"})
+	if why != "" || t.unfit != "" {
+		t.run.Stuck(why != "") // a new incarnation does not know it
+	}
+	if t.unfit = why; why != "" && time.Since(t.unfitSaid) > tryEvery {
+		t.unfitSaid = time.Now()
+		t.alarm(group.Alarm{Kind: group.AlarmServe, Gateway: t.name, Text: why})
 	}
 }
