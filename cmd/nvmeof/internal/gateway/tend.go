@@ -54,7 +54,7 @@ func (t *tender) tend(ctx context.Context) {
 		case <-every.C:
 			t.clusters(ctx)
 			t.fencing(ctx)
-			t.health(len(t.target.Listeners()), t.reach.now(ctx, t.loads.silent.Load(), t.stuck.Load()))
+			t.health(len(t.target.Listeners()), t.reach.now(ctx, t.silent(), t.stuck.Load()))
 		}
 	}
 }
@@ -92,6 +92,18 @@ func (t *tender) fencing(ctx context.Context) {
 		t.alarm(group.Alarm{Kind: group.AlarmFence, Gateway: t.name,
 			Text: fmt.Sprintf("this gateway cannot fence others, and takes over nothing from those that die: %v; its client of Ceph needs mon 'profile rbd' (ceph auth get)", err)})
 	}
+}
+
+// silent reports whether an image that is served does not answer. That it answers again is to be known soon:
+// others may be about to serve it.
+func (t *tender) silent() bool {
+	if !t.loads.silent.Load() {
+		return false
+	}
+	m := t.target.Measure()
+	is := silentImage(&m, t.owned.Serves)
+	t.loads.silent.Store(is)
+	return is
 }
 
 // health has others serve what this gateway cannot, with n listeners that are open, unless it reaches the
