@@ -12,6 +12,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
+// aheadBy opens an image ahead, which is not to be created.
+func aheadBy(t *testing.T, client *Client, i image) (*Ahead, error) {
+	t.Helper()
+	s, err := newStore("rbd/image", Config{Client: client, Size: 2 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.memory, s.closeTime, s.lockTime = heap, CloseTime, lockTime
+	s.dial = func(_ Name, cfg *Config) (image, error) {
+		if cfg.Size != 0 {
+			t.Error("it would be created")
+		}
+		return i, nil
+	}
+	return openAhead(s)
+}
+
 // TestAhead: an image that was opened ahead becomes a store once its owner has given it up, and holds
 // its client until then.
 func TestAhead(t *testing.T) {
@@ -23,20 +40,7 @@ func TestAhead(t *testing.T) {
 		}
 		i := newFake(t, 1<<20)
 		i.locked, i.lockErr = "another", unix.EROFS
-		ahead := func() (*Ahead, error) {
-			s, err := newStore("rbd/image", Config{Client: client, Size: 2 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.memory, s.closeTime, s.lockTime = heap, CloseTime, lockTime
-			s.dial = func(_ Name, cfg *Config) (image, error) {
-				if cfg.Size != 0 {
-					t.Error("it would be created")
-				}
-				return i, nil
-			}
-			return openAhead(s)
-		}
+		ahead := func() (*Ahead, error) { return aheadBy(t, client, i) }
 		a, err := ahead()
 		if err != nil || len(i.data) != 1<<20 {
 			t.Fatal(err, len(i.data))

@@ -186,6 +186,9 @@ func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch u
 			m.await(s, at, n, err)
 		}
 	}
+	if err := ctx.Err(); err != nil { // it was lost while thousands were added
+		return err
+	}
 	return m.cfg.Gateway.Serve(group, epoch)
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	firstWait  = time.Second
 	longWait   = 30 * time.Second // of a namespace
+	longShared = 5 * time.Second  // of a namespace at a gateway: another one is about to close its store
 	longListen = 5 * time.Second  // of a listener, which is all that some hosts have
 )
 
@@ -46,8 +47,12 @@ func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespac
 // Called with mu held.
 func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(m.context)
+	long := longWait
+	if m.cfg.Gateway != nil {
+		long = longShared
+	}
 	m.tasks.Go(func() { // ends when what is waited for is there or is forgotten, or at Close
-		backoff(ctx, longWait, func() bool { return try(ctx) })
+		backoff(ctx, long, func() bool { return try(ctx) })
 	})
 	return cancel
 }

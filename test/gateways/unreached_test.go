@@ -56,6 +56,11 @@ func TestUnreached(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &mixedStore{needEtcd(t, dir).(*etcdStore), needCeph(t, dir).(*cephStore)}
+	for path, mode := range map[string]os.FileMode{s.ceph.Dir: 0o755, s.ceph.Conf: 0o644, filepath.Join(s.ceph.Dir, "keyring"): 0o644} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
 	l := &lab{random: rand.New(rand.NewPCG(*seed, 0)), cluster: &cluster{program: build(t, dir), store: s}}
 	for i := range 3 {
 		l.cluster.add(t, dir, i+1)
@@ -101,7 +106,7 @@ func (s *mixedStore) unreached(l *lab, r *round, g *gateway) error {
 	err := l.cluster.within(context.Background(), takenTime, func(context.Context) error { return l.cluster.served(its, another(g)) })
 	r.took = time.Since(r.began)
 	if err == nil {
-		err = l.getsOn(workTime)
+		err = l.getsOn(serveTime)
 	}
 	return errors.Join(err, s.cut("-D"))
 }

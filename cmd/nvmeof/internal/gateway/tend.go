@@ -39,7 +39,7 @@ type tender struct {
 
 func newTender(g *Gateway, run *runner.Runner) *tender {
 	t := &tender{Gateway: g, run: run}
-	t.reach.ask = func(ctx context.Context) error { return g.images.reach(ctx, g.manager.Document()) }
+	t.reach.ask = func(ctx context.Context) error { return g.images.reach(ctx, control.Present(g.manager)) }
 	return t
 }
 
