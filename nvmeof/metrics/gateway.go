@@ -52,7 +52,7 @@ func newGatewayFamilies() *gatewayFamilies {
 		served:    gauge("nvmf_gateway_group_served", "1 while this gateway serves the ANA group.", "store", "group"),
 		epoch:     gauge("nvmf_gateway_group_epoch", "Epoch of the ANA group, which grows with each change of its owner.", "store", "group"),
 		unfenced:  gauge("nvmf_gateway_group_unfenced", "1 if the storage of the ANA group cannot fence a gateway (fence: lease).", "store", "group"),
-		takeovers: counter("nvmf_gateway_takeovers_total", "ANA groups that this gateway began to serve, by reason: free (nobody had it), dead (its owner has ended), drain, stuck (no listener of its owner is open), preferred, balance, operator or other.", "store", "reason"),
+		takeovers: counter("nvmf_gateway_takeovers_total", "ANA groups that this gateway began to serve, by reason: free (nobody had it), dead (its owner has ended), drain, stuck (its owner has said that it cannot serve: no listener is open, or the storage does not answer it), preferred, balance, operator or other.", "store", "reason"),
 		durations: histogram("nvmf_gateway_takeover_duration_seconds", "How long that took: since their owner was last heard, or was asked to give them back.", "store", "reason"),
 		refused:   counter("nvmf_gateway_refused_takeovers_total", "Takeovers that were refused since the owner cannot be fenced; one that lasts counts once a minute.", "store"),
 		requests:  histogram("nvmf_gateway_store_request_duration_seconds", "Requests to the group's store, by what they were, get or txn, and their result: ok, unknown (whether a transaction was carried out) or failed.", "store", "operation", "result"),
