@@ -116,8 +116,12 @@ func (l *lab) getsOn(limit time.Duration) error {
 }
 
 // stopMonitor stops the monitor for a time, while I/O goes on. A gateway may be killed then: the
-// namespaces that it had wait for the monitor, since nobody can fence it before.
+// namespaces that it had wait for the monitor, since nobody can fence it before. So does a group that moves
+// meanwhile, as for balance: that has come to an end before.
 func (l *lab) stopMonitor(r *round, kill bool) error {
+	if err := l.spread(); err != nil {
+		return err
+	}
 	g, its := l.victim(r)
 	if err := l.ceph().Signal("mon", syscall.SIGSTOP); err != nil {
 		return err
