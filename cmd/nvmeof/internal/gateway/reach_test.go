@@ -30,7 +30,9 @@ func TestReach(t *testing.T) {
 		}}
 		want := func(what string, silent, stuck, reaches bool, calls int) {
 			t.Helper()
-			if got := r.now(t.Context(), silent, stuck); got != reaches || asked != calls {
+			got := r.now(t.Context(), silent, stuck)
+			synctest.Wait()
+			if got != reaches || asked != calls {
 				t.Errorf("%s: reaches %v, want %v; asked %d times, want %d", what, got, reaches, asked, calls)
 			}
 			time.Sleep(time.Second)
