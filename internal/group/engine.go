@@ -25,7 +25,7 @@ type Engine struct {
 	loads   map[ID]uint64
 	leaving time.Duration // since when, 0: it is not
 	sick    time.Duration // until when: it could not fence another; 0: it is not
-	stuck   bool          // its I/O does not end
+	stuck   bool          // it cannot serve: see Health
 	behind  bool          // it does not have the group's configuration
 
 	view      view

@@ -43,7 +43,7 @@ type Beat struct {
 	Count       uint64        `json:"count"`
 	Loads       map[ID]uint64 `json:"loads,omitempty"` // of the groups that it serves
 	Sick        bool          `json:"sick,omitempty"`  // it should get no groups: it cannot fence, is stuck, or does not have the configuration
-	Stuck       bool          `json:"stuck,omitempty"` // commands that its storage has do not end
+	Stuck       bool          `json:"stuck,omitempty"` // it cannot serve: see Health
 }
 
 // An Owner says who owns an ANA group.

@@ -68,7 +68,7 @@ func (r *Runner) Blocklisted(inc group.Incarnation) {
 	r.post(func() { r.step(group.Blocklisted{Incarnation: inc}) })
 }
 
-// Stuck says whether commands that the storage has do not end.
+// Stuck says whether the gateway cannot serve: see [group.Health].
 func (r *Runner) Stuck(stuck bool) {
 	r.post(func() { r.step(group.Health{Stuck: stuck}) })
 }

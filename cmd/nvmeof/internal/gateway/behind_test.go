@@ -11,22 +11,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
-	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // TestConnectAtStart: a host that connects to a gateway which does not have the group's configuration yet is
 // not told to give up, and comes in when the gateway has it.
 func TestConnectAtStart(t *testing.T) {
-	device, err := softroce.Open(softroce.Config{Addr: address(98)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer device.Close()
-	h, err := host.New(host.Config{Device: device, Shards: 1, Polling: nvmeof.PollNever})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
+	h := testHost(t, 98)
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(9, 1))))
 	doc := document(t)
 	doc.Subsystems[0].Hosts, doc.Subsystems[0].AllowAnyHost = nil, true

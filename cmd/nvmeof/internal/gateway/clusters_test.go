@@ -145,7 +145,7 @@ type watched struct{ stuck []bool }
 func (w *watched) Storage([]string) {}
 func (w *watched) Stuck(stuck bool) { w.stuck = append(w.stuck, stuck) }
 
-// TestTender: who may not fence, or has no listener, says so once a minute, and others serve what no host
+// TestTender: who may not fence, has no listener, or does not reach the storage, says so once a minute, and others serve what no host
 // reaches.
 func TestTender(t *testing.T) {
 	var said []string
@@ -159,6 +159,13 @@ func TestTender(t *testing.T) {
 	}
 	if !slices.Equal(said, []string{"fence-fails", "serve-failed"}) || !slices.Equal(run.stuck, []bool{true, true, false}) {
 		t.Errorf("%v, %v", said, run.stuck)
+	}
+	said, run.stuck, w.unfitSaid = nil, nil, time.Time{}
+	for _, reaches := range []bool{true, false, false, true, true} {
+		w.health(1, reaches)
+	}
+	if !slices.Equal(said, []string{"serve-failed"}) || !slices.Equal(run.stuck, []bool{true, true, false}) {
+		t.Errorf("the storage does not answer: %v, %v", said, run.stuck)
 	}
 }
 

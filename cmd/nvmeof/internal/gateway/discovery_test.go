@@ -19,19 +19,26 @@ func address(last byte) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 104, byte(os.Getpid() % 250), last})
 }
 
-// TestDiscovery: each gateway's discovery log has the listeners of all, with a generation that
-// follows from the store, and does not go back when a gateway is started again.
-func TestDiscovery(t *testing.T) {
-	device, err := softroce.Open(softroce.Config{Addr: address(99)})
+// testHost is a host at an address of its own.
+func testHost(t *testing.T, last byte) *host.Host {
+	t.Helper()
+	device, err := softroce.Open(softroce.Config{Addr: address(last)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer device.Close()
+	t.Cleanup(func() { device.Close() })
 	h, err := host.New(host.Config{Device: device, Shards: 1, Polling: nvmeof.PollNever})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// TestDiscovery: each gateway's discovery log has the listeners of all, with a generation that
+// follows from the store, and does not go back when a gateway is started again.
+func TestDiscovery(t *testing.T) {
+	h := testHost(t, 99)
 	last := uint64(0)
 	log := func(n *node, port byte, entries int) uint64 {
 		t.Helper()
