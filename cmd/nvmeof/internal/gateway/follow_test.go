@@ -9,14 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // still is a gateway that does not run: it serves nothing, and follows when it is told to.
@@ -26,16 +24,7 @@ func still(t testing.TB, s state.Store, name string) *control.Manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := Open(t.Context(), Config{Document: doc, Log: zap.NewNop(), Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tgt, err := target.New(target.Config{Arena: 4 << 20, Controllers: g.Controllers(), Gateway: g.Owned()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := control.Config{Target: tgt, Settings: doc, Open: control.OpenStore}
-	g.Complete(&cfg)
+	g, cfg := complete(t, s, doc)
 	m := control.New(cfg)
 	t.Cleanup(func() {
 		_ = m.Close()

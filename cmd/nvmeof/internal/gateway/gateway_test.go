@@ -40,14 +40,9 @@ func start(t *testing.T, s state.Store, name string, last byte) *node {
 	return n
 }
 
-// listen makes a gateway over a store, to which hosts can connect.
-func listen(t *testing.T, s state.Store, name string, last byte) *node {
+// complete opens a gateway over a store, and makes a target for it.
+func complete(t testing.TB, s state.Store, doc *config.Document) (*Gateway, control.Config) {
 	t.Helper()
-	addr := netip.AddrFrom4([4]byte{127, 104, byte(os.Getpid() % 250), last})
-	doc, _, err := config.Parse("test", fmt.Appendf(nil, "version: 1\ngroup: {store: etcd://127.0.0.1/g, gateway: %s}\nlisteners: [{id: 1, address: %v}]\n", name, addr))
-	if err != nil {
-		t.Fatal(err)
-	}
 	g, err := Open(t.Context(), Config{Document: doc, Log: zap.NewNop(), Store: s})
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +51,23 @@ func listen(t *testing.T, s state.Store, name string, last byte) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := control.Config{Target: tgt, Settings: doc, Open: control.OpenStore, Device: func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
-		return softroce.Open(softroce.Config{Addr: a})
-	}}
+	cfg := control.Config{Target: tgt, Settings: doc, Open: control.OpenStore}
 	g.Complete(&cfg)
+	return g, cfg
+}
+
+// listen makes a gateway over a store, to which hosts can connect.
+func listen(t *testing.T, s state.Store, name string, last byte) *node {
+	t.Helper()
+	addr := netip.AddrFrom4([4]byte{127, 104, byte(os.Getpid() % 250), last})
+	doc, _, err := config.Parse("test", fmt.Appendf(nil, "version: 1\ngroup: {store: etcd://127.0.0.1/g, gateway: %s}\nlisteners: [{id: 1, address: %v}]\n", name, addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, cfg := complete(t, s, doc)
+	cfg.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
+		return softroce.Open(softroce.Config{Addr: a})
+	}
 	n := &node{Gateway: g, m: control.New(cfg), ended: make(chan error, 1)}
 	if _, err := n.m.Apply(doc, control.Options{Wait: true}); err != nil {
 		t.Fatal(err)
