@@ -170,3 +170,26 @@ func TestChangeDuringOpen(t *testing.T) {
 		l.must(n.Close())
 	})
 }
+
+// TestJustMade: a path that has no such namespace is asked again while another one does not
+// answer, so that a namespace is found which is made in between.
+func TestJustMade(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		for _, side := range l.sides {
+			side.stop()
+			side.empty = true
+			side.start()
+		}
+		s := l.connect(l.config())
+		l.deafen(l.sides[1], true)
+		time.AfterFunc(promptly, l.sides[0].export)
+		var n *Namespace
+		d, err := took(func() (err error) { n, err = s.Namespace(context.Background(), 1); return err })
+		if err != nil {
+			t.Fatalf("after %v: %v", d, err)
+		}
+		wantBetween(t, "opening", d, othersTime, 2*othersTime+promptly)
+		l.must(n.Close())
+	})
+}

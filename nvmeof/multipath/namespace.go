@@ -72,7 +72,8 @@ func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace,
 }
 
 // identifyAll asks all sessions what a namespace is, at a time. Of those that do not
-// answer when another has there is no answer.
+// answer when another has there is no answer. While one does not and the others have no
+// such namespace, those are asked again: it may have been made just now.
 func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*session]identified, error) {
 	type answer struct {
 		of *session
@@ -81,18 +82,35 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 	all, found := make(chan answer, len(live)), map[*session]identified{}
 	ask, cancel := context.WithCancel(ctx)
 	defer cancel()
+	again := map[*session]bool{} // is asked once more
+	identify := func(ses *session) {
+		select {
+		case all <- answer{ses, ses.identify(ask, id)}:
+		case <-ask.Done():
+		}
+	}
 	for _, ses := range live {
-		go func() { all <- answer{ses, ses.identify(ask, id)} }() // ends with ask
+		go identify(ses) // ends with ask
 	}
 	var others <-chan time.Time // nil until one has answered
+	repeat := time.NewTicker(othersTime)
+	defer repeat.Stop()
 	for len(found) < len(live) {
 		select {
 		case a := <-all:
+			delete(again, a.of)
 			if found[a.of] = a.identified; a.err == nil && others == nil {
 				others = time.After(othersTime)
 			}
 		case <-others:
 			return found, nil
+		case <-repeat.C:
+			for ses, f := range found {
+				if f.err != nil && !again[ses] && ses.ctrl.Err() == nil {
+					again[ses] = true
+					go identify(ses) // ends with ask
+				}
+			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("namespace %d: %w", id, ctx.Err())
 		}
