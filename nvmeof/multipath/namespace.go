@@ -84,13 +84,15 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 	defer cancel()
 	again := map[*session]bool{} // is asked once more
 	identify := func(ses *session) {
-		select {
-		case all <- answer{ses, ses.identify(ask, id)}:
-		case <-ask.Done():
-		}
+		go func() { // ends with ask
+			select {
+			case all <- answer{ses, ses.identify(ask, id)}:
+			case <-ask.Done():
+			}
+		}()
 	}
 	for _, ses := range live {
-		go identify(ses) // ends with ask
+		identify(ses)
 	}
 	var others <-chan time.Time // nil until one has answered
 	repeat := time.NewTicker(othersTime)
@@ -108,7 +110,7 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 			for ses, f := range found {
 				if f.err != nil && !again[ses] && ses.ctrl.Err() == nil {
 					again[ses] = true
-					go identify(ses) // ends with ask
+					identify(ses)
 				}
 			}
 		case <-ctx.Done():
