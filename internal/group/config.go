@@ -20,7 +20,7 @@ type Config struct {
 	LeaveTimeout time.Duration // of a gateway that leaves, after which it ends all the same; 0: 30 s
 	FenceRenew   time.Duration // between fences of an incarnation that may still exist; 0: 10 min
 	Settle       time.Duration // between moves for balance; 0: 5 s
-	MaxMoves     int           // for balance, at a time; 0: 4
+	MaxMoves     int           // for balance, at a time; 0: 4; four times as many where there is no I/O
 	Slots        int           // ranges of controller identifiers; 0: 32
 }
 

@@ -37,7 +37,7 @@ func (e *Engine) planMoves() *state.Txn {
 		before := n
 		n += p.failBack(e.cfg.MaxMoves - n)
 		if n == 0 {
-			n += p.balance(e.cfg.MaxMoves)
+			n += p.balance()
 		}
 		if n > before {
 			e.plan.next = e.now + e.cfg.Settle
@@ -183,9 +183,13 @@ const rest = 3
 const steadiness = 2
 
 // balance moves groups from the gateway with the most I/O to that with the least. It begins where
-// these differ by more than a fifth of the mean, and ends where they differ by less than a tenth.
-func (p *planner) balance(most int) (n int) {
-	moved := map[ID]bool{}
+// these differ by more than a fifth of the mean, and ends where they differ by less than a tenth. More
+// move at a time where no I/O waits for them.
+func (p *planner) balance() (n int) {
+	most, moved := p.cfg.MaxMoves, map[ID]bool{}
+	if p.load == 0 {
+		most *= 4
+	}
 	for ; n < most && len(p.cs) > 1 && !p.full(); n++ {
 		from, to, mean := p.extremes()
 		enough := mean / 10

@@ -26,31 +26,9 @@ func TestFollowed(t *testing.T) {
 	for _, n := range []*node{a, b} {
 		n.until(t, "each serves a half", func(s *control.GroupStatus) bool { return serves(s, "gw1") == 2 && serves(s, "gw2") == 2 })
 	}
-	followedIn := func(nsid int, most time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), most)
-		defer cancel()
-		n, _ := control.Revision(a.m)
-		return (*shared)(a.Gateway).Followed(ctx, n, control.NamespaceRef{Subsystem: "a", NSID: nsid})
-	}
-	followed := func(most time.Duration) error { return followedIn(1, most) }
+	followed := func(most time.Duration) error { return followedIn(a, 1, most) }
 	if err := followed(10 * time.Second); err != nil {
 		t.Error(err)
-	}
-	for but, inForce := range map[string][]bool{"a/1": {false, true}, "a/0": {false, false}, "b/1": {true, true}} {
-		var got []bool
-		for attempt := 0; attempt < 5 && !slices.Equal(got, inForce); attempt++ { // gw2 may say otherwise meanwhile
-			n, _ := control.Revision(a.m)
-			if err := revision.Note(t.Context(), store.Open(time.Second), "gw2", n, []string{but}); err != nil {
-				t.Fatal(err)
-			}
-			got = nil
-			for i := range inForce {
-				got = append(got, followedIn(i+1, 200*time.Millisecond) == nil)
-			}
-		}
-		if !slices.Equal(got, inForce) {
-			t.Errorf("in force, where gw2 has not %s: %v instead of %v", but, got, inForce)
-		}
 	}
 	link := func(l simulated.Link) {
 		store.Do(func(s *simulated.Store, _ time.Time) { s.SetLink(conn.Client, l) })
@@ -80,4 +58,38 @@ func TestFollowed(t *testing.T) {
 		t.Error("nobody knows who follows")
 	}
 	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
+}
+
+// TestFollowedBut: a revision that is not in force in some of a gateway's namespaces is in force in others.
+func TestFollowedBut(t *testing.T) {
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
+	a, b := start(t, store.Open(time.Second), "gw1", 11), start(t, store.Open(time.Second), "gw2", 12)
+	if _, err := a.m.Apply(document(t), control.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, "gw2 serves a half", func(s *control.GroupStatus) bool { return serves(s, "gw2") == 2 })
+	for but, inForce := range map[string][]bool{"a/1": {false, true}, "a/0": {false, false}, "b/1": {true, true}} {
+		var got []bool
+		for attempt := 0; attempt < 5 && !slices.Equal(got, inForce); attempt++ { // gw2 may say otherwise meanwhile
+			n, _ := control.Revision(a.m)
+			if err := revision.Note(t.Context(), store.Open(time.Second), "gw2", n, []string{but}); err != nil {
+				t.Fatal(err)
+			}
+			got = nil
+			for i := range inForce {
+				got = append(got, followedIn(a, i+1, 200*time.Millisecond) == nil)
+			}
+		}
+		if !slices.Equal(got, inForce) {
+			t.Errorf("in force, where gw2 has not %s: %v instead of %v", but, got, inForce)
+		}
+	}
+}
+
+// followedIn asks a gateway whether the present revision is in force in a namespace, for some time.
+func followedIn(n *node, nsid int, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	r, _ := control.Revision(n.m)
+	return (*shared)(n.Gateway).Followed(ctx, r, control.NamespaceRef{Subsystem: "a", NSID: nsid})
 }
