@@ -16,6 +16,7 @@ import (
 // TestConnectAtStart: a host that connects to a gateway which does not have the group's configuration yet is
 // not told to give up, and comes in when the gateway has it.
 func TestConnectAtStart(t *testing.T) {
+	t.Parallel()
 	h := testHost(t, 98)
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(9, 1))))
 	doc := document(t)

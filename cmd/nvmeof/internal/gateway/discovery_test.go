@@ -38,6 +38,7 @@ func testHost(t *testing.T, last byte) *host.Host {
 // TestDiscovery: each gateway's discovery log has the listeners of all, with a generation that
 // follows from the store, and does not go back when a gateway is started again.
 func TestDiscovery(t *testing.T) {
+	t.Parallel()
 	h := testHost(t, 99)
 	last := uint64(0)
 	log := func(n *node, port byte, entries int) uint64 {
@@ -59,27 +60,27 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(6, 1))))
-	a := start(t, store.Open(time.Second), "gw1", 11)
+	a := start(t, store.Open(time.Second), "gw1", 71)
 	doc := document(t)
 	doc.Subsystems[0].Hosts, doc.Subsystems[0].AllowAnyHost = nil, true
 	if _, err := a.m.Apply(doc, control.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	last = log(a, 11, 2) // the discovery subsystem, and the subsystem
-	b := start(t, store.Open(time.Second), "gw2", 12)
-	both := log(a, 11, 3)
-	if other := log(b, 12, 3); other != both || both <= last {
+	last = log(a, 71, 2) // the discovery subsystem, and the subsystem
+	b := start(t, store.Open(time.Second), "gw2", 72)
+	both := log(a, 71, 3)
+	if other := log(b, 72, 3); other != both || both <= last {
 		t.Errorf("generations %d and %d, after %d", both, other, last)
 	}
 	last = both
 	b.stop()
-	if both = log(a, 11, 2); both <= last {
+	if both = log(a, 71, 2); both <= last {
 		t.Errorf("generation %d, after %d", both, last)
 	}
 	last = both
 	a.stop()
-	a = start(t, store.Open(time.Second), "gw1", 11)
-	if both = log(a, 11, 2); both < last {
+	a = start(t, store.Open(time.Second), "gw1", 71)
+	if both = log(a, 71, 2); both < last {
 		t.Errorf("generation %d, after %d", both, last)
 	}
 }

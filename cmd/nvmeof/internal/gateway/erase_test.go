@@ -18,8 +18,9 @@ import (
 // TestErase: whoever is asked, the owner of the ANA group erases a namespace, and the next owner what it has
 // not.
 func TestErase(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
-	a, b := start(t, store.Open(time.Second), "gw1", 21), start(t, store.Open(time.Second), "gw2", 22)
+	a, b := start(t, store.Open(time.Second), "gw1", 41), start(t, store.Open(time.Second), "gw2", 42)
 	doc := document(t)
 	files := map[int]string{}
 	for i, n := range doc.Subsystems[0].Namespaces {

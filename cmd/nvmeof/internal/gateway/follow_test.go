@@ -102,6 +102,7 @@ func BenchmarkNamespace(b *testing.B) {
 // TestFollow changes what gateways share in each way there is: one that follows, and one that begins with it, have
 // what the one has that has made the change, and what was before is as it was.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
 	first, other := still(t, store.Open(time.Hour), "gw1"), still(t, store.Open(time.Hour), "gw2")
 	dir, nqn := t.TempDir(), "nqn.2026-11.org.example:s"

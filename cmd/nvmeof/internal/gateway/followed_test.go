@@ -17,9 +17,10 @@ import (
 // TestFollowed: a revision is in force when each gateway that may serve something has said so, whether it
 // follows or has been fenced.
 func TestFollowed(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
 	conn := store.Open(time.Second)
-	a, b := start(t, store.Open(time.Second), "gw1", 11), start(t, conn, "gw2", 12)
+	a, b := start(t, store.Open(time.Second), "gw1", 51), start(t, conn, "gw2", 52)
 	if _, err := a.m.Apply(document(t), control.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +63,9 @@ func TestFollowed(t *testing.T) {
 
 // TestFollowedBut: a revision that is not in force in some of a gateway's namespaces is in force in others.
 func TestFollowedBut(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
-	a, b := start(t, store.Open(time.Second), "gw1", 11), start(t, store.Open(time.Second), "gw2", 12)
+	a, b := start(t, store.Open(time.Second), "gw1", 61), start(t, store.Open(time.Second), "gw2", 62)
 	if _, err := a.m.Apply(document(t), control.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,7 @@ func serves(s *control.GroupStatus, name string) int {
 
 // TestGateways has two gateways share what they serve, one of them drained, resumed and stopped.
 func TestGateways(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
 	a, b := start(t, store.Open(time.Second), "gw1", 1), start(t, store.Open(time.Second), "gw2", 2)
 	if x, y := a.Controllers(), b.Controllers(); x.Last >= y.First && y.Last >= x.First {
@@ -279,6 +280,7 @@ func TestStateOf(t *testing.T) {
 
 // TestStop: a group that was lost is closed, and can be served again.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(2, 1))))
 	a := start(t, store.Open(time.Second), "gw1", 3)
 	if _, err := a.m.Apply(document(t), control.Options{}); err != nil {
@@ -304,6 +306,7 @@ func TestStop(t *testing.T) {
 
 // TestOpen: a gateway needs its group's store, and a name that follows from the machine if need be.
 func TestOpen(t *testing.T) {
+	t.Parallel()
 	doc := &config.Document{Version: 1, Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

@@ -173,7 +173,8 @@ func inaccessible(err error) bool {
 // TestReservations: hosts register and reserve at whatever gateway serves the namespace, and what they
 // have goes with that.
 func TestReservations(t *testing.T) {
-	p, ctx := startPair(t, 7, 31), t.Context()
+	t.Parallel()
+	p, ctx := startPair(t, 7, 131), t.Context()
 	p.move("gw1")
 	keys := map[string]capsule.ReservationKey{one: 0x11, two: 0x22}
 	register := func(who, gw string) {
@@ -225,7 +226,8 @@ func TestReservations(t *testing.T) {
 
 // TestReservationsEnd: reservations end with the last gateway, unless they are to persist.
 func TestReservationsEnd(t *testing.T) {
-	p, ctx := startPair(t, 8, 41), t.Context()
+	t.Parallel()
+	p, ctx := startPair(t, 8, 141), t.Context()
 	reserve := func(o host.RegisterOptions) {
 		t.Helper()
 		p.move("gw1")
@@ -278,7 +280,8 @@ func TestReservationsEnd(t *testing.T) {
 // TestReservationsRegroup: a reservation stays when the namespace gets into another ANA group that the
 // same gateway serves.
 func TestReservationsRegroup(t *testing.T) {
-	p, ctx := startPair(t, 9, 51), t.Context()
+	t.Parallel()
+	p, ctx := startPair(t, 9, 151), t.Context()
 	p.move("gw2")
 	p.move("gw1") // whose epoch is another than that of a new group
 	p.nodes["gw2"].stop()
@@ -313,7 +316,7 @@ func TestReservationsRegroup(t *testing.T) {
 // TestReservationsChangedElsewhere: a record that another gateway has changed, as one that has served the
 // namespace in another ANA group, is not overwritten. The target reads it and goes on with that.
 func TestReservationsChangedElsewhere(t *testing.T) {
-	p, ctx := startPair(t, 10, 61), t.Context()
+	p, ctx := startPair(t, 10, 161), t.Context()
 	p.move("gw1")
 	p.at("gw1", "register", func() error {
 		return p.access[one+"gw1"].Reservations().Register(ctx, 0x11, host.RegisterOptions{})
