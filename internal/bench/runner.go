@@ -275,6 +275,9 @@ func (r *runner) poll(idle int) int {
 	n := r.queue.Poll(r.results)
 	r.slept = false
 	r.yield.Turn(n > 0)
+	if n == 0 {
+		r.yield.Polled(int64(r.now()))
+	}
 	crowded := r.yield.Crowded() && idle >= hasty
 	if n > 0 || idle < restless && !crowded || !r.pace.empty() {
 		return n

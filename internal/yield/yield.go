@@ -31,6 +31,10 @@ type Loop struct {
 	idle    uint32 // idle turns since the kernel was last given the processor
 	spacing uint32 // idle turns until it is given again
 	wanted  uint32 // of the last offers, how many in a row somebody else took
+
+	last   int64 // nanoseconds: when the turn before ended, if it found nothing; else 0
+	polled int64 // nanoseconds in turns that found nothing, of late
+	lost   int64 // of these, in turns during which others had the processor
 }
 
 // After so many idle turns the kernel gets the processor: where more threads poll than
@@ -51,12 +55,14 @@ const aloneBelow = 1500 * time.Nanosecond
 // likes to wake the peer of whom we send to on our own processor, even if another
 // is free, where it waits for us as we wait for it. So the kernel gets the
 // processor soon.
-func (l *Loop) Woke() { l.spacing = leastSpacing }
+func (l *Loop) Woke() { l.spacing, l.last = leastSpacing, 0 }
 
 // Turn is called after each turn of the loop.
 func (l *Loop) Turn(useful bool) {
 	l.weight++
-	if !useful {
+	if useful {
+		l.last = 0
+	} else {
 		l.weight += idleWeight - 1
 		if l.idle++; l.idle >= l.spacing {
 			l.offer()
@@ -80,14 +86,38 @@ func (l *Loop) offer() {
 	}
 }
 
+// A turn that found nothing takes a few microseconds, unless others had the processor meanwhile. The kernel
+// gives it to those that it wakes, who then do not wait for a yield.
+const (
+	lostFrom = 20 * time.Microsecond
+	window   = time.Millisecond // of polling, over which that is added up
+	lostMost = 4                // others want the processor where they had more than such a part of the time
+)
+
+// Polled takes the time, in nanoseconds of any clock, after a turn that found nothing.
+func (l *Loop) Polled(now int64) {
+	if d := now - l.last; l.last > 0 {
+		l.polled += d
+		if d >= int64(lostFrom) {
+			l.lost += d
+		}
+		if l.polled >= int64(window) {
+			l.polled, l.lost = l.polled/2, l.lost/2
+		}
+	}
+	l.last = now
+}
+
 // crowdedFrom is how many times in a row somebody else takes the processor where others want it: once may
 // be the kernel itself, for a moment.
 const crowdedFrom = 2
 
-// Crowded reports whether others have wanted the processor of late. To poll then keeps it from them, who
-// may be those on whom the loop waits, and to sleep costs little: a processor that is in use need not
-// be woken.
-func (l *Loop) Crowded() bool { return l.wanted == crowdedFrom }
+// Crowded reports whether others have wanted the processor of late, by what offers and turns that found
+// nothing took. To poll then keeps it from them, who may be those on whom the loop waits, and to sleep
+// costs little: a processor that is in use need not be woken.
+func (l *Loop) Crowded() bool {
+	return l.wanted == crowdedFrom || l.polled >= int64(window)/2 && l.lost > l.polled/lostMost
+}
 
 // Await is called in a turn after which nothing happens until another goroutine has run
 // that was just woken.

@@ -114,9 +114,10 @@ func (s *Shard) Expect(n int) { s.spin.expected.Add(int64(n)) }
 func (s *Shard) Send() {
 	s.cq.Poll(nil)
 	s.now = s.cq.Now()
-	s.serveFlushes()
+	if s.serveFlushes() {
+		s.spin.began(s.now)
+	}
 	s.cq.Flush()
-	s.spin.began(s.now)
 }
 
 // firstPart is how many of n completions are answered before the rest is looked at.
@@ -156,6 +157,7 @@ func (s *Shard) step() bool {
 		s.spin.worked(s.now)
 		return true
 	}
+	s.yielder.Polled(s.now)
 	if s.polling == nvmeof.PollAlways || !s.spin.over(s.now, s.yielder.Crowded()) {
 		s.yielder.Turn(false)
 		return true

@@ -1,0 +1,63 @@
+package yield
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPolled: others want the processor where turns that find nothing take long, and no longer when they are
+// short again.
+func TestPolled(t *testing.T) {
+	const us = int64(time.Microsecond)
+	for name, c := range map[string]struct {
+		turn, stolen int64 // microseconds of each turn, and of each tenth turn
+		want         bool
+	}{
+		"alone":                       {2, 2, false},
+		"a slow system call":          {15, 15, false},
+		"the kernel, for a moment":    {3, 10, false},
+		"others, for a seventh":       {12, 20, false},
+		"others, for a half":          {2, 21, true},
+		"others, for a whole slice":   {2, 3000, true},
+		"a processor of someone else": {30, 30, true},
+	} {
+		var l Loop
+		now := int64(1)
+		poll := func(turns int, stolen int64) {
+			for i := range turns {
+				now += c.turn * us
+				if i%10 == 9 {
+					now += (stolen - c.turn) * us
+				}
+				l.Polled(now)
+			}
+		}
+		poll(1000, c.stolen)
+		if l.Crowded() != c.want {
+			t.Errorf("%s: %v after %d ns, %d of them lost", name, l.Crowded(), l.polled, l.lost)
+		}
+		if c.turn < 20 {
+			if poll(10_000, c.turn); l.Crowded() {
+				t.Errorf("%s: still crowded", name)
+			}
+		}
+	}
+}
+
+// TestPolledBetween: what comes between turns that found nothing is nobody else's.
+func TestPolledBetween(t *testing.T) {
+	var l Loop
+	for now := time.Microsecond; now < time.Second; now += 2 * time.Microsecond {
+		l.Polled(int64(now))
+		switch now += time.Millisecond; now / time.Millisecond % 2 {
+		case 0:
+			l.Woke() // after a sleep
+		default:
+			l.Turn(true) // which took as long
+		}
+		l.Polled(int64(now))
+	}
+	if l.lost > 0 || l.Crowded() {
+		t.Errorf("%d ns of %d lost", l.lost, l.polled)
+	}
+}
