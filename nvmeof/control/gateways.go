@@ -9,7 +9,7 @@ import (
 
 // Gateways decide which gateway of a group serves what.
 type Gateways interface {
-	Status() GroupStatus
+	Status() GroupStatus // without Gateways where nothing is known yet
 	// Order returns when the group has the order, or has refused it.
 	Order(context.Context, Order) error
 }
@@ -94,12 +94,18 @@ type GroupAlarm struct {
 // errAlone is what a target without a group says.
 var errAlone = errors.New("the target is in no group: see nvmeof target --group")
 
+// errUnheard is what a gateway says that does not know even of itself.
+var errUnheard = errors.New("this gateway does not know its group yet: it is starting, or the group's store does not answer (its log says which); try again in a moment, or ask another gateway")
+
 // group is the status of the group of which the target is a gateway.
 func group(m *Manager) (GroupStatus, error) {
 	if m.cfg.Gateways == nil {
 		return GroupStatus{}, errAlone
 	}
 	s := m.cfg.Gateways.Status()
+	if len(s.Gateways) == 0 {
+		return GroupStatus{}, errUnheard
+	}
 	s.Store = m.cfg.Settings.Group.Store
 	revision, behind := Revision(m)
 	if s.Revision = revision; behind != nil {

@@ -10,11 +10,15 @@ import (
 
 // fakeGateways notes the orders that it gets.
 type fakeGateways struct {
-	orders []Order
-	err    error
+	orders  []Order
+	err     error
+	unheard bool
 }
 
 func (g *fakeGateways) Status() GroupStatus {
+	if g.unheard {
+		return GroupStatus{Gateway: "gw1"}
+	}
 	return GroupStatus{Gateway: "gw1", Gateways: []Member{{Name: "gw1", State: "alive"}}}
 }
 
@@ -53,6 +57,10 @@ func TestOrders(t *testing.T) {
 	var s GroupStatus
 	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, &s); err != nil || s.Gateway != "gw1" || s.Store == "" {
 		t.Errorf("%v, %+v", err, s)
+	}
+	g.unheard = true
+	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, nil); err == nil || err.Error() != errUnheard.Error() {
+		t.Errorf("a gateway that has not read its group shows one: %v", err)
 	}
 	g.err = errors.New("gateway gw2 is alive: stop it first")
 	if err := r.client.Do(t.Context(), "DELETE", "/v1/gateways/gw2", nil, nil, nil); err == nil || err.Error() != g.err.Error() {
