@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
@@ -304,5 +305,21 @@ func TestPaged(t *testing.T) {
 		if got := [4]int{l.From, l.To, l.Previous, l.Next}; got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
+	}
+}
+
+// TestErasing: the health page has what a group is erasing, and why that has failed.
+func TestErasing(t *testing.T) {
+	s, w := newRig(t).server, httptest.NewRecorder()
+	s.render(w, http.StatusOK, "health", page{View: healthView{Erasing: []*config.Erasing{
+		{Subsystem: nqn, Namespace: &config.Namespace{NSID: 7, RBD: &config.RBD{Image: "disks/<b>"}}, Why: "the cluster is <i>full"},
+	}}})
+	for _, want := range []string{"being erased", nqn + "/7 ", "disks/&lt;b&gt;", "tried again: the cluster is &lt;i&gt;full"} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %q in %s", want, w.Body)
+		}
+	}
+	if strings.Contains(w.Body.String(), "All stores and listeners are ready") {
+		t.Error("all is well")
 	}
 }

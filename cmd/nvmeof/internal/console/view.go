@@ -330,11 +330,12 @@ type healthView struct {
 	Total    activity.Total
 	Shards   []activity.Shard
 	NotReady list[activity.Namespace]
+	Erasing  []*config.Erasing // by the group of gateways
 }
 
 func (s *server) health(w http.ResponseWriter, r *http.Request, who control.Caller) {
 	report := s.report()
-	v := healthView{Status: s.cfg.Manager.Status(), Total: report.Total, Shards: report.Shards}
+	v := healthView{Status: s.cfg.Manager.Status(), Total: report.Total, Shards: report.Shards, Erasing: control.Present(s.cfg.Manager).Erasing}
 	away := slices.DeleteFunc(slices.Clone(report.Namespaces), func(n activity.Namespace) bool { return n.Ready })
 	v.NotReady = some(r, away, func(*activity.Namespace) string { return "" })
 	s.show(w, r, who, "health", "Health", v)
