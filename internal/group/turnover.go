@@ -31,6 +31,20 @@ func Reasons() []Reason {
 type turnover struct {
 	reason Reason
 	since  time.Duration // the last heartbeat of an owner that has ended, or the wish to move the group, was first seen
+	taken  bool          // this gateway has begun to take the group, in which there is no move
+	epoch  uint64        // until then
+}
+
+// over reports whether the change has come to nothing. A view may be of before this gateway took the group.
+func (x *turnover) over(v *view, own Incarnation, id ID) bool {
+	o := v.owners.find(ownerKey(id))
+	if o != nil && o.value.Incarnation == own {
+		return false
+	}
+	if x.taken {
+		return o != nil && o.value.Epoch > x.epoch
+	}
+	return v.moves.find(moveKey(id)) == nil
 }
 
 // turnovers are those of all groups.
@@ -38,9 +52,8 @@ type turnovers map[ID]turnover
 
 // read remembers moves, which are deleted in the step in which the owner changes.
 func (t turnovers) read(v *view, own Incarnation, now time.Duration) {
-	for id := range t {
-		o := v.owners.find(ownerKey(id))
-		if v.moves.find(moveKey(id)) == nil && (o == nil || o.value.Incarnation != own) {
+	for id, x := range t {
+		if x.over(v, own, id) {
 			delete(t, id)
 		}
 	}
@@ -51,16 +64,19 @@ func (t turnovers) read(v *view, own Incarnation, now time.Duration) {
 			continue
 		}
 		if _, known := t[id]; !known {
-			t[id] = turnover{m.value.Reason, now}
+			t[id] = turnover{reason: m.value.Reason, since: now}
 		}
 	}
 }
 
 // succeed notes why this gateway is about to take an orphan.
 func (e taker) succeed(o *orphan) {
-	t := turnover{ReasonFree, e.now}
+	t := turnover{reason: ReasonFree, since: e.now, taken: true}
 	if o.fence != nil {
-		t = turnover{ReasonDead, e.pulses[o.fence.value.Incarnation].at}
+		t.reason, t.since = ReasonDead, e.pulses[o.fence.value.Incarnation].at
+	}
+	if o.owner != nil {
+		t.epoch = o.owner.value.Epoch
 	}
 	e.turnovers[o.group.ID] = t
 }

@@ -3,6 +3,8 @@ package group
 import (
 	"testing"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
 // TestTook: the caller learns why a group came here, and how long that took.
@@ -75,5 +77,31 @@ func TestListing(t *testing.T) {
 	c.run(time.Minute)
 	if now := a.Status().Listing; now != last {
 		t.Errorf("%d, after %d, though nobody came or left", now, last)
+	}
+}
+
+// TestTurnoverStale: what is read of before this gateway took a group does not make it forget why.
+func TestTurnoverStale(t *testing.T) {
+	owned := func(epoch uint64, by Incarnation) *view {
+		return &view{owners: table[Owner]{{Entry: state.Entry{Key: ownerKey(1)}, value: Owner{Owner: "x", Incarnation: by, Epoch: epoch, Phase: Owned}}}}
+	}
+	for name, test := range map[string]struct {
+		has  turnover
+		read *view
+		want Reason
+	}{
+		"nobody had it":               {turnover{reason: ReasonFree, taken: true}, &view{}, ReasonFree},
+		"its owner has ended":         {turnover{reason: ReasonDead, taken: true, epoch: 3}, owned(3, "other"), ReasonDead},
+		"it is this one's":            {turnover{reason: ReasonDead, taken: true, epoch: 3}, owned(4, "own"), ReasonDead},
+		"another was faster":          {turnover{reason: ReasonDead, taken: true, epoch: 3}, owned(4, "other"), ReasonOther},
+		"it was another's before":     {turnover{reason: ReasonFree, taken: true}, owned(1, "other"), ReasonOther},
+		"a move that was taken back":  {turnover{reason: ReasonDrain}, owned(3, "other"), ReasonOther},
+		"a move that was carried out": {turnover{reason: ReasonDrain}, owned(4, "own"), ReasonDrain},
+	} {
+		all := turnovers{1: test.has}
+		all.read(test.read, "own", 0)
+		if got := all.of(1, "", 0).reason; got != test.want {
+			t.Errorf("%s: %s instead of %s", name, got, test.want)
+		}
 	}
 }

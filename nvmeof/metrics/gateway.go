@@ -23,6 +23,9 @@ type GatewayStats struct {
 	Leased           bool          // groups have a lease
 	Lease            time.Duration // how long they may be served
 	Applied, Current int64         // revisions of the configuration: followed, and in the store
+
+	Erasing       int // removed namespaces whose data the group has not erased, ErasingFailed included
+	ErasingFailed int // of these, those at which an attempt has failed
 }
 
 // A GatewayGroup is an ANA group as a gateway sees it.
@@ -40,7 +43,7 @@ type StoreRequest struct{ Operation, Result string }
 type gatewayFamilies struct {
 	info, members, alarms, owned, served, epoch, unfenced *family
 
-	takeovers, durations, refused, requests, age, lease, applied, current *family
+	takeovers, durations, refused, requests, age, lease, applied, current, erasing *family
 }
 
 func newGatewayFamilies() *gatewayFamilies {
@@ -60,6 +63,7 @@ func newGatewayFamilies() *gatewayFamilies {
 		lease:     gauge("nvmf_gateway_lease_remaining_seconds", "How long groups of a lease may be served before the store has to answer; 0: they are not served.", "store"),
 		applied:   gauge("nvmf_gateway_config_applied_revision", "Revision of the group's configuration that the target follows.", "store"),
 		current:   gauge("nvmf_gateway_config_current_revision", "Revision of the group's configuration that the store has, as far as this gateway knows.", "store"),
+		erasing:   gauge("nvmf_gateway_erasing", "Removed namespaces whose data the group has not erased yet, by state: waiting, or failed, which is tried again; nvmeof ls says why.", "store", "state"),
 	}
 }
 
@@ -107,4 +111,6 @@ func (c *gatewayCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	to.put(c.applied, float64(s.Applied), s.Store)
 	to.put(c.current, float64(s.Current), s.Store)
+	to.put(c.erasing, float64(s.Erasing-s.ErasingFailed), s.Store, "waiting")
+	to.put(c.erasing, float64(s.ErasingFailed), s.Store, "failed")
 }

@@ -19,7 +19,7 @@ func TestGateway(t *testing.T) {
 		Store: "etcd://s/g", Name: "gw1", Members: map[string]int{"alive": 2, "ended": 0}, Alarms: map[string]int{"fence-fails": 1},
 		Groups: []GatewayGroup{{ID: 3, Epoch: 7, Owned: true, Served: true}, {ID: 4, Unfenced: true}}, Refused: 5,
 		Takeovers: map[string]*target.Latencies{"dead": &took, "free": new(target.Latencies)}, Requests: map[StoreRequest]*target.Latencies{{"txn", "unknown"}: &took},
-		StoreAge: 1500 * time.Millisecond, Leased: true, Lease: 8 * time.Second, Applied: 11, Current: 12,
+		StoreAge: 1500 * time.Millisecond, Leased: true, Lease: 8 * time.Second, Applied: 11, Current: 12, Erasing: 3, ErasingFailed: 1,
 	}
 	scrape := func() string {
 		r := httptest.NewRecorder()
@@ -45,6 +45,8 @@ func TestGateway(t *testing.T) {
 		`nvmf_gateway_lease_remaining_seconds{store="etcd://s/g"} 8`,
 		`nvmf_gateway_config_applied_revision{store="etcd://s/g"} 11`,
 		`nvmf_gateway_config_current_revision{store="etcd://s/g"} 12`,
+		`nvmf_gateway_erasing{state="waiting",store="etcd://s/g"} 2`,
+		`nvmf_gateway_erasing{state="failed",store="etcd://s/g"} 1`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no line %s in\n%s", want, text)

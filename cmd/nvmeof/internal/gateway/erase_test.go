@@ -56,6 +56,9 @@ func TestErase(t *testing.T) {
 	if e := a.m.Document().Erasing; len(e) != 1 || e[0].Why == "" {
 		t.Errorf("%+v is being erased", e)
 	}
+	if s := a.Stats(); s.Erasing != 1 || s.ErasingFailed != 1 {
+		t.Errorf("%d of %d have failed, by the statistics", s.ErasingFailed, s.Erasing)
+	}
 	b.stop()
 	if err := os.Remove(filepath.Join(file, "x")); err != nil {
 		t.Fatal(err)

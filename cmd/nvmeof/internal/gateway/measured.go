@@ -12,6 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -134,6 +135,14 @@ func (g *Gateway) Stats() *metrics.GatewayStats {
 		out.Groups = append(out.Groups, metrics.GatewayGroup{ID: x.Group, Epoch: x.Epoch, Owned: x.Owner != "", Served: x.Served, Unfenced: unfenced})
 	}
 	out.Lease = g.term.remaining()
+	if g.run.Load() != nil { // and so there is a manager
+		for _, e := range control.Present(g.manager).Erasing {
+			out.Erasing++
+			if e.Why != "" {
+				out.ErasingFailed++
+			}
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out.Refused, out.Takeovers, out.Requests, out.StoreAge = c.refused, copied(c.takeovers), copied(c.requests), sinceBoot()-c.answered
