@@ -269,6 +269,7 @@ func sleeps(q backend.Queue) bool {
 func (r *runner) poll(idle int) int {
 	if r.flying == 0 {
 		r.rest()
+		r.yield.Paused()
 		r.yield.Turn(false)
 		return 0
 	}
@@ -283,6 +284,7 @@ func (r *runner) poll(idle int) int {
 		return n
 	}
 	r.slept = true
+	r.yield.Paused()
 	switch {
 	case sleeps(r.queue):
 		_ = r.queue.(sleeper).Wait() // what is wrong, the next poll tells

@@ -54,6 +54,8 @@ func (e *Engine) reconcile() {
 		if h == nil {
 			h = newHeld(&o.value, e.groups.find(id), e.now)
 			h.turnover, e.held[id] = e.turnovers.of(id, o.value.Reason, e.now), h
+		} else if e.view.moves.find(moveKey(id)) == nil {
+			delete(e.turnovers, id) // of a move that was given up
 		}
 		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
 			e.serve(id, h)

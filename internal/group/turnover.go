@@ -63,7 +63,7 @@ func (t turnovers) read(v *view, own Incarnation, now time.Duration) {
 		if _, err := fmt.Sscanf(strings.TrimPrefix(m.Key, movePrefix), "%d", &id); err != nil || m.err != nil {
 			continue
 		}
-		if _, known := t[id]; !known {
+		if x, known := t[id]; !known || !x.taken && x.reason != m.value.Reason {
 			t[id] = turnover{reason: m.value.Reason, since: now}
 		}
 	}
@@ -89,6 +89,6 @@ func (t turnovers) of(id ID, said Reason, now time.Duration) turnover {
 	if !known {
 		x.since = now
 	}
-	x.reason = cmp.Or(x.reason, said, ReasonOther)
+	x.reason = cmp.Or(said, x.reason, ReasonOther)
 	return x
 }

@@ -57,6 +57,10 @@ const aloneBelow = 1500 * time.Nanosecond
 // processor soon.
 func (l *Loop) Woke() { l.spacing, l.last = leastSpacing, 0 }
 
+// Paused is called when the loop is about to sleep, or is left to somebody else: what comes next does not
+// follow the turn before.
+func (l *Loop) Paused() { l.last = 0 }
+
 // Turn is called after each turn of the loop.
 func (l *Loop) Turn(useful bool) {
 	l.weight++

@@ -47,11 +47,13 @@ func TestPolled(t *testing.T) {
 // TestPolledBetween: what comes between turns that found nothing is nobody else's.
 func TestPolledBetween(t *testing.T) {
 	var l Loop
-	for now := time.Microsecond; now < time.Second; now += 2 * time.Microsecond {
+	for now, i := time.Microsecond, 0; now < time.Second; now, i = now+2*time.Microsecond, i+1 {
 		l.Polled(int64(now))
-		switch now += time.Millisecond; now / time.Millisecond % 2 {
+		switch now += time.Millisecond; i % 3 {
 		case 0:
 			l.Woke() // after a sleep
+		case 1:
+			l.Paused() // before one
 		default:
 			l.Turn(true) // which took as long
 		}

@@ -95,7 +95,7 @@ type GroupAlarm struct {
 var errAlone = errors.New("the target is in no group: see nvmeof target --group")
 
 // errUnheard is what a gateway says that does not know even of itself.
-var errUnheard = errors.New("this gateway does not know its group yet: it is starting, or the group's store does not answer (its log says which); try again in a moment, or ask another gateway")
+var errUnheard = errors.New("this gateway does not know its group yet: it is starting or stopping, or the group's store or its storage does not answer (its log says which); try again in a moment, or ask another gateway")
 
 // group is the status of the group of which the target is a gateway.
 func group(m *Manager) (GroupStatus, error) {
@@ -103,7 +103,7 @@ func group(m *Manager) (GroupStatus, error) {
 		return GroupStatus{}, errAlone
 	}
 	s := m.cfg.Gateways.Status()
-	if len(s.Gateways) == 0 {
+	if len(s.Gateways) == 0 && len(s.Alarms) == 0 {
 		return GroupStatus{}, errUnheard
 	}
 	s.Store = m.cfg.Settings.Group.Store

@@ -114,10 +114,23 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 				}
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("namespace %d: %w", id, ctx.Err())
+			return nil, unanswered(live, found, id, ctx.Err())
 		}
 	}
 	return found, nil
+}
+
+// unanswered is the error of a namespace that no path has, while some have not answered at all.
+func unanswered(live []*session, found map[*session]identified, id capsule.NSID, why error) error {
+	errs := []error{fmt.Errorf("namespace %d: %w", id, why)}
+	for _, ses := range live {
+		if f, answered := found[ses]; !answered {
+			errs = append(errs, fmt.Errorf("path %v: no answer", ses.path.Addr()))
+		} else if f.err != nil {
+			errs = append(errs, f.err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // open adds the namespace to those of the subsystem, as the first of the paths has it that

@@ -106,7 +106,7 @@ func (s *Shard) AskHold() {
 // Release gives the loop back after TryHold. If others wait for operations the
 // resident takes it at once.
 func (s *Shard) Release() {
-	s.useful = false // whatever comes next, it does not follow this turn
+	s.apart()
 	s.rouse()
 	l := &s.lease
 	if l.parked.First() != nil || s.closing() {
@@ -115,6 +115,12 @@ func (s *Shard) Release() {
 		return
 	}
 	s.vacate()
+}
+
+// apart says that whatever comes next does not follow the turn before.
+func (s *Shard) apart() {
+	s.useful = false
+	s.yielder.Paused()
 }
 
 // vacate leaves the loop without a holder, unless something has come meanwhile.
@@ -173,7 +179,7 @@ func (s *Shard) letGo() bool {
 			return false
 		}
 		l.wanted.Store(false)
-		s.useful = false
+		s.apart()
 		s.vacate()
 		return true
 	}
@@ -182,7 +188,7 @@ func (s *Shard) letGo() bool {
 	}
 	l.parked.Remove(&w.link)
 	w.holds = true
-	s.useful = false
+	s.apart()
 	s.stats.Handovers++
 	l.tenures.Add(1)
 	l.holder.Store(holderCaller)

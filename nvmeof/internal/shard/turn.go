@@ -191,6 +191,7 @@ func (s *Shard) sleep() (slept, mine bool) {
 	s.sleeping.Store(true)
 	if !s.mail.pending() && !s.kick.Load() && !s.closing() {
 		s.stats.Sleeps++
+		s.yielder.Paused()
 		slept, mine = d != 0, s.nap(d)
 	}
 	s.sleeping.Store(false)
