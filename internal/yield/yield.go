@@ -98,7 +98,7 @@ const (
 	lostMost = 4                // others want the processor where they had more than such a part of the time
 )
 
-// Polled takes the time, in nanoseconds of any clock, after a turn that found nothing.
+// Polled takes the time, in nanoseconds of a monotonic clock, after a turn that found nothing.
 func (l *Loop) Polled(now int64) {
 	if d := now - l.last; l.last > 0 {
 		l.polled += d
