@@ -89,5 +89,9 @@ func DecodeDSMRange(b []byte) (r DSMRange, err error) {
 	return r, err
 }
 
+// Extent is the first block, and the one behind the last. It is for a range that a namespace has:
+// the sum of any other may overflow.
+func (r DSMRange) Extent() (first, end LBA) { return r.SLBA, r.SLBA + LBA(r.Blocks) }
+
 // Encode fills the first 16 bytes of b.
 func (r DSMRange) Encode(b []byte) { r.fields(encoder(b, DSMRangeSize)) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
@@ -265,11 +266,27 @@ func TestDatasetManagement(t *testing.T) {
 	if ops := s.ops(); len(ops) != 0 {
 		t.Errorf("a bad command touched %+v", ops)
 	}
-	dsm(capsule.StatusSuccess, 3, true, append(dsmData(good, capsule.DSMRange{SLBA: 5}, capsule.DSMRange{SLBA: 12, Blocks: 8}), make([]byte, 4048)...))
-	ops := s.ops()
-	if len(ops) != 2 || ops[0].Offset != 4096 || ops[0].Length != 4096 || ops[1].Offset != 12*512 || ops[1].Op != backend.OpDeallocate {
-		t.Errorf("operations %+v, want the two ranges that are not empty", ops)
+	merged := func(want [][2]int64, ranges ...capsule.DSMRange) {
+		t.Helper()
+		dsm(capsule.StatusSuccess, len(ranges), true, append(dsmData(ranges...), make([]byte, 4096-16*len(ranges))...))
+		var got [][2]int64
+		for _, op := range s.ops() {
+			if op.Op != backend.OpDeallocate {
+				t.Errorf("%+v, want a deallocation", op)
+			}
+			got = append(got, [2]int64{op.Offset / 512, op.Length / 512})
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: blocks %d, want %d", ranges, got, want)
+		}
 	}
+	empty := capsule.DSMRange{SLBA: 5}
+	merged([][2]int64{{8, 8}, {17, 8}}, good, empty, capsule.DSMRange{SLBA: 17, Blocks: 8})
+	merged([][2]int64{{8, 12}}, good, empty, capsule.DSMRange{SLBA: 12, Blocks: 8})                                              // overlaps
+	merged([][2]int64{{4, 16}}, empty, good, capsule.DSMRange{SLBA: 16, Blocks: 4}, empty, capsule.DSMRange{SLBA: 4, Blocks: 4}) // adjoin
+	merged([][2]int64{{8, 8}, {0, 4}, {8, 8}}, good, good, capsule.DSMRange{Blocks: 4}, good)
+	merged([][2]int64{{0, 2048}}, good, capsule.DSMRange{Blocks: 2048}, good)
+	merged(nil, empty, empty)
 	inCapsule := ioCommand(capsule.IODatasetManagement, 2, capsule.DatasetManagement{Ranges: 1, Deallocate: true}, nil)
 	inCapsule.inCapsule = dsmData(good)
 	io.wantOK(inCapsule)

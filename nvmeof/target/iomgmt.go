@@ -131,15 +131,25 @@ func (r *request) dsmRange(i int) capsule.DSMRange {
 	return d
 }
 
-// deallocateNext deallocates the next range that is not empty. Deallocation is advice, so
-// a store that cannot do it does nothing.
+// deallocateNext deallocates the next range that is not empty, with those behind it that overlap or
+// adjoin what comes before them: a host can send 256 small ones a command, and each costs a request of
+// the store. Deallocation is advice, so a store that cannot do it does nothing.
 func (r *request) deallocateNext() {
 	ns, x := r.op.Lane.Volume, r.extra
-	for ns.Info.Deallocate && x.at < r.cmd.DatasetManagement().Ranges {
-		d := r.dsmRange(x.at)
-		x.at++
-		if d.Blocks != 0 {
-			r.op.Offset, r.op.Length = int64(d.SLBA)<<ns.Shift, int64(d.Blocks)<<ns.Shift
+	for n := r.cmd.DatasetManagement().Ranges; ns.Info.Deallocate && x.at < n; {
+		first, end := r.dsmRange(x.at).Extent()
+		for x.at++; x.at < n; x.at++ {
+			from, to := r.dsmRange(x.at).Extent()
+			if from == to {
+				continue
+			}
+			if from > end || to < first {
+				break
+			}
+			first, end = min(first, from), max(end, to)
+		}
+		if end > first {
+			r.op.Offset, r.op.Length = int64(first)<<ns.Shift, int64(end-first)<<ns.Shift
 			r.submit()
 			return
 		}

@@ -25,7 +25,8 @@ type arena struct {
 // A result is a row of what is printed.
 type result struct {
 	attack
-	sent, got     uint64 // packets
+	sent, got     uint64  // packets
+	crowded       float64 // the part of all processors that the attacker took from others
 	before        sample
 	during, after sample
 	newcomer      time.Duration // the longest that one took
@@ -174,9 +175,17 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: newRandom(a.o.seed, x.name), ctx: ctx, blockSize: a.blockSize}
 	r.end = time.Now().Add(a.o.seconds)
 	defer r.close()
+	crowding, err := startCrowding()
+	if err != nil {
+		return res, err
+	}
 	attacked := make(chan error, 1)
 	go func() { attacked <- r.attack(x) }() // ends with the raid
 	res.newcomer, res.newcomerErr, err = a.newcomers(ctx, attacked)
+	var unread error
+	if res.crowded, unread = crowding.share(); unread != nil {
+		return res, unread
+	}
 	during, gone := a.window()
 	if gone != nil {
 		return res, gone
@@ -240,11 +249,12 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// judge compares what was measured with the bounds.
+// judge compares what was measured with the bounds. That of the rate is for the processors that the attacker
+// leaves to others: with a machine of its own it would take none.
 func (r *result) judge(b *bounds) {
 	fault := func(format string, args ...any) { r.faults = append(r.faults, fmt.Sprintf(format, args...)) }
-	if ratio := r.ratio(); ratio < b.ratio && r.name != neighbourName {
-		fault("the honest host kept %.2f of its rate", ratio)
+	if ratio, left := r.ratio(), 1-r.crowded; ratio < b.ratio*left && r.name != neighbourName {
+		fault("the honest host kept %.2f of its rate with %.2f of the processors", ratio, left)
 	}
 	if r.after.Rate < b.ratio*r.before.Rate {
 		fault("afterwards it had %.2f of its rate", r.after.Rate/r.before.Rate)

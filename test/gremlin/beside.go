@@ -219,4 +219,4 @@ func yieldProcessors() error {
 	return nil
 }
 
-const niceness = 10
+const niceness = 19

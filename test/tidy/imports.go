@@ -33,6 +33,7 @@ const (
 	llock  = "github.com/landlock-lsm/go-landlock"
 	scomp  = "github.com/elastic/go-seccomp-bpf"
 	prom   = "github.com/prometheus/client_golang"
+	procfs = "github.com/prometheus/procfs"
 	promm  = "github.com/prometheus/client_model"
 	tea    = "charm.land/bubbletea/v2"      // screens as functions of values
 	cdp    = "github.com/chromedp/chromedp" // drives a browser
@@ -167,6 +168,7 @@ var directions = []direction{
 	{"test/faultyfs", nil, []string{xsys, fuse}},
 	{"test/interop/csi", nil, []string{csi, grpc, xsys}},
 	{"test/ceph", []string{"backend/..."}, []string{uuid, xsys}},
+	{"test/gremlin", []string{"test/gremlin/...", "test/internal/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys, procfs}},
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 
