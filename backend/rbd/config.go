@@ -16,6 +16,10 @@ type Config struct {
 	// closed after the store.
 	Client *Client
 
+	// Clients, if not nil and there is no Client, has the client of the image, which others of the
+	// same Conf and ID have, too. Default: the image has one of its own.
+	Clients *Clients
+
 	// Size in bytes: a missing image is created, a smaller one extended, and a larger one is as
 	// large as it is. 0: the image must exist. What is served is rounded down to whole blocks.
 	Size int64

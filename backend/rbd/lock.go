@@ -15,6 +15,7 @@ func (s *Store) dialLocked(cfg *Config) (image, error) {
 		return nil, err
 	}
 	if err := s.acquire(i); err != nil {
+		refused(i, err)
 		return nil, errors.Join(err, i.close())
 	}
 	return i, nil

@@ -83,7 +83,10 @@ func (i imageOf) close() error {
 // dialImage opens an image.
 func (s *Store) dialImage(cfg *Config) (image, error) {
 	c := cfg.Client
-	if c == nil {
+	switch {
+	case c == nil && cfg.Clients != nil:
+		return s.dialCommon(*cfg)
+	case c == nil:
 		return s.dial(s.name, cfg)
 	}
 	if !c.enter() {
@@ -116,6 +119,7 @@ func (s *Store) take(i image) error {
 		err = s.prepare(i)
 	}
 	if err != nil {
+		refused(i, err)
 		return errors.Join(err, i.close())
 	}
 	s.image.Store(&i)
@@ -219,6 +223,7 @@ func (s *Store) failed(op backend.Op, errno unix.Errno) error {
 	f := &failure{fmt.Errorf("image %s: %s (%w): see who uses it, then clear the failure, which opens it anew", s.name, why, errno)}
 	if s.failure.CompareAndSwap(nil, f) {
 		s.epoch.Add(1)
+		refused(s.current(), errno)
 		if errno == blocklisted && s.cfg.Lost != nil {
 			s.cfg.Lost()
 		}

@@ -69,7 +69,7 @@ type Config struct {
 	State  string
 	Getenv func(string) string // default os.Getenv
 	// Open opens what a namespace exports, with sentences for the administrator;
-	// default: [OpenStore]. Memory has to be in the pool.
+	// default: by an [Opener]. Memory has to be in the pool.
 	Open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
 	// RemoveImage removes an image that nobody has open, for [Erase]; default: rbd.Remove. It has no error
 	// where there is none of the name.
@@ -168,7 +168,7 @@ func New(cfg Config) *Manager {
 		cfg.Addresses = MachineAddresses
 	}
 	if cfg.Open == nil {
-		cfg.Open = OpenStore
+		cfg.Open = new(Opener).Open
 	}
 	if cfg.Probe == nil {
 		cfg.Probe = ProbeStore

@@ -21,9 +21,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// OpenStore opens what a namespace exports, and has sentences about it for the administrator. Memory
-// lies in the pool, or where that is nil ends with this process.
+// OpenStore opens what a namespace exports, as an [Opener] that opens nothing else.
 func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+	return new(Opener).Open(n, pool)
+}
+
+// An Opener opens what namespaces export. Images of a Ceph cluster have a client in common, unless they
+// are opened as different users. The zero value is ready; Open may be called from any goroutine.
+type Opener struct{ images rbd.Clients }
+
+// Open opens what a namespace exports, and has sentences about it for the administrator. Memory
+// lies in the pool, or where that is nil ends with this process.
+func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 	switch {
 	case n.Memory != nil:
 		s, err := memory.New(memory.Config{Size: int64(n.Memory.Size), BlockSize: cmp.Or(n.BlockSize, 512), Pool: pool})
@@ -37,17 +46,17 @@ func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string,
 		return s, s.Notes(), nil
 	}
 	if n.RBD != nil {
-		s, err := rbd.Open(n.RBD.Image, rbd.Config{Conf: string(n.RBD.Conf), ID: n.RBD.ID, Size: int64(n.RBD.Size),
+		s, err := rbd.Open(n.RBD.Image, rbd.Config{Clients: &o.images, Conf: string(n.RBD.Conf), ID: n.RBD.ID, Size: int64(n.RBD.Size),
 			BlockSize: cmp.Or(n.BlockSize, 512), ReadOnly: n.RBD.ReadOnly})
 		if err != nil {
 			return nil, nil, err
 		}
 		return s, nil, nil
 	}
-	o := options(n.File.Engine)
+	engine := options(n.File.Engine)
 	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
 		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin, Force: n.File.Force,
-		Engine: o.Engine, LockedThreads: o.LockedThreads})
+		Engine: engine.Engine, LockedThreads: engine.LockedThreads})
 	if err != nil {
 		return nil, nil, err
 	}

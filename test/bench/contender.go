@@ -35,7 +35,7 @@ type pairSpec struct {
 	depth        int           // entries of a queue; default 256
 	alone        bool          // the host sends and receives packets one by one
 	file         string        // namespace 2
-	image        string        // of Ceph, namespace 2
+	images       []string      // of Ceph, from namespace 2 on
 	conf         string        // of that's cluster
 	connect      bool          // one controller
 	unmeasured   bool          // the target counts no commands
@@ -45,6 +45,7 @@ type pairSpec struct {
 	hostUnseen   bool          // then, it counts no requests
 	hostScraped  bool          // then, its metrics are read each second
 	shared       bool          // both may run on all processors, with one shard each
+	data         int           // bytes of memory for data of each shard, where the default is too little
 }
 
 // memoryForData holds the largest of the loads on each shard.
@@ -73,7 +74,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 		events = l.path("events")
 	}
 	err = p.target.Call("Start", child.TargetSpec{
-		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file, Image: spec.image, Conf: spec.conf,
+		Addr: at, Shards: targetShards, InCapsule: spec.inCapsule, QueueDepth: spec.depth, Memory: l.memory, File: spec.file, Images: spec.images, Conf: spec.conf,
 		Unmeasured: spec.unmeasured, Scraped: spec.scraped, Captured: spec.captured, Events: events,
 	}, &child.None{})
 	if err != nil {
@@ -85,7 +86,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 	l.later(p.host)
 	err = p.host.Call("Open", child.HostSpec{
 		Addr: l.addr(), Target: at, Shards: hostShards, QueueSize: spec.depth, Alone: spec.alone,
-		Buffers: hostShards * memoryForData, Paths: spec.paths, Unmeasured: spec.hostUnseen, Scraped: spec.hostScraped,
+		Buffers: hostShards * max(memoryForData, spec.data), Paths: spec.paths, Unmeasured: spec.hostUnseen, Scraped: spec.hostScraped,
 	}, &child.None{})
 	if err != nil || !spec.connect {
 		return p, err
@@ -118,12 +119,12 @@ func (p *pair) cpu() (time.Duration, error) {
 
 // load is a probe of a namespace.
 func (p *pair) load(namespace int, w load) func() (child.Sample, error) {
-	return func() (child.Sample, error) { return p.run(namespace, p.lab.job(w)) }
+	return func() (child.Sample, error) { return p.run(child.LoadSpec{Namespace: namespace, Job: p.lab.job(w)}) }
 }
 
-func (p *pair) run(namespace int, job bench.Job) (s child.Sample, err error) {
+func (p *pair) run(spec child.LoadSpec) (s child.Sample, err error) {
 	used, err := busy(p.cpu, func() error {
-		return p.host.Call("Load", child.LoadSpec{Namespace: namespace, Job: job}, &s)
+		return p.host.Call("Load", spec, &s)
 	})
 	s.CPU = used
 	return s, err

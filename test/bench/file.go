@@ -145,7 +145,7 @@ func (p *pair) counted(namespace int, w load, d time.Duration) (child.Sample, er
 	}
 	job := p.lab.job(w)
 	job.Runtime, job.Ramp = d, 0
-	s, err := p.run(namespace, job)
+	s, err := p.run(child.LoadSpec{Namespace: namespace, Job: job})
 	if err != nil {
 		return s, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/child"
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
@@ -24,6 +25,7 @@ type lab struct {
 	floor    *child.Process
 	closers  []io.Closer // of the group that is being measured
 	tally    tally
+	daemons  time.Duration // of processors, that servers used which are no children
 }
 
 // A groupKind is a group before it is set up.

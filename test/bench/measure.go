@@ -46,7 +46,7 @@ func measure(ctx context.Context, o options, progress io.Writer) (*report.Report
 	if err = errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}
-	within, err := watch.Others() // after the children have ended, whose use is known then
+	within, err := watch.Others(l.daemons) // after the children have ended, whose use is known then
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func settle(ctx context.Context, forced bool) (least float64, err error) {
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
-		others, err := w.Others()
+		others, err := w.Others(0)
 		if err != nil {
 			return 0, err
 		}

@@ -266,25 +266,13 @@ func TestFenced(t *testing.T) {
 	w := newWriter(t, s)
 	defer w.close(s)
 	w.during(func() error { return nil })
-	out, err := c.Run("rbd", "status", image)
-	_, after, _ := strings.Cut(out, "watcher=")
-	address, _, found := strings.Cut(after, " ")
-	if err != nil || !found {
-		t.Fatalf("%s: %v", out, err)
-	}
+	address := watcher(t, c, image)
 	client := connect(t, c)
 	defer client.Close()
 	if err := client.Fence(t.Context(), []string{address}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := rbd.Open(image, rbd.Config{Client: client, ReadOnly: true}) // OSDs learn of the fence
-	if err != nil {
-		t.Fatal(err)
-	}
-	reading := newWriter(t, reader)
-	reading.blocks = w.blocks
-	reading.verify()
-	reading.close(reader)
+	learn(t, image, client, w)
 	for range 3 {
 		began := time.Now()
 		if err := w.write(); !errors.Is(err, backend.ErrFenced) {
@@ -306,6 +294,18 @@ func TestFenced(t *testing.T) {
 	if err := client.Unfence(t.Context(), []string{address}); err != nil {
 		t.Error(err)
 	}
+}
+
+// watcher is the address of the client that has an image.
+func watcher(t *testing.T, c *Cluster, image string) string {
+	t.Helper()
+	out, err := c.Run("rbd", "status", image)
+	_, after, _ := strings.Cut(out, "watcher=")
+	address, _, found := strings.Cut(after, " ")
+	if err != nil || !found {
+		t.Fatalf("%s: %v", out, err)
+	}
+	return address
 }
 
 // verifyFenced: reads are refused, too.

@@ -255,13 +255,14 @@ func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
 
 // managed is what the target's manager is made of.
 func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log, in *handedOver) control.Config {
+	stores := new(control.Opener)
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, Audit: d.audit.sink(), File: d.File, Names: d.names,
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 			path := string(n.Path())
 			d.opening.begin(path)
 			defer d.opening.end(path)
-			s, notes, err := control.OpenStore(n, pool)
+			s, notes, err := stores.Open(n, pool)
 			return s, notes, d.refused(path, err)
 		}, Permit: d.permit, TakeOver: d.beAsked}
 	if d.gateway != nil {

@@ -2,7 +2,7 @@ package child
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -114,22 +114,25 @@ func (h *Host) Allocs(_ None, n *uint64) error {
 	return nil
 }
 
-// LoadSpec is one load of one namespace.
+// LoadSpec is one load of one namespace, or of each of several.
 type LoadSpec struct {
-	Namespace int
+	Namespace int // the first
+	More      int // that follow it
 	Job       bench.Job
 }
 
-// Load loads a namespace, with a loop on each shard.
+// Load loads namespaces, with a loop on each shard for each of them.
 func (h *Host) Load(spec LoadSpec, sample *Sample) error {
-	ns := h.namespaces[spec.Namespace]
-	if ns == nil {
-		return errors.New("the namespace is not there")
+	for i := range 1 + spec.More {
+		if h.namespaces[spec.Namespace+i] == nil {
+			return fmt.Errorf("namespace %d is not there", spec.Namespace+i)
+		}
 	}
 	all := h.buffers.Bytes()
-	each := len(all) / h.spec.Shards
-	results := make([]*bench.Result, h.spec.Shards)
-	err := side(h.spec.Shards, func(i int) (err error) {
+	results := make([]*bench.Result, h.spec.Shards*(1+spec.More))
+	each := len(all) / len(results)
+	err := side(len(results), func(i int) (err error) {
+		ns := h.namespaces[spec.Namespace+i/h.spec.Shards]
 		results[i], err = bench.Run(context.Background(), ns, all[i*each:][:each], spec.Job, nil)
 		return err
 	})

@@ -58,7 +58,7 @@ func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 	network.SetFaults(func(netip.Addr, netip.Addr) softroce.Faults {
 		return softroce.Faults{Delay: spec.Delay, Loss: spec.Loss}
 	})
-	err := h.Load(LoadSpec{Memory, spec.Job}, s)
+	err := h.Load(LoadSpec{Namespace: Memory, Job: spec.Job}, s)
 	network.SetFaults(func(netip.Addr, netip.Addr) softroce.Faults { return delay }) // so that it ends in order
 	return err
 }

@@ -26,7 +26,7 @@ const nqn = "nqn.2026-11.org.example:bench"
 const (
 	Memory = 1
 	File   = 2
-	Image  = 2 // of a target without a file
+	Image  = 2 // of a target without a file; others follow
 )
 
 // TargetSpec says what a target serves.
@@ -37,8 +37,8 @@ type TargetSpec struct {
 	QueueDepth int   // see target.Config
 	Memory     int64 // bytes of the namespace in memory
 	File       string
-	Image      string // of Ceph
-	Conf       string // of that's cluster
+	Images     []string // of Ceph
+	Conf       string   // of their cluster
 	Polling    nvmeof.Polling
 	Unmeasured bool   // see target.Config
 	Scraped    bool   // its metrics are read each second
@@ -153,23 +153,31 @@ func (s *TargetSpec) open(c *closers) ([]backend.Store, error) {
 	}
 	c.add(m.Close)
 	fill(m.Memory())
-	if s.Image != "" {
-		i, err := rbd.Open(s.Image, rbd.Config{Conf: s.Conf})
+	stores := []backend.Store{m}
+	var client *rbd.Client
+	if len(s.Images) > 0 { // one for all, as a gateway has
+		if client, err = rbd.Connect(rbd.ClientConfig{Conf: s.Conf}); err != nil {
+			return nil, err
+		}
+		c.add(client.Close)
+	}
+	for _, name := range s.Images {
+		i, err := rbd.Open(name, rbd.Config{Client: client})
 		if err != nil {
 			return nil, err
 		}
 		c.add(i.Close)
-		return []backend.Store{m, i}, nil
+		stores = append(stores, i)
 	}
 	if s.File == "" {
-		return []backend.Store{m}, nil
+		return stores, nil
 	}
 	f, err := file.Open(s.File, file.Config{LockedThreads: true})
 	if err != nil {
 		return nil, err
 	}
 	c.add(f.Close)
-	return []backend.Store{m, f}, nil
+	return append(stores, f), nil
 }
 
 // fill gives memory contents of its own, page by page, as a store that was used has.

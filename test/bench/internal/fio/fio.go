@@ -14,13 +14,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// A Job is one load. One of URI, File and Image is set.
+// A Job is one load. One of URI, File and Images is set.
 type Job struct {
-	URI       string // of a server of the NBD protocol
-	File      string // opened for direct I/O through io_uring
-	Image     string // POOL/IMAGE of Ceph, through librbd without its cache
-	Conf      string // of that's cluster
-	Pattern   string // randread, randwrite, read or write
+	URI       string   // of a server of the NBD protocol
+	File      string   // opened for direct I/O through io_uring
+	Images    []string // POOL/IMAGE of Ceph, through librbd without its cache; each has the load
+	Conf      string   // of their cluster
+	Pattern   string   // randread, randwrite, read or write
 	BlockSize int
 	Depth     int
 	Size      int64
@@ -31,8 +31,8 @@ type Job struct {
 
 // A Result is what fio found.
 type Result struct {
-	IOPS float64
-	CPU  float64 // processors that its job used
+	IOPS float64 // of all images
+	CPU  float64 // processors that its jobs used
 
 	Process time.Duration // of processors that fio used with all its threads, from its start on
 }
@@ -56,7 +56,7 @@ func Missing(engine string) string {
 
 func (j *Job) args() []string {
 	args := []string{
-		"--name=bench", "--thread", "--output-format=json", "--norandommap", "--randrepeat=0",
+		"--thread", "--output-format=json", "--norandommap", "--randrepeat=0",
 		"--rw=" + j.Pattern, fmt.Sprintf("--bs=%d", j.BlockSize), fmt.Sprintf("--iodepth=%d", j.Depth),
 		fmt.Sprintf("--size=%d", j.Size),
 	}
@@ -64,13 +64,19 @@ func (j *Job) args() []string {
 		args = append(args, "--time_based", fmt.Sprintf("--runtime=%dms", j.Runtime.Milliseconds()),
 			fmt.Sprintf("--ramp_time=%dms", j.Ramp.Milliseconds()))
 	}
-	if j.URI != "" {
-		return append(args, "--ioengine=nbd", "--uri="+j.URI)
+	switch {
+	case j.URI != "":
+		return append(args, "--name=bench", "--ioengine=nbd", "--uri="+j.URI)
+	case len(j.Images) == 0:
+		return append(args, "--name=bench", "--ioengine=io_uring", "--direct=1", "--filename="+j.File)
 	}
-	if pool, image, ok := strings.Cut(j.Image, "/"); ok {
-		return append(args, "--ioengine=rbd", "--direct=1", "--clientname=admin", "--pool="+pool, "--rbdname="+image)
+	// What comes before the first name is for all jobs.
+	args = append(args, "--ioengine=rbd", "--direct=1", "--clientname=admin", "--group_reporting")
+	for _, name := range j.Images {
+		pool, image, _ := strings.Cut(name, "/")
+		args = append(args, "--name=bench", "--pool="+pool, "--rbdname="+image)
 	}
-	return append(args, "--ioengine=io_uring", "--direct=1", "--filename="+j.File)
+	return args
 }
 
 // Run runs a job on these processors.

@@ -32,8 +32,8 @@ func TestArgs(t *testing.T) {
 			t.Errorf("%s is missing from %v", want, j.args())
 		}
 	}
-	j.Image = "pool/image"
-	for _, want := range []string{"--ioengine=rbd", "--pool=pool", "--rbdname=image", "--direct=1"} {
+	j.Images = []string{"pool/image", "pool/other"}
+	for _, want := range []string{"--ioengine=rbd", "--pool=pool", "--rbdname=image", "--rbdname=other", "--direct=1"} {
 		if !slices.Contains(j.args(), want) {
 			t.Errorf("%s is missing from %v", want, j.args())
 		}

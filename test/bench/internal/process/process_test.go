@@ -73,7 +73,7 @@ func TestOwnUsage(t *testing.T) {
 	if n, err := Resident(os.Getpid()); err != nil || n < 1<<20 {
 		t.Errorf("resident: %d bytes, %v", n, err)
 	}
-	if others, err := w.Others(); err != nil || others < 0 {
+	if others, err := w.Others(0); err != nil || others < 0 {
 		t.Errorf("others: %v, %v", others, err)
 	}
 }

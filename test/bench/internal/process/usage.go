@@ -68,10 +68,11 @@ func NewWatch() (Watch, error) {
 }
 
 // Others is how many processors were used, since the watch began, by what is
-// neither this process nor an ended child of its. See Stolen for other machines.
-func (w Watch) Others() (float64, error) {
+// neither this process nor an ended child of its, nor used daemons: the processor time
+// of others that it started. See Stolen for other machines.
+func (w Watch) Others(daemons time.Duration) (float64, error) {
 	machine, err := busyTime()
-	others := machine - w.machine - (ownTime() - w.own)
+	others := machine - w.machine - (ownTime() - w.own) - daemons
 	return max(0, others.Seconds()/time.Since(w.began).Seconds()), err
 }
 
