@@ -80,13 +80,17 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 // librbd 16.2 refuses for want of the lock, as that of a client that is blocklisted, never ends: it
 // waits for the release of its data, and they are released when it has ended. Calls begin in the thread
 // that makes them, which is a starter's and may wait: otherwise another thread of librbd's has to be woken
-// for each.
+// for each. How many requests a client has, and of how many bytes, is not limited: at the limit the starter
+// would wait for answers, of which those of one image may not come, and those of others would wait for it. Who
+// has the queues limits what is outstanding.
 var settings = []librados.Setting{
 	{Name: "rbd_cache", Value: "false"},
 	{Name: "rbd_disable_zero_copy_writes", Value: "true"},
 	{Name: "rbd_persistent_cache_mode", Value: "disabled"},
 	{Name: "rbd_non_blocking_aio", Value: "false"},
 	{Name: "client_mount_timeout", Value: "30"},
+	{Name: "objecter_inflight_ops", Value: "0"},
+	{Name: "objecter_inflight_op_bytes", Value: "0"},
 }
 
 // dial implements dialer.

@@ -96,3 +96,25 @@ func TestJoinsMany(t *testing.T) {
 	b := c.start("b")
 	c.until("b has its share", 15*time.Second, func() bool { return len(a.serving) <= 18 && len(a.serving)+len(b.serving) == 32 })
 }
+
+// TestJoinsEarly: a gateway that joins while another, which was started a moment before, has not yet heard
+// what I/O its groups have, gets them as those with I/O: a few at a time.
+func TestJoinsEarly(t *testing.T) {
+	c := newCluster(t, fenced(32)...)
+	a := c.start("a")
+	c.wantSpread(time.Minute, 32)
+	b := c.start("b")
+	l := &load{c, map[ID]uint64{}, rand.New(rand.NewPCG(1, 1)), a.cfg.MaxMoves}
+	last := 0
+	for range 5 {
+		c.run(time.Second)
+		if n := l.moved(); n-last > l.moves {
+			t.Errorf("%d moves in a second before I/O is reported", n-last)
+		}
+		last = l.moved()
+	}
+	l.run(40*time.Second, 0.1)
+	if len(b.serving) < 12 {
+		t.Errorf("b serves %d of 32", len(b.serving))
+	}
+}

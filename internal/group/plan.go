@@ -14,6 +14,7 @@ type planning struct {
 	most      string                   // the gateway with the most I/O
 	since     time.Duration            // it is
 	balancing bool                     // gateways differ by so much that groups move
+	quiet     time.Duration            // since when no group has had I/O; 0: one has
 	stuck     map[string]time.Duration // gateways whose I/O does not end while that of others does, since when
 }
 
@@ -186,8 +187,8 @@ const steadiness = 2
 // these differ by more than a fifth of the mean, and ends where they differ by less than a tenth. More
 // move at a time where no I/O waits for them.
 func (p *planner) balance() (n int) {
-	most, moved := p.cfg.MaxMoves, map[ID]bool{}
-	if p.load == 0 {
+	most, moved, idle := p.cfg.MaxMoves, map[ID]bool{}, p.idle()
+	if idle {
 		most *= 4
 	}
 	for ; n < most && len(p.cs) > 1 && !p.full(); n++ {
@@ -196,7 +197,7 @@ func (p *planner) balance() (n int) {
 		if !p.plan.balancing {
 			enough = mean / 5
 		}
-		if p.plan.balancing = p.lasts(from, from.sum-to.sum > enough); !p.plan.balancing {
+		if p.plan.balancing = p.lasts(from, from.sum-to.sum > enough, idle); !p.plan.balancing {
 			return n
 		}
 		g, weight := p.worthiest(from, to, mean/10, moved)
@@ -212,15 +213,33 @@ func (p *planner) balance() (n int) {
 	return n
 }
 
+// idle reports whether no group has had I/O for a while. Where all gateways were started anew hosts have yet
+// to come back, and gateways to report what these do.
+func (p *planner) idle() bool {
+	b := &p.plan
+	if p.load > 0 {
+		b.quiet = 0
+		return false
+	}
+	if b.quiet == 0 {
+		b.quiet = max(p.now, 1)
+	}
+	end := b.quiet + steadiness*p.cfg.Settle
+	if p.now < end {
+		p.at(end)
+	}
+	return p.now >= end
+}
+
 // lasts reports whether a gateway has had too much I/O for a while: I/O varies. Groups without any are
 // spread at once.
-func (p *planner) lasts(from *candidate, much bool) bool {
+func (p *planner) lasts(from *candidate, much, idle bool) bool {
 	b := &p.plan
 	if name := from.value().Name; name != b.most || !much {
 		b.most, b.since = name, p.now
 	}
 	steady := b.since + steadiness*p.cfg.Settle
-	if !much || b.balancing || p.load == 0 || p.now >= steady {
+	if !much || b.balancing || idle || p.now >= steady {
 		return much
 	}
 	p.at(steady)

@@ -2,10 +2,14 @@ package ceph
 
 import (
 	"errors"
+	"maps"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 )
 
@@ -88,5 +92,101 @@ func (w *writer) writeUntilFenced() {
 		if err != nil || time.Now().After(end) {
 			w.t.Fatalf("a write: %v", err)
 		}
+	}
+}
+
+// reads are those of one queue that have no answer yet, by tag.
+type reads struct {
+	t      *testing.T
+	q      backend.Queue
+	buf    []byte // whatever is read
+	silent map[uint64]bool
+}
+
+func (r *reads) begin(tag int, offset int64) {
+	r.t.Helper()
+	r.silent[uint64(tag)] = true
+	if r.q.Submit([]backend.Request{{Tag: uint64(tag), Op: backend.OpRead, Offset: offset, Length: int64(len(r.buf)), Buf: r.buf}}) != 1 {
+		r.t.Fatal("the queue is full")
+	}
+}
+
+// await takes answers for a time, or until all have come.
+func (r *reads) await(d time.Duration) {
+	var got [64]backend.Result
+	for end := time.Now().Add(d); len(r.silent) > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, a := range got[:r.q.Poll(got[:])] {
+			if delete(r.silent, a.Tag); a.Err != nil {
+				r.t.Errorf("read %d: %v", a.Tag, a.Err)
+			}
+		}
+	}
+}
+
+// createAlone creates an image whose objects have one OSD each.
+func createAlone(t *testing.T, c *Cluster, image string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"ceph", "osd", "pool", "create", "alone", "8"},
+		{"ceph", "osd", "pool", "set", "alone", "size", "1", "--yes-i-really-mean-it"},
+		{"rbd", "pool", "init", "alone"},
+		{"rbd", "create", image, "--size", "64M"},
+	} {
+		if _, err := c.Run(args[0], args[1:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClientsBesideHung: an image whose placement groups are gone, to which more commands are outstanding than
+// a client has by default, delays those of others of its client as long as the cluster takes to notice.
+func TestClientsBesideHung(t *testing.T) {
+	c := own(t)
+	createAlone(t, c, "alone/disk")
+	var clients rbd.Clients
+	hung, err := rbd.Open("alone/disk", rbd.Config{Clients: &clients, Conf: c.Conf, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := open(t, c, rbd.Config{Clients: &clients, Size: 20 << 20})
+	w := newWriter(t, other)
+	w.during(func() error { return nil })
+	q, err := hung.NewQueue(2048, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reads{t, q, backendtest.Buffer(4096, 4096), map[uint64]bool{}}
+	goOn := func() error { return c.Signal("osd.1", syscall.SIGCONT) }
+	t.Cleanup(func() { _ = goOn() }) // where the test has failed
+	if err := c.Signal("osd.1", syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	const objects, object = 16, 4 << 20
+	for i := range objects {
+		r.begin(i, int64(i)*object)
+	}
+	r.await(3 * time.Second)
+	if len(r.silent) == 0 {
+		t.Skip("no object of the image is at the OSD that hangs")
+	}
+	at := int64(slices.Collect(maps.Keys(r.silent))[0]) * object
+	for i := objects; i < 1600; i++ {
+		r.begin(i, at)
+	}
+	began := time.Now()
+	w.during(func() error { return nil })
+	w.verify()
+	if took := time.Since(began); took > 30*time.Second || len(r.silent) < 1500 {
+		t.Errorf("the other image has taken %v, and %d reads of the first are outstanding", took, len(r.silent))
+	}
+	if err := goOn(); err != nil {
+		t.Fatal(err)
+	}
+	if r.await(time.Minute); len(r.silent) > 0 {
+		t.Errorf("%d reads have no answer", len(r.silent))
+	}
+	w.close(other)
+	if err := errors.Join(q.Close(), hung.Close()); err != nil {
+		t.Error(err)
 	}
 }

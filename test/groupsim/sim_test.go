@@ -77,8 +77,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"end drains at once", earlyDrain, 8},
 		{"compare nothing", blindTake, 23},
 		{"ignore the term of leases", ignoreTerm, 44},
-		{"ignore the epoch", ignoreEpoch, 320},
-		{"answer conflicts without the store", staleConflict, 7760},
+		{"ignore the epoch", ignoreEpoch, 220},
+		{"answer conflicts without the store", staleConflict, 1204},
 		{"do not wait for commands of the preempted", deafAbort, 15},
 	} {
 		t.Run(f.name, func(t *testing.T) {
