@@ -15,7 +15,7 @@ func (s *Store) Refresh() (changed bool, err error) {
 	}
 	g, err := s.current().look()
 	if err != nil {
-		return false, fmt.Errorf("image %s: %w", s.name, err)
+		return false, fmt.Errorf("image %s: %w", s.name, s.found(err))
 	}
 	now := *s.info.Load()
 	size := g.size &^ (int64(now.BlockSize) - 1)
@@ -40,7 +40,7 @@ func (s *Store) Extend(size int64) error {
 		err = s.current().resize(size)
 	}
 	if err != nil {
-		return fmt.Errorf("extend image %s: %w", s.name, err)
+		return fmt.Errorf("extend image %s: %w", s.name, s.found(err))
 	}
 	return nil
 }
@@ -55,14 +55,14 @@ func (s *Store) Allocated() (int64, error) {
 	}
 	g, err := s.current().look()
 	if err != nil {
-		return 0, fmt.Errorf("image %s: %w", s.name, err)
+		return 0, fmt.Errorf("image %s: %w", s.name, s.found(err))
 	}
 	if g.features&featureFastDiff == 0 {
 		return g.size, nil
 	}
 	n, err := s.current().used(g.size)
 	if err != nil {
-		return 0, fmt.Errorf("image %s: %w", s.name, err)
+		return 0, fmt.Errorf("image %s: %w", s.name, s.found(err))
 	}
 	return min(n, g.size), nil
 }
@@ -76,7 +76,7 @@ func (s *Store) Failed() error {
 }
 
 // Clear implements [backend.Latcher]: it opens the image again, as another client of the
-// cluster, with its lock.
+// cluster unless that is [Config.Client], with its lock.
 func (s *Store) Clear() error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -89,7 +89,11 @@ func (s *Store) Clear() error {
 	}
 	cfg := s.cfg
 	cfg.Size = 0 // one that is missing now is not created
-	i, err := s.dialLocked(&cfg)
+	var i image
+	err := s.anew(func() (err error) {
+		i, err = s.dialLocked(&cfg)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("open image %s again: %w", s.name, err)
 	}

@@ -19,7 +19,7 @@ type fakeClients struct {
 }
 
 func newFakeClients() *fakeClients {
-	c := &fakeClients{}
+	c := &fakeClients{Clients: Clients{Number: 1}}
 	c.connect = func(at ClientConfig) (*Client, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -99,6 +99,29 @@ func TestClients(t *testing.T) {
 	c.want(t, 4, 4)
 }
 
+// TestClientsNumber: images are dealt to as many clients as there may be.
+func TestClientsNumber(t *testing.T) {
+	b := newBlocklist(t)
+	b.Number = 3
+	var all []*Store
+	for n, want := range []int{1, 2, 3, 3, 3, 3} {
+		all = append(all, b.open())
+		if len(b.made) != want {
+			t.Errorf("%d clients for %d images, want %d", len(b.made), n+1, want)
+		}
+	}
+	for _, one := range b.all {
+		if one.images != 2 {
+			t.Errorf("a client has %d images of 6", one.images)
+		}
+	}
+	b.close(all...)
+	b.want(t, 3, 3)
+	if n := new(Clients).number(); n < 1 {
+		t.Errorf("%d clients by default", n)
+	}
+}
+
 // TestClientsAtOnce: images that are opened at the same time have one client, and none is left where all fail.
 func TestClientsAtOnce(t *testing.T) {
 	c := newFakeClients()
@@ -137,68 +160,157 @@ func TestClientsAtOnce(t *testing.T) {
 	c.want(t, 1, 1)
 }
 
+// blocklist is what the cluster does with clients: images that are opened by one that is refused fail, at once
+// or when they want their lock.
+type blocklist struct {
+	*fakeClients
+	t       *testing.T
+	refused map[*Client]bool
+	lock    bool // the lock fails, not the opening
+	images  []*fakeImage
+}
+
+func newBlocklist(t *testing.T) *blocklist {
+	return &blocklist{newFakeClients(), t, map[*Client]bool{}, false, nil}
+}
+
+func (b *blocklist) open() *Store {
+	b.t.Helper()
+	s, err := openFake("p/i", Config{Clients: &b.Clients}, func(cfg *Config) (image, error) {
+		i := newFake(b.t, 1<<20)
+		if b.refused[cfg.Client] {
+			if !b.lock {
+				return nil, blocklisted
+			}
+			i.lockErr = blocklisted
+		}
+		b.images = append(b.images, i)
+		return i, nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// refuse has the cluster refuse the client of images that are opened now.
+func (b *blocklist) refuse() {
+	for _, one := range b.all {
+		b.refused[one.client] = true
+	}
+}
+
+func (b *blocklist) close(stores ...*Store) {
+	b.t.Helper()
+	for _, s := range stores {
+		if err := s.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+var writesBlock = backend.Request{Op: backend.OpWrite, Length: 4096, Buf: make([]byte, 4096)}
+
 // TestClientsBlocklisted: when the cluster has refused a client, images that are opened after that get another,
 // and the old one ends with those that still have it.
 func TestClientsBlocklisted(t *testing.T) {
-	c := newFakeClients()
-	var images []*fakeImage
-	var dialErr, lockErr error
-	open := func() (*Store, error) {
-		return openFake("p/i", Config{Clients: &c.Clients}, func(*Config) (image, error) {
-			i := newFake(t, 1<<20)
-			i.lockErr = lockErr
-			images = append(images, i)
-			return i, dialErr
-		})
-	}
-	must := func(s *Store, err error) *Store {
+	b := newBlocklist(t)
+	first, second := b.open(), b.open()
+	again := func(s *Store, i *fakeImage, errno unix.Errno) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	a, b := must(open()), must(open())
-	write := backend.Request{Op: backend.OpWrite, Length: 4096, Buf: make([]byte, 4096)}
-	images[0].errno.Store(int32(blocklisted))
-	again := func(s *Store) {
-		t.Helper()
-		if err := do(t, s, write); !errors.Is(err, backend.ErrFenced) {
+		i.errno.Store(int32(errno))
+		if err := do(t, s, writesBlock); !errors.Is(err, backend.ErrFenced) {
 			t.Fatal(err)
 		}
 		if err := s.Clear(); err != nil {
 			t.Fatal(err)
 		}
+		if err := do(t, s, writesBlock); err != nil {
+			t.Errorf("opened again: %v", err)
+		}
 	}
-	again(a)
-	if err := do(t, a, write); err != nil {
-		t.Errorf("opened again: %v", err)
-	}
-	c.want(t, 2, 0)
-	d := must(open()) // by the new one
-	c.want(t, 2, 0)
-	images[1].errno.Store(int32(blocklisted)) // the other image finds it out later
-	again(b)
-	c.want(t, 2, 0)
+	b.refuse()
+	again(first, b.images[0], blocklisted)
+	b.want(t, 2, 0)
+	third := b.open() // by the new one
+	b.want(t, 2, 0)
+	again(second, b.images[1], blocklisted) // it finds it out later
+	b.want(t, 2, 0)
+	b.refuse()
+	again(third, b.images[3], unix.EROFS) // the library says so first
+	b.want(t, 3, 0)
+	b.close(first, second)
+	b.want(t, 3, 1) // the third still has an image of the second client
+	b.close(third)
+	b.want(t, 3, 3)
+}
 
-	// What is opened finds it out first.
-	for _, x := range []struct {
-		fails       *error
-		made, ended int
-	}{{&dialErr, 3, 0}, {&lockErr, 5, 2}} { // the fourth had no other image
-		*x.fails = blocklisted
-		if _, err := open(); !errors.Is(err, blocklisted) {
-			t.Fatal(err)
-		}
-		*x.fails = nil
-		e := must(open())
-		c.want(t, x.made, x.ended)
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+// TestClientsOpenedRefused: who finds first that the cluster has refused the client opens the image by another.
+func TestClientsOpenedRefused(t *testing.T) {
+	for _, lock := range []bool{false, true} {
+		b := newBlocklist(t)
+		first := b.open()
+		b.lock = lock
+		b.refuse()
+		second := b.open()
+		b.want(t, 2, 0)
+		b.close(first)
+		b.want(t, 2, 1)
+		b.close(second)
+		b.want(t, 2, 2)
 	}
-	if err := errors.Join(a.Close(), b.Close(), d.Close()); err != nil {
+}
+
+// TestClientsLate: what an image before that of now answers late neither fails that, nor ends its client.
+func TestClientsLate(t *testing.T) {
+	b := newBlocklist(t)
+	s := b.open()
+	q, err := s.NewQueue(4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := b.images[0]
+	old.silent.Store(true)
+	q.Submit([]backend.Request{{Op: backend.OpWrite, Offset: 8192, Length: 4096, Buf: make([]byte, 4096)}})
+	old.silent.Store(false)
+	old.errno.Store(int32(blocklisted))
+	if err := do(t, s, writesBlock); !errors.Is(err, backend.ErrFenced) {
+		t.Fatal(err)
+	}
+	if err := s.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	old.answer()
+	var got [1]backend.Result
+	for q.Poll(got[:]) == 0 {
+	}
+	if !errors.Is(got[0].Err, backend.ErrFenced) || s.Failed() != nil || len(b.all) != 1 {
+		t.Errorf("a late answer: %v; failed: %v; %d clients for new images", got[0].Err, s.Failed(), len(b.all))
+	}
+	if err := do(t, s, writesBlock); err != nil {
 		t.Error(err)
 	}
-	c.want(t, 5, 5)
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
+	b.close(s)
+	b.want(t, 2, 2)
+}
+
+// TestClientsRefresh: what is asked of an image without a request may find it out, too.
+func TestClientsRefresh(t *testing.T) {
+	for name, ask := range map[string]func(*Store) error{
+		"refresh":   func(s *Store) error { _, err := s.Refresh(); return err },
+		"extend":    func(s *Store) error { return s.Extend(2 << 20) },
+		"allocated": func(s *Store) error { _, err := s.Allocated(); return err },
+	} {
+		b := newBlocklist(t)
+		s := b.open()
+		b.images[0].shutErr = blocklisted
+		if err := ask(s); !errors.Is(err, blocklisted) || len(b.all) > 0 {
+			t.Errorf("%s: %v; %d clients for new images", name, err, len(b.all))
+		}
+		b.images[0].shutErr = nil
+		b.close(s)
+	}
 }

@@ -17,7 +17,7 @@ type Config struct {
 	Client *Client
 
 	// Clients, if not nil and there is no Client, has the client of the image, which others of the
-	// same Conf and ID have, too. Default: the image has one of its own.
+	// same Conf and ID may have, too. Default: the image has one of its own.
 	Clients *Clients
 
 	// Size in bytes: a missing image is created, a smaller one extended, and a larger one is as

@@ -21,7 +21,8 @@
 // # I/O
 //
 // Each queue hands its requests by memory to a thread of its client, which begins them in librbd, and
-// may wait there as the queue's owner must not. A thread of librbd's reports the end of
+// may wait there as the queue's owner must not. All images of a client have that thread, so that the client has
+// no limit of outstanding requests, at which an image that has no answers would have others wait. A thread of librbd's reports the end of
 // each by a ring in memory of the queue's, and by an eventfd where the owner sleeps. No request calls C
 // from Go: what the Go scheduler's monitor does about a call that lasts cost 26 us of processor time for a
 // read of 4 KiB, of 170 in all. librbd

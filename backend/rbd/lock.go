@@ -15,7 +15,9 @@ func (s *Store) dialLocked(cfg *Config) (image, error) {
 		return nil, err
 	}
 	if err := s.acquire(i); err != nil {
-		refused(i, err)
+		if errors.Is(err, blocklisted) {
+			refuse(i)
+		}
 		return nil, errors.Join(err, i.close())
 	}
 	return i, nil

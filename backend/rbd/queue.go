@@ -83,7 +83,7 @@ func (q *queue) Submit(rs []backend.Request) int {
 
 // take puts a request on its way.
 func (q *queue) take(r *backend.Request) {
-	info := q.store.info.Load()
+	info, epoch := q.store.info.Load(), q.store.epoch.Load() // before what admit looks at, which changes first
 	err := q.store.admit(r, info)
 	if err != nil || r.Op == backend.OpFlush && info.ReadOnly || r.Op != backend.OpFlush && r.Length == 0 {
 		q.results.Push(backend.Result{Tag: r.Tag, Err: err})
@@ -92,7 +92,7 @@ func (q *queue) take(r *backend.Request) {
 	last := len(q.free) - 1
 	i := q.free[last]
 	q.free = q.free[:last]
-	q.slots[i].begin(r, q.store.epoch.Load())
+	q.slots[i].begin(r, epoch)
 	q.advance(i)
 }
 

@@ -146,7 +146,7 @@ func (q *queue) ended(o outcome) {
 		q.release(s)
 		q.advance(o.id)
 	case o.result < 0:
-		q.finish(o.id, q.store.failed(s.req.Op, unix.Errno(-o.result)))
+		q.finish(o.id, q.store.failed(s.req.Op, unix.Errno(-o.result), s.epoch))
 	case reading && int64(o.result) != s.part: // the image was made shorter
 		q.finish(o.id, backend.ErrOutOfRange)
 	case s.stage == stageRead:

@@ -61,11 +61,13 @@ func Open(name string, cfg Config) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	i, err := s.dialImage(&s.cfg)
-	if err != nil {
-		return err
-	}
-	return s.take(i)
+	return s.anew(func() error {
+		i, err := s.dialImage(&s.cfg)
+		if err != nil {
+			return err
+		}
+		return s.take(i)
+	})
 }
 
 // An imageOf is an image of a Client, which does not end before the image is closed: calls that hang would
@@ -119,7 +121,9 @@ func (s *Store) take(i image) error {
 		err = s.prepare(i)
 	}
 	if err != nil {
-		refused(i, err)
+		if errors.Is(err, blocklisted) {
+			refuse(i)
+		}
 		return errors.Join(err, i.close())
 	}
 	s.image.Store(&i)
@@ -210,9 +214,9 @@ func (s *Store) admit(r *backend.Request, info *backend.Info) error {
 	return nil
 }
 
-// failed is the error of a request whose call failed. It latches the store when the client
-// has lost its right to the image.
-func (s *Store) failed(op backend.Op, errno unix.Errno) error {
+// failed is the error of a request, taken in that epoch, whose call failed. It latches the store when the
+// client has lost its right to the image.
+func (s *Store) failed(op backend.Op, errno unix.Errno, epoch uint64) error {
 	if !lost(errno) {
 		return resultOf(s.name.String(), op, errno)
 	}
@@ -221,14 +225,22 @@ func (s *Store) failed(op backend.Op, errno unix.Errno) error {
 		why = "the cluster has blocklisted this client"
 	}
 	f := &failure{fmt.Errorf("image %s: %s (%w): see who uses it, then clear the failure, which opens it anew", s.name, why, errno)}
-	if s.failure.CompareAndSwap(nil, f) {
-		s.epoch.Add(1)
-		refused(s.current(), errno)
-		if errno == blocklisted && s.cfg.Lost != nil {
-			s.cfg.Lost()
-		}
+	if s.latch(f, epoch) && errno == blocklisted && s.cfg.Lost != nil {
+		s.cfg.Lost()
 	}
 	return fmt.Errorf("%w: %w", errFenced, f.err)
+}
+
+// latch keeps a failure, unless there is one, or the call was to an image before that of now.
+func (s *Store) latch(f *failure, epoch uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch.Load() != epoch || !s.failure.CompareAndSwap(nil, f) {
+		return false
+	}
+	s.epoch.Add(1)
+	refuse(s.current())
+	return true
 }
 
 // Info implements [backend.Store].

@@ -17,7 +17,7 @@ import (
 // blocklisted all fail, and each has another one, the same, once its failure is cleared.
 func TestClients(t *testing.T) {
 	c := cluster(t)
-	var clients rbd.Clients
+	clients := rbd.Clients{Number: 1}
 	var writers [3]*writer
 	var stores [3]*rbd.Store
 	var images [3]string
@@ -143,7 +143,7 @@ func createAlone(t *testing.T, c *Cluster, image string) {
 func TestClientsBesideHung(t *testing.T) {
 	c := own(t)
 	createAlone(t, c, "alone/disk")
-	var clients rbd.Clients
+	clients := rbd.Clients{Number: 1}
 	hung, err := rbd.Open("alone/disk", rbd.Config{Clients: &clients, Conf: c.Conf, ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
