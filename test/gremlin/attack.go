@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"time"
 )
 
@@ -147,15 +148,23 @@ func (a *arena) window() (sample, error) {
 	return r.Sample, err
 }
 
-// alone is how it fares with nobody else for a while.
-func (a *arena) alone(ctx context.Context) (s sample, err error) {
+// alone is how it fares with nobody else for a while, and what was used of the processors meanwhile.
+func (a *arena) alone(ctx context.Context) (s sample, used crowding, err error) {
+	before, err := crowdingOf(a.others())
+	if err != nil {
+		return s, used, err
+	}
 	if _, err := a.window(); err != nil {
-		return s, err
+		return s, used, err
 	}
 	if err := wait(ctx, a.o.seconds/2); err != nil {
-		return s, err
+		return s, used, err
 	}
-	return a.window()
+	if s, err = a.window(); err != nil {
+		return s, used, err
+	}
+	after, err := crowdingOf(a.others())
+	return s, after.since(before), err
 }
 
 // suffer lets the target suffer one attack.
@@ -168,24 +177,25 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	if err != nil {
 		return res, err
 	}
-	if res.before, err = a.alone(ctx); err != nil {
+	var quiet crowding
+	if res.before, quiet, err = a.alone(ctx); err != nil {
 		return res, err
 	}
-
 	r := &raid{o: a.o, addresses: a.addresses, honest: a.at, random: newRandom(a.o.seed, x.name), ctx: ctx, blockSize: a.blockSize}
 	r.end = time.Now().Add(a.o.seconds)
 	defer r.close()
-	crowding, err := startCrowding()
+	start, err := crowdingOf(a.others())
 	if err != nil {
 		return res, err
 	}
 	attacked := make(chan error, 1)
 	go func() { attacked <- r.attack(x) }() // ends with the raid
 	res.newcomer, res.newcomerErr, err = a.newcomers(ctx, attacked)
-	var unread error
-	if res.crowded, unread = crowding.share(); unread != nil {
+	end, unread := crowdingOf(a.others())
+	if unread != nil {
 		return res, unread
 	}
+	res.crowded = end.since(start).share(quiet, runtime.NumCPU())
 	during, gone := a.window()
 	if gone != nil {
 		return res, gone
@@ -207,7 +217,7 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 		res.faults = append(res.faults, fmt.Sprintf("the honest host does not come back: %v", err))
 		return res, nil
 	}
-	if res.after, err = a.alone(ctx); err != nil {
+	if res.after, _, err = a.alone(ctx); err != nil {
 		return res, err
 	}
 	if _, err := a.newcomer.ask(question{Do: doArrive}); err != nil {
@@ -215,6 +225,15 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	}
 	res.judge(&a.o.bounds)
 	return res, nil
+}
+
+// others are the processes of those who behave, and of the target where it is on this machine.
+func (a *arena) others() []int {
+	all := []int{a.honest.cmd.Process.Pid}
+	if a.victim.pid != 0 {
+		all = append(all, a.victim.pid)
+	}
+	return all
 }
 
 // newcomers connect, one after the other, until the attack has ended.

@@ -1,8 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"runtime"
+	"io/fs"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -10,19 +11,24 @@ import (
 )
 
 // A crowding is what this process, as the attacker, takes of the machine's processors from those who behave, and
-// from a target on the same machine. An attacker elsewhere takes none of them.
+// from a target on the same machine. An attacker elsewhere takes none of them. It says what has been used until
+// some time, or from one to another.
 type crowding struct {
-	began     time.Time
-	idle, own time.Duration // of all processors; the processor time of this process
+	now    time.Time
+	lasted time.Duration // between the two
+	idle   time.Duration // of all processors
+	own    time.Duration // processor time of this process
+	waited time.Duration // for which threads of the others could have run, and did not
 }
 
-func startCrowding() (c crowding, err error) {
-	c.began = time.Now()
-	fs, err := procfs.NewDefaultFS()
+// crowdingOf is that until now, beside other processes.
+func crowdingOf(others []int) (c crowding, err error) {
+	c.now = time.Now()
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return c, fmt.Errorf("how busy the machine is: %w", err)
 	}
-	stat, err := fs.Stat()
+	stat, err := proc.Stat()
 	if err != nil {
 		return c, fmt.Errorf("how busy the machine is: %w", err)
 	}
@@ -32,19 +38,47 @@ func startCrowding() (c crowding, err error) {
 		return c, fmt.Errorf("processor time used: %w", err)
 	}
 	c.own = time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	for _, pid := range others {
+		waited, err := waitedFor(pid)
+		if err != nil {
+			return c, err
+		}
+		c.waited += waited
+	}
 	return c, nil
 }
 
-// share is the part of all processors that was taken since then: what the attacker used, less what was idle all
-// the same, which nobody else wanted. It is 0 to 1.
-func (c crowding) share() (float64, error) {
-	now, err := startCrowding()
-	return taken(now.own-c.own, now.idle-c.idle, now.began.Sub(c.began), runtime.NumCPU()), err
+// waitedFor is how long the threads of a process have waited for a processor.
+func waitedFor(pid int) (sum time.Duration, err error) {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return 0, fmt.Errorf("threads of process %d: %w", pid, err)
+	}
+	for _, t := range threads {
+		s, err := t.Schedstat()
+		switch {
+		case err == nil:
+			sum += time.Duration(s.WaitingNanoseconds)
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH): // else it has ended
+			return 0, fmt.Errorf("how long thread %d waited: %w", t.PID, err)
+		}
+	}
+	return sum, nil
 }
 
-func taken(own, idle, lasted time.Duration, processors int) float64 {
-	if lasted <= 0 {
+// since is what was used between two times.
+func (c crowding) since(before crowding) crowding {
+	return crowding{c.now, c.now.Sub(before.now), c.idle - before.idle, c.own - before.own, c.waited - before.waited}
+}
+
+// share is the part of all processors that was taken: what the attacker used, less what was idle all the
+// same, but no more than the others waited for beyond what they wait for without it. A target that does not run
+// for another reason is not excused. It is 0 to 1.
+func (c crowding) share(alone crowding, processors int) float64 {
+	if c.lasted <= 0 || alone.lasted <= 0 {
 		return 0
 	}
-	return min(max(0, (own-max(0, idle)).Seconds()/(lasted.Seconds()*float64(processors))), 1)
+	used := c.own - max(0, c.idle)
+	waited := c.waited - time.Duration(float64(alone.waited)*c.lasted.Seconds()/alone.lasted.Seconds())
+	return min(max(0, min(used, waited).Seconds()/(c.lasted.Seconds()*float64(processors))), 1)
 }

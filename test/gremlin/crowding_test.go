@@ -1,29 +1,55 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 )
 
-// TestTaken: only what somebody else would have used is taken from them.
-func TestTaken(t *testing.T) {
+// TestShare: only what somebody else would have used, and waited for, is taken from them.
+func TestShare(t *testing.T) {
 	const s = time.Second
 	for name, c := range map[string]struct {
-		own, idle, lasted time.Duration
-		processors        int
-		want              float64
+		own, idle, waited, lasted time.Duration
+		waits                     time.Duration // in a second without an attack
+		processors                int
+		want                      float64
 	}{
-		"nothing used":          {0, 0, s, 2, 0},
-		"one of two":            {s, 0, s, 2, 0.5},
-		"one of two, one idle":  {s, s, s, 2, 0},
-		"one of two, half idle": {s, s / 2, s, 2, 0.25},
-		"one of sixteen":        {5 * s, 0, 5 * s, 16, 1. / 16},
-		"the kernel's rounding": {2*s + 1, -1, s, 2, 1},
-		"no time":               {0, 0, 0, 2, 0},
+		"nothing used":               {0, 0, 0, s, 0, 2, 0},
+		"one of two":                 {s, 0, 2 * s, s, 0, 2, 0.5},
+		"one of two, one idle":       {s, s, s, s, 0, 2, 0},
+		"one of two, half idle":      {s, s / 2, s, s, 0, 2, 0.25},
+		"nobody waited":              {s, 0, 0, s, 0, 2, 0},
+		"they waited for half of it": {s, 0, s / 2, s, 0, 2, 0.25},
+		"they do so always":          {4 * s, 0, 4 * s, 4 * s, s, 2, 0},
+		"one of sixteen":             {5 * s, 0, 9 * s, 5 * s, 0, 16, 1. / 16},
+		"the kernel's rounding":      {2*s + 1, -1, 4 * s, s, 0, 2, 1},
+		"no time":                    {0, 0, 0, 0, 0, 2, 0},
 	} {
-		if got := taken(c.own, c.idle, c.lasted, c.processors); got != c.want {
+		during := crowding{lasted: c.lasted, idle: c.idle, own: c.own, waited: c.waited}
+		if got := during.share(crowding{lasted: s, waited: c.waits}, c.processors); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestWaited: who runs on a processor that others have, too, waits for it.
+func TestWaited(t *testing.T) {
+	before, err := crowdingOf([]int{os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+	}
+	after, err := crowdingOf([]int{os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := after.since(before); d.own <= 0 || d.lasted < 20*time.Millisecond || d.waited < 0 {
+		t.Errorf("%+v", d)
+	}
+	if _, err := crowdingOf([]int{1 << 30}); err == nil {
+		t.Error("a process that is not there has waited")
 	}
 }
 

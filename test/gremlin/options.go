@@ -71,7 +71,7 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	f.BoolVar(&o.polite, "polite", false, "attackers end their connections after an attack; else they fall silent, and the target has to find out")
 	f.BoolVar(&o.list, "list", false, "list the attacks")
 	f.BoolVar(&o.verbose, "v", false, "print what attacks have to say, and which counters moved")
-	f.Float64Var(&o.bounds.ratio, "ratio", 0.5, "the least of its rate that the honest host keeps, of the processors that the attacker leaves it where they share a machine")
+	f.Float64Var(&o.bounds.ratio, "ratio", 0.5, "the least of its rate that the honest host keeps, times the part of the processors that the attacker leaves to others on its machine")
 	f.DurationVar(&o.bounds.p99, "p99", 10*time.Millisecond, "the most that its 99th percentile is; 0: whatever")
 	f.DurationVar(&o.bounds.newcomer, "newcomer", 2*time.Second, "the most that a newcomer waits")
 	if err := f.Parse(args); err != nil {
