@@ -48,23 +48,27 @@ func crowdingOf(others []int) (c crowding, err error) {
 	return c, nil
 }
 
-// waitedFor is how long the threads of a process have waited for a processor.
+// waitedFor is how long the threads of a process have waited for a processor. One that is gone, as a target that
+// an attack has ended, has waited for none.
 func waitedFor(pid int) (sum time.Duration, err error) {
 	threads, err := procfs.AllThreads(pid)
+	if gone(err) {
+		return 0, nil
+	}
 	if err != nil {
 		return 0, fmt.Errorf("threads of process %d: %w", pid, err)
 	}
 	for _, t := range threads {
 		s, err := t.Schedstat()
-		switch {
-		case err == nil:
-			sum += time.Duration(s.WaitingNanoseconds)
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH): // else it has ended
+		if err != nil && !gone(err) {
 			return 0, fmt.Errorf("how long thread %d waited: %w", t.PID, err)
 		}
+		sum += time.Duration(s.WaitingNanoseconds) // 0 of one that has ended
 	}
 	return sum, nil
 }
+
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // since is what was used between two times.
 func (c crowding) since(before crowding) crowding {
