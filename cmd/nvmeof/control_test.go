@@ -17,7 +17,7 @@ import (
 // A configured is a target that follows a file in a folder of its own.
 type configured struct {
 	*testTarget
-	dir, file string
+	dir, file, socket string
 }
 
 const testConfig = `# one subsystem
@@ -44,7 +44,8 @@ func configure(t *testing.T, text string) *configured {
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress(), second: loopbackAddress()}}
 	c.file = c.write(t, "target.yaml", text)
 	setenv(t, "XDG_CONFIG_HOME", t.TempDir())
-	setenv(t, "NVMEOF_SOCKET", filepath.Join(c.dir, "run", "s"))
+	c.socket = filepath.Join(c.dir, "run", "s")
+	setenv(t, "NVMEOF_SOCKET", c.socket)
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
@@ -88,7 +89,13 @@ func TestVerbs(t *testing.T) {
 		"admin-passthru -O 6 -d --timeout 700":           "timeout_ms   : 000002bc\n",
 		"admin-passthru -O 6 -l 4096 -r --cdw10 1 -T":    "Admin Command Identify latency: ",
 	} {
-		t.Run(line, func(t *testing.T) { command(t, s.at1(line)...).want(t, 0, want) })
+		t.Run(line, func(t *testing.T) {
+			start := time.Now()
+			command(t, s.at1(line)...).want(t, 0, want)
+			if d := time.Since(start); d > 3*time.Second {
+				t.Errorf("took %v: the target holds commands for a namespace that its host has not identified", d)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,14 @@ func beside(t *testing.T) {
 	setenv(t, "XDG_CONFIG_HOME", t.TempDir())
 }
 
+// besideShort is beside for a test whose long form measures, and so runs alone.
+func besideShort(t *testing.T) {
+	t.Helper()
+	if !*long {
+		beside(t)
+	}
+}
+
 // environment is what a test beside others, or a part of it, has set; nil of any other.
 func environment(t *testing.T) map[string]string {
 	name, _, _ := strings.Cut(t.Name(), "/")

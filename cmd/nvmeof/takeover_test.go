@@ -125,6 +125,7 @@ func (s *separate) awaitEnd(t *testing.T) {
 // TestTakeover has one target after another take over, while hosts read and write what is in a
 // file and in memory. They lose no connection: without paths to reconnect bench would fail.
 func TestTakeover(t *testing.T) {
+	besideShort(t)
 	c := configure(t, testConfig)
 	times, runtime := 2, 3*time.Second
 	if *long {
@@ -133,7 +134,7 @@ func TestTakeover(t *testing.T) {
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
 	loads := []*separate{startVerified(t, c.addr, "1", runtime), startVerified(t, c.addr, "2", runtime)}
-	idle, err := net.Dial("unix", os.Getenv("NVMEOF_SOCKET")) // nobody waits for what it might say
+	idle, err := net.Dial("unix", c.socket) // nobody waits for what it might say
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +174,7 @@ func TestTakeover(t *testing.T) {
 // TestTakeoverFails has processes that ask to take over and then end, refuse or hang: the target goes
 // on with its hosts.
 func TestTakeoverFails(t *testing.T) {
+	besideShort(t)
 	c := configure(t, testConfig)
 	steps, runtime := []string{"asked", "taken", "refuses"}, 4*time.Second
 	if *long {
@@ -247,6 +249,7 @@ func listening(t *testing.T, at netip.AddrPort) string {
 // TestTakeoverOrphaned kills the running target once it has given everything: the new one goes on, since nobody
 // else can.
 func TestTakeoverOrphaned(t *testing.T) {
+	besideShort(t)
 	c := configure(t, testConfig)
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
@@ -263,6 +266,7 @@ func TestTakeoverOrphaned(t *testing.T) {
 
 // TestTakeoverRefused checks what is said where there is nothing to take over, or no need.
 func TestTakeoverRefused(t *testing.T) {
+	besideShort(t)
 	c := configure(t, testConfig)
 	command(t, "target", "--config", c.file, "--takeover").want(t, exitFailed, "--takeover: no target is served at")
 	command(t, "target", "--config", c.file, "--takeover=maybe").want(t, exitUsage, "it is always or upgrade")
@@ -320,6 +324,8 @@ func TestTakeoverRefused(t *testing.T) {
 // TestTakeoverOfFlags takes over a target that flags describe, whose socket is beside the default. Flags that
 // differ are named, and who follows the target learns that it ends.
 func TestTakeoverOfFlags(t *testing.T) {
+	besideShort(t)
+	ownSocket(t)
 	addr := loopbackAddress()
 	args := []string{"target", "--listen", addr, "--nqn", testNQN, "--export", "mem:4MiB", "--allow-any-host", "--sandbox", "on"}
 	s := startSeparate(t, args...)

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -114,6 +115,26 @@ func group(m *Manager) (GroupStatus, error) {
 	return s, nil
 }
 
+// unheardLimit is for how long somebody who asks for the status of a group waits where the
+// gateway does not know it yet, as just after its start.
+const unheardLimit = 3 * time.Second
+
+// heardGroup is group, after a wait for what a gateway that starts does not know yet.
+func heardGroup(c *call) (any, error) {
+	const every = 50 * time.Millisecond
+	for deadline := time.Now().Add(unheardLimit); ; {
+		s, err := group(c.manager)
+		if !errors.Is(err, errUnheard) || time.Now().After(deadline) {
+			return s, err
+		}
+		select {
+		case <-c.context.Done():
+			return s, err
+		case <-time.After(every):
+		}
+	}
+}
+
 // order gives an order about what the path names.
 func (c *call) order(kind OrderKind) (any, error) {
 	if c.manager.cfg.Gateways == nil {
@@ -134,7 +155,7 @@ func groupRoutes() []route {
 	}
 	return []route{
 		{"GET", "/v1/group", "getGroup", "The group of which the target is a gateway, and who serves what", nil, nil, GroupStatus{}, false,
-			func(c *call) (any, error) { return group(c.manager) }},
+			heardGroup},
 		{"POST", "/v1/gateways/{gateway}/drain", "drainGateway", "Have other gateways serve what a gateway serves, until it is resumed", nil, nil, done{}, false, orderOf(DrainGateway)},
 		{"POST", "/v1/gateways/{gateway}/resume", "resumeGateway", "Let a gateway serve again that was drained", nil, nil, done{}, false, orderOf(ResumeGateway)},
 		{"POST", "/v1/gateways/{gateway}/fail", "failGateway", "Fence a gateway, whether it is silent or not, and have others serve what it served", nil, nil, done{}, false, orderOf(FailGateway)},

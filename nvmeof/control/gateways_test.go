@@ -3,7 +3,9 @@ package control
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -12,11 +14,11 @@ import (
 type fakeGateways struct {
 	orders  []Order
 	err     error
-	unheard bool
+	unheard atomic.Bool
 }
 
 func (g *fakeGateways) Status() GroupStatus {
-	if g.unheard {
+	if g.unheard.Load() {
 		return GroupStatus{Gateway: "gw1"}
 	}
 	return GroupStatus{Gateway: "gw1", Gateways: []Member{{Name: "gw1", State: "alive"}}}
@@ -58,9 +60,13 @@ func TestOrders(t *testing.T) {
 	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, &s); err != nil || s.Gateway != "gw1" || s.Store == "" {
 		t.Errorf("%v, %+v", err, s)
 	}
-	g.unheard = true
-	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, nil); err == nil || err.Error() != errUnheard.Error() {
+	g.unheard.Store(true)
+	if _, err := group(r.Manager); !errors.Is(err, errUnheard) {
 		t.Errorf("a gateway that has not read its group shows one: %v", err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { g.unheard.Store(false) })
+	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, &s); err != nil {
+		t.Errorf("who asks a gateway that starts does not wait: %v", err)
 	}
 	g.err = errors.New("gateway gw2 is alive: stop it first")
 	if err := r.client.Do(t.Context(), "DELETE", "/v1/gateways/gw2", nil, nil, nil); err == nil || err.Error() != g.err.Error() {

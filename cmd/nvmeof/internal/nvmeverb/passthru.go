@@ -121,11 +121,17 @@ func (p *passthru) load(ctx context.Context, in io.Reader, data []byte) error {
 	return nil
 }
 
-// transmit sends the command to its queue; an I/O command without a namespace is for
-// the lowest.
+// transmit sends the command to its queue. A namespace of an I/O command is identified
+// first, as a target may hold commands until the host has done so; where it cannot be, the
+// command is sent all the same: it is the controller that judges it.
 func (p *passthru) transmit(ctx context.Context, c *call, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	if p.admin {
 		return c.Admin(ctx, cmd, data)
+	}
+	if cmd.NSID != 0 {
+		if ns, err := c.Namespace(ctx, cmd.NSID); err == nil {
+			return ns.Execute(ctx, cmd, data)
+		}
 	}
 	id, err := ChooseNamespace(ctx, c.Controller, 0)
 	if err != nil {
