@@ -68,6 +68,63 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestClientsSeveral: of images that share two clients those of the one go on, and keep it, when the cluster
+// blocklists the other. Those of that one get a new client.
+func TestClientsSeveral(t *testing.T) {
+	c := cluster(t)
+	clients := rbd.Clients{Number: 2}
+	var writers [4]*writer
+	var stores [4]*rbd.Store
+	var images [4]string
+	for i := range writers {
+		stores[i], images[i] = open(t, c, rbd.Config{Clients: &clients, Size: 20 << 20})
+		writers[i] = newWriter(t, stores[i])
+	}
+	at := func() (all [4]string) {
+		t.Helper()
+		for i, w := range writers {
+			w.during(func() error { return nil })
+			w.verify()
+			all[i] = watcher(t, c, images[i])
+		}
+		return all
+	}
+	before := at()
+	if before[0] == before[1] || before[2] != before[0] || before[3] != before[1] {
+		t.Fatalf("four images have the clients %v", before)
+	}
+	admin := connect(t, c)
+	defer admin.Close()
+	if err := admin.Fence(t.Context(), before[:1], time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	learn(t, images[0], admin, writers[0])
+	for _, i := range []int{0, 2} {
+		writers[i].writeUntilFenced()
+	}
+	for _, i := range []int{1, 3} {
+		writers[i].during(func() error { return nil })
+		if err := stores[i].Failed(); err != nil {
+			t.Errorf("an image of the client that is not refused: %v", err)
+		}
+	}
+	for _, i := range []int{0, 2} {
+		if err := stores[i].Clear(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := at()
+	if after[0] == before[0] || after[0] == before[1] || after[2] != after[0] || after[1] != before[1] || after[3] != before[1] {
+		t.Errorf("the clients were %v and are %v", before, after)
+	}
+	for i, w := range writers {
+		w.close(stores[i])
+	}
+	if err := admin.Unfence(t.Context(), before[:1]); err != nil {
+		t.Error(err)
+	}
+}
+
 // learn has the OSDs of an image know what the client knows of fences.
 func learn(t *testing.T, image string, by *rbd.Client, w *writer) {
 	t.Helper()
