@@ -26,7 +26,7 @@ type Follower struct {
 // there, but in some namespaces. It never goes back: who comes later under the same name begins with the
 // present revision.
 func Note(ctx context.Context, s state.Store, gateway string, number int64, but []string) error {
-	key := followPrefix + gateway
+	key := FollowKey(gateway)
 	value, err := json.Marshal(Follower{version, number, but})
 	if err != nil {
 		return err
@@ -56,6 +56,9 @@ func Note(ctx context.Context, s state.Store, gateway string, number int64, but 
 		}
 	}
 }
+
+// FollowKey is the key of what a gateway has said.
+func FollowKey(gateway string) string { return followPrefix + gateway }
 
 // Followers are what Note has written, by the names of gateways.
 func Followers(ctx context.Context, s state.Store) (map[string]Follower, error) {

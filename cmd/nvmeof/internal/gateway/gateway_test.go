@@ -154,8 +154,21 @@ func TestGateways(t *testing.T) {
 	a.until(t, "gw1 has all", func(s *control.GroupStatus) bool {
 		return serves(s, "gw1") == 4 && s.Gateways[1].State == "ended"
 	})
+	const other = directoryPrefix + "gw22"
+	if _, err := a.store.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: directoryPrefix + "gw2", Value: []byte("{}")}, {Key: other, Value: []byte("{}")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := saidBy(t.Context(), a.store, "gw2"); err != nil || len(said) != 2 {
+		t.Errorf("gw2 has said %v, %v", said, err)
+	}
 	order(a, control.Order{Kind: control.RemoveGateway, Gateway: "gw2"})
+	if all, err := a.store.Get(t.Context(), other); err != nil || len(all.Entries) != 1 {
+		t.Errorf("of another gateway there is %v, %v", all.Entries, err)
+	}
 	a.until(t, "gw2 is forgotten", func(s *control.GroupStatus) bool { return serves(s, "gw2") == -1 })
+	if said, err := saidBy(t.Context(), a.store, "gw2"); err != nil || len(said) > 0 {
+		t.Errorf("of gw2 there is still %v, %v", said, err)
+	}
 	for _, o := range []control.Order{{Kind: control.MoveGroup, Gateway: "gw1", Group: 129}, {Kind: control.DrainGateway, Gateway: "x"}, {Kind: control.FailGateway, Gateway: "gw1"}} {
 		if err := a.Order(t.Context(), o); err == nil {
 			t.Errorf("%+v is carried out", o)

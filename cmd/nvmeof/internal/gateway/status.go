@@ -146,9 +146,16 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	}
 	within, cancel := context.WithTimeout(ctx, orderTime)
 	defer cancel()
+	var said []state.Entry
+	if o.Kind == control.RemoveGateway {
+		said, _ = saidBy(within, g.store, o.Gateway) // where the store does not answer, the order is not carried out either
+	}
 	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return &control.OrderError{Err: fmt.Errorf("this gateway has not been registered, or its store has not answered, for %v (its log says which): unless the order was on its way, which nvmeof gateway list shows, it was not given", orderTime)}
+	}
+	if err == nil {
+		forget(within, g.store, said)
 	}
 	return err
 }

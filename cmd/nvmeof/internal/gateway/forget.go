@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/revision"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// saidBy are the entries in which a gateway has said something of itself, beside those of the group's engine.
+func saidBy(ctx context.Context, s state.Store, gateway string) (all []state.Entry, err error) {
+	for _, key := range []string{revision.FollowKey(gateway), directoryPrefix + gateway} {
+		found, err := s.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found.Entries {
+			if e.Key == key { // and not one that begins with it
+				all = append(all, e)
+			}
+		}
+	}
+	return all, nil
+}
+
+// forget deletes entries of a gateway that the group has forgotten. What a new one of that name has said
+// since they were read stays. Entries that stay because the store does not answer do no harm.
+func forget(ctx context.Context, s state.Store, all []state.Entry) {
+	for _, e := range all {
+		_, _ = s.Txn(ctx, state.Txn{
+			If:   []state.Compare{{Key: e.Key, Revision: e.Revision}},
+			Then: []state.Op{{Key: e.Key, Delete: true}},
+		})
+	}
+}
