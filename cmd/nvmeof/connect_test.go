@@ -256,8 +256,38 @@ func TestReconnect(t *testing.T) {
 	short.out.await(t, "nvme1\n")
 	again.end(t)
 	short.wantEnd(exitConnection, "not connected again within 1s")
+	if o := short.errOut.String(); strings.Contains(o, "accepted the connection") {
+		t.Errorf("of a target that has ended it says %s", o)
+	}
 	c.stop()
 	c.wantEnd(0)
+}
+
+// TestRefusedLater: why a target does not take a host back is said once, and shown while it is so.
+func TestRefusedLater(t *testing.T) {
+	beside(t)
+	ownSocket(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	s.out.await(t, "nvme connect")
+	socket := filepath.Join(t.TempDir(), "s")
+	c := startCommand(t, s.at("connect", "-n", testNQN, "-c", "1")...)
+	c.out.await(t, "nvme0\n")
+	a := startCommand(t, s.at("attach", "-n", testNQN, "-c", "1", "--socket", socket)...)
+	a.out.await(t, "namespace 1, ")
+	command(t, words("subsystem set "+testNQN+" --allow-any-host=false --force")...).want(t, 0)
+	const why = "does not allow this host"
+	c.errOut.await(t, "nvme0: connecting: ")
+	c.errOut.await(t, why)
+	a.errOut.await(t, why)
+	command(t, "list-subsys", "-v").want(t, 0, "4420 connecting: ", why)
+	command(t, "list-subsys", "-o", "json").want(t, 0, `"State":"connecting",`, `"Error":"`, why)
+	time.Sleep(1500 * time.Millisecond) // it is refused again meanwhile
+	if n := strings.Count(c.errOut.String(), why); n != 1 {
+		t.Errorf("it says %d times why:\n%s", n, c.errOut)
+	}
+	command(t, words("subsystem set "+testNQN+" --allow-any-host=true")...).want(t, 0)
+	c.errOut.await(t, "nvme0: live")
+	command(t, "list-subsys", "-v").want(t, 0, "4420 live\n")
 }
 
 // TestReplacedNamespace: another namespace with the identifier of one that was removed is

@@ -216,6 +216,9 @@ func (c *Controller) connectPair(ctx context.Context, q *association.Queue, qp r
 		ResponderResources: min(c.host.attrs.MaxReadsIn, maxReads),
 		RetryCount:         7, RNRRetryCount: 7, TrafficClass: c.options.TOS,
 	})
+	if errors.Is(err, context.DeadlineExceeded) { // before anybody accepted it
+		return fmt.Errorf("%w: %w", rdmatransport.ErrUnreachable, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (p *publisher) welcome() {
 	for _, l := range p.late {
 		p.names = append(p.names, l.name)
 		p.controllers = append(p.controllers, l.controller)
-		p.reported = append(p.reported, connections.Status{State: connections.Connecting})
+		p.reported = append(p.reported, connections.NewsSince(connections.Status{State: connections.Connecting}))
 	}
 	p.late = nil
 }

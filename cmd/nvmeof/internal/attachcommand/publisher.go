@@ -25,8 +25,8 @@ import (
 type publisher struct {
 	subsystem   connections.Subsystem
 	controllers []connections.Controller
-	names       []string             // of the controllers
-	reported    []connections.Status // of them
+	names       []string           // of the controllers
+	reported    []connections.News // of them
 	front       *front
 	wanted      capsule.NSID // 0: all
 	warn        io.Writer
@@ -144,9 +144,8 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 // error.
 func (p *publisher) states() error {
 	if p.reported == nil {
-		p.reported = slices.Repeat([]connections.Status{{State: connections.Live}}, len(p.controllers))
-		for i, c := range p.controllers {
-			p.reported[i].ID = c.Status().ID
+		for _, c := range p.controllers {
+			p.reported = append(p.reported, connections.NewsSince(connections.Status{State: connections.Live, ID: c.Status().ID}))
 		}
 	}
 	p.welcome()
@@ -156,17 +155,9 @@ func (p *publisher) states() error {
 		if st.State == connections.Dead {
 			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
 		}
-		// Another identifier is another controller: it may be lost and back before that
-		// could be reported.
-		if st.State == p.reported[i].State && st.ID == p.reported[i].ID {
-			continue
+		if line := p.reported[i].Line(p.names[i], st); line != "" {
+			fmt.Fprintln(p.warn, "nvmeof: "+line)
 		}
-		p.reported[i] = st
-		line := fmt.Sprintf("nvmeof: %s: %s", p.names[i], st.State)
-		if st.Err != nil {
-			line += ": " + st.Err.Error()
-		}
-		fmt.Fprintln(p.warn, line)
 	}
 	if len(dead) == len(p.controllers) {
 		return &failure.Connect{Err: errors.Join(dead...)}

@@ -173,7 +173,7 @@ func TestStates(t *testing.T) {
 	one, other := &controller{connections.Status{State: connections.Live, ID: 1}}, &controller{connections.Status{State: connections.Live, ID: 2}}
 	var out bytes.Buffer
 	p := &publisher{controllers: []connections.Controller{one, other}, names: []string{"192.0.2.1", "192.0.2.2"}, warn: &out}
-	lost := errors.New("keep alive was not answered")
+	lost, refused := errors.New("keep alive was not answered"), errors.New("host is not allowed")
 	for i, c := range []struct {
 		one, other connections.Status
 		want       string
@@ -182,6 +182,8 @@ func TestStates(t *testing.T) {
 		{one.now, other.now, "", false},
 		{connections.Status{State: connections.Connecting, Err: lost}, other.now, "nvmeof: 192.0.2.1: connecting: keep alive was not answered\n", false},
 		{connections.Status{State: connections.Connecting, Err: lost}, connections.Status{State: connections.Live, ID: 9}, "nvmeof: 192.0.2.2: live\n", false},
+		{connections.Status{State: connections.Connecting, Err: refused}, connections.Status{State: connections.Live, ID: 9}, "nvmeof: 192.0.2.1: connecting: host is not allowed\n", false},
+		{connections.Status{State: connections.Connecting, Err: lost}, connections.Status{State: connections.Live, ID: 9}, "", false},
 		{connections.Status{State: connections.Dead, Err: lost}, connections.Status{State: connections.Live, ID: 9}, "nvmeof: 192.0.2.1: dead: keep alive was not answered\n", false},
 		{connections.Status{State: connections.Dead, Err: lost}, connections.Status{State: connections.Dead, ID: 9, Err: lost}, "nvmeof: 192.0.2.2: dead: keep alive was not answered\n", true},
 	} {

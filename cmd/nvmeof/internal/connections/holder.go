@@ -64,11 +64,10 @@ type subsystem struct {
 
 // A controller is one of its paths.
 type controller struct {
-	claim    *claim
-	path     Path
-	link     Controller
-	reported State
-	id       capsule.ControllerID // at that time
+	claim *claim
+	path  Path
+	link  Controller
+	news  News
 }
 
 func (c *controller) name() string { return fmt.Sprintf("nvme%d", c.claim.number) }
@@ -131,7 +130,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	if s.claim == number {
 		h.remember(s)
 	}
-	added := &controller{claim: number, path: p, link: c, reported: Live, id: c.Status().ID}
+	added := &controller{claim: number, path: p, link: c, news: NewsSince(Status{State: Live, ID: c.Status().ID})}
 	h.mu.Lock()
 	delete(h.reasons, added.name())
 	if s.controllers = append(s.controllers, added); s.claim == number {

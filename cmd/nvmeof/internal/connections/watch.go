@@ -38,23 +38,15 @@ func (h *Holder) watch() {
 	}
 }
 
-// report logs the states that are new. Another identifier is another controller: one may be
-// lost and back between two looks.
+// report logs what is new of the controllers.
 func (h *Holder) report() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.subsystems {
 		for _, c := range s.controllers {
-			st := c.link.Status()
-			if st.State == c.reported && st.ID == c.id {
-				continue
+			if line := c.news.Line(c.name(), c.link.Status()); line != "" {
+				h.config.Log(line)
 			}
-			c.reported, c.id = st.State, st.ID
-			line := fmt.Sprintf("%s: %s", c.name(), st.State)
-			if st.Err != nil {
-				line += ": " + st.Err.Error()
-			}
-			h.config.Log(line)
 		}
 	}
 }

@@ -38,7 +38,7 @@ its ANA state.`,
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
-	cmd.Flags().BoolVarP(&more, "verbose", "v", false, "model, firmware and iopolicy too")
+	cmd.Flags().BoolVarP(&more, "verbose", "v", false, "model, firmware, iopolicy, and why a path is not live, too")
 	return cmd
 }
 
@@ -52,7 +52,7 @@ func subsystemsOf(all []connections.Process, device string) (out []nvmecli.Subsy
 			sub := nvmecli.Subsystem{Name: s.Name, NQN: s.NQN, HostNQN: s.HostNQN, HostID: s.HostID, Model: s.Model, Firmware: s.Firmware, Policy: s.Policy, Type: "nvm", Serial: s.Serial, Namespaces: devicesOf(&s)}
 			for i := range s.Controllers {
 				c := &s.Controllers[i]
-				path := nvmecli.Path{Name: c.Name, Transport: c.Transport, Address: c.Address(), State: string(c.State), ControllerID: c.ID}
+				path := nvmecli.Path{Name: c.Name, Transport: c.Transport, Address: c.Address(), State: string(c.State), Error: c.Error, ControllerID: c.ID}
 				if n := s.Namespace(device); n != nil {
 					path.ANA = n.ANA[c.Name]
 				}

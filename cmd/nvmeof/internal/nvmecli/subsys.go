@@ -21,6 +21,7 @@ type Subsystem struct {
 type Path struct {
 	Name, Transport, Address, State string
 	ANA                             string // of the namespace named; may be empty
+	Error                           string // why it is not live
 
 	ControllerID uint16
 	Ways         []Way // to its namespaces, as far as they are known
@@ -48,6 +49,9 @@ func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
 			fmt.Fprintf(&b, " +- %s %s %s %s", p.Name, p.Transport, p.Address, p.State)
 			if p.ANA != "" {
 				b.WriteString(" " + p.ANA)
+			}
+			if more && p.Error != "" {
+				b.WriteString(": " + harmless(p.Error))
 			}
 			b.WriteByte('\n')
 		}
@@ -94,6 +98,9 @@ func (s *Subsystem) json(more bool) object {
 		o := object{{"Name", p.Name}, {"Transport", p.Transport}, {"Address", p.Address}, {"State", p.State}}
 		if p.ANA != "" {
 			o = append(o, member{"ANAState", p.ANA})
+		}
+		if p.Error != "" {
+			o = append(o, member{"Error", p.Error})
 		}
 		paths = append(paths, o)
 	}
