@@ -50,6 +50,22 @@ func TestConnectAll(t *testing.T) {
 	only.wantEnd(0)
 }
 
+// TestConnectAllBesideSilent: a discovery controller that does not answer holds nothing up that another lists.
+func TestConnectAllBesideSilent(t *testing.T) {
+	beside(t)
+	s := startConfigured(t, twoSubsystems+"referrals:\n  - address: "+loopbackAddress()+":4420\n")
+	s.out.await(t, "nvme connect")
+	began := time.Now()
+	c := startCommand(t, s.at("connect-all")...)
+	c.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\n")
+	if d := time.Since(began); d > 10*time.Second { // a silent one is given up after 18 s
+		t.Errorf("connected after %v", d)
+	}
+	command(t, "list").want(t, 0, "nvme0n1", "nvme1n1")
+	c.stop()
+	c.wantEnd(0)
+}
+
 // TestConnectAllPersistent: what is listed later is connected to.
 func TestConnectAllPersistent(t *testing.T) {
 	beside(t)

@@ -37,6 +37,7 @@ type autoconnect struct {
 	keeper  *keeper.Keeper
 	survey  *discover.Survey
 	failed  []error
+	made    int // connections
 	already int // that were connected before
 
 	connected map[string]discovery.Record // by the controller's name
@@ -159,6 +160,7 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	if err != nil {
 		return "", err
 	}
+	a.made++
 	return name, a.print(a.cmd.OutOrStdout(), name)
 }
 
@@ -182,37 +184,58 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	return nil
 }
 
-// once connects to what there is now.
+// once connects to what there is now, as it is found: a discovery controller that does not answer does
+// not hold up what another one lists.
 func (a *autoconnect) once(seeds []discovery.Endpoint) {
 	if len(seeds) == 0 {
 		return
 	}
-	var records []discovery.Record
-	err := discovery.Run(a.cmd.Context(), discovery.Config{Event: func(e discovery.Event) {
-		switch e.Kind {
-		case discovery.Added:
-			records = append(records, e.Record)
-		case discovery.Skipped:
+	ctx := a.cmd.Context()
+	f := a.find(false, seeds)
+	for e := range f.events {
+		switch {
+		case ctx.Err() != nil:
+		case e.Kind == discovery.Added:
+			a.note(a.connectRecord(&e.Record))
+		case e.Kind == discovery.Skipped:
 			a.note(errors.New(e.String()))
 		}
-	}}, a.survey.Dialer(), seeds...)
-	if err != nil && a.cmd.Context().Err() == nil {
-		a.note(&failure.Connect{Err: err})
 	}
-	for i := range records {
-		if a.cmd.Context().Err() == nil {
-			a.note(a.connectRecord(&records[i]))
+	if f.err != nil && ctx.Err() == nil {
+		a.note(&failure.Connect{Err: f.err})
+	}
+}
+
+// A finding is a search that discovery controllers are asked for.
+type finding struct {
+	events chan discovery.Event // closed at the end
+	err    error                // then
+}
+
+// find begins a search, which ends with the command's context at the latest; the events are to be received
+// until the channel is closed.
+func (a *autoconnect) find(persistent bool, seeds []discovery.Endpoint) *finding {
+	ctx, f := a.cmd.Context(), &finding{events: make(chan discovery.Event)}
+	event := func(e discovery.Event) {
+		select {
+		case f.events <- e:
+		case <-ctx.Done():
 		}
 	}
+	go func() { // ends with the search
+		defer close(f.events)
+		f.err = discovery.Run(ctx, discovery.Config{Persistent: persistent, Event: event}, a.survey.Dialer(), seeds...)
+	}()
+	return f
 }
 
 // stay keeps what is connected, if there is anything.
 func (a *autoconnect) stay() error {
 	ctx := a.cmd.Context()
 	switch {
+	case a.made > 0: // all may have been disconnected since
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case !a.keeper.Empty():
 	case len(a.failed) > 0:
 		return &nothingError{a.failed[0]}
 	case a.already > 0:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
@@ -32,17 +31,11 @@ const loansInterval = 15 * time.Second
 // until the command is interrupted.
 func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 	ctx := a.cmd.Context()
-	changes := make(chan discovery.Event)
-	var wait sync.WaitGroup
-	wait.Go(func() { // ends with ctx
-		_ = discovery.Run(ctx, discovery.Config{Persistent: true, Event: func(e discovery.Event) {
-			select {
-			case changes <- e:
-			case <-ctx.Done():
-			}
-		}}, a.survey.Dialer(), seeds...) // nil
-	})
-	defer wait.Wait()
+	f := a.find(true, seeds)
+	defer func() {
+		for range f.events { // until it has ended
+		}
+	}()
 	systemd.Notify("READY=1")
 	defer systemd.Notify("STOPPING=1")
 	loans := time.NewTicker(loansInterval)
@@ -53,7 +46,10 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e := <-changes:
+		case e, ok := <-f.events:
+			if !ok {
+				return nil // ctx has ended
+			}
 			todo = a.change(todo, &e)
 		case <-time.After(nextAttempt(todo)):
 			todo = a.attempt(todo)

@@ -45,7 +45,7 @@ type Holder struct {
 	mu         sync.Mutex // guards what follows
 	subsystems []*subsystem
 	closed     bool
-	idle       chan struct{}     // closed once there was a controller and there is none any more
+	idle       chan struct{}     // closed while there was a controller and there is none any more
 	lost       error             // why the last one that was given up was
 	reasons    map[string]string // of all that were, by name
 }
@@ -89,8 +89,12 @@ func New(c Config) *Holder {
 }
 
 // Idle is closed when the last controller is gone, and Lost says why, if it was not
-// by somebody's wish.
-func (h *Holder) Idle() <-chan struct{} { return h.idle }
+// by somebody's wish. After another one has come it is another channel.
+func (h *Holder) Idle() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.idle
+}
 
 // Lost is why the last controller that was given up was.
 func (h *Holder) Lost() error {
@@ -135,6 +139,9 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	delete(h.reasons, added.name())
 	if s.controllers = append(s.controllers, added); s.claim == number {
 		h.subsystems = append(h.subsystems, s)
+	}
+	if h.isIdle() {
+		h.idle = make(chan struct{})
 	}
 	closed := h.closed
 	h.mu.Unlock()

@@ -250,6 +250,29 @@ func TestLostAndBack(t *testing.T) {
 	})
 }
 
+// TestIdleNoMore: a holder whose last controller has gone, and to which another one has come, is not idle.
+func TestIdleNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.connect("a", "192.0.2.1", "nvme0")
+		if _, err := r.holder.Disconnect(disconnectRequest{NQN: "a"}.wants); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		<-r.holder.Idle()
+		r.connect("b", "192.0.2.2", "nvme1")
+		select {
+		case <-r.holder.Idle():
+			t.Error("it is idle")
+		default:
+		}
+		if err := r.holder.Close(); err != nil {
+			t.Error(err)
+		}
+		<-r.holder.Idle()
+	})
+}
+
 // TestGoneNamespaces: before the memory of a subsystem goes, everybody has left its disks, also one
 // that was removed before.
 func TestGoneNamespaces(t *testing.T) {

@@ -126,11 +126,26 @@ func (h *Holder) forget() {
 		h.config.Log(err.Error())
 	}
 	if idle {
-		select {
-		case <-h.idle:
-		default:
-			close(h.idle)
-		}
+		h.beIdle()
+	}
+}
+
+// beIdle says that there is no controller any more, unless one has come meanwhile.
+func (h *Holder) beIdle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.subsystems) == 0 && !h.isIdle() {
+		close(h.idle)
+	}
+}
+
+// isIdle reports whether there was a controller and there is none. Under mu.
+func (h *Holder) isIdle() bool {
+	select {
+	case <-h.idle:
+		return true
+	default:
+		return false
 	}
 }
 
