@@ -41,6 +41,7 @@ type Controller struct {
 	props        state.Properties
 	keep         state.KeepAlive
 	timer        shard.Timer // keep alive
+	lapses       lapse
 	presence     presence
 	events       state.Events[*request]
 	features     features
@@ -234,10 +235,13 @@ var eventNames = map[capsule.EventType]string{
 func (c *Controller) armKeepAlive() {
 	c.presence.arm()
 	if !c.keep.Enabled() {
+		c.lapses.never()
 		c.shard.StopTimer(&c.timer)
 		return
 	}
-	c.shard.SetTimer(&c.timer, time.Duration(max(c.keep.Next()-c.now(), 0)))
+	left := time.Duration(max(c.keep.Next()-c.now(), 0))
+	c.lapses.set(c.target.age() + left + c.keep.Timeout()*3/2)
+	c.shard.SetTimer(&c.timer, left)
 }
 
 // keepAliveDue ends the association if no queue has seen a command since the
@@ -245,6 +249,10 @@ func (c *Controller) armKeepAlive() {
 // alive). As long as the host has to authenticate, which has a limit of its own, it
 // can send no Keep Alive, and may be busy for long with its part of the exchange.
 func (c *Controller) keepAliveDue() {
+	if c.lapses.passed(c.target.age()) {
+		c.expire()
+		return
+	}
 	if c.presence.notice(); c.presence.active || c.admin.auth.locked {
 		c.presence.active = false
 		c.keep.Restart(c.now())
@@ -253,6 +261,12 @@ func (c *Controller) keepAliveDue() {
 		c.armKeepAlive()
 		return
 	}
+	c.expire()
+}
+
+// expire ends the association, since its host is not there any more.
+func (c *Controller) expire() {
+	c.lapses.over()
 	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
 	c.target.causes.Count(meter.KeepAlives, string(c.subsystem.nqn), "", "")

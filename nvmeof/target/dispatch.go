@@ -89,6 +89,9 @@ func (q *queue) begin(r *request) {
 }
 
 func (q *queue) startAdmin(r *request) {
+	if q.lapsed(r) {
+		return
+	}
 	c, row := q.controller, &q.target.admin[r.cmd.Opcode]
 	if row.run == nil || c.discovery() && !row.disc || !c.discovery() && !row.io {
 		r.finish(capsule.StatusInvalidOpcode | capsule.StatusDNR)

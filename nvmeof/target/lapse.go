@@ -1,0 +1,100 @@
+package target
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// A lapse is when the association of a host has ended, whether or not somebody was there to end it: the
+// keep alive timeout, its grace, and one more timeout for the commands that came before. A host that has
+// heard nothing for so long, and the time that it leaves to commands which may be executed yet, sends its
+// writes anew on another path (NVMe base 2.1, 9.6). A target that was held up meanwhile, by the machine or
+// a signal, has the old ones in its buffers: they must not be executed after the new ones. Times are
+// [Target.age]. Shards of I/O queues read it.
+type lapse struct{ at atomic.Int64 }
+
+func (l *lapse) never()              { l.at.Store(math.MaxInt64) }
+func (l *lapse) set(d time.Duration) { l.at.Store(int64(d)) }
+
+// over is when it is known that the host is not there: other shards may be held up.
+func (l *lapse) over() { l.at.Store(1) }
+
+// passed is false before the first set.
+func (l *lapse) passed(now time.Duration) bool {
+	at := l.at.Load()
+	return at != 0 && int64(now) >= at
+}
+
+// longTurn is after what time without a turn it is asked which associations have lapsed. It is less than
+// the shortest keep alive timeout.
+const longTurn = int64(500 * time.Millisecond)
+
+// turnBegins is called at the beginning of each turn, before what has arrived is looked at.
+func (w *worker) turnBegins(now int64) {
+	if w.counts {
+		w.turn.Next(now)
+	}
+	before := w.begun
+	if w.begun = now; now-before > longTurn {
+		w.endLapsed()
+	}
+}
+
+// heldUp is called before operations go to a store. It reports whether the turn was held up for so long
+// that operations of a host have ended.
+func (w *worker) heldUp() bool {
+	now := w.shard.CQ().Now()
+	if now-w.begun <= longTurn {
+		return false
+	}
+	w.begun = now
+	return w.endLapsed()
+}
+
+// endLapsed ends the commands of associations that have lapsed, and then these. It reports whether there
+// is one.
+func (w *worker) endLapsed() bool {
+	t, now := w.device.target, w.device.target.age()
+	var all []*queue
+	t.mu.Lock()
+	for q := range t.queues {
+		if q.worker == w && q.controller != nil && q.controller.lapses.passed(now) {
+			all = append(all, q)
+		}
+	}
+	t.mu.Unlock()
+	for _, q := range all {
+		q.endLapsed()
+	}
+	return len(all) > 0
+}
+
+// endLapsed ends a queue whose host has given it up.
+func (q *queue) endLapsed() {
+	if q.failed || q.parting {
+		return
+	}
+	q.parting = true
+	q.endRequests()
+	c := q.controller
+	c.do(func() {
+		if !c.props.CSTS.Fatal() {
+			c.expire()
+		}
+	})
+	q.disconnect("keep alive timeout")
+}
+
+// lapsed completes an admin command of an association that has lapsed: it restarts no timer.
+func (q *queue) lapsed(r *request) bool {
+	c := q.controller
+	if !c.lapses.passed(c.target.age()) {
+		return false
+	}
+	r.finish(capsule.StatusSQDeleted)
+	q.endLapsed()
+	return true
+}

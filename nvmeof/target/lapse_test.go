@@ -1,0 +1,86 @@
+package target
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// TestHeldUp: a target that was held up for so long that its hosts have sent their writes on other paths
+// executes none that it still has: neither those in a turn that was held up, nor those in the next one, nor
+// those that waited for room in the store. It goes on with hosts that are still there.
+func TestHeldUp(t *testing.T) {
+	const kato = 2000
+	for _, test := range []struct {
+		name    string
+		held    time.Duration
+		within  bool // in the turn in which the write comes to the store
+		waiting bool // for room in the store, since before
+		want    int  // writes that the store gets
+	}{
+		{"in a turn, shortly", 3 * time.Second, true, false, 1},
+		{"in a turn, for long", 7 * time.Second, true, false, 0},
+		{"before a turn, shortly", 3 * time.Second, false, false, 1},
+		{"before a turn, for long", 7 * time.Second, false, false, 0},
+		{"waiting, shortly", 3 * time.Second, false, true, 2},
+		{"waiting, for long", 7 * time.Second, false, true, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				s := newFakeStore(1 << 20)
+				f.export(s)
+				admin, id := f.connectAdmin(kato)
+				io := f.connectIO(id, 1, 1)
+				io.identify(2)
+				if test.waiting {
+					s.mu.Lock()
+					s.room = 1
+					s.mu.Unlock()
+					s.set(true, nil)
+					io.start(writeOf(2))
+					io.start(writeOf(2))
+					synctest.Wait()
+				}
+				io.call(func() {
+					if test.within {
+						c := writeOf(2)
+						c.h, c.response = io, make(chan response, 1)
+						c.sqe.Flags |= capsule.FlagsSGL
+						c.index, io.vacant = io.vacant[0], io.vacant[1:]
+						io.active[c.index] = c
+						io.q.take(c, &c.sqe, c.index)
+					}
+					time.Sleep(test.held)
+				})
+				if !test.within && !test.waiting {
+					io.offer(writeOf(2))
+				}
+				s.set(false, nil)
+				time.Sleep(100 * time.Millisecond)
+				writes := 0
+				for _, r := range s.ops() {
+					if r.Op == backend.OpWrite {
+						writes++
+					}
+				}
+				if writes != test.want {
+					t.Errorf("the store has got %d writes, want %d", writes, test.want)
+				}
+				ended := false
+				select {
+				case <-admin.closed:
+					ended = true
+				default:
+				}
+				if ended != (test.held > 5*time.Second) {
+					t.Errorf("the association has ended: %t", ended)
+				}
+				f.close2(t)
+			})
+		})
+	}
+}
