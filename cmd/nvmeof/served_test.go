@@ -72,7 +72,7 @@ func TestServedStates(t *testing.T) {
 	}
 
 	run("set-feature AT -f 0x84 -V 1 --namespace-id 1")
-	run("ls", "16MiB, write-protected by a host until a host ends it, ana-group")
+	run("ls", "16MiB, write-protected by a host until a host ends it or the target ends, ana-group")
 	run("ns set 1 -n NQN --read-only=false", "nothing to change", "one that may write there ends that: nvme set-feature -n 1 -f 0x84 -v 0")
 	run("set-feature AT -f 0x84 -V 0 --namespace-id 1")
 	run("set-feature AT -f 0x84 -V 2 --namespace-id 2")

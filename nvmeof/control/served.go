@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -30,17 +31,21 @@ type Protection string
 
 const (
 	ProtectedByHost   Protection = "until-a-host-ends-it"
-	ProtectedUntilOff Protection = "until-the-target-ends" // a takeover is no end
+	ProtectedUnkept   Protection = "until-a-host-ends-it-or-the-target-ends" // no file keeps it
+	ProtectedUntilOff Protection = "until-the-target-ends"                   // a takeover is no end
 )
 
-func protectionOf(p capsule.WriteProtection) Protection {
-	switch p {
-	case capsule.WriteProtected:
-		return ProtectedByHost
-	case capsule.WriteProtectedUntilOff:
+// protectionOf is what a host has set of a namespace of a subsystem.
+func protectionOf(s *config.Subsystem, p capsule.WriteProtection) Protection {
+	switch {
+	case p == capsule.WriteProtectedUntilOff:
 		return ProtectedUntilOff
+	case p == capsule.WriteProtectNone:
+		return ""
+	case s.State == "":
+		return ProtectedUnkept
 	}
-	return ""
+	return ProtectedByHost
 }
 
 // served lists the namespaces of which it is known how hosts find them, in the order of the document.
@@ -63,7 +68,7 @@ func served(m *Manager) []Served {
 			}
 			if now, known := x.Served(); known {
 				out = append(out, Served{d.NQN, n.NSID, now.Size, now.BlockSize, now.UUID.String(), hex.EncodeToString(now.NGUID[:]),
-					now.Paused, now.ReadOnly, protectionOf(now.Protection)})
+					now.Paused, now.ReadOnly, protectionOf(d, now.Protection)})
 			}
 		}
 	}
@@ -80,17 +85,21 @@ func (c *call) warnReadOnly(answer any) any {
 	if err != nil || !ok || json.Unmarshal(c.body, &body) != nil || body.ReadOnly == nil || *body.ReadOnly {
 		return answer
 	}
-	n, err := c.manager.find(nvmeof.NQN(c.path("nqn")), nsid)
+	s, err := c.subsystem(c.manager.present())
+	if err != nil {
+		return answer
+	}
+	n, err := c.manager.find(s.NQN, nsid)
 	if err != nil {
 		return answer
 	}
 	now, _ := n.Served()
-	name := namespaceName(namespaceKey{nvmeof.NQN(c.path("nqn")), nsid})
+	name := namespaceName(namespaceKey{s.NQN, nsid})
 	if now.StoreReadOnly {
 		r.Warnings = append(r.Warnings, name+" is not writable: what it exports is read-only; see read-only in its file, block or rbd")
 	}
-	switch protectionOf(now.Protection) {
-	case ProtectedByHost:
+	switch protectionOf(s, now.Protection) {
+	case ProtectedByHost, ProtectedUnkept:
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s is not writable: a host has write-protected it; one that may write there ends that: nvme set-feature -n %d -f 0x84 -v 0", name, nsid))
 	case ProtectedUntilOff:
 		r.Warnings = append(r.Warnings, name+" is not writable: a host has write-protected it until the target ends; a restart ends that, a takeover does not")

@@ -36,18 +36,21 @@ func sizeOf(now *control.Served, configured string) string {
 }
 
 // conditions are what keeps hosts from writing, or from going on.
-func conditions(n *config.Namespace, now *control.Served) (all []string) {
-	if now == nil {
-		now = new(control.Served)
+func conditions(n *config.Namespace, now *control.Served) []string {
+	all := restrictions(n, now)
+	if now != nil && now.Paused {
+		all = append(all, "paused")
 	}
-	if n.ReadOnly || now.ReadOnly {
+	return all
+}
+
+// restrictions are what keeps hosts from writing that have the right to write.
+func restrictions(n *config.Namespace, now *control.Served) (all []string) {
+	if n.ReadOnly || now != nil && now.ReadOnly {
 		all = append(all, "read-only")
 	}
-	if now.Protected != "" {
+	if now != nil && now.Protected != "" {
 		all = append(all, protection(now))
-	}
-	if now.Paused {
-		all = append(all, "paused")
 	}
 	return all
 }
@@ -68,7 +71,7 @@ func namespaceRows(ctx context.Context, v *verb) (func(*config.Namespace) []any,
 		kind, export, size := describe(n)
 		nqn := nvmeof.NQN(v.nqn)
 		now := t.served.of(nqn, n.NSID)
-		access, uuid, block := "write", "", "default"
+		access, uuid, block := orElse(strings.Join(restrictions(n, now), ", "), "write"), "", "default"
 		if now != nil {
 			uuid, block = now.UUID, fmt.Sprint(now.BlockSize)
 		} else if n.UUID != (config.UUID{}) {
@@ -76,12 +79,6 @@ func namespaceRows(ctx context.Context, v *verb) (func(*config.Namespace) []any,
 		}
 		if n.BlockSize > 0 {
 			block = fmt.Sprint(n.BlockSize)
-		}
-		if n.ReadOnly || now != nil && now.ReadOnly {
-			access = "read-only"
-		}
-		if now != nil && now.Protected != "" {
-			access = protection(now)
 		}
 		return []any{n.NSID, kind, export, sizeOf(now, size), block, max(n.ANAGroup, 1), access, t.state(nqn, n, now, &status), uuid}
 	}, nil
