@@ -85,6 +85,9 @@ func (s *Store) Detached() (why error) {
 		}
 		err := retry(func() error { return unix.Stat(s.path, &named) })
 		switch {
+		case open.Nlink == 0 && err == nil:
+			why = fmt.Errorf("%s is another file now than the one that is served, which has no name any more: its content is lost when the target lets go of it; "+
+				"copy it before that, from /proc/%d/fd/%d", s.path, os.Getpid(), fd)
 		case open.Nlink == 0:
 			why = fmt.Errorf("%s was removed while it is served: its content is lost when the target lets go of it; copy it before that, from /proc/%d/fd/%d",
 				s.path, os.Getpid(), fd)

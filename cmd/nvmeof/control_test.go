@@ -95,7 +95,7 @@ func TestConfigured(t *testing.T) {
 	run("ns set 3 -n NQN --read-only --dry-run", 0, "would change namespace 3", "read-only false -> true")
 	run("ns set 3 -n NQN --read-only", 0, "read-only false -> true")
 	run("ns set 3 -n NQN --read-only=false --ana-group default", 0, "ana-group 2 -> 1")
-	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "its data is lost; nothing was changed. Say --force")
+	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "would remove namespace 3", "its data is lost\nwould add namespace 3", "its data is lost; nothing was changed. Say --force")
 	run("ns set 3 -n NQN --block-size 4096", exitFailed, "its data is lost; nothing was changed. Say --force")
 	run("ns set 3 -n NQN --block-size 4096 --dry-run --force", 0, "would remove namespace 3", "its data is lost", "would add namespace 3")
 	run("ns set 2 -n NQN --size 16MiB", 0, "file.size 8MiB -> 16MiB")

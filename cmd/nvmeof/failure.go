@@ -34,9 +34,12 @@ func exitCode(err error) int {
 	var wrong *wrongError
 	var use usageError
 	var job *bench.JobError
+	var said *failure.Said
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &said):
+		return said.Code
 	case errors.As(err, &use), errors.As(err, &job):
 		return exitUsage
 	case errors.As(err, &verify), errors.As(err, &wrong):

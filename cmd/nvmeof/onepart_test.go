@@ -41,9 +41,10 @@ func TestApplyCutShort(t *testing.T) {
 	command(t, "target", "apply", cut).want(t, exitUsage, "may have been cut short", "or say --force; nothing was changed")
 	command(t, "target", "apply", "--force", "--dry-run", cut).want(t, 0, "would remove namespace 2", "block-size")
 	cut = c.write(t, "cut.yaml", testConfig[:strings.Index(testConfig, "      - nsid: 2")])
-	for _, more := range [][]string{{"--dry-run"}, nil} {
-		command(t, append([]string{"target", "apply", cut}, more...)...).want(t, exitFailed,
-			"takes from connected hosts what they use: namespace 2 of "+testNQN+", of host ", "Is it whole? Say --force")
+	const inUse = "takes from connected hosts what they use: namespace 2 of " + testNQN + ", of host "
+	command(t, "target", "apply", cut, "--dry-run").want(t, exitFailed, "would remove namespace 2", inUse, "Is it whole? Say --force")
+	if got := command(t, "target", "apply", cut).want(t, exitFailed, inUse, "Is it whole? Say --force"); got.out != "" {
+		t.Errorf("it shows %q, which is not done", got.out)
 	}
 	command(t, "target", "apply", "--force", cut).want(t, 0, "remove namespace 2")
 	whole := c.write(t, "whole.json", command(t, "target", "export", "--format", "json", "--from", filepath.Join(c.dir, "target.yaml")).want(t, 0).out)

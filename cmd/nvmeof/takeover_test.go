@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -318,6 +319,29 @@ func TestTakeoverRefused(t *testing.T) {
 		if time.Now().After(until) {
 			t.Fatal("the process in the background does not end")
 		}
+	}
+}
+
+// TestTakeoverReplaced: a file that another one was moved over cannot be put back, and what can be done is
+// said, by the process in the background alone.
+func TestTakeoverReplaced(t *testing.T) {
+	besideShort(t)
+	c := configure(t, testConfig)
+	s := startSeparate(t, "target", "--config", c.file)
+	s.out.await(t, "nvme connect")
+	if err := os.Rename(c.write(t, "other", ""), filepath.Join(c.dir, "disk.img")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "TROUBLE: "+filepath.Join(c.dir, "disk.img")+" is another file now than the one that is served, which has no name any more", "ls")
+	refused := startSeparate(t, "target", "--config", c.file, "--takeover", "--background")
+	err := <-refused.ended
+	refused.ended <- nil
+	said := refused.errOut.String()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(said, "copy it, remove the namespace, and add it with the copy") {
+		t.Errorf("%v, %s", err, said)
+	}
+	if strings.Contains(said, "exit status") {
+		t.Errorf("it says how the process in the background ended, which has said why:\n%s", said)
 	}
 }
 

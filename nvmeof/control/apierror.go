@@ -24,10 +24,11 @@ const (
 )
 
 // An Error is what the API answers instead. Message is the sentence that the
-// command line prints.
+// command line prints. Plan is what a dry run found that was refused.
 type Error struct {
-	Code    Code   `json:"code"`
-	Message string `json:"message"`
+	Code    Code    `json:"code"`
+	Message string  `json:"message"`
+	Plan    *Result `json:"plan,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -36,6 +37,15 @@ func (e *Error) Error() string { return e.Message }
 type errorBody struct {
 	Error Error `json:"error"`
 }
+
+// A plannedError is why a change would be refused, with what it would come to.
+type plannedError struct {
+	plan Result
+	err  error
+}
+
+func (e *plannedError) Error() string { return e.err.Error() }
+func (e *plannedError) Unwrap() error { return e.err }
 
 // classify finds the code of an error.
 func classify(err error) (Code, int) {
@@ -82,6 +92,11 @@ func classify(err error) (Code, int) {
 // writeError answers with an error, and returns the status of that.
 func writeError(w http.ResponseWriter, err error) int {
 	code, status := classify(err)
-	writeJSON(w, status, config.JSON(errorBody{Error{code, err.Error()}}))
+	body := errorBody{Error{Code: code, Message: err.Error()}}
+	var planned *plannedError
+	if errors.As(err, &planned) {
+		body.Error.Plan = &planned.plan
+	}
+	writeJSON(w, status, config.JSON(body))
 	return status
 }

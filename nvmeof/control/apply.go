@@ -37,8 +37,9 @@ type Outcome struct {
 }
 
 // Apply makes the target what the document says: all of it, or nothing. Where the document lacks
-// what connected hosts use, and it is not forced, that is an [InUseError]. A gateway takes one
-// without listeners for what all gateways share.
+// what connected hosts use, and it is not forced, that is an [InUseError]; where it destroys data, a
+// [LossError]. A dry run has the outcome beside these errors. A gateway takes a document without
+// listeners for what all gateways share.
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
 	return replace(m, func(doc *config.Document) error {
@@ -52,7 +53,8 @@ func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	}, o)
 }
 
-// Edit changes the document, and the target accordingly: all of it, or nothing. What gateways
+// Edit changes the document, and the target accordingly: all of it, or nothing. Where it destroys
+// data, and is not forced, that is a [LossError], beside which a dry run has the outcome. What gateways
 // share is changed for all of them: then what is not right with it here is waited for.
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
 	return replace(m, func(doc *config.Document) error {
@@ -101,7 +103,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 	out := &Outcome{Changes: config.Diff(m.doc, want)}
 	out.Warnings = slices.Concat(warnings, want.DoubtNames(m.doc), doubtReservations(out.Changes))
 	if err := judge(m, want, out.Changes, o); err != nil {
-		return nil, err
+		return planned(out, o), err
 	}
 	var s *saving
 	if o.Save {
@@ -143,12 +145,12 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 // judge refuses what cannot be done while the target runs, and what costs data or hosts more than
 // whoever asks for it may know. Called with mu held.
 func judge(m *Manager, want *config.Document, changes []config.Change, o Options) error {
+	m.markLosses(changes)
 	for _, c := range changes {
 		if c.Kind == config.KindTarget {
 			return &RestartError{c}
 		}
 	}
-	m.markLosses(changes)
 	if o.Force {
 		return nil
 	}
@@ -161,6 +163,14 @@ func judge(m *Manager, want *config.Document, changes []config.Change, o Options
 		}
 	}
 	return nil
+}
+
+// planned is what a change that is refused would come to, for who only wants to know that.
+func planned(out *Outcome, o Options) *Outcome {
+	if !o.DryRun {
+		return nil
+	}
+	return out
 }
 
 // beginChange gives what hangs the time that it has in such a change.

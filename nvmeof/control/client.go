@@ -117,7 +117,7 @@ type endingBody struct{ *http.Response }
 func (b endingBody) Read(to []byte) (int, error) {
 	n, err := b.Body.Read(to)
 	if why := b.Trailer.Get(endedTrailer); errors.Is(err, io.EOF) && why != "" {
-		err = &Error{CodeFailed, why}
+		err = &Error{Code: CodeFailed, Message: why}
 	}
 	return n, err
 }
@@ -170,7 +170,7 @@ func (c *Client) call(ctx context.Context, method, path string, options []string
 		return nil, &ConnectError{c.path, err}
 	}
 	if json.Unmarshal(text, &e) != nil || e.Error.Message == "" {
-		e.Error = Error{CodeFailed, fmt.Sprintf("target at %s: %s", c.path, r.Status)}
+		e.Error = Error{Code: CodeFailed, Message: fmt.Sprintf("target at %s: %s", c.path, r.Status)}
 	}
 	return nil, &e.Error
 }

@@ -25,7 +25,10 @@ func TestLoss(t *testing.T) {
 	} {
 		want := r.doc(strings.NewReplacer(edit...).Replace(first))
 		for _, dry := range []bool{true, false} {
-			_, err := r.Apply(want, Options{DryRun: dry})
+			out, err := r.Apply(want, Options{DryRun: dry})
+			if dry != (out != nil) || dry && losses(out.Changes) == nil {
+				t.Errorf("%s, dry %v: the plan is %+v", name, dry, out)
+			}
 			var loss *LossError
 			if !errors.As(err, &loss) || !strings.Contains(err.Error(), "its data is lost") || !strings.Contains(err.Error(), "--force") {
 				t.Errorf("%s, dry %v: %v", name, dry, err)

@@ -175,9 +175,11 @@ func TestRemovedWhileServed(t *testing.T) {
 			mishap{func() error { return os.Rename(path, path+"2") }, "was moved"},
 			mishap{func() error { return os.Rename(path+"2", path) }, ""},
 			mishap{func() error { return os.Remove(path) }, "was removed while it is served"},
+			mishap{func() error { return os.WriteFile(path+"3", nil, 0o600) }, "was removed while it is served"},
+			mishap{func() error { return os.Rename(path+"3", path) }, "is another file now than the one that is served, which has no name any more"},
 		)
-		if n := r.logs.FilterMessageSnippet("is no longer at its path").Len(); n != 2 {
-			t.Errorf("%d lines in the log, want 2", n)
+		if n := r.logs.FilterMessageSnippet("is no longer at its path").Len(); n != 3 {
+			t.Errorf("%d lines in the log, want 3", n)
 		}
 	})
 }

@@ -37,6 +37,7 @@ type NamespaceMeasures struct {
 	Kind         string            `json:"kind"` // of the store
 	Size         int64             `json:"size"`
 	Ready        bool              `json:"ready"`
+	Paused       bool              `json:"paused,omitempty"`
 	InFlight     int               `json:"in-flight"`
 	ReadBytes    uint64            `json:"read-bytes"` // of commands that succeeded
 	WrittenBytes uint64            `json:"written-bytes"`
@@ -138,7 +139,7 @@ func (g *gauge) measure() []DeviceMeasures {
 }
 
 func namespaceMeasures(nqn nvmeof.NQN, n *target.NamespaceMeasures) NamespaceMeasures {
-	out := NamespaceMeasures{Subsystem: nqn, NSID: int(n.NSID), Export: n.Export, Kind: n.Kind, Size: n.Size, Ready: n.Ready,
+	out := NamespaceMeasures{Subsystem: nqn, NSID: int(n.NSID), Export: n.Export, Kind: n.Kind, Size: n.Size, Ready: n.Ready, Paused: n.Paused,
 		InFlight: n.InFlight(), Commands: []CommandMeasures{}}
 	out.ReadBytes, out.WrittenBytes = n.Bytes()
 	for _, k := range n.Errors() {

@@ -124,8 +124,12 @@ func movable(m *Manager) error {
 	}
 	m.stores.begin(m.changeTimeout)
 	for key, h := range m.stores.held {
-		if h.as.Memory == nil && m.stores.detached(key) {
-			return fmt.Errorf("%s was removed or replaced, and what hosts have written is in no file that another process could open: put it back first", h.as.Path())
+		if h.as.Memory != nil {
+			continue
+		}
+		if why := m.stores.detachment(key); why != nil {
+			return fmt.Errorf("%s was removed or replaced, and what hosts have written is in no file that another process could open (%w). Put it back first; "+
+				"one that has no name any more cannot be: copy it, remove the namespace, and add it with the copy", h.as.Path(), why)
 		}
 	}
 	return nil

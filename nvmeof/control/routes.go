@@ -120,14 +120,18 @@ func (c *call) options() Options {
 // result is what a change came to that was made with these options.
 func (c *call) result(o Options) func(*Outcome, error) (any, error) {
 	return func(out *Outcome, err error) (any, error) {
-		if out != nil {
-			c.changes = Steps(out.Changes)
-		}
-		if err != nil {
+		if out == nil {
 			return nil, err
 		}
-		r := Result{DryRun: o.DryRun, Changes: Steps(out.Changes), Saved: o.Save && !o.DryRun}
+		c.changes = Steps(out.Changes)
+		r := Result{DryRun: o.DryRun, Changes: c.changes, Saved: o.Save && !o.DryRun}
 		r.warn(out.Warnings)
+		switch {
+		case err != nil && o.DryRun:
+			return nil, &plannedError{r, err}
+		case err != nil:
+			return nil, err
+		}
 		return r, nil
 	}
 }

@@ -26,6 +26,7 @@ type Status struct {
 	Waiting     []Waiting `json:"waiting"`
 	Leaving     []Leaving `json:"leaving"`
 	Troubles    []Trouble `json:"troubles"`
+	Served      []Served  `json:"served"` // namespaces
 	Addresses   []Address `json:"addresses"`
 	Listeners   int       `json:"listeners"`
 	Subsystems  int       `json:"subsystems"`
@@ -98,7 +99,7 @@ func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Status{PID: os.Getpid(), Started: m.started, Now: time.Now(), File: m.cfg.File,
-		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(),
+		Listeners: len(m.doc.Listeners), Subsystems: len(m.doc.Subsystems), Waiting: []Waiting{}, Addresses: []Address{}, Leaving: m.left(), Troubles: m.troubles(), Served: served(m),
 		Controllers:     len(m.target.Controllers()),
 		Authentications: m.target.AuthCounts(), ControllerLimits: m.target.ControllerCounts(), Undelivered: m.target.Undelivered(), Slowed: m.target.Slowed(), Goroutines: runtime.NumGoroutine(),
 		Admission: m.target.AdmissionCounts()}

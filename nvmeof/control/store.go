@@ -193,17 +193,23 @@ func (s *stores) mark(n *config.Namespace) []byte {
 }
 
 // detached reports whether what an open store has is not found again once it is closed.
-func (s *stores) detached(key storeKey) bool {
+func (s *stores) detached(key storeKey) bool { return s.detachment(key) != nil }
+
+// detachment is why that is so; nil: it is not, or nobody knows.
+func (s *stores) detachment(key storeKey) error {
 	h := s.held[key]
 	if h == nil {
-		return false
+		return nil
 	}
 	d, ok := h.store.(backend.Detacher)
 	if !ok {
-		return false
+		return nil
 	}
-	lost, err := reach(&s.reacher, h.as.Path(), func() (bool, error) { return d.Detached() != nil, nil }, nil)
-	return err == nil && lost
+	why, err := reach(&s.reacher, h.as.Path(), func() (error, error) { return d.Detached(), nil }, nil)
+	if err != nil {
+		return nil
+	}
+	return why
 }
 
 // goOn takes the memory that another Manager had.

@@ -96,7 +96,11 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 			}},
 		{"PATCH", base + "/{" + key + "}", "set" + name, "Change one", options, zero, Result{}, true,
 			func(c *call) (any, error) {
-				return edit(c, func(l collection[T]) error { return l.merge(c.path(key), c.body) })
+				answer, err := edit(c, func(l collection[T]) error { return l.merge(c.path(key), c.body) })
+				if err == nil && key == "nsid" {
+					answer = c.warnReadOnly(answer)
+				}
+				return answer, err
 			}},
 		{"DELETE", base + "/{" + key + "}", "remove" + name, "Remove one", options, nil, Result{}, false,
 			func(c *call) (any, error) {

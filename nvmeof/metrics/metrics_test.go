@@ -333,3 +333,21 @@ func describe(of any) string {
 	}
 	return b.String()
 }
+
+// TestSource: what a namespace exports is a label as it is, which the format escapes by itself.
+func TestSource(t *testing.T) {
+	tgt, sub, _ := startTarget(t, netip.MustParseAddrPort("127.80.9.13:4420"))
+	store, err := memory.New(memory.Config{Size: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if _, err := sub.AddNamespace(target.NamespaceConfig{Store: store, NSID: 2, Name: "/tmp/a b,ü\"\xff.img"}); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRecorder()
+	Handler(nil, NewTarget(TargetConfig{Target: tgt})).ServeHTTP(r, httptest.NewRequestWithContext(t.Context(), "GET", Path, nil))
+	if want := "source=\"/tmp/a b,ü\\\"\uFFFD.img\""; !strings.Contains(r.Body.String(), want) {
+		t.Errorf("no %s in\n%s", want, r.Body)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -156,7 +157,7 @@ func (c *targetCollector) process(to sink) {
 
 func (c *targetCollector) space(to sink, nqn string, n *target.NamespaceMeasures) {
 	id := itoa(uint32(n.NSID))
-	to.put(c.namespace, 1, nqn, id, n.UUID.String(), n.Kind, nvmeof.Printable(n.Export), itoa(uint32(n.Group)))
+	to.put(c.namespace, 1, nqn, id, n.UUID.String(), n.Kind, strings.ToValidUTF8(n.Export, "\uFFFD"), itoa(uint32(n.Group)))
 	to.put(c.size, float64(n.Size), nqn, id)
 	to.put(c.used, float64(n.Used), nqn, id)
 	to.put(c.spare, n.Spare, nqn, id)

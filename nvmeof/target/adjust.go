@@ -97,6 +97,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	n.pauses++
 	this := n.pauses
 	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // at most until Resume
+	n.ns.SetPaused(true)
 	return nil
 }
 
@@ -163,6 +164,7 @@ func (n *Namespace) stopPause() {
 	if n.pause != nil {
 		n.pause.Stop()
 		n.pause = nil
+		n.ns.SetPaused(false)
 	}
 }
 

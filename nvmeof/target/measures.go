@@ -26,6 +26,7 @@ type NamespaceMeasures struct {
 	UUID   uuid.UUID
 	Group  capsule.ANAGroup // that of Namespace.Group
 	Ready  bool             // it is there, its store answers, and takes writes if it ever did; or another target serves it
+	Paused bool             // see Namespace.Pause
 	Silent bool             // its store has operations, or was asked what it is, and has answered nothing for 5 s
 	Export string           // NamespaceConfig.Name; empty while it is away
 	Kind   string           // the package of the store's type: memory, file or block; likewise
@@ -41,7 +42,7 @@ type NamespaceMeasures struct {
 }
 
 func (m *NamespaceMeasures) describe(n *storage.Namespace) {
-	m.NSID, m.UUID, m.Group = n.ID, n.UUID, n.Group()
+	m.NSID, m.UUID, m.Group, m.Paused = n.ID, n.UUID, n.Group(), n.Paused()
 	v := n.Volume
 	if v == nil {
 		m.Ready = n.Elsewhere()

@@ -92,7 +92,7 @@ func (r *Rates) add(o *Rates) {
 }
 
 func (c *comparison) namespace(n, was *control.NamespaceMeasures) (x Namespace, all, stored control.Latencies) {
-	x = Namespace{Subsystem: n.Subsystem, NSID: n.NSID, Export: n.Export, Kind: n.Kind, Size: n.Size, Ready: n.Ready, InFlight: n.InFlight, Commands: []Command{}}
+	x = Namespace{Subsystem: n.Subsystem, NSID: n.NSID, Export: n.Export, Kind: n.Kind, Size: n.Size, Ready: n.Ready, Paused: n.Paused, InFlight: n.InFlight, Commands: []Command{}}
 	x.ReadBytes, x.WrittenBytes, x.Errors = c.per(n.ReadBytes, was.ReadBytes), c.per(n.WrittenBytes, was.WrittenBytes), c.per(n.Errors, was.Errors)
 	before := by(was.Commands, func(k *control.CommandMeasures) string { return k.Op })
 	for i := range n.Commands {

@@ -62,6 +62,7 @@ type Namespace struct {
 	Kind      string     `json:"kind"`
 	Size      int64      `json:"size"`
 	Ready     bool       `json:"ready"`
+	Paused    bool       `json:"paused,omitempty"`
 	InFlight  int        `json:"in-flight"`
 	Rates
 	Errors   float64   `json:"errors-per-second"`

@@ -182,13 +182,16 @@ func namespaceTable(all []Namespace) *Table {
 	t := &Table{Sorted: 1, Columns: []Column{
 		{Title: "NAMESPACE", Text: true}, {Title: "IOPS", Width: 6}, {Title: "READ", Width: 6}, {Title: "WRITE", Width: 6}, {Title: "INFL", Width: 4},
 		{Title: "P50", Width: 6}, {Title: "P99", Width: 6}, {Title: "ST-P50", Width: 6}, {Title: "ST-P99", Width: 6}, {Title: "ERR", Width: 4},
-		{Title: "STATE", Text: true, Width: 5, Wide: 100}, {Title: "SIZE", Width: 10, Wide: 120}, {Title: "EXPORT", Text: true, Wide: 140},
+		{Title: "STATE", Text: true, Width: 6, Wide: 100}, {Title: "SIZE", Width: 10, Wide: 120}, {Title: "EXPORT", Text: true, Wide: 140},
 	}}
 	for i := range all {
 		n := &all[i]
 		state := "ready"
-		if !n.Ready {
+		switch {
+		case !n.Ready:
 			state = "AWAY"
+		case n.Paused:
+			state = "paused"
 		}
 		name := text(fmt.Sprintf("%s/%d", string(n.Subsystem), n.NSID))
 		if !n.Ready {

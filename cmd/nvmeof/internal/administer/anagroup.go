@@ -1,6 +1,7 @@
 package administer
 
 import (
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -71,7 +72,11 @@ func newPause() *cobra.Command {
 			if limit != "" {
 				body["limit"] = limit
 			}
-			return r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
+			err := r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "pause namespace %s of %s: its commands wait, for %s at most\n", args[0], nqn, orElse(limit, "10s"))
+			}
+			return err
 		}}
 	cmd.Flags().StringVar(&limit, "limit", "", "at most so long: default 10s, at most 25s")
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
@@ -99,7 +104,11 @@ func namespaceVerb(name, short string) *cobra.Command {
 	var nqn string
 	cmd := &cobra.Command{Use: name + " NSID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
+			err := r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s namespace %s of %s\n", name, args[0], nqn)
+			}
+			return err
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	_ = cmd.MarkFlagRequired("nqn")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +30,10 @@ func newEvents() *cobra.Command {
 		}}
 	cmd.Long = `Shows what happened to a running target, the oldest first. The target keeps the last 1280 events,
 through restarts where it has --events FILE, or events.file in its configuration. Equal refusals and
-connects within ten seconds are one line with a count. With --follow it goes on, also after a restart
-of the target; with -o json each line is an object then.`
+connects within ten seconds are one line with a count, which has the time of the last of them. With
+--follow it goes on, also after a restart of the target; with -o json each line is an object then. A
+count then comes when its ten seconds are over, and so after later events: events are in the order of
+their numbers there, and with -o json and yaml.`
 	cmd.Flags().BoolVarP(&w.follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
 	cmd.Flags().StringVar(&since, "since", "", "only what happened since then: a duration, as 2h, or a time, as 2026-11-23T20:00:00Z")
 	w.AddSocket(cmd)
@@ -118,11 +121,16 @@ func (w *watch) showAll(cmd *cobra.Command) error {
 		}
 	}
 	return w.Show(cmd.OutOrStdout(), all, func(out io.Writer) {
+		slices.SortStableFunc(all, byTime)
 		for i := range all {
 			_ = w.line(out, &all[i])
 		}
 	})
 }
+
+// byTime is the order in which people read events. A count of equal ones has the time of the last
+// of them, and comes after what happened until it was complete.
+func byTime(a, b events.Event) int { return a.Time.Compare(b.Time) }
 
 // take notes how far an answer goes, and returns what of it is to be shown.
 func (w *watch) take(page *control.Events) (some []events.Event) {

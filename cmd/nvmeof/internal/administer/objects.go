@@ -62,24 +62,10 @@ func listenerList(s *config.Subsystem) string {
 func namespaceObject() *object[config.Namespace] {
 	return &object[config.Namespace]{
 		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
-		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "UUID"},
-		row: func(n *config.Namespace) []any {
-			kind, export, size := describe(n)
-			access := "write"
-			if n.ReadOnly {
-				access = "read-only"
-			}
-			uuid := ""
-			if n.UUID != (config.UUID{}) {
-				uuid = n.UUID.String()
-			}
-			block := "default"
-			if n.BlockSize > 0 {
-				block = fmt.Sprint(n.BlockSize)
-			}
-			return []any{n.NSID, kind, export, size, block, max(n.ANAGroup, 1), access, uuid}
-		},
-		id: func(n *config.Namespace) string { return fmt.Sprint(n.NSID) },
+		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "STATE", "UUID"},
+		rows: namespaceRows,
+		note: namespaceNote,
+		id:   func(n *config.Namespace) string { return fmt.Sprint(n.NSID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
 			return func(body map[string]any) error {
 				putForce(body, cmd)

@@ -213,11 +213,16 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 		text = config.JSON(body)
 	}
 	var result control.Result
-	if err := r.Call(cmd.Context(), method, path, options, text, &result); err != nil {
+	err := r.Call(cmd.Context(), method, path, options, text, &result)
+	var refused *control.Error
+	switch {
+	case errors.As(err, &refused) && refused.Plan != nil: // a dry run shows it, and that it is refused
+		result = *refused.Plan
+	case err != nil:
 		return err
 	}
 	showResult(cmd.OutOrStdout(), cmd.ErrOrStderr(), &result)
-	return nil
+	return err
 }
 
 // Save has the target write its file, or the one of that name.

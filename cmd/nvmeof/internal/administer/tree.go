@@ -51,6 +51,7 @@ type tree struct {
 	out     io.Writer
 	waiting map[waiter]string // why
 	trouble map[waiter]string // what, of namespaces that are served
+	served  found
 }
 
 // A waiter is a namespace or a host that waits, or an address of a listener.
@@ -84,14 +85,20 @@ func (t tree) line(depth int, format string, args ...any) {
 	fmt.Fprintf(t.out, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
 }
 
-func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
-	t := tree{out, map[waiter]string{}, map[waiter]string{}}
+// newTree notes what the status says of single things.
+func newTree(out io.Writer, status *control.Status) tree {
+	t := tree{out, map[waiter]string{}, map[waiter]string{}, findServed(status)}
 	for _, x := range status.Troubles {
 		t.trouble[waiter{subsystem: x.Subsystem, id: x.NSID}] = x.Why
 	}
 	for _, w := range status.Waiting {
 		t.waiting[waiter{w.Subsystem, w.Host, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
 	}
+	return t
+}
+
+func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
+	t := newTree(out, status)
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
 	t.gateway(status.Gateway)
 	t.refusals(status)
@@ -191,10 +198,9 @@ func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers
 	t.line(3, "namespaces [%d]", len(s.Namespaces))
 	for _, n := range s.Namespaces {
 		kind, export, size := describe(n)
-		text := strings.Join(slices.DeleteFunc([]string{kind, export, size}, func(s string) bool { return s == "" }), " ")
-		if n.ReadOnly {
-			text += ", read-only"
-		}
+		now := t.served.of(s.NQN, n.NSID)
+		text := strings.Join(slices.DeleteFunc([]string{kind, export, sizeOf(now, size)}, func(s string) bool { return s == "" }), " ")
+		text = strings.Join(append([]string{text}, conditions(n, now)...), ", ")
 		group := max(n.ANAGroup, 1)
 		if !status.Gateway.Serves(group) {
 			text += ", at another target"

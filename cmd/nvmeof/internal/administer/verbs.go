@@ -2,6 +2,7 @@ package administer
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,11 @@ type object[T any] struct {
 	keyField          string
 	head              []any
 	row               func(*T) []any
-	id                func(*T) string
-	keyNumber         bool
+	// rows is row where that takes more than the object, and note what show says of one besides.
+	rows      func(ctx context.Context, v *verb) (func(*T) []any, error)
+	note      func(ctx context.Context, v *verb, x *T) (string, error)
+	id        func(*T) string
+	keyNumber bool
 	// fixed are fields that add takes as arguments after the key.
 	fixed []string
 	// extend adds flags of its own; it returns what puts them into the object.
@@ -106,10 +110,17 @@ func (o *object[T]) listCommand() *cobra.Command {
 		if err := v.Get(cmd.Context(), o.path(v), &all); err != nil {
 			return err
 		}
+		cells := o.row
+		if o.rows != nil && v.format == "table" {
+			var err error
+			if cells, err = o.rows(cmd.Context(), v); err != nil {
+				return err
+			}
+		}
 		return v.Show(cmd.OutOrStdout(), all, func(w io.Writer) {
 			row(w, o.head...)
 			for _, x := range all {
-				row(w, o.row(x)...)
+				row(w, cells(x)...)
 			}
 		})
 	}
@@ -128,10 +139,19 @@ func (o *object[T]) showCommand() *cobra.Command {
 		if err := v.Get(cmd.Context(), o.path(v, args[0]), x); err != nil {
 			return err
 		}
+		var note string
 		if v.format == "table" {
 			v.format = "yaml"
+			if o.note != nil {
+				var err error
+				if note, err = o.note(cmd.Context(), v, x); err != nil {
+					return err
+				}
+			}
 		}
-		return v.Show(cmd.OutOrStdout(), x, nil)
+		err := v.Show(cmd.OutOrStdout(), x, nil)
+		fmt.Fprint(cmd.OutOrStdout(), note)
+		return err
 	}
 	v.AddOutput(cmd)
 	return o.begin(v, cmd)

@@ -34,6 +34,11 @@ func (e *WrongData) Error() string { return e.Err.Error() }
 
 func (e *WrongData) Unwrap() error { return e.Err }
 
+// Said is what another process has failed with, which has said why.
+type Said struct{ Code int }
+
+func (e *Said) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
+
 // DidYouMean is a question that goes after a name that does not exist; empty where none
 // of the names is near.
 func DidYouMean(s string, names []string) string {

@@ -24,11 +24,11 @@ type Error struct {
 
 func (e *Error) Unwrap() error { return e.error }
 
-// Print reports an error.
+// Print reports an error, unless another process has.
 func Print(w io.Writer, err error) {
 	var plain *Error
 	switch {
-	case err == nil:
+	case err == nil, errors.As(err, new(*failure.Said)):
 	case !errors.As(err, &plain):
 		_, _ = io.WriteString(w, "nvmeof: "+failure.Text(err)+"\n")
 	case plain.text != "":

@@ -97,7 +97,7 @@ func (a *audit) add(o control.Operation) {
 	select {
 	case a.lines <- o:
 	default:
-		a.lose("the file does not answer")
+		a.lose(&o, "the file does not answer")
 	}
 }
 
@@ -119,10 +119,22 @@ func (a *audit) rotated() {
 }
 
 // lose counts an operation of which there is no line. Called with mu held.
-func (a *audit) lose(why string) {
+func (a *audit) lose(o *control.Operation, why string) {
 	a.lost++
-	a.log.Error("audit: a line is lost, and the operation was carried out", zap.String("file", a.path), zap.String("why", why), zap.Uint64("lost", a.lost))
+	a.log.Error("audit: a line is lost", zap.String("file", a.path), zap.String("why", why), zap.Uint64("lost", a.lost),
+		zap.String("operation", o.Name), zap.String("came_to", cameTo(o)))
 	a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: a line is lost: " + why})
+}
+
+// cameTo says what of an operation was carried out.
+func cameTo(o *control.Operation) string {
+	switch o.Result {
+	case "ok":
+		return "it was carried out"
+	case string(control.CodeUnsaved):
+		return "the target was changed, and that is not saved: " + o.Error
+	}
+	return "it failed: " + o.Error
 }
 
 // write writes lines until end. What is missing of a line that could not be written whole is
@@ -151,7 +163,7 @@ func (a *audit) write(f *os.File) {
 		}
 		if err != nil {
 			a.mu.Lock()
-			a.lose(err.Error())
+			a.lose(&o, err.Error())
 			a.mu.Unlock()
 		}
 		torn = err != nil && (n > 0 || torn)

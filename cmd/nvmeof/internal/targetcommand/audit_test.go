@@ -52,10 +52,15 @@ func TestAuditLost(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	a.add(control.Operation{})
-	a.add(control.Operation{})
+	a.add(control.Operation{Name: "addNamespace", Result: "ok"})
+	a.add(control.Operation{Name: "addNamespace", Result: string(control.CodeUnsaved), Error: "no space left on device"})
 	if err := a.end(); err != nil {
 		t.Fatal(err)
+	}
+	for i, want := range []string{"it was carried out", "the target was changed, and that is not saved: no space left on device"} {
+		if l := logs.All(); i < len(l) && l[i].ContextMap()["came_to"] != want {
+			t.Errorf("line %d says %v, want %q", i, l[i].ContextMap()["came_to"], want)
+		}
 	}
 	if l := logs.FilterMessageSnippet("a line is lost").All(); len(l) != 2 || l[1].ContextMap()["lost"] != uint64(2) || happened.Last() != 2 {
 		t.Errorf("%+v, %d events", l, happened.Last())

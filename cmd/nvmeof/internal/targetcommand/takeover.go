@@ -406,7 +406,11 @@ func (f *Flags) background(cmd *cobra.Command) error {
 	if n, _ := r.Read(make([]byte, 1)); n == 1 {
 		return next.Process.Release()
 	}
-	return next.Wait()
+	err = next.Wait()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.Exited() {
+		return &failure.Said{Code: exit.ExitCode()}
+	}
+	return err // a signal, say
 }
 
 // sayReady tells a process that waits that this one serves.

@@ -52,6 +52,7 @@ type Namespace struct {
 	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
+	paused     atomic.Bool   // see SetPaused
 	unreserved atomic.Bool   // hosts cannot reserve it
 	group      atomic.Uint32 // ANA
 	protection protection
@@ -71,6 +72,12 @@ func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
 
 // SetReadOnly reports whether that is a change.
 func (n *Namespace) SetReadOnly(on bool) (changed bool) { return n.readOnly.Swap(on) != on }
+
+// Paused reports whether an administrator has its commands held.
+func (n *Namespace) Paused() bool { return n.paused.Load() }
+
+// SetPaused notes that its commands are held, or go on, for whoever shows the namespace.
+func (n *Namespace) SetPaused(on bool) { n.paused.Store(on) }
 
 // Reservable reports whether hosts can reserve it.
 func (n *Namespace) Reservable() bool { return !n.unreserved.Load() }

@@ -1,0 +1,51 @@
+package administer
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
+)
+
+// TestEventOrder: people see the oldest first, also where the count of equal events was recorded after
+// later ones; for programs events are in the order of their numbers.
+func TestEventOrder(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	page := control.Events{Log: "a.b", Last: 3, Events: []events.Event{
+		{Seq: 1, Time: start, Kind: events.Refused, Severity: events.Warning, Text: "one"},
+		{Seq: 2, Time: start.Add(8 * time.Second), Kind: events.Change, Severity: events.Info, Text: "three"},
+		{Seq: 3, Time: start.Add(2 * time.Second), Kind: events.Refused, Severity: events.Warning, Text: "two", Count: 7},
+	}}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(config.JSON(page)) })}}
+	s.Start()
+	defer s.Close()
+	for format, want := range map[string]string{"table": "one two three", "json": "one three two"} {
+		var out strings.Builder
+		cmd := newEvents()
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{"--socket", socket, "-o", format})
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		for word := range strings.FieldsSeq(want) {
+			_, after, found := strings.Cut(text, word)
+			if !found {
+				t.Errorf("as a %s %q is not in its place in\n%s", format, word, out.String())
+			}
+			text = after
+		}
+	}
+}

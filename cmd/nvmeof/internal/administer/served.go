@@ -1,0 +1,121 @@
+package administer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// found are the namespaces that are served.
+type found map[waiter]*control.Served
+
+func findServed(status *control.Status) found {
+	f := found{}
+	for i := range status.Served {
+		x := &status.Served[i]
+		f[waiter{subsystem: x.Subsystem, id: x.NSID}] = x
+	}
+	return f
+}
+
+// of is how hosts find a namespace; nil: that is not known.
+func (f found) of(subsystem nvmeof.NQN, id int) *control.Served {
+	return f[waiter{subsystem: subsystem, id: id}]
+}
+
+// sizeOf is the size that hosts find or, where that is not known, the one of the document.
+func sizeOf(now *control.Served, configured string) string {
+	if now == nil {
+		return configured
+	}
+	return config.Size(now.Size).String()
+}
+
+// conditions are what keeps hosts from writing, or from going on.
+func conditions(n *config.Namespace, now *control.Served) []string {
+	all := restrictions(n, now)
+	if now != nil && now.Paused {
+		all = append(all, "paused")
+	}
+	return all
+}
+
+// restrictions are what keeps hosts from writing that have the right to write.
+func restrictions(n *config.Namespace, now *control.Served) (all []string) {
+	if n.ReadOnly || now != nil && now.ReadOnly {
+		all = append(all, "read-only")
+	}
+	if now != nil && now.Protected != "" {
+		all = append(all, protection(now))
+	}
+	return all
+}
+
+// protection is what a host has set, and until when.
+func protection(now *control.Served) string {
+	return "write-protected by a host " + strings.ReplaceAll(string(now.Protected), "-", " ")
+}
+
+// namespaceRows reads what a list of namespaces needs beside the document.
+func namespaceRows(ctx context.Context, v *verb) (func(*config.Namespace) []any, error) {
+	var status control.Status
+	if err := v.Get(ctx, "/v1/status", &status); err != nil {
+		return nil, err
+	}
+	t := newTree(nil, &status)
+	return func(n *config.Namespace) []any {
+		kind, export, size := describe(n)
+		nqn := nvmeof.NQN(v.nqn)
+		now := t.served.of(nqn, n.NSID)
+		access, uuid, block := orElse(strings.Join(restrictions(n, now), ", "), "write"), "", "default"
+		if now != nil {
+			uuid, block = now.UUID, fmt.Sprint(now.BlockSize)
+		} else if n.UUID != (config.UUID{}) {
+			uuid = n.UUID.String()
+		}
+		if n.BlockSize > 0 {
+			block = fmt.Sprint(n.BlockSize)
+		}
+		return []any{n.NSID, kind, export, sizeOf(now, size), block, max(n.ANAGroup, 1), access, t.state(nqn, n, now, &status), uuid}
+	}, nil
+}
+
+// state is one word on how a namespace is.
+func (t tree) state(nqn nvmeof.NQN, n *config.Namespace, now *control.Served, status *control.Status) string {
+	at := waiter{subsystem: nqn, id: n.NSID}
+	switch {
+	case t.waiting[at] != "":
+		return "waiting"
+	case t.trouble[at] != "":
+		return "trouble"
+	case !status.Gateway.Serves(max(n.ANAGroup, 1)):
+		return "elsewhere"
+	case now == nil:
+		return ""
+	case now.Paused:
+		return "paused"
+	}
+	return "ready"
+}
+
+// namespaceNote is how hosts find a namespace, as a comment below its configuration.
+func namespaceNote(ctx context.Context, v *verb, n *config.Namespace) (string, error) {
+	var status control.Status
+	if err := v.Get(ctx, "/v1/status", &status); err != nil {
+		return "", err
+	}
+	t := newTree(nil, &status)
+	now := t.served.of(nvmeof.NQN(v.nqn), n.NSID)
+	if now == nil {
+		if wait := t.wait(nvmeof.NQN(v.nqn), n.NSID); wait != "" {
+			return strings.Replace(wait, ", ", "# ", 1) + "\n", nil
+		}
+		return "", nil
+	}
+	parts := append([]string{config.Size(now.Size).String(), fmt.Sprintf("blocks of %d bytes", now.BlockSize), "UUID " + now.UUID, "NGUID " + now.NGUID}, conditions(n, now)...)
+	return "# hosts find: " + strings.Join(parts, ", ") + t.wait(nvmeof.NQN(v.nqn), n.NSID) + "\n", nil
+}
