@@ -248,6 +248,25 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestSizeBeyondCount: the block count decides what is moved, and what of --data-size that leaves out is said, with the remedy.
+func TestSizeBeyondCount(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	data := bytes.Repeat([]byte("block"), 300)[:1024]
+	for name, moved := range map[string]string{"write": "written", "compare": "compared", "read": "read"} {
+		o := commandIn(t.Context(), t, data, s.at1(name+" --data-size 1024 --dry-run")...)
+		o.want(t, 0, "warning: only 512 bytes of the --data-size 1024 are "+moved+": --block-count 0 is 1 × 512 bytes, since blocks count from 0; --block-count 1 moves all\n")
+		o = commandIn(t.Context(), t, data, s.at1(name+" --data-size 1024 --block-count 1 --dry-run")...).want(t, 0)
+		if strings.Contains(o.errOut, "warning") || strings.Contains(o.errOut, "Rounding") {
+			t.Errorf("%s of as much as there are blocks: %s", name, o.errOut)
+		}
+	}
+	commandIn(t.Context(), t, data, s.at1("write --data-size 1024")...).want(t, 0, "only 512 bytes", "write: Success\n")
+	o := command(t, s.at1("read --block-count 1 --data-size 1024")...).want(t, 0)
+	if want := string(data[:512]) + strings.Repeat("\x00", 512); o.out != want {
+		t.Error("something other than the first block was written")
+	}
+}
+
 // TestReservationCommands: one host registers, acquires, releases, and is gone.
 func TestReservationCommands(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
