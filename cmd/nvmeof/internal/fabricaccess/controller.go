@@ -26,7 +26,16 @@ func (c *verbConnection) Timeout() time.Duration { return c.Connection.Timeout }
 
 // Connected implements [nvmeverb.Connection].
 func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *host.Controller) error) error {
-	return withController(cmd, &c.Connection, f)
+	answered := false
+	err := withController(cmd, &c.Connection, func(ctx context.Context, h *host.Controller) error {
+		err := f(ctx, h)
+		answered = err == nil
+		return err
+	})
+	if answered {
+		return err // its document is out already
+	}
+	return statusreport.InJSON(cmd, err)
 }
 
 // NewVerbConnection is one for a command of nvme-cli.

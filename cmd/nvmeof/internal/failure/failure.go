@@ -34,6 +34,13 @@ func (e *WrongData) Error() string { return e.Err.Error() }
 
 func (e *WrongData) Unwrap() error { return e.Err }
 
+// Reported is what the answer of a command has said already.
+type Reported struct{ Err error }
+
+func (e *Reported) Error() string { return e.Err.Error() }
+
+func (e *Reported) Unwrap() error { return e.Err }
+
 // DidYouMean is a question that goes after a name that does not exist; empty where none
 // of the names is near.
 func DidYouMean(s string, names []string) string {
