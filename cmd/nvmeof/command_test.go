@@ -365,6 +365,20 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestHelpTopics: help for what there is not is as wrong as the command itself.
+func TestHelpTopics(t *testing.T) {
+	for line, text := range map[string]string{
+		"help bogus":        `unknown command "bogus" for "nvmeof"; see nvmeof --help`,
+		"help target bogus": `unknown command "bogus" for "nvmeof target"; see nvmeof target --help`,
+		"help namespace ad": "did you mean add?; see nvmeof namespace --help",
+	} {
+		command(t, strings.Fields(line)...).want(t, exitUsage, text)
+	}
+	for line, text := range map[string]string{"help": "Exit codes:", "help ns add": "Add a namespace", "help help": "any command"} {
+		command(t, strings.Fields(line)...).want(t, 0, text)
+	}
+}
+
 // TestMiscounted: what a command lacks, or has too much of, is named as its usage does, arguments and flags apart.
 func TestMiscounted(t *testing.T) {
 	for line, text := range map[string]string{

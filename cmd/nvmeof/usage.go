@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,11 +16,28 @@ import (
 // print help as if that had been requested.
 func unknownVerb(root *cobra.Command, args []string) error {
 	root.InitDefaultCompletionCmd()
+	if len(args) > 0 && args[0] == "help" {
+		return unknownTopic(root, args[1:])
+	}
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd.Runnable() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
 		return nil
 	}
 	return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
+}
+
+// unknownTopic is the mistake of help for a command that there is none of, which cobra takes for no failure.
+func unknownTopic(root *cobra.Command, topic []string) error {
+	root.InitDefaultHelpCmd()
+	topic = slices.DeleteFunc(slices.Clone(topic), func(word string) bool { return strings.HasPrefix(word, "-") })
+	cmd, rest, err := root.Find(topic)
+	switch {
+	case err != nil:
+		return usageError{Err: seeHelp(cmd, err)}
+	case len(rest) > 0 && cmd.HasSubCommands():
+		return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
+	}
+	return nil
 }
 
 // seeHelp adds to a mistake in a command line what may have been meant, and where to read

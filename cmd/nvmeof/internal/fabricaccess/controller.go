@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
@@ -54,10 +55,19 @@ func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(cont
 		return err
 	}
 	if err := f(ctx, controller); err != nil {
-		return statusreport.Failure(cmd, err, func(status capsule.Status) string {
+		return statusreport.Failure(cmd, lost(controller, err), func(status capsule.Status) string {
 			wanted, _ := cmd.Flags().GetUint32("namespace-id")
 			return statusreport.Advice(ctx, controller, status, wanted, string(s.Identity.NQN))
 		}) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)
+}
+
+// lost is an error as the loss of its connection, where that is what it ended with and nothing was refused.
+func lost(c *host.Controller, err error) error {
+	why := c.Err()
+	if why == nil || errors.Is(why, host.ErrClosed) || !errors.Is(err, why) || errors.As(err, new(*host.StatusError)) {
+		return err
+	}
+	return &failure.Connect{Err: err}
 }
