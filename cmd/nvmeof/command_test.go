@@ -374,7 +374,8 @@ func TestHelpTopics(t *testing.T) {
 	} {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}
-	for line, text := range map[string]string{"help": "Exit codes:", "help ns add": "Add a namespace", "help help": "any command"} {
+	for line, text := range map[string]string{"help": "Exit codes:", "help ns add": "Add a namespace", "help help": "any command",
+		"help controller list": "two readings, --interval apart", "help namespace add": "1 to 32, with fence: lease 33 to 64"} {
 		command(t, strings.Fields(line)...).want(t, 0, text)
 	}
 }
