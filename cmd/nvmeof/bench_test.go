@@ -167,3 +167,17 @@ func TestBenchUsage(t *testing.T) {
 		command(t, args...).want(t, exitUsage, text)
 	}
 }
+
+// TestBenchLosesTarget: a target that dies under bench is a connection that there is no more.
+func TestBenchLosesTarget(t *testing.T) {
+	beside(t)
+	addr := loopbackAddress()
+	target := startSeparate(t, "target", "--listen", addr, "--nqn", testNQN, "--shards", "1", "--export", "mem:16MiB", "--allow-any-host")
+	target.out.await(t, "nvme connect")
+	bench := startSeparate(t, "bench", "-t", "rdma", "-a", addr, "-n", testNQN, "--rw", "randrw", "--iodepth", "4", "--runtime", "60")
+	time.Sleep(time.Second) // where it has not connected by then, the exit code is the same
+	target.kill(t)
+	err := <-bench.ended
+	bench.ended <- err
+	(outcome{bench.out.String(), bench.errOut.String(), err}).want(t, exitConnection, "nvmeof: ")
+}

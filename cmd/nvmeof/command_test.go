@@ -364,3 +364,37 @@ func TestUsage(t *testing.T) {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}
 }
+
+// TestHelpTopics: help for what there is not is as wrong as the command itself.
+func TestHelpTopics(t *testing.T) {
+	for line, text := range map[string]string{
+		"help bogus":        `unknown command "bogus" for "nvmeof"; see nvmeof --help`,
+		"help target bogus": `unknown command "bogus" for "nvmeof target"; see nvmeof target --help`,
+		"help namespace ad": "did you mean add?; see nvmeof namespace --help",
+	} {
+		command(t, strings.Fields(line)...).want(t, exitUsage, text)
+	}
+	for line, text := range map[string]string{"help": "Exit codes:", "help ns add": "Add a namespace", "help help": "any command",
+		"help controller list": "two readings, --interval apart", "help namespace add": "1 to 32, with fence: lease 33 to 64"} {
+		command(t, strings.Fields(line)...).want(t, 0, text)
+	}
+}
+
+// TestMiscounted: what a command lacks, or has too much of, is named as its usage does, arguments and flags apart.
+func TestMiscounted(t *testing.T) {
+	for line, text := range map[string]string{
+		"iopolicy":                               "numa|round-robin|queue-depth|latency is missing; see nvmeof iopolicy --help",
+		"iopolicy nvme-subsys0 round-robin":      "takes numa|round-robin|queue-depth|latency, and 2 arguments are given; what else there is to say goes with -n NQN or -d nvme-subsys0; see",
+		"ana-group set 1 9 optimized":            "takes GROUP, and 3 arguments are given; --listener ID and --state STATE are missing; see",
+		"ana-group set 1 optimized --listener 9": "takes GROUP, and 2 arguments are given; --state STATE is missing; see",
+		"ana-group set":                          "GROUP and --listener ID and --state STATE are missing; see",
+		"ana-group move 3 gw2":                   "takes GROUP, and 2 arguments are given; --gateway NAME is missing; see",
+
+		"namespace add 44 -n n --memory 1MiB --thin":              "of files only, which --memory is not: --thin; leave that out, or name a file with --file PATH",
+		"namespace add 44 -n n --block /dev/x --size 1MiB --thin": "of files only, which --block is not: --size, --thin;",
+		"namespace add 44 -n n --rbd p/i --size 1GiB --thin":      "of files only, which --rbd is not: --thin;",
+		"namespace add 44 -n n --thin":                            "of files only: --thin; --file PATH is missing",
+	} {
+		command(t, strings.Fields(line)...).want(t, exitUsage, text)
+	}
+}

@@ -350,6 +350,17 @@ func TestBadConnect(t *testing.T) {
 	}
 }
 
+// TestNoRunDir: where the folder of connections cannot be made it is said what it is for, and how to have another.
+func TestNoRunDir(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	setenv(t, "NVMEOF_RUN_DIR", filepath.Join(file, "run"))
+	command(t, s.at("connect", "-n", testNQN)...).want(t, exitFailed, "no folder "+file+"/run for the names and sockets of connections", "NVMEOF_RUN_DIR in the environment names another one")
+}
+
 // TestDumpConfig: what would be connected is a file that can be read.
 func TestDumpConfig(t *testing.T) {
 	inOwnRunDir(t)

@@ -103,7 +103,7 @@ func TestConfigured(t *testing.T) {
 	run("ns pause 3 -n NQN --limit 2s", 0)
 	run("ns resume 3 -n NQN", 0)
 	run("ns clear-fault 2 -n NQN", exitFailed, "disk.img has not failed")
-	run("ns clear-fault 9 -n NQN", exitFailed, "namespace 9 does not exist")
+	run("ns clear-fault 9 -n NQN", exitFailed, "namespace 9 does not exist; did you mean 1?")
 	run("ns add 3 -n NQN --memory 1MiB", exitFailed, "namespace 3 exists already; change it with set")
 	run("ns add four -n NQN --memory 1MiB", exitUsage, "want a number")
 	run("ns add 4 -n NQN --file disk.img", exitUsage, "path disk.img is relative; write it from /")
@@ -389,6 +389,8 @@ func TestSetDefault(t *testing.T) {
 	}{
 		{"host add h1 -n NQN --namespace 2=none", 0, "add host h1"},
 		{"host set h1 -n NQN --namespace default", 0, "namespaces "},
+		{"ns pause 4444 -n NQN", exitFailed, "namespace 4444 does not exist; there is 1, 2"},
+		{"ns resume 1 -n nqn.none", exitFailed, "subsystem nqn.none does not exist; there is " + testNQN},
 		{"ns set 2 -n NQN --engine threads --dry-run", 0, "with another file.engine"},
 		{"ns set 1 -n NQN --size 1MiB", exitUsage, "--memory SIZE makes it another size"},
 		{"ns set 1 -n NQN --memory default", exitUsage, "nothing is exported"},

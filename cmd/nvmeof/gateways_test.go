@@ -104,6 +104,9 @@ func TestGatewaysPage(t *testing.T) {
 	r.follow(documented{line: fmt.Sprintf("etcd --name e --data-dir etcd --listen-client-urls %s --advertise-client-urls %[1]s --listen-peer-urls %s --initial-advertise-peer-urls %[2]s --initial-cluster e=%[2]s", url(2379), url(2380)),
 		stays: "ready to serve client requests", killed: true})
 	r.doDocumented(gatewaysPage)
+	const resume = "nvmeof namespace resume 1 -n nqn.2026-11.org.example:disks --socket "
+	r.follow(documented{line: "for i in $(seq 60); do (" + resume + "DIR/s; " + resume + "DIR/gw2) >shown 2>&1; grep -q 'serves it, not this one' shown && break; sleep 0.5; done; cat shown",
+		wants: []string{"it is not paused", "serves it, not this one: do that there"}})
 }
 
 // TestCheckShared: what gateways share is checked as such, and what belongs to one of them is not in the

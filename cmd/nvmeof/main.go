@@ -22,11 +22,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +37,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/manual"
@@ -105,51 +102,6 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 		return usageError{Err: seeHelp(cmd, err)}
 	}
 	return err
-}
-
-// unknownVerb is the mistake of a verb that an object does not have, for which cobra would
-// print help as if that had been requested.
-func unknownVerb(root *cobra.Command, args []string) error {
-	root.InitDefaultCompletionCmd()
-	cmd, rest, err := root.Find(args)
-	if err != nil || cmd.Runnable() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
-		return nil
-	}
-	return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
-}
-
-// seeHelp adds to a mistake in a command line what may have been meant, and where to read
-// on.
-func seeHelp(cmd *cobra.Command, err error) error {
-	hint := ""
-	var word string
-	var want, got int
-	if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
-		err = miscounted(cmd, want, got)
-	} else if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
-		hint = failure.DidYouMean(word, commandNames(cmd))
-	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
-		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
-	}
-	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
-}
-
-// miscounted is the mistake of more or fewer arguments than a command takes, each with the
-// name that its usage gives it.
-func miscounted(cmd *cobra.Command, want, got int) error {
-	names := strings.Fields(cmd.Use)[1:]
-	if got < want && want <= len(names) {
-		return fmt.Errorf("%s is missing", strings.Join(names[got:want], " and "))
-	}
-	return fmt.Errorf("takes %s, and %d arguments are given", strings.Join(names, " and "), got)
-}
-
-// commandNames are those by which a command's verbs can be called.
-func commandNames(cmd *cobra.Command) (names []string) {
-	for _, c := range cmd.Commands() {
-		names = append(append(names, c.Name()), c.Aliases...)
-	}
-	return names
 }
 
 // newRoot is the tree of commands, of which the target calls enter, which may be nil: what the process

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -99,16 +100,65 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// TestAllFeatures: those that there are, until one that wants its identifier whole.
+// TestAllFeatures: those that there are, of which one wants its identifier whole. As JSON they are one document.
 func TestAllFeatures(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	o := command(t, s.at1("get-feature")...).want(t, exitFailed, "get-feature:0x07 (Number of Queues), Current value:")
+	o := command(t, s.at1("get-feature")...).want(t, 0, "get-feature:0x07 (Number of Queues), Current value:", "get-feature:0x81 (Host Identifier), Current value:")
 	if strings.Contains(o.out, "get-feature:0x08") || !strings.Contains(o.errOut, "get-feature:0x84") && !strings.Contains(o.out, "get-feature:0x80") {
 		t.Errorf("features: %s%s", o.out, o.errOut)
 	}
-	o = command(t, s.at1("get-feature --cdw11 1 -o json")...).want(t, 0, `"feature: 0x81":[`)
-	if !json.Valid([]byte(o.out)) {
-		t.Errorf("no JSON: %s", o.out)
+	for _, line := range []string{"get-feature --cdw11 1 -o json", "get-feature -o json", "get-feature --sel 1 -o json"} {
+		o = command(t, s.at1(line)...).want(t, 0, `"feature: 0x81":[`)
+		if !json.Valid([]byte(o.out)) {
+			t.Errorf("%s: no JSON: %s", line, o.out)
+		}
+	}
+	command(t, s.at1("get-feature --data-len 4")...).want(t, exitFailed, "SGL")
+	o = command(t, s.at1("get-feature --data-len 4 -o json")...).want(t, exitFailed, `"error":"Data SGL Length Invalid`)
+	var report strings.Builder
+	statusreport.Print(&report, o.err)
+	if !json.Valid([]byte(o.out)) || report.String() != "" {
+		t.Errorf("one that is refused for a reason of its own: %s%s", o.out, &report)
+	}
+}
+
+// TestGetLogJSON: one object, with each byte.
+func TestGetLogJSON(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	raw := command(t, s.at1("get-log --log-id 3 --log-len 20 -b")...).want(t, 0)
+	o := command(t, s.at1("get-log --log-id 3 --log-len 20 -o json")...).want(t, 0)
+	var got, want struct {
+		Device string `json:"device"`
+		Log    int    `json:"log_id"`
+		NSID   int64  `json:"nsid"`
+		Data   string `json:"data"`
+	}
+	want.Device, want.Log, want.NSID, want.Data = "nvme0", 3, 0xffffffff, hex.EncodeToString([]byte(raw.out))
+	if err := json.Unmarshal([]byte(o.out), &got); err != nil || got != want {
+		t.Errorf("%v: %s", err, o.out)
+	}
+}
+
+// TestErrorsAsJSON: with -o json whatever goes wrong once the command has begun is an object on the standard output.
+func TestErrorsAsJSON(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{s.at1("id-ns --namespace-id 99 -o json"), exitUsage, "--namespace-id 99: there is no such namespace; there is: 1"},
+		{s.at("id-ctrl", "-n", "nqn.2026-11.org.example:no", "-o", "json"), exitConnection, "no such subsystem here"},
+		{s.at("id-ctrl", "-o", "json"), exitUsage, "--nqn is missing"},
+		{s.at1("resv-report --namespace-id 7 -o json"), exitUsage, "no such namespace"},
+	} {
+		o := command(t, test.args...).want(t, test.code)
+		var report strings.Builder
+		statusreport.Print(&report, o.err)
+		var doc struct{ Error string }
+		if err := json.Unmarshal([]byte(o.out), &doc); err != nil || !strings.Contains(doc.Error, test.want) || report.String() != "" {
+			t.Errorf("%q prints %q (%v) and reports %q", test.args, o.out, err, report.String())
+		}
 	}
 }
 
@@ -245,6 +295,25 @@ func TestCompare(t *testing.T) {
 	statusreport.Print(&report, o.err)
 	if want := "NVMe status: Compare Failure: The command failed due to a miscompare during a Compare command(0x285)\n"; report.String() != want {
 		t.Errorf("%q, want %q", report.String(), want)
+	}
+}
+
+// TestSizeBeyondCount: the block count decides what is moved, and what of --data-size that leaves out is said, with the remedy.
+func TestSizeBeyondCount(t *testing.T) {
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	data := bytes.Repeat([]byte("block"), 300)[:1024]
+	for name, moved := range map[string]string{"write": "written", "compare": "compared", "read": "read"} {
+		o := commandIn(t.Context(), t, data, s.at1(name+" --data-size 1024 --dry-run")...)
+		o.want(t, 0, "warning: only 512 bytes of the --data-size 1024 are "+moved+": --block-count 0 is 1 × 512 bytes, since blocks count from 0; --block-count 1 moves all\n")
+		o = commandIn(t.Context(), t, data, s.at1(name+" --data-size 1024 --block-count 1 --dry-run")...).want(t, 0)
+		if strings.Contains(o.errOut, "warning") || strings.Contains(o.errOut, "Rounding") {
+			t.Errorf("%s of as much as there are blocks: %s", name, o.errOut)
+		}
+	}
+	commandIn(t.Context(), t, data, s.at1("write --data-size 1024")...).want(t, 0, "only 512 bytes", "write: Success\n")
+	o := command(t, s.at1("read --block-count 1 --data-size 1024")...).want(t, 0)
+	if want := string(data[:512]) + strings.Repeat("\x00", 512); o.out != want {
+		t.Error("something other than the first block was written")
 	}
 }
 

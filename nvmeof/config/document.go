@@ -155,7 +155,7 @@ type Namespace struct {
 	UUID               UUID    `json:"uuid,omitzero" doc:"Identifies the namespace for good. Default: derived from the subsystem's name, the nsid and the path, and of a file that the target created from a mark in it; of memory another at each start."`
 	NGUID              NGUID   `json:"nguid,omitzero" doc:"NGUID, an identifier beside the UUID: 32 hexadecimal digits. Default: the UUID."`
 	EUI64              EUI64   `json:"eui64,omitzero" doc:"EUI-64, a third identifier: 16 hexadecimal digits. Default: none."`
-	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1, or with gateways one of 64 that follows from the names."`
+	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1, or with gateways one of 32 that follows from the names: 1 to 32, with fence: lease 33 to 64."`
 	Fence              Fence   `json:"fence,omitzero" doc:"With gateways: what keeps one that was given up from writing. storage: the storage refuses it, as Ceph does; lease: it stops by its own clock. Default: storage for images of Ceph; files and devices have to say lease."`
 	RefuseReservations bool    `json:"refuse-reservations,omitzero" default:"false" doc:"Hosts cannot reserve the namespace. Default false."`
 	// Reservations of a volume that several namespaces share are those of the first.

@@ -90,6 +90,10 @@ func TestGroupsAreSpread(t *testing.T) {
 			t.Errorf("group %d has the fence %s", g, fences[g])
 		}
 	}
+	said, _ := Describe(Namespace{}, "ana-group")
+	if want := fmt.Sprintf("%d to %d, with fence: lease %d to %d.", firstFenced, firstFenced+spread-1, firstLeased, firstLeased+spread-1); !strings.HasSuffix(said, want) {
+		t.Errorf("the help says %q, not %q", said, want)
+	}
 	if _, err := doc.Check(); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -133,6 +135,25 @@ func heardGroup(c *call) (any, error) {
 		case <-time.After(every):
 		}
 	}
+}
+
+// servedElsewhere says which gateway serves an ANA group that the target does not serve, as far as that is known.
+func servedElsewhere(m *Manager, id int) string {
+	const where = "its ANA group is %d, which nvmeof ana-group owners shows"
+	if m.cfg.Gateways == nil {
+		return fmt.Sprintf("another target serves it: its ANA group is %d", id)
+	}
+	s := m.cfg.Gateways.Status()
+	i := slices.IndexFunc(s.Groups, func(g ANAStatus) bool { return g.Group == id })
+	switch {
+	case i < 0:
+		return fmt.Sprintf("another gateway serves it: "+where, id)
+	case s.Groups[i].Owner == "":
+		return fmt.Sprintf("no gateway serves it at present: "+where, id)
+	case s.Groups[i].Owner == s.Gateway:
+		return fmt.Sprintf("this gateway is about to serve it, or to give it up: "+where, id)
+	}
+	return fmt.Sprintf("gateway %s serves it, not this one: do that there; "+where, s.Groups[i].Owner, id)
 }
 
 // order gives an order about what the path names.

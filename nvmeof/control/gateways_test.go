@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,4 +87,48 @@ func TestOrdersAlone(t *testing.T) {
 	if err := r.client.Do(t.Context(), "GET", "/v1/group", nil, nil, nil); err == nil {
 		t.Error("it shows a group")
 	}
+}
+
+// TestServedElsewhere: what this gateway does not serve is not missing, and who serves it is said where that is known.
+func TestServedElsewhere(t *testing.T) {
+	owners := &ownedGroups{}
+	r := newGatewayRig(t, sharedFiles(t), func(c *Config) { c.Gateways = owners })
+	r.set(shared)
+	for _, test := range []struct {
+		owner string
+		want  string
+	}{
+		{"gw2", "namespace 2 of a: gateway gw2 serves it, not this one"},
+		{"gw1", "namespace 2 of a: this gateway is about to serve it"},
+		{"", "namespace 2 of a: no gateway serves it at present"},
+		{"unknown", "namespace 2 of a: another gateway serves it: its ANA group is 2"},
+	} {
+		owners.owner = test.owner
+		for _, err := range []error{r.Pause("a", 2, 0), r.Resume("a", 2), r.ClearFault("a", 2)} {
+			if _, status := classify(err); err == nil || status != http.StatusConflict || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("owned by %q: %v, want %s", test.owner, err, test.want)
+			}
+		}
+	}
+	r.cfg.Gateways = nil
+	if err := r.Resume("a", 2); err == nil || !strings.Contains(err.Error(), "another target serves it") {
+		t.Error(err)
+	}
+	if err := r.Resume("a", 4444); err == nil || err.Error() != "namespace 4444 does not exist; there is 1, 2, 3" {
+		t.Error(err)
+	}
+}
+
+// ownedGroups are gateways of which one has ANA group 2.
+type ownedGroups struct {
+	fakeGateways
+	owner string
+}
+
+func (g *ownedGroups) Status() GroupStatus {
+	s := g.fakeGateways.Status()
+	if g.owner != "unknown" {
+		s.Groups = []ANAStatus{{Group: 2, Owner: g.owner}}
+	}
+	return s
 }

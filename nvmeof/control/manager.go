@@ -277,12 +277,14 @@ func closeTarget(m *Manager) error {
 
 // subsystem finds one in the target.
 func (m *Manager) subsystem(nqn nvmeof.NQN) (*target.Subsystem, error) {
+	var there []string
 	for _, s := range m.target.Subsystems() {
 		if s.NQN() == nqn {
 			return s, nil
 		}
+		there = append(there, string(s.NQN()))
 	}
-	return nil, &NotFoundError{Kind: "subsystem", Name: string(nqn)}
+	return nil, &NotFoundError{"subsystem", string(nqn), there}
 }
 
 func namespace(s *target.Subsystem, nsid int) (*target.Namespace, error) {

@@ -252,10 +252,33 @@ func (m *Manager) find(nqn nvmeof.NQN, nsid int) (*target.Namespace, error) {
 	if err == nil {
 		return n, nil
 	}
+	return nil, unserved(m, nqn, nsid)
+}
+
+// unserved is why the target does not have a namespace: there is none, or it waits, or another target serves it.
+func unserved(m *Manager, nqn nvmeof.NQN, nsid int) error {
+	n, away, err := configured(m, nqn, nsid)
+	if err != nil {
+		return err
+	}
+	text := "it is not served at present; try again in a moment"
+	if away { // without mu: a gateway may wait for its group's store
+		text = servedElsewhere(m, int(groupOf(n)))
+	}
+	return &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New(text)}
+}
+
+// configured is a namespace of the document, and whether another target serves it. One that waits is an error.
+func configured(m *Manager, nqn nvmeof.NQN, nsid int) (n *config.Namespace, away bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w := m.waiting[namespaceKey{nqn, nsid}]; w != nil {
-		err = &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New("it waits for what it exports: " + w.why)}
+		return nil, false, &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New("it waits for what it exports: " + w.why)}
 	}
-	return nil, err
+	s, err := subsystems(m.doc).find(string(nqn))
+	if err != nil {
+		return nil, false, err
+	}
+	n, err = namespaces(s).find(itoa(nsid))
+	return n, err == nil && isForeign(m, n), err
 }

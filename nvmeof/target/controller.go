@@ -250,7 +250,7 @@ func (c *Controller) armKeepAlive() {
 // can send no Keep Alive, and may be busy for long with its part of the exchange.
 func (c *Controller) keepAliveDue() {
 	if c.lapses.passed(c.target.age()) {
-		c.expire()
+		expire(c)
 		return
 	}
 	if c.presence.notice(); c.presence.active || c.admin.auth.locked {
@@ -261,11 +261,11 @@ func (c *Controller) keepAliveDue() {
 		c.armKeepAlive()
 		return
 	}
-	c.expire()
+	expire(c)
 }
 
 // expire ends the association, since its host is not there any more.
-func (c *Controller) expire() {
+func expire(c *Controller) {
 	c.lapses.over()
 	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})

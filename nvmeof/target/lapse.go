@@ -82,7 +82,7 @@ func (q *queue) endLapsed() {
 	c := q.controller
 	c.do(func() {
 		if !c.props.CSTS.Fatal() {
-			c.expire()
+			expire(c)
 		}
 	})
 	q.disconnect("keep alive timeout")

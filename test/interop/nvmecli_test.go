@@ -86,7 +86,7 @@ var nvmeCLICases = []string{
 	"c get-property --offset=0", "c get-property --offset=0 -H", "c get-property --offset=8 -o json", "c get-property --offset=0x1c -H -o json",
 	"c get-property --offset=8 -H", "c get-property --offset=0x68 -H", "c get-property --offset=0x20", "c get-property --offset=0x20 -H", "c get-property --offset=0x20 -o json", "c get-property --offset=0x28",
 
-	"c get-feature --sel=1", "c get-feature --feature-id=7", "c get-feature --feature-id=7 -H", "c get-feature --feature-id=0x0f -H", "c get-feature --feature-id=4 -H",
+	"c get-feature --sel=1 --cdw11=1", "c get-feature --feature-id=7", "c get-feature --feature-id=7 -H", "c get-feature --feature-id=0x0f -H", "c get-feature --feature-id=4 -H",
 	"c get-feature --feature-id=4 -o json", "c get-feature --feature-id=6 --sel=3", "c get-feature --feature-id=0x84 --namespace-id=1 -H",
 	"c get-feature --feature-id=0x82 --namespace-id=1 -o json", "c get-feature --feature-id=0x0b --sel=1 -H", "c get-feature --feature-id=0x0e --sel=1 -H",
 	"c get-feature --feature-id=0x81 --cdw11=1", "c get-feature --feature-id=0x81 --cdw11=1 -o json", "c get-feature --feature-id=0x16", "c get-feature --feature-id=0x16 -H",

@@ -88,6 +88,8 @@ func newControllerList() *cobra.Command {
 			all := rates(before, after, time.Since(start))
 			return r.Show(cmd.OutOrStdout(), all, func(w io.Writer) { controllerTable(w, all) })
 		}}
+	cmd.Long = `Lists the controllers with their hosts and rates. The rates are made from two readings, --interval apart:
+it takes as long as that, a second by default.`
 	cmd.Flags().DurationVar(&interval, "interval", interval, "time between the two readings from which rates are made")
 	r.AddSocket(cmd)
 	r.AddOutput(cmd)

@@ -3,6 +3,7 @@ package administer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,9 @@ func namespaceObject() *object[config.Namespace] {
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
 			return func(body map[string]any) error {
 				putForce(body, cmd)
+				if err := filesOnly(body, cmd); err != nil {
+					return err
+				}
 				putImage(body)
 				return nil
 			}
@@ -96,6 +100,30 @@ func namespaceObject() *object[config.Namespace] {
 			return nil
 		},
 	}
+}
+
+// filesOnly is the mistake of flags that are for files, where what is added is none.
+func filesOnly(body map[string]any, cmd *cobra.Command) error {
+	file, _ := body["file"].(map[string]any)
+	if cmd.Name() != "add" || file == nil || file["path"] != nil {
+		return nil
+	}
+	var flags []string
+	for name := range file {
+		if name != "force" && (name != "size" || body["rbd"] == nil) {
+			flags = append(flags, "--"+name)
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	slices.Sort(flags)
+	for _, other := range []string{"memory", "block", "rbd"} {
+		if body[other] != nil {
+			return failure.Usagef("of files only, which --%s is not: %s; leave that out, or name a file with --file PATH", other, strings.Join(flags, ", "))
+		}
+	}
+	return failure.Usagef("of files only: %s; --file PATH is missing", strings.Join(flags, ", "))
 }
 
 // putImage makes --size that of an image, where one is named.

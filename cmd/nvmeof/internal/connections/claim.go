@@ -35,6 +35,19 @@ func Dir(getenv func(string) string, uid int) string {
 // RunDir is [Dir] of this process.
 func RunDir() string { return Dir(os.Getenv, os.Getuid()) }
 
+// makeDir makes that folder, and says what it is for where it cannot be made.
+func makeDir(dir string, uid int) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		return nil
+	}
+	remedy := "NVMEOF_RUN_DIR in the environment names another one"
+	if uid != 0 {
+		remedy += "; without it the folder is below XDG_RUNTIME_DIR, or else below HOME"
+	}
+	return fmt.Errorf("no folder %s for the names and sockets of connections, by which commands find them: %w; %s", dir, err, remedy)
+}
+
 // A claim is a number that this process has.
 type claim struct {
 	number int
@@ -66,7 +79,7 @@ const maxPast = 1 << 20
 // no other had, or where there is none, the lowest that is free. With no name it is for
 // another controller of a subsystem.
 func claimNumber(dir string, nqn nvmeof.NQN) (*claim, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir, os.Getuid()); err != nil {
 		return nil, err
 	}
 	had, err := subsystemsOf(dir)

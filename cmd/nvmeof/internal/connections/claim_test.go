@@ -3,6 +3,7 @@ package connections
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -19,5 +20,19 @@ func TestClaimOfLink(t *testing.T) {
 	}
 	if _, err := os.Lstat(missing); err == nil {
 		t.Error("the file that the link leads to was made")
+	}
+}
+
+// TestNoFolder: an ordinary user reads which variables name the folder.
+func TestNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for uid, more := range map[int]bool{0: false, 1000: true} {
+		err := makeDir(filepath.Join(file, "run"), uid)
+		if err == nil || !strings.Contains(err.Error(), "NVMEOF_RUN_DIR") || strings.Contains(err.Error(), "XDG_RUNTIME_DIR, or else below HOME") != more {
+			t.Errorf("user %d: %v", uid, err)
+		}
 	}
 }

@@ -57,7 +57,7 @@ const maxBody = 64 << 10
 // Serve begins to answer at a socket of mode 0600 in the holder's folder.
 func Serve(h *Holder, services Services) (*Server, error) {
 	dir := h.config.Dir
-	folder := func() error { return os.MkdirAll(dir, 0o700) }
+	folder := func() error { return makeDir(dir, os.Getuid()) }
 	if err := folder(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
@@ -26,7 +27,16 @@ func (c *verbConnection) Timeout() time.Duration { return c.Connection.Timeout }
 
 // Connected implements [nvmeverb.Connection].
 func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *host.Controller) error) error {
-	return withController(cmd, &c.Connection, f)
+	answered := false
+	err := withController(cmd, &c.Connection, func(ctx context.Context, h *host.Controller) error {
+		err := f(ctx, h)
+		answered = err == nil
+		return err
+	})
+	if answered {
+		return err // its document is out already
+	}
+	return statusreport.InJSON(cmd, err)
 }
 
 // NewVerbConnection is one for a command of nvme-cli.
@@ -45,10 +55,19 @@ func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(cont
 		return err
 	}
 	if err := f(ctx, controller); err != nil {
-		return statusreport.Failure(cmd, err, func(status capsule.Status) string {
+		return statusreport.Failure(cmd, lost(controller, err), func(status capsule.Status) string {
 			wanted, _ := cmd.Flags().GetUint32("namespace-id")
 			return statusreport.Advice(ctx, controller, status, wanted, string(s.Identity.NQN))
 		}) // closing the session disconnects
 	}
 	return controller.Disconnect(ctx)
+}
+
+// lost is an error as the loss of its connection, where that is what it ended with and nothing was refused.
+func lost(c *host.Controller, err error) error {
+	why := c.Err()
+	if why == nil || errors.Is(why, host.ErrClosed) || !errors.Is(err, why) || errors.As(err, new(*host.StatusError)) {
+		return err
+	}
+	return &failure.Connect{Err: err}
 }

@@ -39,6 +39,13 @@ type Said struct{ Code int }
 
 func (e *Said) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
 
+// Reported is what the answer of a command has said already.
+type Reported struct{ Err error }
+
+func (e *Reported) Error() string { return e.Err.Error() }
+
+func (e *Reported) Unwrap() error { return e.Err }
+
 // DidYouMean is a question that goes after a name that does not exist; empty where none
 // of the names is near.
 func DidYouMean(s string, names []string) string {

@@ -105,8 +105,9 @@ func FeatureTitle(id capsule.FID) string {
 	return fmt.Sprintf("%s (%s)", feature8(id), FeatureName(id))
 }
 
-// Features prints several, as one object with JSON.
-func (o Output) Features(list []Feature) error {
+// Features prints several, as one object with JSON. That has the status too with which another was refused,
+// 0 where there is none.
+func (o Output) Features(list []Feature, refused capsule.Status) error {
 	if !o.JSON {
 		for _, f := range list {
 			if err := o.Feature(f); err != nil {
@@ -119,6 +120,9 @@ func (o Output) Features(list []Feature) error {
 	for _, f := range list {
 		decoded, _ := decodeFeature(f)
 		all = append(all, featureJSON(f, FeatureName(f.ID), at(selectNames, f.Select, "Reserved"), decoded)...)
+	}
+	if !refused.OK() {
+		all = append(all, featureStatus(refused)...)
 	}
 	return o.json(all)
 }

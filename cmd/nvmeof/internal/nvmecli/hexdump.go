@@ -1,6 +1,7 @@
 package nvmecli
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strings"
 )
@@ -43,16 +44,14 @@ func printableBytes(row []byte) string {
 	return string(text)
 }
 
-// GetLog prints the bytes of a log page as `nvme get-log` does.
+// GetLog prints the bytes of a log page as `nvme get-log` does. As JSON it is one object with all of the
+// bytes: nvme-cli has a line of text before its object there, and no byte that is not text.
 func (o Output) GetLog(lid uint8, nsid uint32, data []byte) error {
-	return o.text(func(b *strings.Builder) {
+	return o.either(func(b *strings.Builder) {
 		fmt.Fprintf(b, "Device:%s log-id:%d namespace-id:%s\n", o.Device, lid, hexed(nsid))
-		if o.JSON {
-			appendJSON(b, dumpJSON(data), 0)
-			b.WriteByte('\n')
-			return
-		}
 		hexDump(b, data)
+	}, func() any {
+		return object{{"device", o.Device}, {"log_id", integer(lid)}, {"nsid", integer(nsid)}, {"data", hex.EncodeToString(data)}}
 	})
 }
 

@@ -17,9 +17,16 @@ func StatusJSON(w io.Writer, s capsule.Status) error {
 	return writeJSON(w, object{{"error", StatusText(s)}, {"type", "nvme"}})
 }
 
+// ErrorJSON is what it reports of any other error with -o json.
+func ErrorJSON(w io.Writer, text string) error { return writeJSON(w, object{{"error", text}}) }
+
 // FeatureStatusJSON is what `nvme get-feature -o json` reports.
 func FeatureStatusJSON(w io.Writer, s capsule.Status) error {
-	return writeJSON(w, object{{fmt.Sprintf("status: %d", s), []object{{{"error", StatusText(s)}, {"type", "nvme"}}}}})
+	return writeJSON(w, featureStatus(s))
+}
+
+func featureStatus(s capsule.Status) object {
+	return object{{fmt.Sprintf("status: %d", s), []object{{{"error", StatusText(s)}, {"type", "nvme"}}}}}
 }
 
 // StatusText is a status in nvme-cli's words.

@@ -78,7 +78,7 @@ func (f *getFeatureFlags) one(ctx context.Context, c *call) error {
 		return err
 	}
 	if f.changed && !f.differs(ctx, c, &answer) {
-		return c.Output.Features(nil)
+		return c.Output.Features(nil, capsule.StatusSuccess)
 	}
 	if c.raw && len(answer.Data) > 0 {
 		return c.write(answer.Data)
@@ -112,12 +112,18 @@ func (f *getFeatureFlags) differs(ctx context.Context, c *call, now *nvmecli.Fea
 }
 
 // all shows the features that there are, up to one that is refused for a reason of
-// its own, as nvme-cli does.
+// its own, as nvme-cli does. A host identifier that has to be asked for with all of its bytes is none:
+// controllers over fabrics require that.
 func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
 	var list []nvmecli.Feature
 	for id := range 256 {
 		answer, err := f.read(ctx, c, capsule.FID(id))
 		var refused *host.StatusError
+		if errors.As(err, &refused) && refused.Status.Code() == capsule.StatusHostIDInconsistent {
+			whole := *f
+			whole.cdw11 ^= 1
+			answer, err = whole.read(ctx, c, capsule.FID(id))
+		}
 		switch {
 		case err == nil && f.changed && !f.differs(ctx, c, &answer):
 		case err == nil:
@@ -127,10 +133,13 @@ func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
 		case refused.Status.Code() == capsule.StatusInvalidNamespace && !c.JSON:
 			fmt.Fprintf(c.warn, "get-feature:%s: %s\n", nvmecli.FeatureTitle(answer.ID), nvmecli.Status(refused.Status))
 		case refused.Status.Code() != capsule.StatusInvalidField && refused.Status.Code() != capsule.StatusInvalidNamespace:
-			return errors.Join(c.Output.Features(list), err)
+			if c.JSON {
+				err = &failure.Reported{Err: err}
+			}
+			return errors.Join(c.Output.Features(list, refused.Status), err)
 		}
 	}
-	return c.Output.Features(list)
+	return c.Output.Features(list, capsule.StatusSuccess)
 }
 
 // setFeatureFlags are those of nvme set-feature.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -97,9 +98,7 @@ func (t *transfer) run(ctx context.Context, c *call, size int64) error {
 		return err
 	}
 	length := (int64(t.count) + 1) * int64(ns.BlockSize())
-	if size < length {
-		fmt.Fprintf(c.warn, "Rounding data size to fit block count (%d bytes)\n", length)
-	}
+	t.warnOfSize(c.warn, size, length, int64(ns.BlockSize()))
 	data := make([]byte, length)
 	if t.name != "read" {
 		if err := t.load(ctx, c.in, data[:min(size, length)]); err != nil {
@@ -125,6 +124,22 @@ func (t *transfer) run(ctx context.Context, c *call, size int64) error {
 	}
 	fmt.Fprintf(c.warn, "%s: Success\n", t.name)
 	return nil
+}
+
+// warnOfSize says where the data size is not that of the block count, which decides what is moved.
+func (t *transfer) warnOfSize(warn io.Writer, size, length, block int64) {
+	switch {
+	case size < length:
+		fmt.Fprintf(warn, "Rounding data size to fit block count (%d bytes)\n", length)
+	case size > length:
+		moved := map[string]string{"read": "read", "write": "written", "compare": "compared"}[t.name]
+		fmt.Fprintf(warn, "warning: only %d bytes of the --data-size %d are %s: --block-count %d is %d × %d bytes, since blocks count from 0",
+			length, size, moved, t.count, int64(t.count)+1, block)
+		if needed := (size - 1) / block; needed <= math.MaxUint16 {
+			fmt.Fprintf(warn, "; --block-count %d moves all", needed)
+		}
+		fmt.Fprintln(warn)
+	}
 }
 
 func (t *transfer) opcode() capsule.IOOpcode {

@@ -1,6 +1,7 @@
 package statusreport
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -44,11 +45,13 @@ func Print(w io.Writer, err error) {
 func Failure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
 	var status *host.StatusError
 	var connect *failure.Connect
+	if errors.As(err, new(*failure.Reported)) {
+		return &Error{error: err}
+	}
 	if !errors.As(err, &status) || errors.As(err, &connect) {
 		return err
 	}
-	format := cmd.Flags().Lookup("output-format")
-	if format == nil || format.Value.String() != "json" {
+	if !inJSON(cmd) {
 		return &Error{err, nvmecli.Status(status.Status), advise(status.Status)}
 	}
 	print := nvmecli.StatusJSON
@@ -56,4 +59,18 @@ func Failure(cmd *cobra.Command, err error, advise func(capsule.Status) string) 
 		print = nvmecli.FeatureStatusJSON
 	}
 	return errors.Join(&Error{error: err}, print(cmd.OutOrStdout(), status.Status))
+}
+
+// InJSON is an error that a command ended with before it had answered: with -o json an object on the
+// standard output, as a status is, so that whoever reads that has a document whatever goes wrong.
+func InJSON(cmd *cobra.Command, err error) error {
+	if err == nil || !inJSON(cmd) || errors.As(err, new(*Error)) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errors.Join(&Error{error: err}, nvmecli.ErrorJSON(cmd.OutOrStdout(), failure.Text(err)))
+}
+
+func inJSON(cmd *cobra.Command) bool {
+	format := cmd.Flags().Lookup("output-format")
+	return format != nil && format.Value.String() == "json"
 }

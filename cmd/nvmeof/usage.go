@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+)
+
+// unknownVerb is the mistake of a verb that an object does not have, for which cobra would
+// print help as if that had been requested.
+func unknownVerb(root *cobra.Command, args []string) error {
+	root.InitDefaultCompletionCmd()
+	if len(args) > 0 && args[0] == "help" {
+		return unknownTopic(root, args[1:])
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.Runnable() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
+}
+
+// unknownTopic is the mistake of help for a command that there is none of, which cobra takes for no failure.
+func unknownTopic(root *cobra.Command, topic []string) error {
+	root.InitDefaultHelpCmd()
+	topic = slices.DeleteFunc(slices.Clone(topic), func(word string) bool { return strings.HasPrefix(word, "-") })
+	cmd, rest, err := root.Find(topic)
+	switch {
+	case err != nil:
+		return usageError{Err: seeHelp(cmd, err)}
+	case len(rest) > 0 && cmd.HasSubCommands():
+		return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
+	}
+	return nil
+}
+
+// seeHelp adds to a mistake in a command line what may have been meant, and where to read
+// on.
+func seeHelp(cmd *cobra.Command, err error) error {
+	hint := ""
+	var word string
+	var want, got int
+	if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
+		err = miscounted(cmd, want, got)
+	} else if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
+		hint = failure.DidYouMean(word, commandNames(cmd))
+	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
+		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
+	}
+	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
+}
+
+// miscounted is the mistake of more or fewer arguments than a command takes, each with the
+// name that its usage gives it. Flags that the usage has are no arguments: those are named which it needs.
+func miscounted(cmd *cobra.Command, want, got int) error {
+	names, flags := usageWords(cmd)
+	var missing, possible []string
+	for _, f := range flags {
+		switch {
+		case f.given:
+		case f.needed:
+			missing = append(missing, f.text)
+		default:
+			possible = append(possible, f.text)
+		}
+	}
+	if got < want && want <= len(names) {
+		return errors.New(areMissing(append(names[got:want:want], missing...)))
+	}
+	text := fmt.Sprintf("takes %s, and %d arguments are given", strings.Join(names, " and "), got)
+	switch {
+	case len(missing) > 0:
+		text += "; " + areMissing(missing)
+	case len(possible) > 0:
+		text += "; what else there is to say goes with " + strings.Join(possible, " or ")
+	}
+	return errors.New(text)
+}
+
+func areMissing(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is missing"
+	}
+	return strings.Join(names, " and ") + " are missing"
+}
+
+// A usageFlag is a flag that the usage of a command names.
+type usageFlag struct {
+	text          string // with the name of its value
+	needed, given bool
+}
+
+// usageWords are the arguments that the usage of a command names, and its flags. What is between brackets is not needed.
+func usageWords(cmd *cobra.Command) (arguments []string, flags []usageFlag) {
+	words := strings.Fields(cmd.Use)[1:]
+	depth := 0
+	for i := 0; i < len(words); i++ {
+		bare := strings.Trim(words[i], "[]()")
+		inside := depth > 0 || strings.HasPrefix(words[i], "[")
+		depth += strings.Count(words[i], "[") - strings.Count(words[i], "]")
+		flag := lookupFlag(cmd, bare)
+		switch {
+		case bare == "|":
+		case flag == nil:
+			arguments = append(arguments, bare)
+		default:
+			f := usageFlag{bare, !inside, flag.Changed}
+			if flag.NoOptDefVal == "" && i+1 < len(words) { // its value is a word of the usage too
+				i++
+				f.text += " " + strings.Trim(words[i], "[]()")
+				depth -= strings.Count(words[i], "]")
+			}
+			flags = append(flags, f)
+		}
+	}
+	return arguments, flags
+}
+
+// lookupFlag is the flag that a word of the usage names, -n or --nqn; nil: it names none.
+func lookupFlag(cmd *cobra.Command, word string) *pflag.Flag {
+	if name, long := strings.CutPrefix(word, "--"); long {
+		return cmd.Flags().Lookup(name)
+	}
+	if letter, short := strings.CutPrefix(word, "-"); short && len(letter) == 1 {
+		return cmd.Flags().ShorthandLookup(letter)
+	}
+	return nil
+}
+
+// commandNames are those by which a command's verbs can be called.
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		names = append(append(names, c.Name()), c.Aliases...)
+	}
+	return names
+}
