@@ -26,6 +26,14 @@ type Latcher interface {
 	Clear() error
 }
 
+// A Failer is a Latcher that can have failed before it was opened: what it is on was open in another
+// process, or with other options, and has failed there.
+type Failer interface {
+	Latcher
+	// Fail has the store take no writes from now on, as after such a failure, until Clear.
+	Fail(why error)
+}
+
 // A Marked is a store that knows when its content began as zeroes.
 type Marked interface {
 	// Mark differs from that of all other content which is, was or will be in the

@@ -111,6 +111,37 @@ func testInfo(t *testing.T, s backend.Store) {
 	}
 }
 
+// A store that has failed before it was opened acknowledges no write and no flush, until that is cleared.
+func testFailed(t *testing.T, s backend.Store, l backend.Failer) {
+	why := errors.New("it has failed before")
+	l.Fail(why)
+	c := newClient(t, s, 1)
+	defer c.close()
+	block := c.buffer(c.block())
+	writes := map[string]backend.Request{
+		"Write":          {Op: backend.OpWrite, Length: int64(len(block)), Buf: block},
+		"Write with FUA": {Op: backend.OpWrite, Length: int64(len(block)), Buf: block, FUA: true},
+		"Flush":          {Op: backend.OpFlush},
+	}
+	for name, r := range writes {
+		if err := c.do(r); err == nil && !s.Info().ReadOnly {
+			t.Errorf("%s of a store that has failed succeeds", name)
+		}
+	}
+	if err := c.do(backend.Request{Op: backend.OpRead, Length: int64(len(block)), Buf: block}); err != nil && !errors.Is(err, backend.ErrFenced) {
+		t.Errorf("Read of a store that has failed: %v", err)
+	}
+	if err := l.Failed(); !errors.Is(err, why) {
+		t.Errorf("it has failed because of %v", err)
+	}
+	if err := l.Clear(); err != nil || l.Failed() != nil {
+		t.Errorf("Clear: %v; failed: %v", err, l.Failed())
+	}
+	if err := c.do(writes["Flush"]); err != nil {
+		t.Errorf("Flush after that: %v", err)
+	}
+}
+
 // What else a store can report, of one without faults.
 func testOptional(t *testing.T, s backend.Store) {
 	if r, ok := s.(backend.Resizer); ok {
@@ -123,6 +154,9 @@ func testOptional(t *testing.T, s backend.Store) {
 		if failed, cleared := l.Failed(), l.Clear(); failed != nil || cleared != nil {
 			t.Errorf("Failed: %v, Clear: %v", failed, cleared)
 		}
+	}
+	if l, ok := s.(backend.Failer); ok {
+		testFailed(t, s, l)
 	}
 	if r, ok := s.(backend.Roomer); ok {
 		if free, total, err := r.Room(); err != nil || free < 0 || free > total {

@@ -94,7 +94,7 @@ func TestHostsAreNotified(t *testing.T) {
 	s.end(t)
 	select {
 	case o := <-ended:
-		o.want(t, exitFailed, "write of 4096 bytes at offset ", "ns1: (groupid=0, jobs=1)", "  write: IOPS=") // what it measured until then
+		o.want(t, exitConnection, "write of 4096 bytes at offset ", "ns1: (groupid=0, jobs=1)", "  write: IOPS=") // what it measured until then
 	case <-time.After(5 * time.Second):
 		t.Fatal("the host does not notice")
 	}

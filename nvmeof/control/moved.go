@@ -24,6 +24,9 @@ type Moved struct {
 	// them. It is the Manager's that has it in [Config.Moved]. Nil: there are none.
 	Memory  *memory.Pool
 	Offsets map[string]int64
+	// Failed is why stores take no writes ([backend.Failer]), by the same names: another Manager opens them
+	// so, as hosts know nothing of that.
+	Failed map[string]string
 	// Files are descriptors of the caller's own that go along, by names of its own.
 	Files map[string]*os.File
 }
@@ -72,6 +75,7 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 		return nil, errors.Join(err, x.Close())
 	}
 	if err = mover.Suspend(ctx); err == nil {
+		x.Failed = m.stores.failures() // no command is under way that could add one
 		x.Target, err = mover.Export(ctx)
 	}
 	if err != nil && !mover.Ended() {
@@ -83,7 +87,7 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 // WithoutHosts returns the same without the connections of hosts, for when nobody can go on with them:
 // descriptors of its own keep the memory.
 func (x *Moved) WithoutHosts() (*Moved, error) {
-	y := &Moved{Document: x.Document, Saved: x.Saved, Offsets: maps.Clone(x.Offsets), Files: map[string]*os.File{}}
+	y := &Moved{Document: x.Document, Saved: x.Saved, Offsets: maps.Clone(x.Offsets), Failed: x.Failed, Files: map[string]*os.File{}}
 	err := duplicate(y.Files, x.Files)
 	if err == nil {
 		y.Memory, err = another(x.Memory)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -206,5 +207,60 @@ func TestUndoneMemoryThatWaits(t *testing.T) {
 			r.wantWritten()
 			r.wantState(r.doc(memoryDoc))
 		})
+	}
+}
+
+// TestMovedFailure: a store that takes no writes takes none in the process that goes on with its hosts, nor when
+// it is opened with other options, until somebody clears that. Then it does, also in the next one.
+func TestMovedFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	document := `version: 1
+subsystems:
+  - nqn: nqn.2026-11.org.example:disk
+    allow-any-host: true
+    namespaces: [{nsid: 1, file: {path: DIR/disk, size: 1MiB, buffered: BUFFERED}}]
+`
+	file := func(r *rig) backend.Failer {
+		for _, h := range r.stores.held {
+			return h.store.(backend.Failer)
+		}
+		t.Fatal("no store is open")
+		return nil
+	}
+	doc := func(of *rig, buffered string) *config.Document {
+		return of.doc(strings.ReplaceAll(strings.ReplaceAll(document, "BUFFERED", buffered), "DIR", r.dir))
+	}
+	move := func(from *rig) *rig {
+		x, err := Export(t.Context(), from.Manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := newRig(t, func(c *Config) { c.Moved = x })
+		if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+		begin, err := Adopt(next.Manager)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin()
+		return next
+	}
+	r.apply(doc(r, "false"))
+	file(r).Fail(errors.New("a flush has failed"))
+	next := move(move(r))
+	if err := file(next).Failed(); err == nil || strings.Count(err.Error(), "takes no more writes") != 1 {
+		t.Errorf("after two moves it has failed because of %v", err)
+	}
+	next.apply(doc(next, "true"))
+	if err := file(next).Failed(); err == nil || !strings.HasSuffix(err.Error(), "a flush has failed") {
+		t.Errorf("with other options it has failed because of %v", err)
+	}
+	if err := file(next).Clear(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file(move(next)).Failed(); err != nil {
+		t.Errorf("a failure that was cleared: %v", err)
 	}
 }

@@ -126,6 +126,9 @@ type stores struct {
 	known known
 	// goesOn says that another process has served what is opened: nothing is created.
 	goesOn bool
+	// failed is why stores that are not open took no writes when they were, in this process or the one
+	// before.
+	failed map[storeKey]string
 	// moved is memory of another process that is not open yet.
 	moved map[storeKey]movedMemory
 	// used are the files of the document in which this process has kept reservations, or of which
@@ -215,6 +218,9 @@ func (s *stores) detachment(key storeKey) error {
 // goOn takes the memory that another Manager had.
 func (s *stores) goOn(x *Moved) {
 	s.goesOn = true
+	for key, why := range x.Failed {
+		s.failed[storeKey(key)] = why
+	}
 	if x.Memory == nil {
 		return
 	}
@@ -250,6 +256,9 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 			return h, nil
 		}
 		h.created = false
+		if why := failureOf(h); why != "" {
+			s.failed[key] = why
+		}
 		if err := s.vacate(key); err != nil {
 			return nil, err
 		}
@@ -307,6 +316,7 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 	for _, note := range h.notes {
 		s.log.Warn(note, path)
 	}
+	s.failAgain(key, h)
 	s.held[key] = h
 }
 

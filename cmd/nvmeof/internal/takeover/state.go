@@ -17,7 +17,7 @@ import (
 
 // Format is the version of what goes over the connection. Processes of different formats cannot
 // take each other over.
-const Format = 2
+const Format = 3
 
 // A Hello is what the running process is.
 type Hello struct {
@@ -30,12 +30,13 @@ type Hello struct {
 
 // state is a target without its descriptors.
 type state struct {
-	Document json.RawMessage `json:"document"`
-	Saved    json.RawMessage `json:"saved"`
-	Target   []byte          `json:"target"`
-	Devices  []device        `json:"devices"`
-	Memory   *pool           `json:"memory"` // has a descriptor after those of devices; nil: there is none
-	Files    []string        `json:"files"`  // names, each with a descriptor after that of memory
+	Document json.RawMessage   `json:"document"`
+	Saved    json.RawMessage   `json:"saved"`
+	Target   []byte            `json:"target"`
+	Devices  []device          `json:"devices"`
+	Memory   *pool             `json:"memory"`           // has a descriptor after those of devices; nil: there is none
+	Failed   map[string]string `json:"failed,omitempty"` // why stores take no writes, by names
+	Files    []string          `json:"files"`            // names, each with a descriptor after that of memory
 }
 
 // A pool is one of [memory.Pool].
@@ -53,6 +54,7 @@ type device struct {
 // sendState sends a target.
 func (c *Conn) sendState(x *control.Moved) error {
 	s := state{Files: slices.Sorted(maps.Keys(x.Files))}
+	s.Failed = x.Failed
 	s.Document, s.Saved = config.JSON(x.Document), config.JSON(x.Saved)
 	var err error
 	if s.Target, err = x.Target.MarshalBinary(); err != nil {
@@ -84,7 +86,7 @@ func (c *Conn) parseState(body []byte) (*control.Moved, error) {
 	if err := json.Unmarshal(body, &s); err != nil {
 		return nil, fmt.Errorf("its state: %w", err)
 	}
-	x := &control.Moved{Target: new(target.Moved), Files: map[string]*os.File{}}
+	x := &control.Moved{Target: new(target.Moved), Failed: s.Failed, Files: map[string]*os.File{}}
 	var err, other error
 	x.Document, _, err = config.Parse("", s.Document)
 	x.Saved, _, other = config.Parse("", s.Saved)

@@ -86,8 +86,8 @@ func TestGreeted(t *testing.T) {
 		frame frame
 		want  string
 	}{
-		{frame{kindHello, `{"format": 2, "version": "v1", "pid": 7}`}, ""},
-		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has format 9 of takeovers, and this program 2"},
+		{frame{kindHello, `{"format": 3, "version": "v1", "pid": 7}`}, ""},
+		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has format 9 of takeovers, and this program 3"},
 		{frame{kindHello, "?"}, "invalid character"},
 		{frame{kindRefused, "it is being stopped"}, "it is being stopped"},
 		{frame{kindReady, ""}, "a frame of kind"},
@@ -214,7 +214,7 @@ func wantMemory(t *testing.T, x *control.Moved) {
 
 // TestTypes: who changes what the processes say raises Format, and writes down what it is now.
 func TestTypes(t *testing.T) {
-	const format, types = 2, "0df8832223c981f3"
+	const format, types = 3, "1f21aae5230257d7"
 	if now := shape.Of(struct {
 		Hello
 		state
