@@ -71,7 +71,7 @@ func featureTable() [256]feature {
 // feature looks a feature up, or returns nil where the controller lacks it.
 func (c *Controller) feature(id capsule.FID) *feature {
 	f := &c.target.features[id]
-	if f.get == nil || c.discovery() && !f.always {
+	if f.get == nil || c.discovery() && !f.always || id == capsule.FeatureNamespaceWriteProtect && !protects(c.target) {
 		return nil
 	}
 	return f

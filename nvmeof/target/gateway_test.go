@@ -37,6 +37,24 @@ func (a *association) wantIO(want capsule.Status, id capsule.NSID) {
 	a.io.wantStatus(want, reserveCommand(capsule.IOReservationRegister, id, capsule.ReservationCommand{}, 0, 7))
 }
 
+// TestGatewayProtectsNothing: where another gateway would not know of it no host can protect a namespace.
+func TestGatewayProtectsNothing(t *testing.T) {
+	f, g := withGateway(t)
+	f.export(newFakeStore(1 << 20))
+	f.must(g.Serve(1, 5))
+	a := f.associate(testHostNQN, f.at)
+	for op, fields := range map[capsule.AdminOpcode]putter{
+		capsule.AdminSetFeatures: capsule.SetFeatures{FID: capsule.FeatureNamespaceWriteProtect, Value: uint32(capsule.WriteProtected)},
+		capsule.AdminGetFeatures: capsule.GetFeatures{FID: capsule.FeatureNamespaceWriteProtect},
+	} {
+		a.admin.wantStatus(capsule.StatusInvalidField|dnr, aboutNamespace(adminCommand(op, fields, nil), 2))
+	}
+	if b := identifyInto(a.admin, capsule.CNSController, 0); b[531] != 0 {
+		t.Errorf("NWPC is %#x", b[531])
+	}
+	a.io.wantStatus(capsule.StatusSuccess, writeOf(2))
+}
+
 // TestGatewayServes: what a target does not own is inaccessible through all listeners, an
 // administrator's states hold beside that, and hosts are told.
 func TestGatewayServes(t *testing.T) {

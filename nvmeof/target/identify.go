@@ -103,7 +103,9 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 		capsule.ONCSVerify | capsule.ONCSCopy | capsule.ONCSReservations
 	id.OCFS = 1 << 0 // source ranges of format 0
 	id.FUSES = capsule.FUSESCompareWrite
-	id.NWPC = writeProtection
+	if protects(c.target) {
+		id.NWPC = writeProtection
+	}
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
 }
 

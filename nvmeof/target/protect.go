@@ -14,6 +14,10 @@ import (
 // protects for longer than that with SetReadOnly.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
+// protects reports whether hosts may protect namespaces. Those of a group of gateways they may not: at
+// another gateway, to which a namespace moves, nobody would know of it.
+func protects(t *Target) bool { return t.cfg.Gateway == nil }
+
 func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
 	ns, status := c.view.Have(r.cmd.NSID)
 	if ns == nil {
