@@ -20,11 +20,13 @@ func TestAttachProtected(t *testing.T) {
 	n.wantErrno(t, 0, 0)
 	run("namespace set 2 --read-only")
 	n.wantErrno(t, 0, nbdEPERM)
+	a.offers(t, "2", true)
 	if err := n.do(nbdRead, 0, make([]byte, 4096)); err != nil {
 		t.Error(err)
 	}
 	run("namespace set 2 --read-only=false")
 	n.wantErrno(t, 0, 0)
+	a.offers(t, "2", false)
 	_ = n.c.Close()
 
 	l := a.load(t, "2")
@@ -39,6 +41,21 @@ func TestAttachProtected(t *testing.T) {
 	l.more(t, 50)
 	l.end(t)
 	a.finish(t)
+}
+
+// offers waits until new clients find an export read-only, or writable.
+func (a *attached) offers(t *testing.T, export string, readOnly bool) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		n := dialNBD(t, a.socket, export)
+		_ = n.c.Close()
+		if n.readOnly == readOnly {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("new clients find the export read-only: %t", n.readOnly)
+		}
+	}
 }
 
 // TestAttachReserved: another host's reservation keeps attach from writing, until it is

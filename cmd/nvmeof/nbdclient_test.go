@@ -11,8 +11,9 @@ import (
 
 // An nbdClient is a client of an export. Its methods are for one goroutine.
 type nbdClient struct {
-	c    net.Conn
-	size int64
+	c        net.Conn
+	size     int64
+	readOnly bool
 }
 
 // dialNBD opens an export by NBD_OPT_EXPORT_NAME (the NBD project's doc/proto.md).
@@ -62,7 +63,7 @@ func tryNBD(socket, export string) (n *nbdClient, err error) {
 	if _, err := io.ReadFull(c, answer[:]); err != nil {
 		return nil, err
 	}
-	return &nbdClient{c, int64(binary.BigEndian.Uint64(answer[:]))}, nil
+	return &nbdClient{c, int64(binary.BigEndian.Uint64(answer[:])), answer[9]&2 != 0}, nil
 }
 
 // Commands.

@@ -27,8 +27,9 @@ type Namespace struct {
 	info backend.Info // but for the size
 	ids  host.Identifiers
 
-	size    atomic.Int64 // bytes; under Subsystem.mu when it is changed
-	removed atomic.Bool  // all live paths say so; likewise
+	size     atomic.Int64 // bytes; under Subsystem.mu when it is changed
+	readOnly atomic.Bool  // the same
+	removed  atomic.Bool  // all live paths say so; likewise
 
 	table   atomic.Pointer[table]
 	changed atomic.Pointer[chan struct{}] // closed when table is another one
@@ -158,6 +159,7 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 		case len(found) == 0:
 			n.info, n.ids = f.ns.Info(), f.ns.Identifiers()
 			n.size.Store(n.info.Size)
+			n.readOnly.Store(n.info.ReadOnly)
 		}
 		a := ses.judged(n, f, nil)
 		if a.err != nil {
@@ -254,7 +256,7 @@ func (n *Namespace) Identifiers() host.Identifiers { return n.ids }
 // Info implements [backend.Store].
 func (n *Namespace) Info() backend.Info {
 	info := n.info
-	info.Size = n.size.Load()
+	info.Size, info.ReadOnly = n.size.Load(), n.readOnly.Load()
 	return info
 }
 

@@ -113,6 +113,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 	}
 	now := q.prepare()
 	info := q.ns.Info()
+	info.ReadOnly = false // the controller says so, and knows it first when it has changed
 	n := 0
 	for ; n < len(rs) && len(q.idle) > 0; n++ {
 		last := len(q.idle) - 1

@@ -65,10 +65,10 @@ func (n *Namespace) Err() error {
 	return errors.Join(errs...)
 }
 
-// measure takes size and removal from the paths as they are now, and reports whether
-// they were others. Where no path is live all stays as it was. Under Subsystem.mu.
+// measure takes size, removal, and whether hosts may write from the paths as they are now, and reports
+// whether they were others. Where no path is live all stays as it was. Under Subsystem.mu.
 func (n *Namespace) measure() (changed bool) {
-	size, there, gone := int64(math.MaxInt64), 0, 0
+	size, there, gone, readOnly := int64(math.MaxInt64), 0, 0, false
 	for _, p := range n.sub.paths {
 		if p.session == nil {
 			continue
@@ -78,12 +78,14 @@ func (n *Namespace) measure() (changed bool) {
 		case a.ns != nil:
 			there++
 			size = min(size, a.ns.Size())
+			readOnly = readOnly || a.ns.Info().ReadOnly
 		case a.removed:
 			gone++
 		}
 	}
 	if there > 0 {
 		changed = n.size.Swap(size) != size
+		changed = n.readOnly.Swap(readOnly) != readOnly || changed
 	}
 	if there+gone > 0 {
 		changed = n.removed.Swap(there == 0) != (there == 0) || changed
