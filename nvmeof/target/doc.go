@@ -217,6 +217,11 @@
 // A controller without keep alive stays while its host's transport acknowledges an RDMA
 // WRITE of no bytes, which the target sends every two seconds in which no command comes.
 //
+// A target that goes on after it was held up, by a signal or its machine, has commands of hosts that
+// have repeated them on other paths by then, and overwritten what they write. Before it executes
+// anything it ends the associations whose time is over: their keep alive timeout with its grace, and one
+// more, which is within the three that hosts wait. What a store has already cannot be taken back.
+//
 // # The path of a command
 //
 // A capsule arrives in the shard of its queue. Its opcode selects a row of a table: the
