@@ -31,7 +31,8 @@ func (e *DrainError) Unwrap() error { return e.Err }
 // Drain gives a group back: no command begins any more, those under way end, what they wrote is
 // flushed, and the stores are not used any more when it returns, so that they can be closed, and
 // another target can serve the group. Hosts find the group in transition meanwhile, then
-// inaccessible, and its namespaces as they were. A [DrainError] says what hung until ctx ended;
+// inaccessible, and its namespaces as they were. A store that has failed for good before is flushed in vain,
+// and given back all the same. A [DrainError] says what hung until ctx ended;
 // the group is not served then, and what a Drain or Release repeats is what is left.
 func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
 	return g.giveBack(ctx, group, true)
@@ -44,6 +45,7 @@ func (g *Gateway) Release(ctx context.Context, group capsule.ANAGroup) error {
 }
 
 func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bool) error {
+	d := drain{gateway: g, group: group, failed: failed(g.exported(group))}
 	if whole && g.Serves(group) {
 		g.flushEarly(ctx, group)
 	}
@@ -51,7 +53,7 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 		return err
 	}
 	defer g.endDrain(group)
-	d := drain{gateway: g, group: group, all: g.exported(group)}
+	d.all = g.exported(group)
 	if err := d.quiet(ctx); err != nil {
 		return err
 	}
@@ -119,6 +121,7 @@ type drain struct {
 	gateway *Gateway
 	group   capsule.ANAGroup
 	all     []*Namespace
+	failed  map[*storage.Volume]bool // before the drain began: what these have not made durable they never will
 }
 
 func (d *drain) has(n *storage.Namespace) bool { return n.Group() == d.group }
@@ -195,7 +198,7 @@ func (d *drain) flush(ctx context.Context) error {
 		}
 		select {
 		case r := <-results:
-			if delete(left, r.of); r.err != nil {
+			if delete(left, r.of); r.err != nil && !d.failed[r.of] {
 				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
 			}
 		case <-ctx.Done():
@@ -207,6 +210,18 @@ func (d *drain) flush(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// failed are the volumes of namespaces whose stores have failed for good: hosts know that what they wrote
+// may not be durable, so that a flush which fails once more is no reason to keep the group.
+func failed(all []*Namespace) map[*storage.Volume]bool {
+	found := map[*storage.Volume]bool{}
+	for _, n := range all {
+		if v := n.ns.Volume; v.Latched() != nil {
+			found[v] = true
+		}
+	}
+	return found
 }
 
 // volatile are the volumes of the namespaces that have a cache to flush.
