@@ -52,8 +52,16 @@ func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Na
 
 // probe finds what hosts are to be told of a namespace. Called with mu held.
 func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
-	p, err := reach(&m.stores.reacher, n.Path(), func() (Probed, error) { return m.cfg.Probe(n) }, nil)
+	p, err := reach(&m.stores.reacher, n.Path(), func() (Probed, error) {
+		if m.stores.isNoted(n) {
+			return m.stores.probeNoted(n, m.cfg.Probe)
+		}
+		return m.cfg.Probe(n)
+	}, nil)
 	if err != nil {
+		if m.stores.isNoted(n) {
+			delete(m.probed, at) // what was known of it may be of another file
+		}
 		return err
 	}
 	m.probed[at] = &p

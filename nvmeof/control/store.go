@@ -124,6 +124,7 @@ type stores struct {
 	// changes another thing of a namespace, for which its file is opened again.
 	asked func(*config.Namespace) bool
 	known known
+	notes FileNotes // of gateways, instead of known; nil: the target is none
 	// goesOn says that another process has served what is opened: nothing is created.
 	goesOn bool
 	// moved is memory of another process that is not open yet.
@@ -177,11 +178,24 @@ func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 	if h := s.held[keyOf(nqn, n)]; h != nil && n.SameStore(h.as) || s.wanted(n) {
 		return nil
 	}
-	return s.ask(n.Path(), func() error { return s.known.gone(n) })
+	return s.ask(n.Path(), func() error { return s.goneNow(n) })
+}
+
+// goneNow is gone of what is not open.
+func (s *stores) goneNow(n *config.Namespace) error {
+	if s.isNoted(n) {
+		return s.goneAway(n)
+	}
+	return s.known.gone(n)
 }
 
 // mark is that of the file of a namespace; of one that does not answer, the last known.
 func (s *stores) mark(n *config.Namespace) []byte {
+	if s.isNoted(n) {
+		if note := s.notes.Known(n.Path()); note.Revision > 0 && !note.Making {
+			return note.Mark
+		}
+	}
 	mark, err := reach(&s.reacher, n.Path(), func() ([]byte, error) { return s.known.mark(n), nil }, nil)
 	if err != nil {
 		mark, _ = reach(&s.reacher, config.Path(s.known), func() ([]byte, error) {
@@ -308,6 +322,9 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 // added it as it is found. It asks file systems and devices, and uses nothing that belongs
 // to the mutex.
 func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
+	if s.isNoted(n) {
+		return s.openNoted(n)
+	}
 	if !wanted {
 		if err := s.known.gone(n); err != nil {
 			return nil, err
@@ -344,7 +361,13 @@ func (h *heldStore) close() (err error) {
 }
 
 // note records the length of a file that was extended.
-func (s *stores) note(n *config.Namespace) {
+func (s *stores) note(n *config.Namespace, h *heldStore) {
+	if s.isNoted(n) {
+		if err := s.noteSize(n, h); err != nil {
+			s.log.Warn("other gateways could not know how long the file is", zap.String("export", string(n.Path())), zap.Error(err))
+		}
+		return
+	}
 	if n.File == nil || n.File.Size == 0 || s.known == "" {
 		return
 	}
@@ -488,5 +511,5 @@ func (s *stores) mayGrow(h *heldStore, n *config.Namespace) error {
 	case n.File.Size > 0 && info.Size() > int64(n.File.Size):
 		return fmt.Errorf("%s has %v, and a store is never made shorter: give at least that", n.File.Path, config.Size(info.Size()))
 	}
-	return s.known.gone(n)
+	return s.goneNow(n)
 }
