@@ -26,6 +26,12 @@ type Latcher interface {
 	Clear() error
 }
 
+// A Failer is a [Latcher] that takes no more writes when somebody else knows that it has failed: the program
+// that had it open before, on another machine.
+type Failer interface {
+	Fail(why error)
+}
+
 // A Marked is a store that knows when its content began as zeroes.
 type Marked interface {
 	// Mark differs from that of all other content which is, was or will be in the

@@ -333,7 +333,8 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	m.removals.Add(1)
 	defer m.removals.Done()
 	m.mu.Unlock()
-	if err = errors.Join(m.stores.closeAll(unused), err); err != nil {
+	failed := m.stores.faults.leave(unused)
+	if err = errors.Join(failed, m.stores.closeAll(unused), err); err != nil {
 		err = fmt.Errorf("ANA group %d is given back, and what it exports was not closed in order: %w", group, err)
 		m.log.Error("closing what a group exports", zap.Uint32("group", uint32(group)), zap.Error(err))
 	}

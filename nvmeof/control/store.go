@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -99,6 +100,8 @@ type heldStore struct {
 	created bool
 	unknow  func() error
 
+	marked atomic.Bool // the group has noted that it has failed, and it takes no writes
+
 	notes   []string // for the administrator
 	unknown error    // why it is not noted that the file was there
 }
@@ -122,9 +125,10 @@ type stores struct {
 	// asked says that an administrator has added a namespace that was not there, and
 	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
 	// changes another thing of a namespace, for which its file is opened again.
-	asked func(*config.Namespace) bool
-	known known
-	notes FileNotes // of gateways, instead of known; nil: the target is none
+	asked  func(*config.Namespace) bool
+	known  known
+	notes  FileNotes // of gateways, instead of known; nil: the target is none
+	faults faultBook
 	// goesOn says that another process has served what is opened: nothing is created.
 	goesOn bool
 	// moved is memory of another process that is not open yet.
@@ -322,6 +326,17 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 // added it as it is found. It asks file systems and devices, and uses nothing that belongs
 // to the mutex.
 func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
+	h, err := s.openSound(n, wanted)
+	if err == nil {
+		if failed := s.apply(h); failed != nil {
+			return nil, errors.Join(failed, h.close())
+		}
+	}
+	return h, err
+}
+
+// openSound is openNow of what has not failed before.
+func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error) {
 	if s.isNoted(n) {
 		return s.openNoted(n)
 	}

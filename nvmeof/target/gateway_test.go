@@ -242,8 +242,8 @@ func (s *latchedStore) Failed() error {
 
 func (s *latchedStore) Clear() error { s.why.Store(nil); return nil }
 
-// TestGatewayDrainsFailed: a store that has failed before keeps no group here; one whose first flush to fail
-// is that of the drain does.
+// TestGatewayDrainsFailed: a store that has failed before keeps no group here; one whose flush fails, and
+// that goes on, does.
 func TestGatewayDrainsFailed(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(g.Serve(1, 1))
@@ -252,7 +252,7 @@ func TestGatewayDrainsFailed(t *testing.T) {
 	f.listen("192.0.2.1:4420")
 	store.set(false, syscall.EIO)
 	if err := g.Drain(t.Context(), 1); !errors.Is(err, syscall.EIO) {
-		t.Errorf("drained though the first flush failed: %v", err)
+		t.Errorf("drained though the flush failed: %v", err)
 	}
 	store.why.Store(&why)
 	f.must(g.Drain(t.Context(), 1))

@@ -52,6 +52,9 @@ func (d *Disk) Failed() error {
 	return fmt.Errorf("%s takes no more writes: %w", d.cfg.Name, f.err)
 }
 
+// Fail implements [backend.Failer].
+func (d *Disk) Fail(why error) { d.sync.fail(why) }
+
 // Clear implements [backend.Latcher]. It checks first whether the device is there.
 func (d *Disk) Clear() error {
 	if f := d.sync.latched(); f == nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,25 +170,21 @@ func (f *files) notice(ctx context.Context) {
 	})
 }
 
-// collect removes the notes of files that the group's document does not have, as long as it is of that revision: a
+// collect removes the notes of files, and of failures, that the group's document does not have, as long as it is of that revision: a
 // namespace that is added again may be created again.
 func (f *files) collect(ctx context.Context, number int64, doc *config.Document) error {
 	all, err := f.gateway.store.Get(ctx, filePrefix)
-	if err != nil || len(all.Entries) == 0 {
+	if err != nil {
 		return err
 	}
-	there := map[string]bool{}
-	for _, s := range doc.Subsystems {
-		for _, n := range s.Namespaces {
-			there[fileKey(n.Path())] = true
-		}
+	failed, err := f.gateway.store.Get(ctx, faultPrefix)
+	if err != nil || len(all.Entries)+len(failed.Entries) == 0 {
+		return err
 	}
-	for _, e := range doc.Erasing {
-		there[fileKey(e.Namespace.Path())] = true
-	}
+	there := keysOf(doc)
 	var errs []error
 	var present state.Compare
-	for _, e := range all.Entries {
+	for _, e := range slices.Concat(all.Entries, failed.Entries) {
 		if there[e.Key] {
 			continue
 		}
@@ -200,6 +197,20 @@ func (f *files) collect(ctx context.Context, number int64, doc *config.Document)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// keysOf are the keys of what is noted of a document's files, and of failures.
+func keysOf(doc *config.Document) map[string]bool {
+	there := map[string]bool{}
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			there[fileKey(n.Path())], there[faultKey(n.Path())] = true, true
+		}
+	}
+	for _, e := range doc.Erasing {
+		there[fileKey(e.Namespace.Path())], there[faultKey(e.Namespace.Path())] = true, true
+	}
+	return there
 }
 
 // forgotten is collect of what is tried again with the next change.
