@@ -250,6 +250,9 @@ func clearShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 
 // sharedNamespace is a namespace of the document whose failure gateways share; nil: it is none.
 func sharedNamespace(m *Manager, nqn nvmeof.NQN, nsid int) *config.Namespace {
+	if m.cfg.Faults == nil {
+		return nil // also while a change is being made
+	}
 	for _, d := range m.present().Subsystems {
 		for _, n := range d.Namespaces {
 			if d.NQN == nqn && n.NSID == nsid && m.stores.faults.shares(n) {

@@ -52,27 +52,33 @@ type failing interface {
 	backend.Latcher
 }
 
-// TestFaultGoesAlong: a store that has failed takes no writes at the next gateway either, until somebody clears that,
-// wherever.
-func TestFaultGoesAlong(t *testing.T) {
-	dir, faults := sharedFiles(t), &fakeFaults{all: map[config.Path]Fault{}}
-	opened := func(into *failing) func(*Config) {
+// faultGroup are two gateways with faults in common, and at each the store of namespace 2, once it was opened.
+func faultGroup(t *testing.T) (a, b *gatewayRig, at *[2]failing, faults *fakeFaults) {
+	dir := sharedFiles(t)
+	faults, at = &fakeFaults{all: map[config.Path]Fault{}}, new([2]failing)
+	opened := func(i int) func(*Config) {
 		return func(c *Config) {
 			c.Faults = faults
 			c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 				s, notes, err := OpenStore(n, pool)
 				if n.NSID == 2 && err == nil {
-					*into = s.(failing)
+					at[i] = s.(failing)
 				}
 				return s, notes, err
 			}
 		}
 	}
-	var at [2]failing
-	a, b := newGatewayRig(t, dir, opened(&at[0])), newGatewayRig(t, dir, opened(&at[1]))
-	ctx := t.Context()
+	a, b = newGatewayRig(t, dir, opened(0)), newGatewayRig(t, dir, opened(1))
 	a.set(shared)
 	b.set(shared)
+	return a, b, at, faults
+}
+
+// TestFaultGoesAlong: a store that has failed takes no writes at the next gateway either, until somebody clears that,
+// wherever.
+func TestFaultGoesAlong(t *testing.T) {
+	a, b, at, faults := faultGroup(t)
+	ctx := t.Context()
 	a.must(ServeGroup(ctx, a.Manager, 2, 1))
 	if err := a.ClearFault("a", 2); err == nil || !strings.Contains(err.Error(), "has not failed") {
 		t.Errorf("a sound store is cleared: %v", err)
@@ -105,7 +111,13 @@ func TestFaultGoesAlong(t *testing.T) {
 	if err := at[1].Failed(); err != nil || len(faults.all) > 0 {
 		t.Errorf("cleared here it has failed with %v, and noted are %v", err, faults.all)
 	}
-	// What cannot be noted as it is given back is noted later, and holds here.
+}
+
+// TestFaultNotedLater: what cannot be noted as a group is given back holds here, and is noted later.
+func TestFaultNotedLater(t *testing.T) {
+	_, b, at, faults := faultGroup(t)
+	ctx := t.Context()
+	b.must(ServeGroup(ctx, b.Manager, 2, 1))
 	at[1].Fail(syscall.EIO)
 	faults.err = errors.New("nobody answers")
 	if err := DrainGroup(ctx, b.Manager, 2); !errors.Is(err, faults.err) {

@@ -26,7 +26,7 @@ func (n *node) trouble() (why string) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
-	a, b := start(t, store.Open(time.Second), "gw1", 71), start(t, store.Open(time.Second), "gw2", 72)
+	a, b := start(t, store.Open(time.Second), "gw1", 211), start(t, store.Open(time.Second), "gw2", 212)
 	path := config.Path(filepath.Join(t.TempDir(), "disk"))
 	if _, err := a.m.Apply(inFile(t, string(path), ""), control.Options{}); err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestFileMadeOnce(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]string{"": "", "its UUID is given": ", uuid: 11111111-2222-3333-4444-555555555555"} {
 		store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
-		last := byte(61 + len(more)/10*2)
+		last := byte(201 + len(more)/10*2)
 		a, b := start(t, store.Open(time.Second), "gw1", last), start(t, store.Open(time.Second), "gw2", last+1)
 		mnt := filepath.Join(t.TempDir(), "mnt")
 		path, doc := filepath.Join(mnt, "disk"), inFile(t, filepath.Join(mnt, "disk"), more)
@@ -165,5 +165,36 @@ func TestFileNotes(t *testing.T) {
 		if _, err := os.Lstat(string(path)); err == nil != (test.file > 0 || test.want == "") {
 			t.Errorf("%s: whether it is there: %v", name, err)
 		}
+	}
+}
+
+// TestFileIsAnother: a file with another mark than the one that was made is not opened.
+func TestFileIsAnother(t *testing.T) {
+	t.Parallel()
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Second)
+	m, path := still(t, store, "gw1"), config.Path(filepath.Join(t.TempDir(), "disk"))
+	f := &files{gateway: &Gateway{name: "gw2", store: store}, known: map[config.Path]control.FileNote{}}
+	_, err := m.Apply(inFile(t, string(path), ""), control.Options{})
+	if err == nil {
+		err = control.ServeGroup(t.Context(), m, 7, 1)
+	}
+	var n control.FileNote
+	if err == nil {
+		n, err = f.Get(t.Context(), path)
+	}
+	if err != nil || n.Gateway != "gw1" || len(n.Mark) == 0 {
+		t.Fatalf("it is noted as %+v, %v", n, err)
+	}
+	if n.Mark[0]++; f.Known(path).Revision != n.Revision {
+		t.Errorf("known is %+v", f.Known(path))
+	}
+	if _, err = f.Put(t.Context(), n); err == nil {
+		err = control.DrainGroup(t.Context(), m, 7)
+	}
+	if err == nil {
+		err = control.ServeGroup(t.Context(), m, 7, 2)
+	}
+	if w := m.Status().Waiting; err != nil || len(w) != 1 || !strings.Contains(w[0].Why, "is another file here") {
+		t.Errorf("%v: it waits for %+v", err, w)
 	}
 }
