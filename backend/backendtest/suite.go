@@ -123,6 +123,13 @@ func testOptional(t *testing.T, s backend.Store) {
 		if failed, cleared := l.Failed(), l.Clear(); failed != nil || cleared != nil {
 			t.Errorf("Failed: %v, Clear: %v", failed, cleared)
 		}
+		if f, ok := s.(backend.Failer); ok {
+			why := errors.New("it has failed elsewhere")
+			f.Fail(why)
+			if failed, cleared, after := l.Failed(), l.Clear(), l.Failed(); !errors.Is(failed, why) || cleared != nil || after != nil {
+				t.Errorf("after Fail: Failed: %v, Clear: %v, and then Failed: %v", failed, cleared, after)
+			}
+		}
 	}
 	if r, ok := s.(backend.Roomer); ok {
 		if free, total, err := r.Room(); err != nil || free < 0 || free > total {
