@@ -26,8 +26,9 @@ type Latcher interface {
 	Clear() error
 }
 
-// A Failer is a Latcher that can have failed before it was opened: what it is on was open in another
-// process, or with other options, and has failed there.
+// A Failer is a [Latcher] that can have failed before it was opened: what it is on was open in another
+// process, here or on another machine, or with other options, and has failed there. One that fails since this
+// program has lost its right to it is none: who opens it has that right.
 type Failer interface {
 	Latcher
 	// Fail has the store take no writes from now on, as after such a failure, until Clear.

@@ -128,7 +128,7 @@ func testFailed(t *testing.T, s backend.Store, l backend.Failer) {
 			t.Errorf("%s of a store that has failed succeeds", name)
 		}
 	}
-	if err := c.do(backend.Request{Op: backend.OpRead, Length: int64(len(block)), Buf: block}); err != nil && !errors.Is(err, backend.ErrFenced) {
+	if err := c.do(backend.Request{Op: backend.OpRead, Length: int64(len(block)), Buf: block}); err != nil {
 		t.Errorf("Read of a store that has failed: %v", err)
 	}
 	if err := l.Failed(); !errors.Is(err, why) {

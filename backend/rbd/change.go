@@ -75,9 +75,6 @@ func (s *Store) Failed() error {
 	return nil
 }
 
-// Fail implements [backend.Failer].
-func (s *Store) Fail(why error) { s.latch(&failure{why}, s.epoch.Load()) }
-
 // Clear implements [backend.Latcher]: it opens the image again, as another client of the
 // cluster unless that is [Config.Client], with its lock.
 func (s *Store) Clear() error {

@@ -52,8 +52,16 @@ func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Na
 
 // probe finds what hosts are to be told of a namespace. Called with mu held.
 func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
-	p, err := reach(&m.stores.reacher, n.Path(), func() (Probed, error) { return m.cfg.Probe(n) }, nil)
+	p, err := reach(&m.stores.reacher, n.Path(), func() (Probed, error) {
+		if m.stores.isNoted(n) {
+			return m.stores.probeNoted(n, m.cfg.Probe)
+		}
+		return m.cfg.Probe(n)
+	}, nil)
 	if err != nil {
+		if m.stores.isNoted(n) {
+			delete(m.probed, at) // what was known of it may be of another file
+		}
 		return err
 	}
 	m.probed[at] = &p
@@ -325,7 +333,8 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	m.removals.Add(1)
 	defer m.removals.Done()
 	m.mu.Unlock()
-	if err = errors.Join(m.stores.closeAll(unused), err); err != nil {
+	failed := m.stores.faults.leave(unused)
+	if err = errors.Join(failed, m.stores.closeAll(unused), err); err != nil {
 		err = fmt.Errorf("ANA group %d is given back, and what it exports was not closed in order: %w", group, err)
 		m.log.Error("closing what a group exports", zap.Uint32("group", uint32(group)), zap.Error(err))
 	}

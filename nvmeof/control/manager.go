@@ -68,6 +68,11 @@ type Config struct {
 	// which the document gives an identity, and another has another identity.
 	State  string
 	Getenv func(string) string // default os.Getenv
+	// Files are notes that gateways have in common, instead of State. Required with Group for namespaces in files that
+	// have a size: without, each gateway creates them where they are missing. Default: none.
+	Files FileNotes
+	// Faults are failures of stores that gateways have in common. Default: a failure ends with the store.
+	Faults Faults
 	// Open opens what a namespace exports, with sentences for the administrator;
 	// default: by an [Opener]. Memory has to be in the pool.
 	Open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
@@ -183,7 +188,7 @@ func New(cfg Config) *Manager {
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(), opening: semaphore.NewWeighted(openings),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN][]capsule.NSID{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, probed: map[namespaceKey]*Probed{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout, erasedTime: erasedTime,
-		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), used: map[config.Path]bool{}, failed: map[storeKey]string{}},
+		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), notes: cfg.Files, faults: faultBook{marks: cfg.Faults, ahead: map[config.Path]Fault{}}, used: map[config.Path]bool{}, failed: map[storeKey]string{}},
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)

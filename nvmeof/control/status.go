@@ -234,8 +234,11 @@ func (m *Manager) Resume(nqn nvmeof.NQN, nsid int) error {
 	return n.Resume()
 }
 
-// ClearFault lets a namespace take writes again whose store has failed.
+// ClearFault lets a namespace take writes again whose store has failed, of a group also where another gateway serves it.
 func (m *Manager) ClearFault(nqn nvmeof.NQN, nsid int) error {
+	if n := sharedNamespace(m, nqn, nsid); n != nil {
+		return clearShared(m, nqn, n)
+	}
 	n, err := m.find(nqn, nsid)
 	if err != nil {
 		return err

@@ -373,7 +373,7 @@ func (m *Manager) resize(c config.Change) error {
 		if err := m.stores.grow(h, now); err != nil {
 			return err
 		}
-		m.stores.note(now)
+		m.stores.note(now, h)
 		return nil
 	})
 	if err != nil {

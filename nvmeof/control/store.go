@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -99,6 +100,8 @@ type heldStore struct {
 	created bool
 	unknow  func() error
 
+	marked atomic.Bool // the group has noted that it has failed, and it takes no writes
+
 	notes   []string // for the administrator
 	unknown error    // why it is not noted that the file was there
 }
@@ -122,8 +125,10 @@ type stores struct {
 	// asked says that an administrator has added a namespace that was not there, and
 	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
 	// changes another thing of a namespace, for which its file is opened again.
-	asked func(*config.Namespace) bool
-	known known
+	asked  func(*config.Namespace) bool
+	known  known
+	notes  FileNotes // of gateways, instead of known; nil: the target is none
+	faults faultBook
 	// goesOn says that another process has served what is opened: nothing is created.
 	goesOn bool
 	// failed is why stores that are not open took no writes when they were, in this process or the one
@@ -180,11 +185,24 @@ func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 	if h := s.held[keyOf(nqn, n)]; h != nil && n.SameStore(h.as) || s.wanted(n) {
 		return nil
 	}
-	return s.ask(n.Path(), func() error { return s.known.gone(n) })
+	return s.ask(n.Path(), func() error { return s.goneNow(n) })
+}
+
+// goneNow is gone of what is not open.
+func (s *stores) goneNow(n *config.Namespace) error {
+	if s.isNoted(n) {
+		return s.goneAway(n)
+	}
+	return s.known.gone(n)
 }
 
 // mark is that of the file of a namespace; of one that does not answer, the last known.
 func (s *stores) mark(n *config.Namespace) []byte {
+	if s.isNoted(n) {
+		if note := s.notes.Known(n.Path()); note.Revision > 0 && !note.Making {
+			return note.Mark
+		}
+	}
 	mark, err := reach(&s.reacher, n.Path(), func() ([]byte, error) { return s.known.mark(n), nil }, nil)
 	if err != nil {
 		mark, _ = reach(&s.reacher, config.Path(s.known), func() ([]byte, error) {
@@ -324,6 +342,20 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 // added it as it is found. It asks file systems and devices, and uses nothing that belongs
 // to the mutex.
 func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
+	h, err := s.openSound(n, wanted)
+	if err == nil {
+		if failed := s.apply(h); failed != nil {
+			return nil, errors.Join(failed, h.close())
+		}
+	}
+	return h, err
+}
+
+// openSound is openNow of what has not failed before.
+func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error) {
+	if s.isNoted(n) {
+		return s.openNoted(n)
+	}
 	if !wanted {
 		if err := s.known.gone(n); err != nil {
 			return nil, err
@@ -360,7 +392,13 @@ func (h *heldStore) close() (err error) {
 }
 
 // note records the length of a file that was extended.
-func (s *stores) note(n *config.Namespace) {
+func (s *stores) note(n *config.Namespace, h *heldStore) {
+	if s.isNoted(n) {
+		if err := s.noteSize(n, h); err != nil {
+			s.log.Warn("other gateways could not know how long the file is", zap.String("export", string(n.Path())), zap.Error(err))
+		}
+		return
+	}
 	if n.File == nil || n.File.Size == 0 || s.known == "" {
 		return
 	}
@@ -504,5 +542,5 @@ func (s *stores) mayGrow(h *heldStore, n *config.Namespace) error {
 	case n.File.Size > 0 && info.Size() > int64(n.File.Size):
 		return fmt.Errorf("%s has %v, and a store is never made shorter: give at least that", n.File.Path, config.Size(info.Size()))
 	}
-	return s.known.gone(n)
+	return s.goneNow(n)
 }

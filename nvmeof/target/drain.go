@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
@@ -31,7 +32,8 @@ func (e *DrainError) Unwrap() error { return e.Err }
 // Drain gives a group back: no command begins any more, those under way end, what they wrote is
 // flushed, and the stores are not used any more when it returns, so that they can be closed, and
 // another target can serve the group. Hosts find the group in transition meanwhile, then
-// inaccessible, and its namespaces as they were. A [DrainError] says what hung until ctx ended;
+// inaccessible, and its namespaces as they were. A store that has failed for good is given back all the same,
+// and whoever opens it next has to have it take no writes (see [backend.Failer]). A [DrainError] says what hung until ctx ended;
 // the group is not served then, and what a Drain or Release repeats is what is left.
 func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
 	return g.giveBack(ctx, group, true)
@@ -178,7 +180,8 @@ type flushed struct {
 	err error
 }
 
-// flush makes durable what hosts wrote to the namespaces.
+// flush makes durable what hosts wrote to the namespaces. What a store that has failed for good has not made
+// durable it never will: that is no reason to keep the group, and whoever opens it next has to know.
 func (d *drain) flush(ctx context.Context) error {
 	volumes := d.volatile()
 	results := make(chan flushed, len(volumes))
@@ -195,7 +198,7 @@ func (d *drain) flush(ctx context.Context) error {
 		}
 		select {
 		case r := <-results:
-			if delete(left, r.of); r.err != nil {
+			if delete(left, r.of); r.err != nil && !givenUp(r.of) {
 				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
 			}
 		case <-ctx.Done():
@@ -207,6 +210,13 @@ func (d *drain) flush(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// givenUp reports whether a store has failed for good. One that is another's by now has not: its content has
+// not, and whoever has fenced it knows what to do.
+func givenUp(v *storage.Volume) bool {
+	why := v.Latched()
+	return why != nil && !errors.Is(why, backend.ErrFenced)
 }
 
 // volatile are the volumes of the namespaces that have a cache to flush.

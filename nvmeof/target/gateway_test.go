@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -242,6 +243,38 @@ func TestGatewayDrainHangs(t *testing.T) {
 	}
 	f.must(g.Release(t.Context(), 1))
 	a.wantIO(elsewhere, 2)
+}
+
+// A latchedStore has failed for good.
+type latchedStore struct {
+	*fakeStore
+	why atomic.Pointer[error]
+}
+
+func (s *latchedStore) Failed() error {
+	if why := s.why.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+func (s *latchedStore) Clear() error { s.why.Store(nil); return nil }
+
+// TestGatewayDrainsFailed: a store that has failed before keeps no group here; one whose flush fails, and
+// that goes on, does.
+func TestGatewayDrainsFailed(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	store, why := &latchedStore{fakeStore: newFakeStore(1 << 20)}, error(syscall.EIO)
+	f.export(store)
+	f.listen("192.0.2.1:4420")
+	store.set(false, syscall.EIO)
+	if err := g.Drain(t.Context(), 1); !errors.Is(err, syscall.EIO) {
+		t.Errorf("drained though the flush failed: %v", err)
+	}
+	store.why.Store(&why)
+	f.must(g.Drain(t.Context(), 1))
+	store.wantFlushed(t)
 }
 
 // TestGatewayFenced: after Fence nothing is executed, and what a store does with the commands

@@ -70,6 +70,15 @@ func Number(ctx context.Context, s state.Store) (int64, error) {
 	return p.Revision, err
 }
 
+// Present is the comparison that holds as long as a revision is the present one; [ErrConflict]: it is not.
+func Present(ctx context.Context, s state.Store, number int64) (state.Compare, error) {
+	p, at, err := present(ctx, s)
+	if err == nil && p.Revision != number {
+		err = ErrConflict
+	}
+	return state.Compare{Key: currentKey, Revision: at}, err
+}
+
 // A Cache reads and writes the configuration. It remembers the text that it has read or written last, and
 // compresses and decompresses of another what that has not. The zero value is ready for use, by any goroutine.
 type Cache struct{ last atomic.Pointer[packed] }

@@ -55,6 +55,8 @@ type Gateway struct {
 
 	images  clients
 	keepers *keepers
+	files   *files
+	faults  *faults
 	listed  directory // of controllers
 	term    term
 	locks   [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
@@ -80,6 +82,7 @@ type Gateway struct {
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
+	g.files, g.faults = &files{gateway: g, known: map[config.Path]control.FileNote{}}, &faults{g}
 	g.owned.Directory = g.listed.of
 	g.owned.SetBehind(true) // until the configuration has come
 	if g.name == "" {
@@ -106,6 +109,10 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 		_ = g.store.Close() // nothing was begun
 		return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
 	}
+	if _, err = g.files.read(limited); err != nil {
+		_ = g.store.Close() // nothing was begun
+		return nil, fmt.Errorf("group %s: %w", cfg.Document.Group.Store, err)
+	}
 	return g, nil
 }
 
@@ -118,6 +125,7 @@ func (g *Gateway) Controllers() target.ControllerRange {
 // Complete adds to a manager's configuration, and to its target's, what makes of them a gateway.
 func (g *Gateway) Complete(c *control.Config) {
 	c.Gateway, c.Group, c.Gateways, c.Keeper, c.RemoveImage = &g.owned, (*shared)(g), g, g.keepers.keeper, g.images.removeImage
+	c.Files, c.Faults = g.files, g.faults
 	g.target = c.Target
 	open := c.Open
 	c.Open = func(n *config.Namespace, memory *memory.Pool) (backend.Store, []string, error) {
@@ -153,6 +161,8 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	all.Go(func() { g.erase(ctx) })                             // likewise
 	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) }) // likewise
 	all.Go(func() { g.keepers.notice(ctx) })                    // likewise
+	all.Go(func() { g.files.notice(ctx) })                      // likewise
+	all.Go(func() { g.faults.follow(ctx) })                     // likewise
 	all.Go(func() { g.listed.run(ctx, g.keepers.any) })         // likewise
 	all.Go(func() { newTender(g, run).tend(ctx) })              // likewise
 	<-ctx.Done()

@@ -26,10 +26,15 @@ func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) 
 	if len(text) > config.MaxText {
 		return 0, fmt.Errorf("the configuration would have %d bytes, of which gateways read %d", len(text), config.MaxText)
 	}
+	s.files.forgotten(ctx, base, s.documents.agreedOn(base))
 	n, err := s.documents.cache.Write(ctx, s.store, base, text)
 	s.counts.knows(n)
-	if errors.Is(err, revision.ErrConflict) {
+	switch {
+	case errors.Is(err, revision.ErrConflict):
 		return 0, &control.ConflictError{Base: base}
+	case err == nil:
+		s.documents.agree(n, doc)
+		s.files.forgotten(ctx, n, doc)
 	}
 	return n, err
 }
@@ -42,6 +47,9 @@ func (s *shared) Latest(ctx context.Context) (int64, *config.Document, error) {
 		return 0, new(config.Document), err
 	}
 	doc, err := s.documents.read(text)
+	if err == nil {
+		s.documents.agree(n, doc)
+	}
 	return n, doc, err
 }
 
@@ -53,6 +61,25 @@ type documents struct {
 	reader config.Reader
 	text   []byte // that was read or written last
 	last   *config.Document
+	number int64            // of the revision that follows
+	agreed *config.Document // that the group has, or had
+}
+
+// agree notes what the group has as that revision.
+func (d *documents) agree(number int64, doc *config.Document) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.number, d.agreed = number, doc
+}
+
+// agreedOn is what the group has as that revision; nil: it is not known.
+func (d *documents) agreedOn(number int64) *config.Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.number != number {
+		return nil
+	}
+	return d.agreed
 }
 
 func (d *documents) write(doc *config.Document) (text []byte) {

@@ -145,8 +145,8 @@ func (v *Volume) lost() string {
 
 // failed reports whether the store has failed for good.
 func (v *Volume) failed() bool {
-	if l, ok := v.store.(backend.Latcher); ok {
-		return l.Failed() != nil
+	if _, ok := v.store.(backend.Latcher); ok {
+		return v.Latched() != nil
 	}
 	for i := range v.lanes {
 		if l := v.lanes[i].Load(); l != nil && l.failed.Load() {
@@ -154,6 +154,14 @@ func (v *Volume) failed() bool {
 		}
 	}
 	return false
+}
+
+// Latched is why the store makes nothing durable any more; nil: it does, or does not say.
+func (v *Volume) Latched() error {
+	if l, ok := v.store.(backend.Latcher); ok {
+		return l.Failed()
+	}
+	return nil
 }
 
 func (v *Volume) askDrive() backend.Health {

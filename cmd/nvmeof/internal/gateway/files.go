@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/revision"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+const (
+	filePrefix = "file/"
+	// fileVersion is that of the notes of files.
+	fileVersion = 1
+	// filesPause is between two looks for changes, each of which reads all notes.
+	filesPause = 200 * time.Millisecond
+)
+
+// errFaster is that another gateway has replaced a note meanwhile.
+var errFaster = errors.New("another gateway has noted something about it meanwhile")
+
+// files are the notes of files that the gateways have in common, as [control.FileNotes].
+type files struct {
+	gateway *Gateway
+
+	mu    sync.Mutex // guards known
+	known map[config.Path]control.FileNote
+}
+
+// A storedNote is the value of a note.
+type storedNote struct {
+	Version int `json:"version"`
+	control.FileNote
+}
+
+func fileKey(p config.Path) string {
+	sum := sha256.Sum256([]byte(p))
+	return filePrefix + hex.EncodeToString(sum[:16])
+}
+
+func readNote(e state.Entry) (control.FileNote, error) {
+	var n storedNote
+	if err := json.Unmarshal(e.Value, &n); err != nil {
+		return n.FileNote, fmt.Errorf("%s: %w", e.Key, err)
+	}
+	if n.Version > fileVersion {
+		return n.FileNote, fmt.Errorf("%s is of version %d, of which this gateway knows %d: upgrade it", e.Key, n.Version, fileVersion)
+	}
+	n.Revision = uint64(e.Revision)
+	return n.FileNote, nil
+}
+
+// Gateway implements [control.FileNotes].
+func (f *files) Gateway() string { return f.gateway.name }
+
+// Get implements [control.FileNotes].
+func (f *files) Get(ctx context.Context, p config.Path) (n control.FileNote, err error) {
+	all, err := f.gateway.store.Get(ctx, fileKey(p))
+	if err == nil && len(all.Entries) > 0 {
+		n, err = readNote(all.Entries[0])
+	}
+	if err == nil {
+		f.learn(p, n)
+	}
+	return n, err
+}
+
+// Put implements [control.FileNotes].
+func (f *files) Put(ctx context.Context, n control.FileNote) (control.FileNote, error) {
+	value, err := json.Marshal(storedNote{fileVersion, n})
+	if err != nil {
+		return n, err
+	}
+	key := fileKey(n.Path)
+	r, err := f.gateway.store.Txn(ctx, state.Txn{If: []state.Compare{{Key: key, Revision: state.Revision(n.Revision)}}, Then: []state.Op{{Key: key, Value: value}}})
+	switch {
+	case err != nil:
+		return n, err
+	case !r.Done:
+		return n, errFaster
+	}
+	n.Revision = uint64(r.Revision)
+	f.learn(n.Path, n)
+	return n, nil
+}
+
+// Drop implements [control.FileNotes].
+func (f *files) Drop(ctx context.Context, n control.FileNote) error {
+	_, err := f.gateway.store.Txn(ctx, dropNote(fileKey(n.Path), state.Revision(n.Revision)))
+	return err
+}
+
+func dropNote(key string, r state.Revision, more ...state.Compare) state.Txn {
+	return state.Txn{If: append(more, state.Compare{Key: key, Revision: r}), Then: []state.Op{{Key: key, Delete: true}}}
+}
+
+// Known implements [control.FileNotes].
+func (f *files) Known(p config.Path) control.FileNote {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known[p]
+}
+
+// learn notes what the store has, unless something later is known.
+func (f *files) learn(p config.Path, n control.FileNote) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n.Revision > f.known[p].Revision {
+		f.known[p] = n
+	}
+}
+
+// read reads all notes, and returns the paths whose notes say something else of the file than before.
+func (f *files) read(ctx context.Context) (changed map[config.Path]bool, err error) {
+	all, err := f.gateway.store.Get(ctx, filePrefix)
+	if err != nil {
+		return nil, err
+	}
+	now := make(map[config.Path]control.FileNote, len(all.Entries))
+	for _, e := range all.Entries {
+		if n, err := readNote(e); err == nil { // whoever opens that file is told
+			now[n.Path] = n
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed = map[config.Path]bool{}
+	for p, n := range now {
+		was := f.known[p]
+		if was.Revision > uint64(all.Revision) {
+			now[p] = was
+			continue
+		}
+		changed[p] = was.Revision == 0 || was.Making != n.Making || was.Size != n.Size || !bytes.Equal(was.Mark, n.Mark)
+	}
+	for p, was := range f.known {
+		if _, there := now[p]; !there && was.Revision > uint64(all.Revision) {
+			now[p] = was
+		}
+	}
+	f.known = now
+	return changed, nil
+}
+
+// notice follows the notes until ctx ends, and has hosts told the same of a file as at the gateway that serves it.
+func (f *files) notice(ctx context.Context) {
+	_ = f.gateway.store.Watch(ctx, filePrefix, func() {
+		for done := false; !done && ctx.Err() == nil; {
+			changed, err := f.read(ctx)
+			if done = err == nil; done {
+				control.FilesNoted(f.gateway.manager, func(p config.Path) bool { return changed[p] })
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(filesPause):
+			}
+		}
+	})
+}
+
+// collect removes the notes of files, and of failures, that the group's document does not have, as long as it is of that revision: a
+// namespace that is added again may be created again.
+func (f *files) collect(ctx context.Context, number int64, doc *config.Document) error {
+	all, err := f.gateway.store.Get(ctx, filePrefix)
+	if err != nil {
+		return err
+	}
+	failed, err := f.gateway.store.Get(ctx, faultPrefix)
+	if err != nil || len(all.Entries)+len(failed.Entries) == 0 {
+		return err
+	}
+	there := keysOf(doc)
+	var errs []error
+	var present state.Compare
+	for _, e := range slices.Concat(all.Entries, failed.Entries) {
+		if there[e.Key] {
+			continue
+		}
+		if present.Key == "" {
+			if present, err = revision.Present(ctx, f.gateway.store, number); err != nil {
+				return err
+			}
+		}
+		_, err := f.gateway.store.Txn(ctx, dropNote(e.Key, e.Revision, present))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// keysOf are the keys of what is noted of a document's files, and of failures.
+func keysOf(doc *config.Document) map[string]bool {
+	there := map[string]bool{}
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			there[fileKey(n.Path())], there[faultKey(n.Path())] = true, true
+		}
+	}
+	for _, e := range doc.Erasing {
+		there[fileKey(e.Namespace.Path())], there[faultKey(e.Namespace.Path())] = true, true
+	}
+	return there
+}
+
+// forgotten is collect of what is tried again with the next change.
+func (f *files) forgotten(ctx context.Context, number int64, doc *config.Document) {
+	if doc == nil {
+		return
+	}
+	if err := f.collect(ctx, number, doc); err != nil && !errors.Is(err, revision.ErrConflict) {
+		f.gateway.cfg.Log.Warn("notes of files that the group does not have any more are not removed yet", zap.Error(err))
+	}
+}
