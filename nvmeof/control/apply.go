@@ -226,6 +226,9 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		return err
 	}
 	o.coming = coming(changes)
+	if o.Wait && m.cfg.Keeper == nil {
+		m.astray = misplaced(&m.stores.reacher, o.coming)
+	}
 	waited, keyless := maps.Clone(m.waiting), maps.Clone(m.keyless)
 	err := m.target.Change(func() error {
 		var refused *StepError

@@ -35,6 +35,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	}
 	r := new(reacher)
 	r.begin(timeout)
+	astray := misplaced(r, namespacesOf(doc))
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
 			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, func() error {
@@ -59,6 +60,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 				}
 				return foreseeStore(n)
 			}), fix)
+			add(path, astray.heldFor(r, s.NQN, n), fix)
 			if n.Reservations != "" {
 				add(path+".reservations", r.ask(n.Reservations, func() error {
 					if err := known(state).recordGone(n.Reservations, reservationRecord); err != nil {
@@ -141,6 +143,10 @@ func foreseeFolder(dir string) error {
 
 // checkReservations finds what is wrong with the file for the reservations of a namespace.
 func checkReservations(nqn nvmeof.NQN, n *config.Namespace) error {
-	return target.ReservationFile(n.Reservations).CheckFor(nqn, target.NamespaceConfig{NSID: capsule.NSID(n.NSID),
-		UUID: uuid.UUID(n.UUID), NGUID: n.NGUID, EUI64: n.EUI64})
+	return target.ReservationFile(n.Reservations).CheckFor(nqn, ownerConfig(n))
+}
+
+// ownerConfig is a namespace as a record of reservations knows it.
+func ownerConfig(n *config.Namespace) target.NamespaceConfig {
+	return target.NamespaceConfig{NSID: capsule.NSID(n.NSID), UUID: uuid.UUID(n.UUID), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n)}
 }

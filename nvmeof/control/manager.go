@@ -143,6 +143,7 @@ type Manager struct {
 	closings  map[string]*heldDevice // that are being closed
 	stores    stores
 	waiting   map[namespaceKey]*wait
+	astray    astray // as a start has found them
 	keyless   map[hostKey]*keyWait
 	foreign   map[namespaceKey]*foreign
 	probed    map[namespaceKey]*Probed // of namespaces that are, or were, foreign

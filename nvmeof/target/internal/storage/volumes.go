@@ -299,6 +299,9 @@ func (v *Volume) operations(sites []*Site) (n int) {
 	return n
 }
 
+// Has reports whether the volume is that of a store; nil is none.
+func (v *Volume) Has(store backend.Store) bool { return same(v.store, store) }
+
 // same compares values of an interface, where those can be compared.
 func same(a, b any) bool {
 	t := reflect.TypeOf(a)
