@@ -185,6 +185,9 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 			written = []config.Path{now.State}
 		case *config.Namespace:
 			written = []config.Path{now.Path(), now.Reservations}
+			if err := apartFromReports(m, now); err != nil {
+				return &StepError{Step: c, Err: err}
+			}
 		case *config.Host:
 			for _, key := range []config.KeyFile{now.KeyFile, now.ControllerKeyFile} {
 				path, _ := key.Expand(m.cfg.Getenv) // reading it reports the error

@@ -86,13 +86,21 @@ func (t tree) line(depth int, format string, args ...any) {
 
 func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
 	t := tree{out, map[waiter]string{}, map[waiter]string{}}
+	var own []control.Trouble // of the target's
 	for _, x := range status.Troubles {
+		if x.Subsystem == "" {
+			own = append(own, x)
+			continue
+		}
 		t.trouble[waiter{subsystem: x.Subsystem, id: x.NSID}] = x.Why
 	}
 	for _, w := range status.Waiting {
 		t.waiting[waiter{w.Subsystem, w.Host, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
 	}
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
+	for _, x := range own {
+		t.line(1, "TROUBLE: %s: %s", x.Export, x.Why)
+	}
 	t.gateway(status.Gateway)
 	t.refusals(status)
 	t.line(1, "listeners [%d]", len(doc.Listeners))
