@@ -11,7 +11,8 @@ import (
 // A departure is a namespace that a change has removed, and may bring back.
 type departure struct {
 	namespace *storage.Namespace
-	change    uint64 // its mark
+	volume    *storage.Volume // the last one of its store
+	change    uint64          // its mark
 }
 
 // departures are those of the change under way.
@@ -20,8 +21,14 @@ type departures map[storage.Identity]departure
 // note adds a namespace, if a change is under way.
 func (d departures) note(n *storage.Namespace, u *unsettled) {
 	maps.DeleteFunc(d, func(_ storage.Identity, of departure) bool { return !u.within(of.change) })
+	for i, of := range d { // a change that is undone has had the store elsewhere meanwhile
+		if of.volume.SameStore(n.Volume) {
+			of.volume = n.Volume
+			d[i] = of
+		}
+	}
 	if mark := u.mark(); u.within(mark) {
-		d[n.Identity] = departure{n, mark}
+		d[n.Identity] = departure{n, n.Volume, mark}
 	}
 }
 
@@ -38,7 +45,7 @@ func (d departures) find(now storage.Identity, store backend.Store, u *unsettled
 		case !u.within(of.change):
 		case i.UUID == now.UUID:
 			return of
-		case of.namespace.Volume.Has(store) && (best.namespace == nil || of.namespace.Protection() != capsule.WriteProtectNone):
+		case of.volume.Has(store) && (best.namespace == nil || of.namespace.Protection() != capsule.WriteProtectNone):
 			best = of
 		}
 	}
@@ -51,7 +58,7 @@ func (of departure) former(away, now *storage.Namespace) *storage.Reservations {
 	case away != nil && away.Identity == now.Identity:
 		return away.Former
 	case of.namespace != nil:
-		return of.namespace.Volume.Reservations
+		return of.volume.Reservations
 	}
 	return nil
 }
