@@ -15,11 +15,10 @@ import (
 // TestForesee: what a start would meet is reported before, and nothing is made or changed by that.
 func TestForesee(t *testing.T) {
 	r := newRig(t)
-	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096} {
+	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096, "resv": 7} {
 		r.write(name, make([]byte, size))
 	}
 	r.write("damaged", []byte("rubbish"))
-	r.write("resv", []byte("rubbish"))
 	served, err := file.Open(r.dir+"/served", file.Config{})
 	if err != nil {
 		t.Fatal(err)
