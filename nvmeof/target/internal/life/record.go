@@ -29,7 +29,7 @@ type Record struct {
 	Departed []Namespace
 }
 
-// maxDeparted bounds those that are kept: far more than a target has namespaces.
+// maxDeparted bounds those that are kept: as many as a subsystem can have namespaces.
 const maxDeparted = 1 << 12
 
 // A Cycle is a power cycle of the subsystem: a start of its target.
