@@ -320,23 +320,32 @@ func (r *reviewer) backends() {
 	}
 }
 
-// reservations finds files for reservations that are exported.
+// reservations finds files for reservations, and for the state of subsystems, that are exported, or are
+// each other's.
 func (r *reviewer) reservations() {
 	if !slices.ContainsFunc(r.doc.Subsystems, func(s *Subsystem) bool {
-		return slices.ContainsFunc(s.Namespaces, func(n *Namespace) bool { return n.Reservations != "" })
+		return s.State != "" || slices.ContainsFunc(s.Namespaces, func(n *Namespace) bool { return n.Reservations != "" })
 	}) {
 		return
 	}
-	exports := map[Path]string{}
+	exports, states := map[Path]string{}, map[Path]string{}
 	for i, s := range r.doc.Subsystems {
+		states[s.State] = fmt.Sprintf("subsystems[%d].state", i)
 		for j, n := range s.Namespaces {
 			exports[n.Path()] = fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
 		}
 	}
 	for i, s := range r.doc.Subsystems {
+		if x := exports[s.State]; x != "" && s.State != "" {
+			r.fail(fmt.Sprintf("subsystems[%d].state", i), "name another file", "%s is what %s exports", s.State, x)
+		}
 		for j, n := range s.Namespaces {
+			at := fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j)
 			if x := exports[n.Reservations]; x != "" && n.Reservations != "" {
-				r.fail(fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "name another file", "%s is what %s exports", n.Reservations, x)
+				r.fail(at, "name another file", "%s is what %s exports", n.Reservations, x)
+			}
+			if x := states[n.Reservations]; x != "" && n.Reservations != "" {
+				r.fail(at, "name another file", "%s is that of %s", n.Reservations, x)
 			}
 		}
 	}

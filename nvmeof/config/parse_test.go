@@ -317,6 +317,24 @@ func TestReservationsExported(t *testing.T) {
 	}
 }
 
+// TestStateIsAFileOfItsOwn: what keeps the state of a subsystem is neither exported nor another record.
+func TestStateIsAFileOfItsOwn(t *testing.T) {
+	doc := parsed(t, base)
+	s := doc.Subsystems[0]
+	s.State = "/a1"
+	if _, err := doc.Check(); err == nil || !strings.Contains(err.Error(), "subsystems[0].state: /a1 is what subsystems[0].namespaces[0] exports; name another file") {
+		t.Errorf("%v", err)
+	}
+	s.State, s.Namespaces[0].Reservations = "/r", "/r"
+	if _, err := doc.Check(); err == nil || !strings.Contains(err.Error(), "subsystems[0].namespaces[0].reservations: /r is that of subsystems[0].state; name another file") {
+		t.Errorf("%v", err)
+	}
+	s.State = "/s"
+	if _, err := doc.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConsole(t *testing.T) {
 	for text, want := range map[string]string{
 		"{listen: '127.0.0.1:9430', tokens: /t}":                                "",

@@ -195,6 +195,9 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 			written = []config.Path{now.State}
 		case *config.Namespace:
 			written = []config.Path{now.Path(), now.Reservations}
+			if err := apartFromReports(m, now); err != nil {
+				return &StepError{Step: c, Err: err}
+			}
 		case *config.Host:
 			for _, key := range []config.KeyFile{now.KeyFile, now.ControllerKeyFile} {
 				path, _ := key.Expand(m.cfg.Getenv) // reading it reports the error
@@ -236,6 +239,9 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 		return err
 	}
 	o.coming = coming(changes)
+	if o.Wait && m.cfg.Keeper == nil {
+		m.astray = misplaced(&m.stores.reacher, o.coming)
+	}
 	waited, keyless := maps.Clone(m.waiting), maps.Clone(m.keyless)
 	err := m.target.Change(func() error {
 		var refused *StepError

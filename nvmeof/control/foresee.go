@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
@@ -35,6 +37,8 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	}
 	r := new(reacher)
 	r.begin(timeout)
+	foreseeReports(r, doc, add)
+	astray := misplaced(r, namespacesOf(doc))
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
 			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, func() error {
@@ -59,6 +63,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 				}
 				return foreseeStore(n)
 			}), fix)
+			add(path, astray.heldFor(r, s.NQN, n), fix)
 			if n.Reservations != "" {
 				add(path+".reservations", r.ask(n.Reservations, func() error {
 					if err := known(state).recordGone(n.Reservations, reservationRecord); err != nil {
@@ -70,6 +75,28 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 		}
 	}
 	return append(found, ForeseeMemory(doc)...)
+}
+
+// foreseeReports is about the files of events and of the audit.
+func foreseeReports(r *reacher, doc *config.Document, add func(string, error, string)) {
+	if p := doc.Events.File; p != "" {
+		add("events.file", r.ask(p, func() error { return cmp.Or(foreseeFolder(filepath.Dir(string(p))), events.Check(string(p))) }),
+			"a target keeps events in memory alone until then")
+	}
+	if p := doc.Audit.File; p != "" {
+		add("audit.file", r.ask(p, func() error {
+			info, err := os.Stat(string(p))
+			switch {
+			case err != nil:
+				return foreseeFolder(filepath.Dir(string(p)))
+			case info.IsDir():
+				return fmt.Errorf("%s is a directory", p)
+			case info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice:
+				return fmt.Errorf("%s is a block device, and keeps its data: name a file", p)
+			}
+			return nil
+		}), "lines are lost until then, and hosts are served")
+	}
 }
 
 func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
@@ -141,6 +168,10 @@ func foreseeFolder(dir string) error {
 
 // checkReservations finds what is wrong with the file for the reservations of a namespace.
 func checkReservations(nqn nvmeof.NQN, n *config.Namespace) error {
-	return target.ReservationFile(n.Reservations).CheckFor(nqn, target.NamespaceConfig{NSID: capsule.NSID(n.NSID),
-		UUID: uuid.UUID(n.UUID), NGUID: n.NGUID, EUI64: n.EUI64})
+	return target.ReservationFile(n.Reservations).CheckFor(nqn, ownerConfig(n))
+}
+
+// ownerConfig is a namespace as a record of reservations knows it.
+func ownerConfig(n *config.Namespace) target.NamespaceConfig {
+	return target.NamespaceConfig{NSID: capsule.NSID(n.NSID), UUID: uuid.UUID(n.UUID), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n)}
 }

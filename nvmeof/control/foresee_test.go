@@ -15,7 +15,7 @@ import (
 // TestForesee: what a start would meet is reported before, and nothing is made or changed by that.
 func TestForesee(t *testing.T) {
 	r := newRig(t)
-	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096} {
+	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096, "resv": 7} {
 		r.write(name, make([]byte, size))
 	}
 	r.write("damaged", []byte("rubbish"))
@@ -44,7 +44,7 @@ subsystems:
       - {nsid: 6, file: {path: DIR/small}}
       - {nsid: 7, file: {path: DIR/served}}
       - {nsid: 8, file: {path: DIR/good/x, size: 1MiB}}
-      - {nsid: 9, memory: {size: 1MiB}, reservations: DIR/damaged}
+      - {nsid: 9, memory: {size: 1MiB}, reservations: DIR/resv}
       - {nsid: 10, block: {path: DIR/blk}}
 `)
 	before, _ := os.ReadDir(r.dir)
@@ -122,14 +122,15 @@ func TestForeseeHung(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.pipe("pipe")
+	r.pipe("resv")
 	doc := r.doc("version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - {nsid: 1, file: {path: DIR/none}}\n" +
-		"  - nqn: b\n    state: DIR/pipe\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}, reservations: DIR/pipe}\n")
+		"  - nqn: b\n    state: DIR/pipe\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}, reservations: DIR/resv}\n")
 	began := time.Now()
 	var all []string
 	for _, p := range foresee(t.Context(), doc, "", os.Getenv, time.Second) {
 		all = append(all, p.String())
 	}
-	for i, want := range []string{"no such file", "state: DIR/pipe does not answer since", "reservations: DIR/pipe does not answer since"} {
+	for i, want := range []string{"no such file", "state: DIR/pipe does not answer since", "reservations: DIR/resv does not answer since"} {
 		if want = strings.Replace(want, "DIR", r.dir, 1); i >= len(all) || !strings.Contains(all[i], want) {
 			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(all, "\n"))
 		}

@@ -47,6 +47,9 @@ type Config struct {
 	// Listening is called with each address at which hosts can connect from now on, with the
 	// identifier of its listener in the document.
 	Listening func(listener int, at netip.AddrPort)
+	// Troubled lists what is wrong with files of the target's own, as its audit, for the Status; default:
+	// nothing is.
+	Troubled func() []Trouble
 	// Names are other names of files and devices, from which the UUIDs follow of namespaces that
 	// have none in the document: those by which they were exported before. Not for what gateways share.
 	Names map[config.Path]string
@@ -148,6 +151,7 @@ type Manager struct {
 	closings  map[string]*heldDevice // that are being closed
 	stores    stores
 	waiting   map[namespaceKey]*wait
+	astray    astray // as a start has found them
 	keyless   map[hostKey]*keyWait
 	foreign   map[namespaceKey]*foreign
 	probed    map[namespaceKey]*Probed // of namespaces that are, or were, foreign

@@ -65,7 +65,8 @@ type Address struct {
 	Port     int    `json:"port-id"` // in the discovery log
 }
 
-// Trouble is a namespace that is served, and about which somebody has to do something.
+// Trouble is a namespace that is served, and about which somebody has to do something; or, without a
+// subsystem, a file of the target's own, which does not have what it should.
 type Trouble struct {
 	Subsystem nvmeof.NQN `json:"subsystem"`
 	NSID      int        `json:"nsid"`
@@ -76,6 +77,9 @@ type Trouble struct {
 // troubles lists them. Called with mu held.
 func (m *Manager) troubles() []Trouble {
 	out := []Trouble{}
+	if m.cfg.Troubled != nil {
+		out = append(out, m.cfg.Troubled()...)
+	}
 	for _, d := range m.doc.Subsystems {
 		s, err := m.subsystem(d.NQN)
 		if err != nil {

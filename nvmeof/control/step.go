@@ -271,7 +271,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	if err := outdated(m, nqn, n); err != nil {
 		return err
 	}
-	if err := m.stores.reservationsGone(n); err != nil {
+	if err := cmp.Or(m.stores.reservationsGone(n), m.astray.heldFor(&m.stores.reacher, nqn, n)); err != nil {
 		return err
 	}
 	store, err := m.stores.acquire(nqn, n)

@@ -85,14 +85,19 @@ func openLocked(path string) (*os.File, error) {
 
 func lock(f *os.File, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file: name another")
+		return errIrregular
 	}
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errors.New("another target uses it: stop that, or name another file")
+		return ErrInUse
 	}
 	return err
 }
+
+// ErrInUse is that another process has the file.
+var ErrInUse = errors.New("another target uses it: stop that, or name another file")
+
+var errIrregular = errors.New("it is no regular file: name another")
 
 var errForeign = errors.New("it is not a log of events, or its first line is damaged: name another file, or remove it")
 
@@ -183,9 +188,43 @@ func (l *Log) initialize(f *os.File) error {
 		return err
 	}
 	if _, err := f.WriteAt(encodeHeader(l.id, l.cfg.Entries), 0); err != nil {
-		return err
+		return errors.Join(err, f.Truncate(0)) // half a header would be no log for good
 	}
 	return f.Sync()
+}
+
+// Check reports why Open would take the file for no log of events, if it is there. It locks, makes and
+// changes nothing.
+func Check(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = check(f, info)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("events in %s: %w", path, err)
+	}
+	return nil
+}
+
+func check(f *os.File, info fs.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return errIrregular
+	case info.Size() > runsOffset(MaxEntries)+recordSize:
+		return errForeign
+	}
+	text, err := io.ReadAll(f)
+	if _, _, known := decodeHeader(text[:min(len(text), recordSize)]); err == nil && !known && !zero(text) {
+		err = errForeign
+	}
+	return err
 }
 
 // replace puts a file of what the log has in the place of one that was made for another number of

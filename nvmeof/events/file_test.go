@@ -261,3 +261,31 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// TestCheck: what is no log of events is so before it is opened, and a log, or a file that becomes one, is
+// none of that. Nothing is made or changed.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	l, err := Open(path("log"), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Open(path("log"), Config{}); !errors.Is(err, ErrInUse) {
+		t.Errorf("another opens it: %v", err)
+	}
+	for name, text := range map[string]string{"empty": "", "zeroes": string(make([]byte, 5000)), "other": "version: 1\n"} {
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, right := range map[string]bool{"log": true, "none": true, "empty": true, "zeroes": true, "other": false, "": false} {
+		if err := Check(path(name)); (err == nil) != right {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 4 {
+		t.Errorf("there are %v, %v", all, err)
+	}
+}

@@ -3,7 +3,6 @@ package target
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -34,12 +33,13 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	}
 	c.NSID, c.Group = ns.ID(), ns.Group()
 	was := s.table().At(c.NSID)
-	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
-	if err := s.target.volumes.Acquire(c.Store, c.Name, c.reservationStore(), ownerOf(s.nqn, ns.ns.Identity), ns.ns); err != nil {
+	left := s.departed.find(ns.ns.Identity, c.Store, &s.target.unsettled)
+	ns.ns.Former = left.former(was, ns.ns)
+	if err := s.target.volumes.Acquire(c.Store, c.Name, c.reservationStore(), ownerOf(s.nqn, ns.ns.Identity, c.Name), ns.ns); err != nil {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
 	}
 	s.succeed(ns.ns)
-	s.resume(ns.ns)
+	s.resume(ns.ns, left)
 	// A host that connects meanwhile is found by the second call.
 	s.dismissOthers(ns.ns.Volume)
 	s.replace(c.NSID, ns)
@@ -126,7 +126,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	}
 	g := s.target.cfg.Gateway
 	ns.ns.SetElsewhere(!g.serves(ns.Group()))
-	ns.ns.Former = s.departed.former(was, ns.ns, &s.target.unsettled)
+	ns.ns.Former = s.departed.find(ns.ns.Identity, nil, &s.target.unsettled).former(was, ns.ns)
 	s.replace(c.NSID, ns)
 	ns.ns.SetElsewhere(!g.serves(ns.Group())) // Gateway.set finds it only now
 	s.moved(was, ns.ns)
@@ -134,35 +134,6 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 		return nil // where it is served it is said whether it is there
 	}
 	ns.happened(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
-	return nil
-}
-
-// A departure is a namespace that a change has removed, and may bring back.
-type departure struct {
-	reservations *storage.Reservations
-	change       uint64 // its mark
-}
-
-// departures are those of the change under way.
-type departures map[storage.Identity]departure
-
-// note adds a namespace, if a change is under way.
-func (d departures) note(n *storage.Namespace, u *unsettled) {
-	maps.DeleteFunc(d, func(_ storage.Identity, of departure) bool { return !u.within(of.change) })
-	if mark := u.mark(); u.within(mark) {
-		d[n.Identity] = departure{n.Volume.Reservations, mark}
-	}
-}
-
-// former are the reservations of a namespace that is away, or that the change under way has
-// removed, for one that is the same to hosts: nothing tells them that a reservation has ended.
-func (d departures) former(away, now *storage.Namespace, u *unsettled) *storage.Reservations {
-	if away != nil && away.Identity == now.Identity {
-		return away.Former
-	}
-	if of, there := d[now.Identity]; there && u.within(of.change) {
-		return of.reservations
-	}
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (g *Gateway) ReservationsChanged(subsystem nvmeof.NQN, id capsule.NSID, rec
 	if err != nil {
 		return err
 	}
-	if own := ownerOf(s.nqn, n.Identity); !of.Same(own) {
+	if own := ownerOf(s.nqn, n.Identity, ""); !of.Same(own) {
 		return fmt.Errorf("reservations of %v: the record is that of %v", own, of)
 	}
 	n.Remember(state)

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
 	"go.uber.org/zap"
@@ -228,22 +228,30 @@ func (s *Subsystem) refresh() {
 func (s *Subsystem) note(ns *storage.Namespace) {
 	n := life.Namespace{UUID: ns.UUID, Protection: ns.Protection()}
 	ns.AddTo(&n.Counts)
-	s.life.record.Namespaces[ns.ID] = n
+	s.life.record.Note(ns.ID, n)
 }
 
 // resume gives a namespace that is added its counters and protection of before, from this
-// run of the target or another. It is called before shards read the namespace, and depart
-// when it was removed, also while a store still has commands.
-func (s *Subsystem) resume(ns *storage.Namespace) {
+// run of the target or another, also of another NSID, and the protection of the one that has left. It
+// is called before shards read the namespace, and depart when it was removed, also while a store still
+// has commands.
+func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, found := l.record.Namespaces[ns.ID]
-	if !found || n.UUID != ns.UUID {
+	n, found := l.record.Take(ns.ID, ns.UUID)
+	if found {
+		ns.Resume(n.Counts)
+		ns.Protect(n.Protection)
+	}
+	if left.namespace == nil || left.namespace.Protection() == capsule.WriteProtectNone || left.namespace.Identity == ns.Identity {
 		return
 	}
-	ns.Resume(n.Counts)
-	ns.Protect(n.Protection)
+	ns.Protect(left.namespace.Protection())
+	s.note(ns)
+	if l.store != nil {
+		_ = s.saveLocked() // which logs an error: a crash does not end the protection
+	}
 }
 
 func (s *Subsystem) depart(ns *storage.Namespace) {
@@ -252,7 +260,8 @@ func (s *Subsystem) depart(ns *storage.Namespace) {
 	s.note(ns)
 }
 
-// countLate counts what has ended since depart, unless there is another namespace by now.
+// countLate counts what has ended since depart, unless the namespace is back by now, or another one has
+// its NSID.
 func countLate(s *Subsystem, ns *storage.Namespace) {
 	l := &s.life
 	l.mu.Lock()
@@ -261,9 +270,7 @@ func countLate(s *Subsystem, ns *storage.Namespace) {
 	if !found || n.UUID != ns.UUID || s.table().Get(ns.ID) != nil {
 		return
 	}
-	n.Counts, n.Protection = health.Counts{}, ns.Protection() // also what a command set as it was withdrawn
-	ns.AddTo(&n.Counts)
-	l.record.Namespaces[ns.ID] = n
+	s.note(ns) // also what a command set as it was withdrawn
 }
 
 // save saves the record.
@@ -355,7 +362,7 @@ func exportLife(s *Subsystem) life.Record {
 	}
 	s.refresh()
 	r := l.record
-	r.On, r.Namespaces = l.on(), maps.Clone(r.Namespaces)
+	r.On, r.Namespaces, r.Departed = l.on(), maps.Clone(r.Namespaces), slices.Clone(r.Departed)
 	return r
 }
 
@@ -381,6 +388,6 @@ func continueLife(s *Subsystem, r life.Record) {
 	s.errors.Store(r.Errors)
 	l.mu.Unlock()
 	for ns := range s.table().All {
-		s.resume(ns)
+		s.resume(ns, departure{})
 	}
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"encoding/hex"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -48,12 +49,27 @@ func (f ReservationFile) Check() error {
 // CheckFor is Check for a namespace of a subsystem, as it is configured: a file that another
 // namespace has written is wrong too.
 func (f ReservationFile) CheckFor(subsystem nvmeof.NQN, c NamespaceConfig) error {
-	return storage.CheckReservations(f.file(), ownerOf(subsystem, storage.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}))
+	return storage.CheckReservations(f.file(), c.owner(subsystem))
 }
 
-// ownerOf is how a record of reservations names a namespace.
-func ownerOf(subsystem nvmeof.NQN, i storage.Identity) reservation.Owner {
+// HoldsFor reports whether the file, which is that of another namespace, has reservations of the
+// one that is configured so, as it has where two have changed places.
+func (f ReservationFile) HoldsFor(subsystem nvmeof.NQN, c NamespaceConfig) bool {
+	return storage.HoldReservations(f.file(), c.owner(subsystem))
+}
+
+// owner is how a record of reservations names a namespace that is configured so.
+func (c *NamespaceConfig) owner(subsystem nvmeof.NQN) reservation.Owner {
+	return ownerOf(subsystem, storage.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}, c.Name)
+}
+
+// ownerOf is how a record of reservations names a namespace. Of what is exported it has a path, or an
+// image in its pool: other names are no one's own.
+func ownerOf(subsystem nvmeof.NQN, i storage.Identity, export string) reservation.Owner {
 	o := reservation.Owner{Subsystem: subsystem, NSID: i.ID}
+	if strings.Contains(export, "/") {
+		o.Export = export
+	}
 	if i.UUID != uuid.Nil {
 		o.UUID = i.UUID.String()
 	}

@@ -30,11 +30,13 @@ type audit struct {
 	log      *zap.Logger
 	happened *events.Log
 	ended    chan struct{}
+	apart    func() error // why the file is something else too
 
 	mu     sync.Mutex // guards what follows
 	lines  chan control.Operation
 	reopen bool
-	over   bool // no line is taken any more
+	why    string // it is not open
+	over   bool   // no line is taken any more
 	lost   uint64
 }
 
@@ -43,22 +45,55 @@ const (
 	auditEnd   = 3 * time.Second // that a file system may take at the end
 )
 
+// errNoAudit is that what is named can take no lines, whatever the state of its file system.
+var errNoAudit = errors.New("name a file")
+
 // openAudit begins it, nil where there is to be none. The file is opened once, so that what is wrong with
-// it is found at the start.
-func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.Log) (*audit, error) {
+// it is found at the start. What is wrong with its file system is said, hosts are served all the same, and
+// each line tries again.
+func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.Log, apart func() error) (*audit, error) {
 	if doc == (config.Audit{}) {
 		return nil, nil
 	}
-	a := &audit{path: string(doc.File), log: log, happened: happened, ended: make(chan struct{}), lines: make(chan control.Operation, auditQueue)}
+	a := &audit{path: string(doc.File), log: log, happened: happened, ended: make(chan struct{}), apart: apart, lines: make(chan control.Operation, auditQueue)}
 	var f *os.File
 	if a.path != "" {
 		var err error
-		if f, err = opened(o, a.path, func() (*os.File, error) { return openAuditFile(a.path) }); err != nil {
+		f, err = opened(o, a.path, a.openFile)
+		switch {
+		case errors.Is(err, errNoAudit) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENXIO):
 			return nil, err
+		case err != nil:
+			a.reopen, a.why = true, err.Error()
+			log.Error("audit: lines are lost until the file can be opened", zap.String("file", a.path), zap.Error(err))
+			happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: lines are lost until the file can be opened: " + a.why})
 		}
 	}
 	go a.write(f) // ends with end
 	return a, nil
+}
+
+// troubles are those of its file.
+func (a *audit) troubles() []control.Trouble {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.why == "" {
+		return nil
+	}
+	return []control.Trouble{{Export: a.path, Why: "audit: lines are lost until the file can be opened: " + a.why}}
+}
+
+// openFile opens the file, unless lines would go to what is something else too.
+func (a *audit) openFile() (*os.File, error) {
+	if a.apart != nil {
+		if err := a.apart(); err != nil {
+			return nil, fmt.Errorf("audit: %w", err)
+		}
+	}
+	return openAuditFile(a.path)
 }
 
 func openAuditFile(path string) (*os.File, error) {
@@ -82,7 +117,7 @@ func openAuditFile(path string) (*os.File, error) {
 // takesLines refuses a block device, whose data lines would overwrite.
 func takesLines(m fs.FileMode) error {
 	if m&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
-		return errors.New("it is a block device, and keeps its data: name a file")
+		return fmt.Errorf("it is a block device, and keeps its data: %w", errNoAudit)
 	}
 	return nil
 }
@@ -182,13 +217,23 @@ func (a *audit) current(f *os.File) (*os.File, error) {
 	if !again {
 		return f, nil
 	}
-	next, err := openAuditFile(a.path)
+	next, err := a.openFile()
 	if err != nil {
 		a.rotated() // for the next line
+		a.noteWhy(err.Error())
 		return f, err
 	}
-	_ = f.Close()
+	if f != nil {
+		_ = f.Close()
+	}
+	a.noteWhy("")
 	return next, nil
+}
+
+func (a *audit) noteWhy(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.why = why
 }
 
 // auditLine is an operation as a line of JSON.

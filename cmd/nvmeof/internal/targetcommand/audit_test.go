@@ -20,7 +20,7 @@ import (
 // TestAuditRotated: lines go to the file that is there after SIGHUP, and none is lost.
 func TestAuditRotated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
-	a, err := openAudit(new(opening), config.Audit{File: config.Path(path)}, zap.NewNop(), nil)
+	a, err := openAudit(new(opening), config.Audit{File: config.Path(path)}, zap.NewNop(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestAuditRotated(t *testing.T) {
 func TestAuditLost(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	happened := events.New(events.Config{})
-	a, err := openAudit(new(opening), config.Audit{File: "/dev/full"}, zap.New(core), happened)
+	a, err := openAudit(new(opening), config.Audit{File: "/dev/full"}, zap.New(core), happened, nil)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -80,7 +80,7 @@ func TestAuditQueue(t *testing.T) {
 // TestAuditToLog writes to the log, or nowhere.
 func TestAuditToLog(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
-	a, err := openAudit(new(opening), config.Audit{Log: true}, zap.New(core), nil)
+	a, err := openAudit(new(opening), config.Audit{Log: true}, zap.New(core), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func TestAuditToLog(t *testing.T) {
 	if err := a.end(); err != nil || logs.FilterMessage("audit").Len() != 1 {
 		t.Errorf("%v: %v", err, logs.All())
 	}
-	none, err := openAudit(new(opening), config.Audit{}, nil, nil)
+	none, err := openAudit(new(opening), config.Audit{}, nil, nil, nil)
 	none.rotated()
 	if err != nil || none.sink() != nil || none.end() != nil {
 		t.Error("without an audit there is one")
 	}
-	if _, err := openAudit(new(opening), config.Audit{File: config.Path(t.TempDir())}, nil, nil); err == nil {
+	if _, err := openAudit(new(opening), config.Audit{File: config.Path(t.TempDir())}, nil, nil, nil); err == nil {
 		t.Error("a folder is opened")
 	}
 }

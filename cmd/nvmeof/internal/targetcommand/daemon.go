@@ -49,8 +49,9 @@ type Daemon struct {
 	enter   Enter              // nil: there is no sandbox
 	within  confinement
 
-	audit     *audit // nil: none
-	begun     func() // called once hosts are served; may be nil
+	audit     *audit            // nil: none
+	unkept    []control.Trouble // events, where their file has none
+	begun     func()            // called once hosts are served; may be nil
 	opening   opening
 	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
 	announced []netip.AddrPort                // belongs to the manager's mutex
@@ -264,7 +265,7 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *even
 			defer d.opening.end(path)
 			s, notes, err := stores.Open(n, pool)
 			return s, notes, d.refused(path, err)
-		}, Permit: d.permit, TakeOver: d.beAsked}
+		}, Permit: d.permit, TakeOver: d.beAsked, Troubled: d.troubles}
 	if d.gateway != nil {
 		d.gateway.Complete(&c)
 	}

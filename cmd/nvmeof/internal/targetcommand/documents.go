@@ -47,6 +47,12 @@ func newCheck() *cobra.Command {
 			}
 			var found config.Problems
 			err = unlessHung(cmd.Context(), nil, func() string { return "a file or device that it exports" }, func() error {
+				if clashes := control.Clashes(doc, args[0]); len(clashes) > 0 {
+					for i := range clashes {
+						clashes[i].File = args[0]
+					}
+					return failure.Usage{Err: clashes}
+				}
 				found = control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv)
 				return nil
 			})

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
@@ -16,9 +18,21 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 	cfg := events.Config{Entries: d.Document.Events.Entries, Failed: d.eventsFailed}
 	log := events.New(cfg)
 	if path := string(d.Document.Events.File); path != "" {
-		var err error
-		if log, err = opened(&d.opening, path, func() (*events.Log, error) { return events.Open(path, cfg) }); err != nil {
+		kept, err := opened(&d.opening, path, func() (*events.Log, error) {
+			if err := control.Apart(d.Document, "events.file", d.File); err != nil {
+				return nil, err
+			}
+			return events.Open(path, cfg)
+		})
+		switch {
+		case errors.Is(err, events.ErrInUse):
 			return nil, err
+		case err != nil: // what hosts have does not wait for a log
+			d.unkept = []control.Trouble{{Export: path, Why: "events are kept in memory alone, and end with the target: " + err.Error()}}
+			d.Log.Error("events are not written, and are lost with the end of the target; the file stays as it is", zap.String("file", path), zap.Error(err),
+				zap.String("remedy", "mend that, or name another file, and start the target again"))
+		default:
+			log = kept
 		}
 		if n := log.Stats().Damaged; n > 0 {
 			d.Log.Warn("events: some are damaged, and left out", zap.Int("events", n), zap.String("file", path))
@@ -29,11 +43,20 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 		what += ", with " + d.File
 	}
 	log.Begin(what)
+	for _, x := range d.unkept {
+		log.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: x.Export + ": " + x.Why})
+	}
 	var err error
-	if d.audit, err = openAudit(&d.opening, d.Document.Audit, d.Log, log); err != nil {
+	d.audit, err = openAudit(&d.opening, d.Document.Audit, d.Log, log, func() error { return control.Apart(d.Document, "audit.file", d.File) })
+	if err != nil {
 		return nil, d.endEvents(log, err)
 	}
 	return log, nil
+}
+
+// troubles are those of the files of events and of the audit.
+func (d *Daemon) troubles() []control.Trouble {
+	return append(slices.Clone(d.unkept), d.audit.troubles()...)
 }
 
 func (d *Daemon) eventsFailed(err error) {

@@ -24,7 +24,13 @@ type Record struct {
 	On              time.Duration
 	Cycles          []Cycle                    // the last ones, in order
 	Namespaces      map[capsule.NSID]Namespace // also of those that have been removed
+	// Departed are namespaces that hosts had protected and whose NSID another one has by now, the
+	// oldest first: they may come back.
+	Departed []Namespace
 }
+
+// maxDeparted bounds those that are kept: as many as a subsystem can have namespaces.
+const maxDeparted = 1 << 12
 
 // A Cycle is a power cycle of the subsystem: a start of its target.
 type Cycle struct {
@@ -57,11 +63,44 @@ func (r Record) Begin(now time.Time, firmware string) Record {
 	r.PowerCycles++
 	r.Cycles = append(slices.Clip(r.Cycles), Cycle{r.PowerCycles, now.UnixMilli(), firmware[:min(len(firmware), maxFirmware)]})
 	r.Cycles = r.Cycles[max(0, len(r.Cycles)-maxCycles):]
-	r.Namespaces = maps.Clone(r.Namespaces)
+	r.Namespaces, r.Departed = maps.Clone(r.Namespaces), slices.Clone(r.Departed)
 	if r.Namespaces == nil {
 		r.Namespaces = make(map[capsule.NSID]Namespace)
 	}
 	return r
+}
+
+// Note notes the state of the namespace at an NSID.
+func (r *Record) Note(id capsule.NSID, n Namespace) {
+	if was, there := r.Namespaces[id]; there && was.UUID != n.UUID && was.Protection != capsule.WriteProtectNone {
+		r.Departed = append(r.Departed, was)
+		r.Departed = r.Departed[max(0, len(r.Departed)-maxDeparted):]
+	}
+	r.Departed = slices.DeleteFunc(r.Departed, func(o Namespace) bool { return o.UUID == n.UUID })
+	r.Namespaces[id] = n
+}
+
+// Take is the state that a namespace had, which is at an NSID from now on, wherever it was before.
+func (r *Record) Take(id capsule.NSID, named uuid.UUID) (n Namespace, found bool) {
+	if n, found = r.Namespaces[id]; found && n.UUID == named {
+		return n, true
+	}
+	found = false
+	for at, o := range r.Namespaces {
+		if o.UUID == named {
+			n, found = o, true
+			delete(r.Namespaces, at)
+		}
+	}
+	for _, o := range r.Departed {
+		if o.UUID == named && !found {
+			n, found = o, true
+		}
+	}
+	if found {
+		r.Note(id, n)
+	}
+	return n, found
 }
 
 const version = 1
@@ -74,6 +113,7 @@ type stored struct {
 	OnSeconds       int64         `json:"on-seconds"`
 	Cycles          []storedCycle `json:"cycles,omitempty"`
 	Namespaces      []storedOne   `json:"namespaces"`
+	Departed        []storedOne   `json:"departed,omitempty"` // without their NSIDs
 }
 
 type storedCycle struct {
@@ -96,21 +136,41 @@ type storedOne struct {
 
 // Encode returns the record in the form that Decode reads.
 func (r *Record) Encode() ([]byte, error) {
-	s := stored{r.Running, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), nil, []storedOne{}}
+	s := stored{r.Running, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), nil, []storedOne{}, nil}
 	for _, c := range r.Cycles {
 		s.Cycles = append(s.Cycles, storedCycle(c))
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Namespaces)) {
-		n := r.Namespaces[id]
-		c := n.Counts
-		s.Namespaces = append(s.Namespaces, storedOne{id, n.UUID, c.Reads, c.Writes, c.ReadBytes, c.WriteBytes, c.MediaErrors,
-			int64(c.Busy / time.Second), n.Protection == capsule.WriteProtected})
+		s.Namespaces = append(s.Namespaces, store(id, r.Namespaces[id]))
+	}
+	for _, n := range r.Departed {
+		if n.Protection == capsule.WriteProtected {
+			s.Departed = append(s.Departed, store(0, n))
+		}
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
 	return sealed.Seal(version, b)
+}
+
+func store(id capsule.NSID, n Namespace) storedOne {
+	c := n.Counts
+	return storedOne{id, n.UUID, c.Reads, c.Writes, c.ReadBytes, c.WriteBytes, c.MediaErrors,
+		int64(c.Busy / time.Second), n.Protection == capsule.WriteProtected}
+}
+
+func (n *storedOne) namespace() (Namespace, error) {
+	if !isTime(n.BusySeconds) {
+		return Namespace{}, fmt.Errorf("%w: namespace %d, busy for %d s", sealed.ErrDamaged, n.NSID, n.BusySeconds)
+	}
+	protection := capsule.WriteProtectNone
+	if n.Protected {
+		protection = capsule.WriteProtected
+	}
+	return Namespace{n.UUID, health.Counts{Reads: n.Reads, Writes: n.Writes, ReadBytes: n.ReadBytes, WriteBytes: n.WriteBytes,
+		MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, protection}, nil
 }
 
 // Decode decodes what Encode returned; nil is an empty record.
@@ -129,22 +189,25 @@ func Decode(b []byte) (Record, error) {
 	if !isTime(s.OnSeconds) {
 		return Record{}, fmt.Errorf("%w: on for %d s", sealed.ErrDamaged, s.OnSeconds)
 	}
-	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, nil, make(map[capsule.NSID]Namespace)}
+	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, nil, make(map[capsule.NSID]Namespace), nil}
 	for _, c := range s.Cycles[max(0, len(s.Cycles)-maxCycles):] {
 		c.Firmware = c.Firmware[:min(len(c.Firmware), maxFirmware)]
 		r.Cycles = append(r.Cycles, Cycle(c))
 	}
-	for _, n := range s.Namespaces {
-		protection := capsule.WriteProtectNone
-		if n.Protected {
-			protection = capsule.WriteProtected
+	for i, one := range slices.Concat(s.Namespaces, s.Departed) {
+		n, err := one.namespace()
+		switch departed := i >= len(s.Namespaces); {
+		case err != nil:
+			return Record{}, err
+		case departed:
+			r.Departed = append(r.Departed, n)
+		case one.NSID == 0:
+			return Record{}, fmt.Errorf("%w: namespace 0", sealed.ErrDamaged)
+		default:
+			r.Namespaces[one.NSID] = n
 		}
-		if n.NSID == 0 || !isTime(n.BusySeconds) {
-			return Record{}, fmt.Errorf("%w: namespace %d, busy for %d s", sealed.ErrDamaged, n.NSID, n.BusySeconds)
-		}
-		r.Namespaces[n.NSID] = Namespace{n.UUID, health.Counts{Reads: n.Reads, Writes: n.Writes, ReadBytes: n.ReadBytes, WriteBytes: n.WriteBytes,
-			MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, protection}
 	}
+	r.Departed = r.Departed[max(0, len(r.Departed)-maxDeparted):]
 	return r, nil
 }
 

@@ -42,18 +42,38 @@ type Owner struct {
 	UUID      string       `json:"uuid,omitempty"`
 	NGUID     string       `json:"nguid,omitempty"`
 	EUI64     string       `json:"eui64,omitempty"`
+	// Export is the path, or image, whose data hosts have reserved. Empty: it is not known, or has no
+	// name of its own.
+	Export string `json:"export,omitempty"`
 }
 
-// Same reports whether hosts, or an administrator who has given it another identifier, know o as
-// the same namespace. One that is not known may be any.
+// At reports whether o and p have the same NSID.
+func (o Owner) At(p Owner) bool { return o.Subsystem == p.Subsystem && o.NSID == p.NSID }
+
+// Same reports whether hosts know o as the same namespace, or an administrator has given it another
+// identifier or NSID: then it exports the same. One that is not known may be any. What exports another
+// thing at the same NSID is another namespace, unless it is not known by what hosts identify the two.
 func (o Owner) Same(p Owner) bool {
 	shared := func(a, b string) bool { return a == b && a != "" }
-	return o == (Owner{}) || p == (Owner{}) || o.Subsystem == p.Subsystem && o.NSID == p.NSID ||
-		shared(o.UUID, p.UUID) || shared(o.NGUID, p.NGUID) || shared(o.EUI64, p.EUI64)
+	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
+	switch {
+	case o == (Owner{}) || p == (Owner{}):
+		return true
+	case shared(o.UUID, p.UUID) || shared(o.NGUID, p.NGUID) || shared(o.EUI64, p.EUI64) || shared(o.Export, p.Export):
+		return true
+	}
+	return o.At(p) && !differ(o.UUID, p.UUID) && !differ(o.NGUID, p.NGUID) && !differ(o.Export, p.Export)
 }
 
 func (o Owner) String() string {
-	return fmt.Sprintf("namespace %d of %s (UUID %s)", o.NSID, o.Subsystem, o.UUID)
+	of := ""
+	if o.UUID != "" {
+		of = "UUID " + o.UUID
+	}
+	if o.Export != "" && of != "" {
+		of += ", "
+	}
+	return fmt.Sprintf("namespace %d of %s (%s%s)", o.NSID, o.Subsystem, of, o.Export)
 }
 
 // An ownedRecord is the body of a record of version 2; that of version 1 is its State.

@@ -368,7 +368,7 @@ func TestRecord(t *testing.T) {
 func TestOwner(t *testing.T) {
 	s := registered("ab", exAc)
 	s.Persist = true
-	one := Owner{Subsystem: "a", NSID: 1, UUID: "u1", NGUID: "n1"}
+	one := Owner{Subsystem: "a", NSID: 1, UUID: "u1", NGUID: "n1", Export: "/a"}
 	b, err := s.Encode(one)
 	if err != nil {
 		t.Fatal(err)
@@ -385,7 +385,9 @@ func TestOwner(t *testing.T) {
 	}{
 		{one, true}, {Owner{}, true},
 		{Owner{Subsystem: "a", NSID: 2, UUID: "u2", NGUID: "n2"}, false}, {Owner{Subsystem: "b", NSID: 1, UUID: "u2", NGUID: "n2"}, false}, {Owner{Subsystem: "b", NSID: 1}, false},
-		{Owner{Subsystem: "b", NSID: 2, UUID: "u1"}, true}, {Owner{Subsystem: "b", NSID: 2, NGUID: "n1"}, true}, {Owner{Subsystem: "a", NSID: 1, UUID: "u2"}, true},
+		{Owner{Subsystem: "b", NSID: 2, UUID: "u1"}, true}, {Owner{Subsystem: "b", NSID: 2, NGUID: "n1"}, true}, {Owner{Subsystem: "a", NSID: 1, Export: "/z"}, false},
+		{Owner{Subsystem: "a", NSID: 1, UUID: "u2", Export: "/a"}, true}, {Owner{Subsystem: "a", NSID: 2, UUID: "u2", Export: "/a"}, true},
+		{Owner{Subsystem: "a", NSID: 1, UUID: "u2", Export: "/z"}, false}, {Owner{Subsystem: "a", NSID: 1, UUID: "u2"}, false},
 	} {
 		if one.Same(c.other) != c.same || c.other.Same(one) != c.same {
 			t.Errorf("%v is taken for %v: %v", c.other, one, !c.same)

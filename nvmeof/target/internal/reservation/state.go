@@ -44,6 +44,9 @@ const (
 	None  Access = 0         // of neither: never in conflict
 )
 
+// Empty reports whether no host has anything there.
+func (s *State) Empty() bool { return len(s.Registrants) == 0 }
+
 // A Guard is a state as commands check it: whether a host is registered is found at once,
 // however many are.
 type Guard struct {

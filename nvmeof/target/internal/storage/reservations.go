@@ -114,8 +114,19 @@ func CheckReservations(store ReservationStore, owner reservation.Owner) error {
 	return err
 }
 
-// loadReservations reads what a store has. A record that says of no namespace that it is its own is
-// saved again, so that it does; if that fails the next change does it.
+// HoldReservations reports whether a store, as that of another namespace, has reservations of the
+// namespace. What cannot be read holds none: whoever uses that meets the error.
+func HoldReservations(store ReservationStore, of reservation.Owner) bool {
+	b, err := store.Load()
+	if err != nil || b == nil {
+		return false
+	}
+	s, owner, err := reservation.Decode(b)
+	return err == nil && owner != reservation.Owner{} && owner.Same(of) && !s.Empty()
+}
+
+// loadReservations reads what a store has. A record that does not say of the namespace, as it is now,
+// that it is its own is saved again, so that it does; if that fails the next change does it.
 func loadReservations(store ReservationStore, owner reservation.Owner) (reservation.State, error) {
 	s, known, err := readReservations(store, owner)
 	if _, shared := store.(SharedStore); err == nil && !known && !shared {
@@ -126,7 +137,8 @@ func loadReservations(store ReservationStore, owner reservation.Owner) (reservat
 	return s, err
 }
 
-// readReservations reads what a store has, and reports whether it is known whose that is.
+// readReservations reads what a store has, and reports whether that is known to be the owner's. Of
+// another one that was at the same NSID nothing is taken over, and what was reserved there is an error.
 func readReservations(store ReservationStore, owner reservation.Owner) (s reservation.State, known bool, err error) {
 	b, err := store.Load()
 	switch {
@@ -143,11 +155,13 @@ func readReservations(store ReservationStore, owner reservation.Owner) (s reserv
 	switch {
 	case err != nil:
 		return s, false, restoreAdvice(fmt.Errorf("%w%s", err, in))
-	case !of.Same(owner):
-		return s, false, fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back, "+
-			"or remove this one if no host relies on a reservation", in, of, owner)
+	case of.Same(owner):
+		return s, of == owner, nil
+	case of.At(owner) && s.Empty():
+		return reservation.State{}, true, nil // which stays there until there is another: it may come back
 	}
-	return s, of != reservation.Owner{}, nil
+	return s, false, fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back, "+
+		"or remove this one if no host relies on a reservation", in, of, owner)
 }
 
 func restoreAdvice(err error) error {

@@ -302,6 +302,12 @@ func (v *Volume) operations(sites []*Site) (n int) {
 	return n
 }
 
+// Has reports whether the volume is that of a store; nil is none.
+func (v *Volume) Has(store backend.Store) bool { return same(v.store, store) }
+
+// SameStore reports whether both are volumes of one store, of which one is closed by now.
+func (v *Volume) SameStore(o *Volume) bool { return same(v.store, o.store) }
+
 // same compares values of an interface, where those can be compared.
 func same(a, b any) bool {
 	t := reflect.TypeOf(a)

@@ -1,0 +1,141 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// A usedFile is a file that a document names, and what for.
+type usedFile struct {
+	path     config.Path
+	where    string
+	exported bool
+}
+
+// filesOf are the files of a document, which is in the file of that name itself; empty: in none.
+func filesOf(doc *config.Document, file string) (all []usedFile) {
+	add := func(p config.Path, where string) {
+		if p != "" {
+			all = append(all, usedFile{p, where, false})
+		}
+	}
+	if file != "-" {
+		add(config.Path(file), "the configuration itself")
+	}
+	for i, s := range doc.Subsystems {
+		at := fmt.Sprintf("subsystems[%d]", i)
+		for j, n := range s.Namespaces {
+			if n.File != nil || n.Block != nil {
+				all = append(all, usedFile{n.Path(), fmt.Sprintf("%s.namespaces[%d]", at, j), true})
+			}
+		}
+	}
+	for i, s := range doc.Subsystems {
+		at := fmt.Sprintf("subsystems[%d]", i)
+		add(s.State, at+".state")
+		for j, n := range s.Namespaces {
+			add(n.Reservations, fmt.Sprintf("%s.namespaces[%d].reservations", at, j))
+		}
+	}
+	add(doc.Events.File, "events.file")
+	add(doc.Audit.File, "audit.file")
+	return all
+}
+
+// A fileKey is what two names of one file have in common: its inode or, where it is not there, the path
+// with its folder's symbolic links resolved.
+type fileKey struct {
+	dev, ino uint64
+	path     string
+}
+
+func fileKeyOf(p config.Path) fileKey {
+	path, err := filepath.Abs(string(p))
+	if err != nil {
+		return fileKey{path: string(p)}
+	}
+	if info, err := os.Stat(path); err == nil {
+		if x, ok := info.Sys().(*syscall.Stat_t); ok {
+			return fileKey{dev: uint64(x.Dev), ino: x.Ino} // the types differ between machines
+		}
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	return fileKey{path: path}
+}
+
+// Clashes finds files that a document, which is in the file of that name, has for two things: also by two
+// names, as hard links have. Lines or records would be written to what hosts have stored, or over each
+// other. Of what several namespaces export together, config.Document.Check judges.
+func Clashes(doc *config.Document, file string) (found config.Problems) {
+	r := new(reacher)
+	r.begin(startTimeout)
+	return clashes(r, doc, file)
+}
+
+func clashes(r *reacher, doc *config.Document, file string) (found config.Problems) {
+	users := map[fileKey]usedFile{}
+	for _, f := range filesOf(doc, file) {
+		key, err := reach(r, f.path, func() (fileKey, error) { return fileKeyOf(f.path), nil }, nil)
+		if err != nil {
+			continue // it does not answer; whoever opens it says so
+		}
+		first, twice := users[key]
+		switch {
+		case !twice:
+			users[key] = f
+		case !first.exported || !f.exported:
+			found = append(found, config.Problem{Path: f.where, Text: clashText(f, first), Fix: "name another file"})
+		}
+	}
+	return found
+}
+
+func clashText(f, first usedFile) string {
+	if f.path == first.path {
+		return fmt.Sprintf("%s is that of %s", f.path, first.where)
+	}
+	return fmt.Sprintf("%s is the same file as %s, which is that of %s", f.path, first.path, first.where)
+}
+
+// Apart is why the file that a document names in one place, as audit.file, is something else too, which it
+// names or is in. It asks the file systems of all of them, and may hang.
+func Apart(doc *config.Document, where, file string) error {
+	var own usedFile
+	all := filesOf(doc, file)
+	for _, f := range all {
+		if f.where == where {
+			own = f
+		}
+	}
+	key := fileKeyOf(own.path)
+	for _, f := range all {
+		if f.where != where && fileKeyOf(f.path) == key {
+			return fmt.Errorf("%s; name another file", clashText(own, f))
+		}
+	}
+	return nil
+}
+
+// apartFromReports is why a namespace cannot have its file or device: the target writes to it.
+func apartFromReports(m *Manager, n *config.Namespace) error {
+	if n.File == nil && n.Block == nil {
+		return nil
+	}
+	key := func(p config.Path) fileKey { // the zero value: it does not answer, which opening it reports
+		k, _ := reach(&m.stores.reacher, p, func() (fileKey, error) { return fileKeyOf(p), nil }, nil)
+		return k
+	}
+	own := key(n.Path())
+	for _, f := range filesOf(&config.Document{Events: m.doc.Events, Audit: m.doc.Audit}, m.cfg.File) {
+		if own != (fileKey{}) && key(f.path) == own {
+			return fmt.Errorf("%s; export another file", clashText(usedFile{path: n.Path()}, f))
+		}
+	}
+	return nil
+}
