@@ -67,7 +67,6 @@ type worker struct {
 	queues  atomic.Int64
 	counts  bool // else turn has nothing
 	turn    meter.Turn
-	begun   int64                           // when the turn began, or was found to be held up
 	tracing *tracing                        // nil: nobody traces; the shard's
 	strays  map[nvmeof.NQN]*meter.Namespace // by subsystem; the shard's
 
@@ -168,9 +167,11 @@ func (d *Device) addWorker() error {
 		return errors.Join(err, s.Close())
 	}
 	w := &worker{device: d, lanes: p, shard: s, turns: turns, parties: make(map[partyName]*party), strays: make(map[nvmeof.NQN]*meter.Namespace)}
-	p.Stalled, p.HeldUp = w.stalled, w.heldUp
-	w.counts = !t.cfg.Unmeasured
-	s.OnTurn(w.turnBegins)
+	p.Stalled = w.stalled
+	if w.counts = !t.cfg.Unmeasured; w.counts {
+		s.OnTurn(w.turn.Next)
+	}
+	s.OnHeldUp(w.endLapsed)
 	d.workers = append(d.workers, w)
 	if err := w.makeArenas(); err != nil {
 		return fmt.Errorf("target: buffers of shard %d: %w", i, err)

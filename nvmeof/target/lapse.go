@@ -28,35 +28,9 @@ func (l *lapse) passed(now time.Duration) bool {
 	return at != 0 && int64(now) >= at
 }
 
-// longTurn is after what time without a turn it is asked which associations have lapsed. It is less than
-// the shortest keep alive timeout.
-const longTurn = int64(500 * time.Millisecond)
-
-// turnBegins is called at the beginning of each turn, before what has arrived is looked at.
-func (w *worker) turnBegins(now int64) {
-	if w.counts {
-		w.turn.Next(now)
-	}
-	before := w.begun
-	if w.begun = now; now-before > longTurn {
-		w.endLapsed()
-	}
-}
-
-// heldUp is called before operations go to a store. It reports whether the turn was held up for so long
-// that operations of a host have ended.
-func (w *worker) heldUp() bool {
-	now := w.shard.CQ().Now()
-	if now-w.begun <= longTurn {
-		return false
-	}
-	w.begun = now
-	return w.endLapsed()
-}
-
-// endLapsed ends the commands of associations that have lapsed, and then these. It reports whether there
-// is one.
-func (w *worker) endLapsed() bool {
+// endLapsed is called where the shard may have been held up. It ends the commands of associations that have
+// lapsed, and then these.
+func (w *worker) endLapsed() {
 	t, now := w.device.target, w.device.target.age()
 	var all []*queue
 	t.mu.Lock()
@@ -69,7 +43,6 @@ func (w *worker) endLapsed() bool {
 	for _, q := range all {
 		q.endLapsed()
 	}
-	return len(all) > 0
 }
 
 // endLapsed ends a queue whose host has given it up.

@@ -115,11 +115,11 @@ func (t *tracing) take(empty []TracedCommand) []TracedCommand {
 func (w *worker) follow(t *tracing) {
 	w.tracing = t
 	if t == nil {
-		w.shard.OnTurn(w.turnBegins)
+		w.shard.OnTurn(w.turn.Next)
 		return
 	}
 	w.shard.OnTurn(func(now int64) {
-		w.turnBegins(now)
+		w.turn.Next(now)
 		t.next(now)
 	})
 }

@@ -77,12 +77,13 @@ type Shard struct {
 	batch   Batch
 	drain   bool // a turn takes all that has arrived
 
-	now     int64 // the completion queue's clock in this turn
-	onTurn  func(now int64)
-	yielder yield.Loop
-	stats   Stats
-	useful  bool // the last turn found something to do, and the next one follows at once
-	vain    int  // turns since the last useful one
+	now      int64 // the completion queue's clock in this turn
+	onTurn   func(now int64)
+	onHeldUp func() // nil: nobody asks
+	yielder  yield.Loop
+	stats    Stats
+	useful   bool // the last turn found something to do, and the next one follows at once
+	vain     int  // turns since the last useful one
 
 	mail     mailbox
 	kick     atomic.Bool // Wake was called since the turn began
@@ -107,6 +108,11 @@ const (
 
 // OnTurn has f called at the beginning of each turn. Before Start, or in the loop.
 func (s *Shard) OnTurn(f func(now int64)) { s.onTurn = f }
+
+// OnHeldUp has f called where half a second has passed since the turn before, or since the turn began: before
+// anything that has arrived is looked at, and before pollers are polled. The loop may have slept, or was held
+// up. Before Start.
+func (s *Shard) OnHeldUp(f func()) { s.onHeldUp = f }
 
 // Stats count what the loop did.
 type Stats struct {

@@ -64,6 +64,9 @@ func (s *Shard) Turn() bool {
 		s.retired = s.retired[:0]
 	}
 	useful = s.timers.run(s.now) || n > 0 || useful
+	if s.onHeldUp != nil && s.cq.Now()-s.now > heldUp {
+		s.onHeldUp()
+	}
 	for _, p := range s.pollers {
 		useful = p.Poll() || useful
 	}
@@ -91,11 +94,18 @@ func (s *Shard) turnBegins(now int64) {
 		s.stats.Busy += time.Duration(now - s.now)
 		s.stats.Loop.Observe(now - s.now)
 	}
+	before := s.now
 	s.now = now
 	if s.onTurn != nil {
 		s.onTurn(now)
 	}
+	if s.onHeldUp != nil && now-before > heldUp {
+		s.onHeldUp()
+	}
 }
+
+// heldUp is after what time OnHeldUp's function is called, in nanoseconds.
+const heldUp = 500_000_000
 
 // drainPolls is how often a turn looks for more at most.
 const drainPolls = 16

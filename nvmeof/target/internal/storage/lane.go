@@ -297,9 +297,6 @@ func (l *Lane) push() (useful bool) {
 
 func (l *Lane) pushPicked() (useful bool) {
 	for l.submit.First() != nil && l.room() {
-		if l.on != nil && l.on.HeldUp != nil && l.on.HeldUp() {
-			continue // some may have been withdrawn
-		}
 		batch := l.lanes.batch[:0]
 		for op := l.submit.First(); op != nil && len(batch) < len(l.vacant); op = op.link.Next() {
 			op.Tag = uint64(l.vacant[len(l.vacant)-1-len(batch)])

@@ -30,10 +30,7 @@ type Shard struct {
 	// Stalled is called in the shard, again and again, while the store of a lane completes
 	// nothing of what it has.
 	Stalled func(*Lane)
-	// HeldUp is called in the shard before operations go to a store. It may end operations that
-	// the store does not have, where their hosts have given them up, and reports whether it has.
-	HeldUp func() bool
-	lanes  lanes
+	lanes   lanes
 }
 
 // A Site is a device: its shards, and the protection domain of their memory.
