@@ -19,7 +19,7 @@ type blow struct {
 }
 
 func blows() []blow {
-	return []blow{
+	all := []blow{
 		{3, (*world).killServer},
 		{4, (*world).startServers},
 		{1, (*world).loseAllPower},
@@ -37,6 +37,10 @@ func blows() []blow {
 		{2, (*world).readmit},
 		{3, (*world).pretend},
 	}
+	if *holds {
+		all = append(all, blow{6, (*world).hold})
+	}
+	return all
 }
 
 // run is the life of a world: everything starts, is struck for a while, and is repaired.
@@ -105,6 +109,19 @@ func (w *world) startServers() {
 		if s.target == nil {
 			w.started(s.start())
 		}
+	}
+}
+
+// hold holds a target up, for up to more than hosts wait until they send a write on another path.
+func (w *world) hold() {
+	s := w.server()
+	if s.target == nil {
+		return
+	}
+	d := time.Duration(w.rng.Int64N(int64(6 * w.kato)))
+	w.note(s.name(), "is held up for %v", d)
+	for _, p := range s.ports {
+		w.network.Hold(p.addr.Addr(), d)
 	}
 }
 

@@ -16,6 +16,7 @@ var (
 	seeds = flag.Uint64("seeds", 10, "how many seeds TestSim runs")
 	fails = flag.Int("fails", 3, "end after so many seeds that fail")
 	limit = flag.Duration("for", 0, "end after so long, however many seeds there are; 0: when all are done")
+	holds = flag.Bool("holds", false, "hold targets up, too, as a signal does: other stories of the same seeds")
 	first = flag.Uint64("seed", 1, "the first of them; with -seeds 1 and -v it tells its story")
 )
 

@@ -79,7 +79,9 @@ type Shard struct {
 
 	now      int64 // the completion queue's clock in this turn
 	onTurn   func(now int64)
-	onHeldUp func() // nil: nobody asks
+	onHeldUp func()        // nil: nobody asks
+	born     time.Time     // constant
+	looked   time.Duration // since born: when lookHeldUp was called last
 	yielder  yield.Loop
 	stats    Stats
 	useful   bool // the last turn found something to do, and the next one follows at once
@@ -137,7 +139,7 @@ func New(cfg Config) (*Shard, error) {
 	}
 	s := &Shard{
 		cq: cfg.CQ, polling: cfg.Polling, arena: arena, arenas: []*Arena{arena},
-		ended: make(chan struct{}),
+		ended: make(chan struct{}), born: time.Now(),
 	}
 	s.spin.init(cfg.spin())
 	s.budget.open(s, cfg.CQ.ReceiveBudget())

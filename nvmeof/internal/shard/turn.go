@@ -42,6 +42,7 @@ func (s *Shard) Turn() bool {
 	s.kick.Store(false)
 	n := s.cq.Poll(s.cs[:])
 	s.turnBegins(s.cq.Now())
+	s.lookHeldUp()
 	// After the clock was read: a timer that a function sets counts from now,
 	// not from before the loop slept.
 	messages := s.mail.run()
@@ -56,6 +57,7 @@ func (s *Shard) Turn() bool {
 	}
 	for i := 1; i < drainPolls && s.drain && s.cq.Busy(); i++ {
 		k := s.cq.Poll(s.cs[:])
+		s.lookHeldUp()
 		s.dispatch(s.cs[:k])
 		n += k
 	}
@@ -64,8 +66,8 @@ func (s *Shard) Turn() bool {
 		s.retired = s.retired[:0]
 	}
 	useful = s.timers.run(s.now) || n > 0 || useful
-	if s.onHeldUp != nil && s.cq.Now()-s.now > heldUp {
-		s.onHeldUp()
+	if useful {
+		s.lookHeldUp()
 	}
 	for _, p := range s.pollers {
 		useful = p.Poll() || useful
@@ -94,18 +96,26 @@ func (s *Shard) turnBegins(now int64) {
 		s.stats.Busy += time.Duration(now - s.now)
 		s.stats.Loop.Observe(now - s.now)
 	}
-	before := s.now
 	s.now = now
 	if s.onTurn != nil {
 		s.onTurn(now)
 	}
-	if s.onHeldUp != nil && now-before > heldUp {
+}
+
+// heldUp is after what time OnHeldUp's function is called.
+const heldUp = 500 * time.Millisecond
+
+// lookHeldUp looks how long ago it looked last. It reads the clock: that of the completion queue is of before
+// what has arrived was taken from the device, in which the loop may have been held up.
+func (s *Shard) lookHeldUp() {
+	if s.onHeldUp == nil {
+		return
+	}
+	before := s.looked
+	if s.looked = time.Since(s.born); s.looked-before > heldUp {
 		s.onHeldUp()
 	}
 }
-
-// heldUp is after what time OnHeldUp's function is called, in nanoseconds.
-const heldUp = 500_000_000
 
 // drainPolls is how often a turn looks for more at most.
 const drainPolls = 16

@@ -14,7 +14,8 @@ type memoryGroup struct {
 	network *Network
 	addr    netip.Addr
 	ports   []Port
-	moved   bool // goes on as another group
+	moved   bool          // goes on as another group
+	held    time.Duration // until when Recv does not return, on the network's clock
 }
 
 func (g *memoryGroup) Addr() netip.Addr             { return g.addr }
@@ -126,6 +127,11 @@ func (p *memoryPort) Recv(b *RecvBatch) (int, error) {
 	n := p.network
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for left := p.group.held - n.now(); left > 0; left = p.group.held - n.now() {
+		n.mu.Unlock()
+		time.Sleep(left)
+		n.mu.Lock()
+	}
 	for _, data := range b.memory {
 		n.free.give(data)
 	}

@@ -63,6 +63,16 @@ func NewNetwork(seed uint64) *Network {
 	return &Network{seed: seed, start: time.Now(), groups: map[netip.Addr]*memoryGroup{}, flows: map[flowKey]*rand.Rand{}}
 }
 
+// Hold holds an endpoint up for a time, as a process that is stopped: who asks it for what has arrived waits, and
+// gets all of it then. It is not for a network that is Manual.
+func (n *Network) Hold(addr netip.Addr, d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if g := n.groups[addr]; g != nil {
+		g.held = max(g.held, n.now()+d)
+	}
+}
+
 // SetFaults replaces Faults while the network is in use.
 func (n *Network) SetFaults(f func(from, to netip.Addr) Faults) {
 	n.mu.Lock()
