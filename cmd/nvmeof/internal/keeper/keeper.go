@@ -63,9 +63,6 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 	return k, nil
 }
 
-// Empty reports whether nothing is connected, here or by others for this process.
-func (k *Keeper) Empty() bool { return len(k.holder.Info().Subsystems) == 0 && len(k.lent.List()) == 0 }
-
 // wake says that something has ended.
 func (k *Keeper) wake() {
 	select {
