@@ -28,12 +28,18 @@ func TestNVMeCLI(t *testing.T) {
 	for i, c := range nvmeCLICases {
 		t.Run(c, func(t *testing.T) {
 			for _, part := range []string{"out", "err", "rc"} {
-				l.compareAnswers(t, i, part)
+				if part != "rc" || c != allFeatures {
+					l.compareAnswers(t, i, part)
+				}
 			}
 		})
 	}
 	l.onHost(t, time.Minute, "foreground", env{"command": "nvme disconnect -n " + targetNQN})
 }
+
+// allFeatures ends with 1 in nvme-cli, as the last of the identifiers that it tries is that of no feature. Ours
+// ends with 0 where all that there are were read.
+const allFeatures = "c get-feature --sel=1 --cdw11=1"
 
 // moving is what differs between two controllers of two hosts: their identifiers, how
 // many errors each has had, and the command set that each host selected.
@@ -86,7 +92,7 @@ var nvmeCLICases = []string{
 	"c get-property --offset=0", "c get-property --offset=0 -H", "c get-property --offset=8 -o json", "c get-property --offset=0x1c -H -o json",
 	"c get-property --offset=8 -H", "c get-property --offset=0x68 -H", "c get-property --offset=0x20", "c get-property --offset=0x20 -H", "c get-property --offset=0x20 -o json", "c get-property --offset=0x28",
 
-	"c get-feature --sel=1 --cdw11=1", "c get-feature --feature-id=7", "c get-feature --feature-id=7 -H", "c get-feature --feature-id=0x0f -H", "c get-feature --feature-id=4 -H",
+	allFeatures, "c get-feature --feature-id=7", "c get-feature --feature-id=7 -H", "c get-feature --feature-id=0x0f -H", "c get-feature --feature-id=4 -H",
 	"c get-feature --feature-id=4 -o json", "c get-feature --feature-id=6 --sel=3", "c get-feature --feature-id=0x84 --namespace-id=1 -H",
 	"c get-feature --feature-id=0x82 --namespace-id=1 -o json", "c get-feature --feature-id=0x0b --sel=1 -H", "c get-feature --feature-id=0x0e --sel=1 -H",
 	"c get-feature --feature-id=0x81 --cdw11=1", "c get-feature --feature-id=0x81 --cdw11=1 -o json", "c get-feature --feature-id=0x16", "c get-feature --feature-id=0x16 -H",
