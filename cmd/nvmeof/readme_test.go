@@ -113,6 +113,7 @@ var suites = []documented{
 	{line: "go test ./test/sim -run TestSim -seed 105 -seeds 1 -v", by: "test/sim TestSim"},
 	{line: "go test -c -o sim.test ./test/sim", by: "test/sim TestSim"},
 	{line: `seq 1 100 | xargs -P "$(nproc)" -I{} ./sim.test -test.run TestSim -test.v -test.timeout 0 -seeds 10000 -seed {}0000`, by: "test/sim TestSim"},
+	{line: "go test ./test/sim -run TestSim -holds -seeds 1000", by: "test/sim TestHolds"},
 	{line: "go test ./test/groupsim -run TestGroup -seeds 1000", by: "test/groupsim TestGroup"},
 	{line: "go test ./test/groupsim -run TestGroup -seed 2025 -seeds 1 -v", by: "test/groupsim TestGroup"},
 	{line: "go test -c -o groupsim.test ./test/groupsim", by: "test/groupsim TestGroup"},

@@ -52,6 +52,15 @@ func TestSim(t *testing.T) {
 		ran, took.Round(time.Millisecond), float64(ran)/took.Seconds(), fake.Round(time.Second), events, unchecked)
 }
 
+// TestHolds: no target executes what has arrived while it was held up, if its hosts have not waited.
+func TestHolds(t *testing.T) {
+	defer func(before bool) { *holds = before }(*holds)
+	*holds = true
+	for _, seed := range []uint64{252, 795} {
+		simulate(t, seed).report(t)
+	}
+}
+
 // simulate runs the world of a seed.
 func simulate(t *testing.T, seed uint64) *world {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
