@@ -115,6 +115,25 @@ func (r *rig) wantWritten() {
 	}
 }
 
+// move is another Manager, which goes on with the target.
+func (r *rig) move() *rig {
+	r.t.Helper()
+	x, err := Export(r.t.Context(), r.Manager)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	next := newRig(r.t, func(c *Config) { c.Moved = x })
+	if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
+		r.t.Fatal(err)
+	}
+	begin, err := Adopt(next.Manager)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	begin()
+	return next
+}
+
 // TestMovedMemoryThatWaits has memory of another Manager wait for its reservations: what hosts have written
 // is there when it comes, and goes along where it is moved on before.
 func TestMovedMemoryThatWaits(t *testing.T) {
@@ -124,19 +143,7 @@ func TestMovedMemoryThatWaits(t *testing.T) {
 	copy(r.memoryOf(), "written")
 	r.write("r", []byte("rubbish"))
 	move := func(from *rig) *rig {
-		x, err := Export(t.Context(), from.Manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := newRig(t, func(c *Config) { c.Moved = x })
-		if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
-			t.Fatal(err)
-		}
-		begin, err := Adopt(next.Manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begin()
+		next := from.move()
 		if w := next.Status().Waiting; len(w) != 1 || !strings.Contains(w[0].Why, "reservation") {
 			t.Fatalf("waiting are %v", w)
 		}
@@ -231,25 +238,9 @@ subsystems:
 	doc := func(of *rig, buffered string) *config.Document {
 		return of.doc(strings.ReplaceAll(strings.ReplaceAll(document, "BUFFERED", buffered), "DIR", r.dir))
 	}
-	move := func(from *rig) *rig {
-		x, err := Export(t.Context(), from.Manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := newRig(t, func(c *Config) { c.Moved = x })
-		if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
-			t.Fatal(err)
-		}
-		begin, err := Adopt(next.Manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begin()
-		return next
-	}
 	r.apply(doc(r, "false"))
 	file(r).Fail(errors.New("a flush has failed"))
-	next := move(move(r))
+	next := r.move().move()
 	if err := file(next).Failed(); err == nil || strings.Count(err.Error(), "takes no more writes") != 1 {
 		t.Errorf("after two moves it has failed because of %v", err)
 	}
@@ -260,7 +251,7 @@ subsystems:
 	if err := file(next).Clear(); err != nil {
 		t.Fatal(err)
 	}
-	if err := file(move(next)).Failed(); err != nil {
+	if err := file(next.move()).Failed(); err != nil {
 		t.Errorf("a failure that was cleared: %v", err)
 	}
 }

@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,10 +33,7 @@ type storedFault struct {
 	control.Fault
 }
 
-func faultKey(p config.Path) string {
-	sum := sha256.Sum256([]byte(p))
-	return faultPrefix + hex.EncodeToString(sum[:16])
-}
+func faultKey(p config.Path) string { return keyOfPath(faultPrefix, p) }
 
 // All implements [control.Faults].
 func (f *faults) All(ctx context.Context) (map[config.Path]control.Fault, error) {

@@ -45,9 +45,12 @@ type storedNote struct {
 	control.FileNote
 }
 
-func fileKey(p config.Path) string {
+func fileKey(p config.Path) string { return keyOfPath(filePrefix, p) }
+
+// keyOfPath is the key of what is noted of a path, which may be longer than a key, or the beginning of another path.
+func keyOfPath(prefix string, p config.Path) string {
 	sum := sha256.Sum256([]byte(p))
-	return filePrefix + hex.EncodeToString(sum[:16])
+	return prefix + hex.EncodeToString(sum[:16])
 }
 
 func readNote(e state.Entry) (control.FileNote, error) {
