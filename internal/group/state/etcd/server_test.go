@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -67,6 +70,10 @@ func (s *server) member(t *testing.T, address string, options ...grpc.ServerOpti
 
 func (m *member) start() {
 	l, err := net.Listen("tcp", m.address)
+	for i := 0; i < 100 && errors.Is(err, syscall.EADDRINUSE); i++ { // a program beside has the port for now
+		time.Sleep(50 * time.Millisecond)
+		l, err = net.Listen("tcp", m.address)
+	}
 	if err != nil {
 		m.t.Error(err)
 		return
