@@ -7,18 +7,20 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/block"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // FileNotes are kept where all gateways of a group have them: which files of namespaces there were once, so
-// that each is created once, whatever gateway serves it, and is the same to hosts at all. A note belongs to a
+// that each is created once, whatever gateway serves it, and is the same to hosts at all, and which disks. A note belongs to a
 // path, as long as the group's document has a namespace with it.
 type FileNotes interface {
 	// Gateway is the name of this one.
@@ -34,17 +36,18 @@ type FileNotes interface {
 	Known(p config.Path) FileNote
 }
 
-// A FileNote says that the file of a namespace was there.
+// A FileNote says that the file, or block device, of a namespace was there.
 type FileNote struct {
 	Path    config.Path `json:"path"`
 	Gateway string      `json:"gateway"` // that has made it, or found it first
 	Time    time.Time   `json:"time"`    // when
 	Found   bool        `json:"found,omitempty"`
 	// Making says that the gateway is about to make it. It has not been served.
-	Making   bool   `json:"making,omitempty"`
-	Size     int64  `json:"size,omitempty"` // bytes that it had when it was last opened or extended
-	Mark     []byte `json:"mark,omitempty"` // of package file; nil: it has none
-	Revision uint64 `json:"-"`              // in the group's store; 0: there is no such note
+	Making   bool     `json:"making,omitempty"`
+	Size     int64    `json:"size,omitempty"` // bytes that it had when it was last opened or extended
+	Mark     []byte   `json:"mark,omitempty"` // of package file; nil: it has none
+	Disk     []string `json:"disk,omitempty"` // what the kernel knows a block device by: see [block.Identity]
+	Revision uint64   `json:"-"`              // in the group's store; 0: there is no such note
 }
 
 // noteTime is how long the group's store has for what opening a file asks of it.
@@ -74,14 +77,21 @@ func (e *notedError) Error() string {
 
 func (e *notedError) Unwrap() error { return e.err }
 
-// isNoted reports whether the gateways have notes of a namespace's file.
+// isNoted reports whether the gateways have notes of a namespace's file or block device.
 func (s *stores) isNoted(n *config.Namespace) bool {
-	return s.notes != nil && n.File != nil && n.File.Size > 0
+	return s.notes != nil && (n.File != nil && n.File.Size > 0 || n.Block != nil)
 }
 
-// contradicts is why the file of a namespace, as it is here, is not what a note says; nil: it may be. The
-// second result says that there is none here.
+// contradicts is why the file or block device of a namespace, as it is here, is not what a note says; nil: it may
+// be. The first result says that there is no file here.
 func contradicts(note FileNote, n *config.Namespace, gateway string) (missing bool, why error) {
+	if n.Block != nil {
+		now := block.Identity(string(n.Path()))
+		if sameDisk(note.Disk, now) {
+			return false, nil
+		}
+		return false, &otherDiskError{n.Path(), note.Disk, now, " at gateway " + note.Gateway, "remove the namespace, and add it again"}
+	}
 	info, err := os.Stat(string(n.Path()))
 	missing = errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -171,10 +181,13 @@ func (s *stores) noteOpen(ctx context.Context, n *config.Namespace, was FileNote
 		now = newNote(s.notes, n, 0, false)
 	}
 	now.Size, now.Mark, now.Making = info.Size(), nil, false
+	if n.Block != nil && len(now.Disk) == 0 {
+		now.Disk = block.Identity(string(n.Path()))
+	}
 	if m, ok := store.(backend.Marked); ok {
 		now.Mark = m.Mark()
 	}
-	if was.Revision > 0 && !was.Making && was.Size == now.Size && bytes.Equal(was.Mark, now.Mark) {
+	if was.Revision > 0 && !was.Making && was.Size == now.Size && bytes.Equal(was.Mark, now.Mark) && slices.Equal(was.Disk, now.Disk) {
 		return nil
 	}
 	_, err = s.notes.Put(ctx, now)

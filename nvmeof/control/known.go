@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nvmeof-go/nvmeof/backend/block"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -89,8 +90,11 @@ func (k known) mark(n *config.Namespace) []byte {
 }
 
 // gone is why hosts that know the namespace would find zeroes where its file had data, if
-// it were opened now, which creates the file or extends it; nil: they would not.
+// it were opened now, which creates the file or extends it, or another disk than they know; nil: they would not.
 func (k known) gone(n *config.Namespace) error {
+	if n.Block != nil {
+		return k.otherDisk(n.Path(), block.Identity(string(n.Path())))
+	}
 	if n.File == nil || n.File.Size == 0 {
 		return nil
 	}

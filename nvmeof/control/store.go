@@ -103,7 +103,7 @@ type heldStore struct {
 	marked atomic.Bool // the group has noted that it has failed, and it takes no writes
 
 	notes   []string // for the administrator
-	unknown error    // why it is not noted that the file was there
+	unknown error    // why it is not noted that the file, or which disk, was there
 }
 
 // stores are the open stores. They belong to the Manager's mutex.
@@ -326,7 +326,7 @@ func (s *stores) vacate(key storeKey) error {
 func (s *stores) hold(key storeKey, h *heldStore) {
 	path := zap.String("export", string(h.as.Path()))
 	if h.unknown != nil && s.known != "" {
-		s.log.Warn("a later start could not know that the file was there, if it were missing", path, zap.Error(h.unknown))
+		s.log.Warn("a later start could not know what was there, if it were missing, or another", path, zap.Error(h.unknown))
 	}
 	if h.created {
 		s.log.Warn("file was missing, and is created: the namespace is empty", path)
@@ -374,6 +374,9 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 		return nil, err
 	}
 	h := &heldStore{store: store, as: n, created: created, notes: notes}
+	if n.Block != nil {
+		h.unknown = s.known.addDisk(n.Path(), block.Identity(string(n.Path())))
+	}
 	if kept {
 		h.unknow, h.unknown = s.known.add(n)
 		if h.unknown != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it was there

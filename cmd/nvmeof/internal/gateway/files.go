@@ -146,7 +146,7 @@ func (f *files) read(ctx context.Context) (changed map[config.Path]bool, err err
 			now[p] = was
 			continue
 		}
-		changed[p] = was.Revision == 0 || was.Making != n.Making || was.Size != n.Size || !bytes.Equal(was.Mark, n.Mark)
+		changed[p] = was.Revision == 0 || was.Making != n.Making || was.Size != n.Size || !bytes.Equal(was.Mark, n.Mark) || !slices.Equal(was.Disk, n.Disk)
 	}
 	for p, was := range f.known {
 		if _, there := now[p]; !there && was.Revision > uint64(all.Revision) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -195,6 +196,45 @@ func TestFileIsAnother(t *testing.T) {
 		err = control.ServeGroup(t.Context(), m, 7, 2)
 	}
 	if w := m.Status().Waiting; err != nil || len(w) != 1 || !strings.Contains(w[0].Why, "is another file here") {
+		t.Errorf("%v: it waits for %+v", err, w)
+	}
+}
+
+// TestDiskIsAnother: a device that the kernel knows otherwise here than at the gateway that had it is not opened,
+// as where /dev/sdb is another disk of each machine.
+func TestDiskIsAnother(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "disk"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", filepath.Join(dir, "disk")).Output()
+	if err != nil {
+		t.Skipf("losetup, as root: %v", err)
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Second)
+	m, f := still(t, store, "gw1"), &files{gateway: &Gateway{name: "gw2", store: store}, known: map[config.Path]control.FileNote{}}
+	doc, _, err := config.Parse("shared", fmt.Appendf(nil, "version: 1\nsubsystems:\n  - nqn: a\n    hosts: [{nqn: h}]\n    namespaces:\n      - {nsid: 1, ana-group: 7, block: {path: %s}, fence: lease}\n", device))
+	if err == nil {
+		_, err = m.Apply(doc, control.Options{})
+	}
+	if err == nil {
+		err = control.ServeGroup(t.Context(), m, 7, 1)
+	}
+	n, noErr := f.Get(t.Context(), config.Path(device))
+	if err != nil || noErr != nil || len(n.Disk) == 0 || n.Gateway != "gw1" {
+		t.Fatalf("%v: it is noted as %+v, %v", err, n, noErr)
+	}
+	n.Gateway, n.Disk = "gw2", []string{"naa.5"}
+	if _, err = f.Put(t.Context(), n); err == nil {
+		err = control.DrainGroup(t.Context(), m, 7)
+	}
+	if err == nil {
+		err = control.ServeGroup(t.Context(), m, 7, 2)
+	}
+	if w := m.Status().Waiting; err != nil || len(w) != 1 || !strings.Contains(w[0].Why, "it was naa.5 at gateway gw2, and is "+dir+"/disk;") {
 		t.Errorf("%v: it waits for %+v", err, w)
 	}
 }

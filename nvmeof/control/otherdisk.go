@@ -1,0 +1,68 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// diskRecord notes which device was at a path: names as /dev/sdb may be another disk's at the next start of the machine,
+// whose data hosts would find under the identity of the first.
+const diskRecord recordKind = "disk"
+
+// An otherDiskError is a path at which there is another disk than hosts know.
+type otherDiskError struct {
+	path     config.Path
+	was, now []string // what the kernel knows them by
+	where    string   // it was the first one; empty: here
+	remedy   string
+}
+
+func (e *otherDiskError) Error() string {
+	return fmt.Sprintf("%s is another disk than hosts know: it was %s%s, and is %s; export that one by a name that stays, as those in /dev/disk/by-id; or, if it was replaced: %s",
+		e.path, strings.Join(e.was, " or "), e.where, strings.Join(e.now, " or "), e.remedy)
+}
+
+// sameDisk reports whether two devices may be the same one, by what the kernel knows them by; of one of which it
+// knows nothing that cannot be said.
+func sameDisk(a, b []string) bool {
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(of string) bool { return slices.Contains(b, of) })
+}
+
+// disk is what is noted of the device that was at a path; empty: nothing.
+func (k known) disk(p config.Path) []string {
+	if k == "" {
+		return nil
+	}
+	text, err := os.ReadFile(k.noteOf(p, diskRecord))
+	if err != nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[1:] // the first is the path, for people
+}
+
+// otherDisk is why hosts would find another disk than they know, which the kernel knows by that; nil: they would not.
+func (k known) otherDisk(p config.Path, now []string) error {
+	was := k.disk(p)
+	if sameDisk(was, now) {
+		return nil
+	}
+	return &otherDiskError{path: p, was: was, now: now, remedy: "rm " + k.noteOf(p, diskRecord)}
+}
+
+// addDisk notes which device is at a path.
+func (k known) addDisk(p config.Path, now []string) error {
+	if k == "" || len(now) == 0 || slices.Equal(now, k.disk(p)) {
+		return nil
+	}
+	if err := namedfile.MakeFolder(string(k)); err != nil {
+		return err
+	}
+	text := string(p) + "\n" + strings.Join(now, "\n") + "\n"
+	return namedfile.Replace(k.noteOf(p, diskRecord), []byte(text), namedfile.Options{})
+}

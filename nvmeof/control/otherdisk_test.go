@@ -1,0 +1,113 @@
+package control
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend/block"
+)
+
+// TestSameDisk: devices are others only where the kernel knows both, and nothing that they have in common.
+func TestSameDisk(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"", "", true}, {"one", "", true}, {"", "one", true}, {"one", "one", true}, {"one", "two", false},
+		{"one two", "two three", true}, {"one two", "three", false},
+	} {
+		if got := sameDisk(strings.Fields(test.a), strings.Fields(test.b)); got != test.want {
+			t.Errorf("%q and %q: %v", test.a, test.b, got)
+		}
+	}
+	k := known(filepath.Join(t.TempDir(), "files"))
+	for _, test := range []struct {
+		now  string
+		note bool
+		want string
+	}{
+		{"", true, ""}, {"one", true, ""}, {"", true, ""}, {"one", false, ""},
+		{"two", false, "it was one, and is two; "}, {"two", true, "it was one, and is two; "}, {"one", false, "it was two, and is one; "},
+	} {
+		now := strings.Fields(test.now)
+		err := k.otherDisk("/dev/a", now)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: %v, want %q", test.now, err, test.want)
+		}
+		if test.note {
+			if err := k.addDisk("/dev/a", now); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := known("").otherDisk("/dev/a", []string{"one"}); err != nil {
+		t.Errorf("without a folder: %v", err)
+	}
+}
+
+// newDisk is a loop device of a file of its own.
+func newDisk(t *testing.T, dir, name string) (device string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", file).Output()
+	if err != nil {
+		t.Skipf("losetup, as root: %v", err)
+	}
+	device = strings.TrimSpace(string(out))
+	t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+	if len(block.Identity(device)) == 0 {
+		t.Skip("this kernel does not say what a loop device has")
+	}
+	return device
+}
+
+// point has a name be that of a device, as a start of the machine may.
+func point(t *testing.T, name, device string) {
+	t.Helper()
+	_ = os.Remove(name)
+	if err := os.Symlink(device, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOtherDisk: hosts do not find the data of one disk under the identity of another that has its name now.
+func TestOtherDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two, name := newDisk(t, dir, "one"), newDisk(t, dir, "two"), filepath.Join(dir, "disk")
+	const text = "        block:\n          path: DIR/disk\n"
+	for _, step := range []struct {
+		what, device, want string
+	}{
+		{"first", one, ""},
+		{"again", one, ""},
+		{"another has its name", two, dir + "/two; export that one by a name that stays"},
+		{"its own again", one, ""},
+		{"another has its name again", two, "it was " + dir + "/one, and is " + dir + "/two"},
+	} {
+		point(t, name, step.device)
+		doc := (&rig{t: t, dir: dir}).doc("version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - nsid: 1\n" + text)
+		foreseen := Foresee(t.Context(), doc, filepath.Join(dir, "state", "files"), os.Getenv)
+		_, waits := begin(t, dir, text, nil)
+		if (waits == "") != (step.want == "") || !strings.Contains(waits, step.want) {
+			t.Errorf("%s: the namespace waits for %q, want %q", step.what, waits, step.want)
+		}
+		if (len(foreseen) == 0) != (waits == "") || waits != "" && foreseen[0].Text != waits {
+			t.Errorf("%s: foreseen is %v", step.what, foreseen)
+		}
+		if _, note, found := strings.Cut(waits, ": rm "); step.what == "another has its name again" && found {
+			if err := os.Remove(note); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, waits := begin(t, dir, text, nil); waits != "" {
+		t.Errorf("after what is advised: %s", waits)
+	}
+}
