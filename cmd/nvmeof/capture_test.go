@@ -54,7 +54,7 @@ func TestCaptureCommand(t *testing.T) {
 
 // TestCaptureOfHost: what connect does is captured there.
 func TestCaptureOfHost(t *testing.T) {
-	inOwnRunDir(t)
+	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	c := startCommand(t, s.at("connect", "-n", testNQN, "--no-publish", "--keep-alive-tmo", "2")...)
 	c.out.await(t, "connecting to device: nvme0\n")

@@ -29,6 +29,7 @@ subsystems:
 // TestServedStates: ls, lists, show and top say what keeps hosts from a namespace, and how large it is
 // to them, which the configuration may not know.
 func TestServedStates(t *testing.T) {
+	beside(t)
 	c := configure(t, servedConfig)
 	for name, size := range map[string]int64{"ro.img": 3 << 20, "four.img": 2 << 20} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), make([]byte, size), 0o600); err != nil {

@@ -149,6 +149,7 @@ func TestFlushEvery(t *testing.T) {
 
 // TestRate: each direction has its own, and one without keeps going, as with fio.
 func TestRate(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pattern Pattern
 		rate    [Directions]int64   // requests a second
@@ -288,6 +289,7 @@ func (q *stuckQueue) Wait() error {
 
 // TestInterruptStuck: who is interrupted does not wait for ever for what is in flight.
 func TestInterruptStuck(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	j := job(RandRead)
@@ -400,6 +402,7 @@ func (q calmQueue) Wait() error {
 // TestAbandon: a job that is cut short gives up requests that do not end, once no other job of
 // its group works, and its result is of the time until then.
 func TestAbandon(t *testing.T) {
+	t.Parallel()
 	hung := backendtest.NewFaulty(newStore(t))
 	fault := hung.Inject(backendtest.Rule{Skip: 50, Hold: backendtest.HoldRequest})
 	long := job(RandWrite)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -32,6 +33,10 @@ type Config struct {
 	Alarm  func(group.Alarm)
 	Took   func(group.Took)
 	Joined func(gateway, state string)
+
+	LeaseTerm time.Duration // of groups with fence: lease; 0: as of [group.Config]
+	Settle    time.Duration // between moves for balance; 0: likewise
+	OrderTime time.Duration // that an administrator waits for the group's store; 0: 10 s
 }
 
 // Times.
@@ -80,6 +85,7 @@ type Gateway struct {
 
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
+	cfg.OrderTime = cmp.Or(cfg.OrderTime, 10*time.Second)
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.files, g.faults = &files{gateway: g, known: map[config.Path]control.FileNote{}}, &faults{g}
@@ -147,8 +153,9 @@ func (g *Gateway) Owned() *target.Gateway { return &g.owned }
 func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	g.manager = m
 	run, err := runner.Start(runner.Config{
-		Gateway: group.Config{Name: g.name, Addresses: addresses(g.cfg.Document), LeaveTimeout: leaveTime},
-		Groups:  groups(control.Present(m)), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Took: g.took, Changed: g.changed,
+		Gateway: group.Config{Name: g.name, Addresses: addresses(g.cfg.Document), LeaveTimeout: leaveTime,
+			LeaseTerm: g.cfg.LeaseTerm, Settle: g.cfg.Settle},
+		Groups: groups(control.Present(m)), Store: g.store, Target: (*served)(g), Alarm: g.alarm, Took: g.took, Changed: g.changed,
 	})
 	if err != nil {
 		return err

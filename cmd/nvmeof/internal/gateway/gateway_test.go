@@ -43,7 +43,8 @@ func start(t *testing.T, s state.Store, name string, last byte) *node {
 // complete opens a gateway over a store, and makes a target for it.
 func complete(t testing.TB, s state.Store, doc *config.Document) (*Gateway, control.Config) {
 	t.Helper()
-	g, err := Open(t.Context(), Config{Document: doc, Log: zap.NewNop(), Store: s})
+	g, err := Open(t.Context(), Config{Document: doc, Log: zap.NewNop(), Store: s,
+		LeaseTerm: 3 * time.Second, Settle: time.Second, OrderTime: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	if run == nil {
 		return runner.ErrClosed
 	}
-	within, cancel := context.WithTimeout(ctx, orderTime)
+	within, cancel := context.WithTimeout(ctx, g.cfg.OrderTime)
 	defer cancel()
 	var said []state.Entry
 	if o.Kind == control.RemoveGateway {
@@ -152,16 +152,13 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	}
 	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return &control.OrderError{Err: fmt.Errorf("this gateway has not been registered, or its store has not answered, for %v (its log says which): unless the order was on its way, which nvmeof gateway list shows, it was not given", orderTime)}
+		return &control.OrderError{Err: fmt.Errorf("this gateway has not been registered, or its store has not answered, for %v (its log says which): unless the order was on its way, which nvmeof gateway list shows, it was not given", g.cfg.OrderTime)}
 	}
 	if err == nil {
 		forget(within, g.store, said)
 	}
 	return err
 }
-
-// orderTime is how long an administrator waits for the group's store.
-const orderTime = 10 * time.Second
 
 // changed takes note of what has changed in the group.
 func (g *Gateway) changed(s group.Status) {

@@ -53,6 +53,7 @@ func TestConfigErrors(t *testing.T) {
 
 // TestTLS: the files do what they are for.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	cert, key := selfSigned(t)
 	other, _ := selfSigned(t)
 	pair, err := tls.LoadX509KeyPair(cert, key)

@@ -19,6 +19,7 @@ var puts = state.Txn{Then: []state.Op{{Key: "a", Value: []byte("1")}}}
 // TestErrors: a refusal is none of ErrUnknown; all others of a transaction are, a full
 // database's too.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err     error
 		refused bool
@@ -59,6 +60,7 @@ func TestErrors(t *testing.T) {
 
 // TestLeavesEndpoint: calls and watches go to the next endpoint where one refuses, or hangs.
 func TestLeavesEndpoint(t *testing.T) {
+	t.Parallel()
 	for name, harm := range map[string]func(*member){
 		"stopped": (*member).stop,
 		"frozen":  (*member).freeze,
@@ -135,6 +137,7 @@ func TestUser(t *testing.T) {
 // TestRefusals: an etcd that is full, or does not permit what is asked, is said once, is not left for
 // another endpoint, and watches go on.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	for _, refusal := range []error{rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCPermissionDenied} {
 		t.Run(refusal.Error(), func(t *testing.T) {
 			t.Parallel()

@@ -31,6 +31,7 @@ func open(t *testing.T, cfg Config) *Store {
 
 // TestSuite runs over a server of this package: test/etcd has the real one.
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	statetest.Suite{Parallel: true, New: func(t *testing.T) statetest.System {
 		s := newServer()
 		m := s.member(t, loopback)
