@@ -323,3 +323,43 @@ func TestErasing(t *testing.T) {
 		t.Error("all is well")
 	}
 }
+
+// TestStates: pages say how a namespace is, as the commands do.
+func TestStates(t *testing.T) {
+	r := newRig(t)
+	r.subsystem(nqn)
+	as := r.signIn(control.RoleOperate)
+	all := func(want ...string) {
+		t.Helper()
+		for _, path := range []string{"/", "/subsystem?nqn=" + nqn, "/namespace?nsid=1&nqn=" + nqn} {
+			r.want(r.do("GET", path, "", as), 200, want...)
+		}
+	}
+	all(`<span class="tag good">ready</span>`)
+	if text := r.act(as, "nsid", "1", "action", "pause", "limit", "25s"); !strings.Contains(text, `<span class="tag">paused</span>`) {
+		t.Errorf("paused: %s", text)
+	}
+	all(`<span class="tag">paused</span>`)
+	r.act(as, "nsid", "1", "action", "resume")
+	r.act(as, "nsid", "1", "action", "protect")
+	all(`<span class="tag good">ready</span> <span class="tag">protected</span></`)
+}
+
+// TestStateWords: what is said of a namespace in each state.
+func TestStateWords(t *testing.T) {
+	for want, test := range map[string]struct {
+		n      config.Namespace
+		served control.Served
+	}{
+		"":                    {},
+		"paused":              {served: control.Served{Paused: true}},
+		"protected":           {config.Namespace{ReadOnly: true}, control.Served{ReadOnly: true}},
+		"read-only store":     {served: control.Served{ReadOnly: true}},
+		"protected by a host": {served: control.Served{Protected: control.ProtectedByHost}},
+		"paused, protected, protected by a host until the target ends": {config.Namespace{ReadOnly: true}, control.Served{Paused: true, Protected: control.ProtectedUntilOff}},
+	} {
+		if got := strings.Join(stateOf(&test.n, nil, &test.served, "").Words, ", "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

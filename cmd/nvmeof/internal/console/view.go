@@ -76,8 +76,37 @@ type space struct {
 	NSID      int
 	What      string
 	Size      string
-	ReadOnly  bool
+	State     spaceState
 	Now       activity.Namespace
+}
+
+// A spaceState is how a namespace is, and why hosts may not use it as they would.
+type spaceState struct {
+	Ready bool
+	Why   string   // it waits; empty: it does not
+	Words []string // what an administrator or a host has set, or its store is
+}
+
+// stateOf is that of a namespace. Of one that is not there now is nil, and served the zero value.
+func stateOf(n *config.Namespace, now *activity.Namespace, served *control.Served, why string) (s spaceState) {
+	s.Ready, s.Why = now != nil && now.Ready, why
+	if served.Paused {
+		s.Words = append(s.Words, "paused")
+	}
+	switch {
+	case n.ReadOnly:
+		s.Words = append(s.Words, "protected")
+	case served.ReadOnly:
+		s.Words = append(s.Words, "read-only store")
+	}
+	switch served.Protected {
+	case "":
+	case control.ProtectedUntilOff:
+		s.Words = append(s.Words, "protected by a host until the target ends")
+	default:
+		s.Words = append(s.Words, "protected by a host")
+	}
+	return s
 }
 
 type spaceKey struct {
@@ -86,7 +115,14 @@ type spaceKey struct {
 }
 
 // spaces are the namespaces of some subsystems.
-func spaces(of []*config.Subsystem, report *activity.Report) (all []space) {
+func spaces(of []*config.Subsystem, report *activity.Report, status *control.Status) (all []space) {
+	served, waits := map[spaceKey]control.Served{}, map[spaceKey]string{}
+	for _, x := range status.Served {
+		served[spaceKey{x.Subsystem, x.NSID}] = x
+	}
+	for _, w := range status.Waiting {
+		waits[spaceKey{w.Subsystem, w.NSID}] = w.Why
+	}
 	now := map[spaceKey]*activity.Namespace{}
 	for i := range report.Namespaces {
 		n := &report.Namespaces[i]
@@ -94,8 +130,10 @@ func spaces(of []*config.Subsystem, report *activity.Report) (all []space) {
 	}
 	for _, s := range of {
 		for _, n := range s.Namespaces {
-			x := space{Subsystem: s.NQN, NSID: n.NSID, What: exported(n), ReadOnly: n.ReadOnly}
-			if at := now[spaceKey{s.NQN, n.NSID}]; at != nil {
+			key := spaceKey{s.NQN, n.NSID}
+			is, at := served[key], now[key]
+			x := space{Subsystem: s.NQN, NSID: n.NSID, What: exported(n), State: stateOf(n, at, &is, waits[key])}
+			if at != nil {
 				x.Now, x.Size = *at, config.Size(at.Size).String()
 			}
 			all = append(all, x)
@@ -162,7 +200,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request, who control.Ca
 	})
 	v.Subsystems = list[subsystemRow]{At: found.At, Query: found.Query, Total: found.Total, Page: found.Page, Pages: found.Pages, Previous: found.Previous, Next: found.Next, From: found.From, To: found.To}
 	for _, x := range found.Rows {
-		all := spaces([]*config.Subsystem{x}, report)
+		all := spaces([]*config.Subsystem{x}, report, &v.Status)
 		v.Subsystems.Rows = append(v.Subsystems.Rows, subsystemRow{x.NQN, x.AllowAnyHost, x.Hosts[:min(len(x.Hosts), fewHosts)], max(len(x.Hosts)-fewHosts, 0),
 			all[:min(len(all), fewSpaces)], max(len(all)-fewSpaces, 0)})
 	}
@@ -209,7 +247,7 @@ func (s *server) subsystem(w http.ResponseWriter, r *http.Request, who control.C
 	}
 	status := s.cfg.Manager.Status()
 	v := subsystemView{Subsystem: x, Next: free(x), Lines: connectLines(doc, x, &status), SaveTo: status.File != ""}
-	v.Spaces = some(r, spaces([]*config.Subsystem{x}, s.report()), (*space).text)
+	v.Spaces = some(r, spaces([]*config.Subsystem{x}, s.report(), &status), (*space).text)
 	v.Shown = list[*config.Host]{Rows: x.Hosts[:min(len(x.Hosts), 10*perPage)], Total: len(x.Hosts)}
 	s.show(w, r, who, "subsystem", string(x.NQN), v)
 }
@@ -263,6 +301,7 @@ type namespaceView struct {
 	What      string
 	Now       *activity.Namespace // nil: it is not there yet
 	Size      string
+	State     spaceState
 	Live      string // where the page reads on
 	Resizes   bool
 	SaveTo    bool
@@ -285,11 +324,14 @@ func (s *server) namespace(w http.ResponseWriter, r *http.Request, who control.C
 		return
 	}
 	v.What, v.Resizes = exported(v.Namespace), v.File != nil
+	status, only := s.cfg.Manager.Status(), *x
+	only.Namespaces = []*config.Namespace{v.Namespace}
+	v.State = spaces([]*config.Subsystem{&only}, s.report(), &status)[0].State
 	if v.Now = namespaceOf(s.report(), nqn, nsid); v.Now != nil {
 		v.Size = config.Size(v.Now.Size).String()
 	}
 	q := url.Values{"nqn": {string(nqn)}, "nsid": {strconv.Itoa(nsid)}}
-	v.Live, v.SaveTo = "/live?"+q.Encode(), s.cfg.Manager.Status().File != ""
+	v.Live, v.SaveTo = "/live?"+q.Encode(), status.File != ""
 	s.show(w, r, who, "namespace", fmt.Sprintf("%s, namespace %d", nqn, nsid), v)
 }
 
