@@ -207,7 +207,7 @@ func clearHeld(m *Manager, h *heldStore) error {
 				continue
 			}
 			if x, err := m.find(d.NQN, n.NSID); err == nil {
-				return x.ClearFault()
+				return m.stores.ask(n.Path(), x.ClearFault) // which may hang, and others have failed too
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func clearShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	case err != nil:
 		return &target.StateError{Subsystem: nqn, NSID: capsule.NSID(n.NSID), Err: errors.New("no gateway has noted that its store has failed; its size is accepted at the gateway that serves it")}
 	}
-	err = x.ClearFault()
+	err = m.stores.ask(n.Path(), x.ClearFault)
 	if h := heldOf(m, nqn, n); had && h != nil && b.failure(h) == nil {
 		h.marked.Store(false)
 		return nil // it may not have been known here yet

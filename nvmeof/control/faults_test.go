@@ -8,8 +8,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -131,5 +133,53 @@ func TestFaultNotedLater(t *testing.T) {
 	b.must(FollowFaults(ctx, b.Manager))
 	if len(faults.all) != 1 {
 		t.Errorf("noted are %v", faults.all)
+	}
+}
+
+// A hungClear is a file whose failure is not cleared before cleared is closed.
+type hungClear struct {
+	*file.Store
+	cleared chan struct{}
+}
+
+func (h *hungClear) Clear() error {
+	<-h.cleared
+	return h.Store.Clear()
+}
+
+// TestFaultThatHangs: where a store hangs as its failure is cleared, what has failed besides is noted.
+func TestFaultThatHangs(t *testing.T) {
+	cleared := make(chan struct{})
+	stores, faults := map[int]backend.Store{}, &fakeFaults{all: map[config.Path]Fault{}}
+	r := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+		c.Faults = faults
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (s backend.Store, notes []string, err error) {
+			if s, notes, err = OpenStore(n, pool); err == nil && n.NSID == 2 {
+				s = &hungClear{s.(*file.Store), cleared}
+			}
+			stores[n.NSID] = s
+			return s, notes, err
+		}
+	})
+	r.set(shared)
+	ctx := t.Context()
+	r.must(ServeGroup(ctx, r.Manager, 1, 1))
+	r.must(ServeGroup(ctx, r.Manager, 2, 1))
+	stores[2].(failing).Fail(syscall.EIO)
+	r.must(FollowFaults(ctx, r.Manager))
+	clear(faults.all) // at another gateway
+	stores[1].(failing).Fail(syscall.EIO)
+	r.stores.begin(50 * time.Millisecond)
+	if err := FollowFaults(ctx, r.Manager); !errors.As(err, new(*HungError)) {
+		t.Errorf("a store that hangs is cleared: %v", err)
+	}
+	if len(faults.all) != 1 {
+		t.Errorf("noted are %v", faults.all)
+	}
+	close(cleared)
+	r.stores.calls.Wait()
+	r.must(FollowFaults(ctx, r.Manager))
+	if stores[2].(failing).Failed() != nil || stores[1].(failing).Failed() == nil || len(faults.all) != 1 {
+		t.Errorf("failed are %v and %v, and noted %v", stores[1].(failing).Failed(), stores[2].(failing).Failed(), faults.all)
 	}
 }
