@@ -150,7 +150,7 @@ func (h *hungClear) Clear() error {
 // TestFaultThatHangs: where a store hangs as its failure is cleared, what has failed besides is noted.
 func TestFaultThatHangs(t *testing.T) {
 	cleared := make(chan struct{})
-	stores, faults := map[int]backend.Store{}, &fakeFaults{all: map[config.Path]Fault{}}
+	stores, faults := new([4]backend.Store), &fakeFaults{all: map[config.Path]Fault{}}
 	r := newGatewayRig(t, sharedFiles(t), func(c *Config) {
 		c.Faults = faults
 		c.Open = func(n *config.Namespace, pool *memory.Pool) (s backend.Store, notes []string, err error) {
