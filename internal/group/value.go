@@ -132,12 +132,18 @@ const (
 
 func memberKey(name string) string      { return memberPrefix + name }
 func beatKey(name string) string        { return BeatPrefix + name }
-func ownerKey(id ID) string             { return fmt.Sprintf("%s%03d", ownerPrefix, id) }
-func moveKey(id ID) string              { return fmt.Sprintf("%s%03d", movePrefix, id) }
+func ownerKey(id ID) string             { return numbered(ownerPrefix, int(id)) }
+func moveKey(id ID) string              { return numbered(movePrefix, int(id)) }
 func fenceKey(inc Incarnation) string   { return fencePrefix + string(inc) }
-func slotKey(slot int) string           { return fmt.Sprintf("%s%03d", slotPrefix, slot) }
+func slotKey(slot int) string           { return numbered(slotPrefix, slot) }
 func orderKey(name string) string       { return orderPrefix + name }
 func put(key string, b []byte) state.Op { return state.Op{Key: key, Value: b} }
+
+// numbered is a key with a number of three digits or more, so that keys are in its order.
+func numbered(prefix string, n int) string {
+	digits := strconv.Itoa(n)
+	return prefix + "000"[min(len(digits), 3):] + digits
+}
 
 // ownerID is the group that a key of an owner is of.
 func ownerID(key string) (ID, bool) {
