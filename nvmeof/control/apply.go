@@ -96,6 +96,10 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 	if err != nil {
 		return nil, err
 	}
+	if len(warnings) > 0 { // those of before have been given
+		known, _ := m.doc.Check()
+		warnings = slices.DeleteFunc(warnings, func(w config.Problem) bool { return slices.Contains(known, w) })
+	}
 	if exportedMemory(want) > exportedMemory(m.doc) {
 		warnings = append(warnings, ForeseeMemory(want)...)
 	}
