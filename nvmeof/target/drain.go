@@ -53,6 +53,9 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 		return err
 	}
 	defer g.endDrain(group)
+	if err := g.awaitEarlier(ctx, group); err != nil {
+		return err
+	}
 	d := drain{gateway: g, group: group, all: g.exported(group)}
 	if err := d.quiet(ctx); err != nil {
 		return err
@@ -102,6 +105,23 @@ func (g *Gateway) endDrain(group capsule.ANAGroup) {
 	defer g.mu.Unlock()
 	g.groups[group].draining = false
 	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
+}
+
+// awaitEarlier waits for stores that an earlier attempt has given back, and that were not free when its
+// context ended: the target has no namespace of them any more, and still uses them.
+func (g *Gateway) awaitEarlier(ctx context.Context, group capsule.ANAGroup) error {
+	g.mu.Lock()
+	hung := g.groups[group].hung
+	g.mu.Unlock()
+	if hung == nil {
+		return nil
+	}
+	select {
+	case <-hung.Ended:
+		return nil
+	case <-ctx.Done():
+		return &DrainError{group, hung.Unfinished, context.Cause(ctx), hung.Ended}
+	}
 }
 
 // exported are the namespaces of a group whose stores the target has.
@@ -231,6 +251,7 @@ func (d *drain) volatile() (all []*storage.Volume) {
 
 // release leaves in place of each namespace one that is elsewhere, and closes the volumes.
 func (d *drain) release(ctx context.Context) error {
+	g := d.gateway
 	var gone []*Namespace
 	for _, n := range d.all {
 		if vacate(n) {
@@ -242,8 +263,8 @@ func (d *drain) release(ctx context.Context) error {
 		err error
 	}
 	ends, ended := make(chan end, len(gone)), make(chan struct{})
-	volumes := &d.gateway.target.volumes
-	d.gateway.target.tasks.Go(func() { // ends when the stores have finished
+	volumes := &g.target.volumes
+	g.target.tasks.Go(func() { // ends when the stores have finished
 		defer close(ended)
 		for _, n := range gone {
 			ends <- end{n, volumes.Release(n.ns)}
@@ -261,6 +282,9 @@ func (d *drain) release(ctx context.Context) error {
 			}
 			err := d.hung(ctx, names)
 			err.Ended = ended
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.groups[d.group].hung = err
 			return err
 		}
 	}

@@ -53,6 +53,7 @@ type Gateway struct {
 type ownership struct {
 	epoch    uint64 // the highest one that it was served in
 	draining bool
+	hung     *DrainError // of stores that were given back last, and were not free in time; nil: they were
 }
 
 // An OwnedGroup is a group that a target serves.
