@@ -19,8 +19,12 @@ import (
 // A served is what the gateway serves, as the engine's runner has it.
 type served Gateway
 
-// releaseTime is how long what a gateway has lost may take to be closed.
-const releaseTime = 20 * time.Second
+const (
+	// releaseTime is how long what a gateway has lost may take to be closed.
+	releaseTime = 20 * time.Second
+	// reopenTime is how long it may take where the gateway is to serve it again: with a store that hangs others had better try.
+	reopenTime = 5 * time.Second
+)
 
 // Open implements [runner.Target].
 func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, error) {
@@ -66,7 +70,9 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
 	// What another gateway may have changed since is opened, and read, again.
 	if !s.owned.Serves(capsule.ANAGroup(id)) {
-		if err := control.ReleaseGroup(ctx, s.manager, capsule.ANAGroup(id)); err != nil {
+		soon, cancel := context.WithTimeout(ctx, reopenTime)
+		defer cancel()
+		if err := control.ReleaseGroup(soon, s.manager, capsule.ANAGroup(id)); err != nil {
 			return err
 		}
 	}
