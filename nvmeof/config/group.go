@@ -233,6 +233,9 @@ func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at namespaceIn
 	case fence == FenceStorage && n.RBD == nil:
 		r.fail(at.String()+".fence", "write fence: lease", "the storage below %s cannot fence a gateway", n.Path())
 		return
+	case n.File != nil && n.File.Buffered, n.Block != nil && n.Block.Buffered:
+		r.fail(at.String(), "leave buffered out",
+			"what hosts write to %s would be in the page cache of one gateway, which writes it later, also when another one serves it", n.Path())
 	}
 	group := r.doc.groupOf(nqn, n)
 	switch other := fences[group]; other {

@@ -54,6 +54,8 @@ func TestGroupIsChecked(t *testing.T) {
 		{"memory", group + disks + "      - {nsid: 1, memory: {size: 1MiB}}\n", "memory is in one gateway"},
 		{"no fence", group + disks + "      - {nsid: 1, file: {path: /f}}\n", "fence: lease if every gateway"},
 		{"fence it has not", group + disks + "      - {nsid: 1, file: {path: /f}, fence: storage}\n", "cannot fence a gateway"},
+		{"buffered file", group + disks + "      - {nsid: 1, file: {path: /f, buffered: true}, fence: lease}\n", "page cache of one gateway"},
+		{"buffered device", group + disks + "      - {nsid: 1, block: {path: /dev/d, buffered: true}, fence: lease}\n", "leave buffered out"},
 		{"mixed", group + disks + "      - {nsid: 1, ana-group: 1, rbd: {image: p/i}}\n      - {nsid: 2, ana-group: 1, file: {path: /f}, fence: lease}\n", "moves as one"},
 		{"reservations", group + disks + "      - {nsid: 1, rbd: {image: p/i}, reservations: /r}\n", "in the group's store"},
 		{"state", group + "subsystems: [{nqn: a, state: /s}]\n", "in the group's store"},

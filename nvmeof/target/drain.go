@@ -53,13 +53,20 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 		return err
 	}
 	defer g.endDrain(group)
+	if err := g.awaitEarlier(ctx, group); err != nil {
+		return err
+	}
 	d := drain{gateway: g, group: group, all: g.exported(group)}
 	if err := d.quiet(ctx); err != nil {
 		return err
 	}
 	if whole {
-		if err := d.flush(ctx); err != nil {
+		all, err := d.flush(ctx)
+		if err != nil {
 			return err
+		}
+		if all {
+			g.noteFlushed(group)
 		}
 	}
 	return d.release(ctx)
@@ -74,7 +81,7 @@ func (g *Gateway) flushEarly(ctx context.Context, group capsule.ANAGroup) {
 	ctx, cancel := context.WithTimeout(ctx, g.early)
 	defer cancel()
 	d := drain{gateway: g, group: group, all: g.exported(group)}
-	_ = d.flush(ctx)
+	_, _ = d.flush(ctx)
 }
 
 func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
@@ -88,6 +95,7 @@ func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
 		return fmt.Errorf("ANA group %d is being drained already", group)
 	}
 	o.draining = true
+	g.lose(group) // unless the flush succeeds
 	if whole {
 		g.set(capsule.ANAChange, "is being given back", group)
 		return nil
@@ -97,11 +105,38 @@ func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
 	return nil
 }
 
+// noteFlushed notes that nothing of a group is lost any more, unless some of its stores were given back before,
+// without a flush.
+func (g *Gateway) noteFlushed(group capsule.ANAGroup) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.groups[group].given {
+		g.unflushed[group].Store(false)
+	}
+}
+
 func (g *Gateway) endDrain(group capsule.ANAGroup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group].draining = false
 	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
+}
+
+// awaitEarlier waits for stores that an earlier attempt has given back, and that were not free when its
+// context ended: the target has no namespace of them any more, and still uses them.
+func (g *Gateway) awaitEarlier(ctx context.Context, group capsule.ANAGroup) error {
+	g.mu.Lock()
+	hung := g.groups[group].hung
+	g.mu.Unlock()
+	if hung == nil {
+		return nil
+	}
+	select {
+	case <-hung.Ended:
+		return nil
+	case <-ctx.Done():
+		return &DrainError{group, hung.Unfinished, context.Cause(ctx), hung.Ended}
+	}
 }
 
 // exported are the namespaces of a group whose stores the target has.
@@ -180,13 +215,15 @@ type flushed struct {
 	err error
 }
 
-// flush makes durable what hosts wrote to the namespaces. What a store that has failed for good has not made
-// durable it never will: that is no reason to keep the group, and whoever opens it next has to know.
-func (d *drain) flush(ctx context.Context) error {
+// flush makes durable what hosts wrote to the namespaces, and reports whether all of it is. What a store that has
+// failed for good has not made durable it never will: that is no reason to keep the group, and whoever opens it next
+// has to know.
+func (d *drain) flush(ctx context.Context) (all bool, err error) {
 	volumes := d.volatile()
 	results := make(chan flushed, len(volumes))
 	left := make(map[*storage.Volume]struct{})
 	var errs []error
+	all = true
 	for next := 0; next < len(volumes) || len(left) > 0; {
 		if next < len(volumes) && len(left) < drainFlushes {
 			v := volumes[next]
@@ -198,7 +235,9 @@ func (d *drain) flush(ctx context.Context) error {
 		}
 		select {
 		case r := <-results:
-			if delete(left, r.of); r.err != nil && !givenUp(r.of) {
+			delete(left, r.of)
+			all = all && r.err == nil
+			if r.err != nil && !givenUp(r.of) {
 				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
 			}
 		case <-ctx.Done():
@@ -206,10 +245,10 @@ func (d *drain) flush(ctx context.Context) error {
 			for v := range left {
 				names = append(names, v.Name)
 			}
-			return d.hung(ctx, names)
+			return false, d.hung(ctx, names)
 		}
 	}
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
 // givenUp reports whether a store has failed for good. One that is another's by now has not: its content has
@@ -231,6 +270,10 @@ func (d *drain) volatile() (all []*storage.Volume) {
 
 // release leaves in place of each namespace one that is elsewhere, and closes the volumes.
 func (d *drain) release(ctx context.Context) error {
+	g := d.gateway
+	g.mu.Lock()
+	g.groups[d.group].given = true
+	g.mu.Unlock()
 	var gone []*Namespace
 	for _, n := range d.all {
 		if vacate(n) {
@@ -242,8 +285,8 @@ func (d *drain) release(ctx context.Context) error {
 		err error
 	}
 	ends, ended := make(chan end, len(gone)), make(chan struct{})
-	volumes := &d.gateway.target.volumes
-	d.gateway.target.tasks.Go(func() { // ends when the stores have finished
+	volumes := &g.target.volumes
+	g.target.tasks.Go(func() { // ends when the stores have finished
 		defer close(ended)
 		for _, n := range gone {
 			ends <- end{n, volumes.Release(n.ns)}
@@ -261,6 +304,9 @@ func (d *drain) release(ctx context.Context) error {
 			}
 			err := d.hung(ctx, names)
 			err.Ended = ended
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.groups[d.group].hung = err
 			return err
 		}
 	}

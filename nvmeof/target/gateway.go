@@ -53,6 +53,8 @@ type Gateway struct {
 type ownership struct {
 	epoch    uint64 // the highest one that it was served in
 	draining bool
+	given    bool        // stores were given back since it was served
+	hung     *DrainError // of stores that were given back last, and were not free in time; nil: they were
 }
 
 // An OwnedGroup is a group that a target serves.
@@ -96,7 +98,7 @@ func (g *Gateway) Serve(group capsule.ANAGroup, epoch uint64) error {
 	case epoch < o.epoch:
 		return fmt.Errorf("ANA group %d: epoch %d is over: it is %d", group, epoch, o.epoch)
 	}
-	o.epoch = epoch
+	o.epoch, o.given = epoch, false
 	g.unflushed[group].Store(false)
 	g.set(capsule.ANAOptimized, fmt.Sprintf("is served by this target, epoch %d", epoch), group)
 	return nil

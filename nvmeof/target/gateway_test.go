@@ -277,6 +277,55 @@ func TestGatewayDrainsFailed(t *testing.T) {
 	store.wantFlushed(t)
 }
 
+// TestGatewayLost: a flush of all namespaces does not succeed where a group was given back, or given up, without
+// the flush of what hosts had written, whatever began that.
+func TestGatewayLost(t *testing.T) {
+	all := func() *hostCommand { return ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil) }
+	why := error(syscall.EIO)
+	for name, give := range map[string]func(*fixture, *Gateway, *latchedStore){
+		"stopped": func(f *fixture, g *Gateway, _ *latchedStore) { f.must(g.Stop(1)) },
+		"not flushed": func(f *fixture, g *Gateway, s *latchedStore) {
+			s.set(false, syscall.EIO)
+			if err := g.Drain(f.t.Context(), 1); !errors.Is(err, syscall.EIO) {
+				f.t.Errorf("drained though the flush failed: %v", err)
+			}
+			f.must(g.Stop(1))
+		},
+		"fenced meanwhile": func(f *fixture, g *Gateway, s *latchedStore) {
+			s.set(true, nil)
+			ctx, cancel := context.WithCancel(f.t.Context())
+			drained := make(chan error)
+			go func() { drained <- g.Drain(ctx, 1) }()
+			for g.Serves(1) {
+				time.Sleep(time.Millisecond)
+			}
+			g.Fence("a test")
+			cancel()
+			if <-drained == nil {
+				f.t.Error("drained without a flush")
+			}
+			s.set(false, syscall.EIO)
+		},
+		"failed for good": func(f *fixture, g *Gateway, s *latchedStore) {
+			s.set(false, syscall.EIO)
+			s.why.Store(&why)
+			f.must(g.Drain(f.t.Context(), 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, g := withGateway(t)
+			f.must(g.Serve(1, 1))
+			store := &latchedStore{fakeStore: newFakeStore(1 << 20)}
+			f.export(store)
+			a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+			a.io.wantStatus(capsule.StatusSuccess, writeOf(2))
+			give(f, g, store)
+			f.must(g.Release(t.Context(), 1))
+			a.io.wantStatus(elsewhere, all())
+		})
+	}
+}
+
 // TestGatewayFenced: after Fence nothing is executed, and what a store does with the commands
 // that it has is no error of data.
 func TestGatewayFenced(t *testing.T) {

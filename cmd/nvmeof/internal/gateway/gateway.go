@@ -64,7 +64,10 @@ type Gateway struct {
 	faults  *faults
 	listed  directory // of controllers
 	term    term
-	locks   [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
+	// releaseTime is the constant of that name, but in tests; constant.
+	releaseTime time.Duration
+
+	locks [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
 
 	counts   counts
 	loads    loads
@@ -86,7 +89,7 @@ type Gateway struct {
 // Open opens the group's store, and gets the range of controller identifiers for the gateway.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.OrderTime = cmp.Or(cfg.OrderTime, 10*time.Second)
-	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
+	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, releaseTime: releaseTime, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.files, g.faults = &files{gateway: g, known: map[config.Path]control.FileNote{}}, &faults{g}
 	g.owned.Directory = g.listed.of

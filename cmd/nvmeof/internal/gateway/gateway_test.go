@@ -58,7 +58,7 @@ func complete(t testing.TB, s state.Store, doc *config.Document) (*Gateway, cont
 }
 
 // listen makes a gateway over a store, to which hosts can connect.
-func listen(t *testing.T, s state.Store, name string, last byte) *node {
+func listen(t *testing.T, s state.Store, name string, last byte, change ...func(*control.Config)) *node {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 104, byte(os.Getpid() % 250), last})
 	doc, _, err := config.Parse("test", fmt.Appendf(nil, "version: 1\ngroup: {store: etcd://127.0.0.1/g, gateway: %s}\nlisteners: [{id: 1, address: %v}]\n", name, addr))
@@ -68,6 +68,9 @@ func listen(t *testing.T, s state.Store, name string, last byte) *node {
 	g, cfg := complete(t, s, doc)
 	cfg.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
 		return softroce.Open(softroce.Config{Addr: a})
+	}
+	for _, f := range change {
+		f(&cfg)
 	}
 	n := &node{Gateway: g, m: control.New(cfg), ended: make(chan error, 1)}
 	if _, err := n.m.Apply(doc, control.Options{Wait: true}); err != nil {

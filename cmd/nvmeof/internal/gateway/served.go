@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,8 +20,12 @@ import (
 // A served is what the gateway serves, as the engine's runner has it.
 type served Gateway
 
-// releaseTime is how long what a gateway has lost may take to be closed.
-const releaseTime = 20 * time.Second
+const (
+	// releaseTime is how long what a gateway has lost may take to be closed, until that is said, and others begin.
+	releaseTime = 20 * time.Second
+	// reopenTime is how long it may take where the gateway is to serve it again: with a store that hangs others had better try.
+	reopenTime = 5 * time.Second
+)
 
 // Open implements [runner.Target].
 func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, error) {
@@ -37,16 +42,44 @@ func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, err
 	return addresses, err
 }
 
-// Close implements [runner.Target].
+// Close implements [runner.Target]. What hangs is closed later.
 func (s *served) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
-	defer cancel()
+	var all []<-chan struct{}
 	for id := group.ID(1); id <= group.MaxID; id++ {
-		if err := s.release(ctx, id); err != nil {
-			s.cfg.Log.Warn("closing what another gateway serves", zap.Uint16("group", uint16(id)), zap.Error(err))
+		all = append(all, s.letGo(id))
+	}
+	late := time.NewTimer(s.releaseTime)
+	defer late.Stop()
+	for i := 0; i < len(all); i++ {
+		select {
+		case <-all[i]:
+		case <-late.C:
+			i = len(all)
 		}
 	}
 	s.images.close()
+}
+
+// letGo closes the stores of a group that was given up, however long they take: whoever serves it waits for the locks
+// of files. The channel is closed when they are closed, or will be, and when the group is served here again.
+func (s *served) letGo(id group.ID) (done <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() { // ends with what is under way in the group
+		defer close(ended)
+		for most := s.releaseTime; ; most = min(most, reopenTime) {
+			ctx, cancel := context.WithTimeout(context.Background(), most)
+			err := s.release(ctx, id)
+			cancel()
+			if err != nil && most == s.releaseTime {
+				s.cfg.Log.Warn("closing what an ANA group has that is served no more", zap.Uint16("group", uint16(id)), zap.Error(err))
+			}
+			var hung *target.DrainError
+			if !errors.As(err, &hung) || hung.Ended != nil { // after that the Manager closes them
+				return
+			}
+		}
+	}()
+	return ended
 }
 
 // release closes the stores of a group that the target does not serve.
@@ -66,7 +99,9 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
 	// What another gateway may have changed since is opened, and read, again.
 	if !s.owned.Serves(capsule.ANAGroup(id)) {
-		if err := control.ReleaseGroup(ctx, s.manager, capsule.ANAGroup(id)); err != nil {
+		soon, cancel := context.WithTimeout(ctx, reopenTime)
+		defer cancel()
+		if err := control.ReleaseGroup(soon, s.manager, capsule.ANAGroup(id)); err != nil {
 			return err
 		}
 	}
@@ -109,13 +144,7 @@ func (s *served) Stop(id group.ID, _ uint64) {
 	if err := s.owned.Stop(capsule.ANAGroup(id)); err != nil {
 		s.cfg.Log.Error("stopping an ANA group", zap.Uint16("group", uint16(id)), zap.Error(err))
 	}
-	go func() { // ends with what is under way in the group, or after releaseTime
-		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
-		defer cancel()
-		if err := s.release(ctx, id); err != nil {
-			s.cfg.Log.Warn("closing what an ANA group has that is served no more", zap.Uint16("group", uint16(id)), zap.Error(err))
-		}
-	}()
+	s.letGo(id)
 }
 
 // Extend implements [runner.Target].

@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// A dam is a store whose commands do not end while it is closed.
+type dam struct {
+	backend.Store
+	mu     sync.Mutex // guards what follows
+	shut   bool
+	waits  bool     // something has been held
+	notify []func() // of the queues
+}
+
+// set shuts or opens it.
+func (d *dam) set(shut bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = shut
+	for _, notify := range d.notify {
+		notify()
+	}
+}
+
+func (d *dam) held() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waits
+}
+
+func (d *dam) holds() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits = d.waits || d.shut
+	return d.shut
+}
+
+func (d *dam) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := d.Store.NewQueue(depth, notify)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.notify = append(d.notify, notify)
+	return dammed{q, d}, err
+}
+
+type dammed struct {
+	backend.Queue
+	dam *dam
+}
+
+func (q dammed) Poll(rs []backend.Result) int {
+	if q.dam.holds() {
+		return 0
+	}
+	return q.Queue.Poll(rs)
+}
+
+// TestLetsGo: a group that was lost while its store did not answer is closed when that does, so that others can
+// open what it exports.
+func TestLetsGo(t *testing.T) {
+	t.Parallel()
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
+	doc, d := inFile(t, filepath.Join(t.TempDir(), "disk"), ""), &dam{}
+	n := listen(t, store.Open(time.Second), "gw1", 231, func(c *control.Config) {
+		open := c.Open
+		c.Open = func(x *config.Namespace, pool *memory.Pool) (_ backend.Store, notes []string, err error) {
+			d.Store, notes, err = open(x, pool)
+			return d, notes, err
+		}
+	})
+	n.releaseTime = 50 * time.Millisecond
+	n.begin()
+	if _, err := n.m.Apply(doc, control.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	n.until(t, "it is served", func(s *control.GroupStatus) bool {
+		return len(n.ids()) == 1 && len(s.Groups) == 1 && s.Groups[0].Served
+	})
+	c, err := testHost(t, 232).Connect(t.Context(), host.Options{Traddr: address(231), NQN: "a", HostNQN: "h", HostID: capsule.HostID{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := c.Namespace(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.set(true)
+	go x.WriteAt(make([]byte, x.BlockSize()), 0) // ends with the test, or before
+	n.until(t, "the store has it", func(*control.GroupStatus) bool { return d.held() })
+	(*served)(n.Gateway).Stop(7, 1)
+	time.Sleep(5 * n.releaseTime)
+	d.set(false)
+	n.until(t, "others can open the file", func(*control.GroupStatus) bool {
+		s, _, err := control.OpenStore(doc.Subsystems[0].Namespaces[0], nil)
+		if err == nil {
+			_ = s.Close()
+		}
+		return err == nil
+	})
+}
+
+// ThreadBound implements [backend.ThreadBound].
+func (q dammed) ThreadBound() bool {
+	b, ok := q.Queue.(backend.ThreadBound)
+	return ok && b.ThreadBound()
+}
