@@ -80,6 +80,7 @@ func (doc *Document) review() (found, doubts Problems) {
 	r.backends()
 	r.reservations()
 	r.reports()
+	r.keys()
 	r.console(&doc.Console)
 	r.group(&doc.Group)
 	for i, x := range doc.Referrals {
@@ -394,6 +395,33 @@ func (r *reviewer) user(p Path) string {
 		}
 	}
 	return ""
+}
+
+// keys finds keys of hosts that are exported, which other hosts would read and write, or that the target
+// writes something else to.
+func (r *reviewer) keys() {
+	keys := map[Path]string{}
+	for i, s := range r.doc.Subsystems {
+		for j, h := range s.Hosts { // some may have one in common
+			keys[Path(h.KeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].key-file", i, j)
+			keys[Path(h.ControllerKeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].controller-key-file", i, j)
+		}
+	}
+	if delete(keys, ""); len(keys) == 0 {
+		return
+	}
+	one := func(p Path, path string) {
+		if key := keys[p]; key != "" {
+			r.fail(path, "name another file", "%s is that of %s", p, key)
+		}
+	}
+	for i, s := range r.doc.Subsystems {
+		one(s.State, fmt.Sprintf("subsystems[%d].state", i))
+		for j, n := range s.Namespaces {
+			one(n.Path(), namespaceIndex{i, j}.String())
+			one(n.Reservations, namespaceIndex{i, j}.String()+".reservations")
+		}
+	}
 }
 
 // console finds what would leave it without tokens, or without encryption where others listen.

@@ -375,6 +375,22 @@ func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestKeysAreNotExported: whoever may use a namespace would read the key of a host, or write one.
+func TestKeysAreNotExported(t *testing.T) {
+	for namespace, want := range map[string]string{
+		"file: {path: /key}":                          "subsystems[0].namespaces[0]: /key is that of subsystems[0].hosts[0].key-file; name another file",
+		"block: {path: /own}":                         "subsystems[0].namespaces[0]: /own is that of subsystems[0].hosts[0].controller-key-file",
+		"memory: {size: 1MiB}, reservations: /key":    "subsystems[0].namespaces[0].reservations: /key is that of",
+		"file: {path: /disk}, reservations: /key.res": "",
+	} {
+		text := "version: 1\nsubsystems: [{nqn: nqn.a, hosts: [{nqn: nqn.h, key-file: /key, controller-key-file: /own}], namespaces: [{nsid: 1, " + namespace + "}]}]\n"
+		_, _, err := Parse("", []byte(text))
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", namespace, err)
+		}
+	}
+}
+
 // TestImages: two namespaces of one image, and a size for what is only read.
 func TestImages(t *testing.T) {
 	const head = "version: 1\nlisteners: [{id: 1, address: 192.0.2.1}]\nsubsystems:\n- nqn: nqn.2026-01.org.example:a\n  namespaces:\n"

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -188,6 +189,7 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 	if o.Wait {
 		return nil
 	}
+	own := sync.OnceValue(func() map[fileKey]usedFile { return ownFiles(m) })
 	for _, c := range changes {
 		var read, written []config.Path
 		switch now := c.New.(type) {
@@ -195,7 +197,7 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 			written = []config.Path{now.State}
 		case *config.Namespace:
 			written = []config.Path{now.Path(), now.Reservations}
-			if err := apartFromReports(m, now); err != nil {
+			if err := apart(m, now, own()); err != nil {
 				return &StepError{Step: c, Err: err}
 			}
 		case *config.Host:
