@@ -178,6 +178,8 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 		if h.KeyFile == "" && len(h.Hashes)+len(h.DHGroups) > 0 {
 			r.fail(where, "add key-file, or take hashes and dh-groups out", "hashes and dh-groups mean nothing for a host without a key")
 		}
+		twice(r, where+".hashes", h.Hashes)
+		twice(r, where+".dh-groups", h.DHGroups)
 		seen := map[int]bool{}
 		for j, n := range h.Namespaces {
 			at := fmt.Sprintf("%s.namespaces[%d].nsid", where, j)
@@ -188,6 +190,16 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 			if !exported[n.NSID] {
 				r.doubt(at, "is the number right?", "%s has no namespace %d", s.NQN, n.NSID)
 			}
+		}
+	}
+}
+
+// twice finds the first that a list has twice, which may be as long as a document.
+func twice[T comparable](r *reviewer, path string, list []T) {
+	for i, x := range list {
+		if slices.Contains(list[:i], x) {
+			r.fail(fmt.Sprintf("%s[%d]", path, i), "keep one", "%v is in the list already", x)
+			return
 		}
 	}
 }

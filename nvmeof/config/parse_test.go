@@ -105,6 +105,8 @@ func TestProblems(t *testing.T) {
 		{"same file otherwise", namespace("    file: {path: /a}\n    shared: true\n  - nsid: 2\n    file: {path: /a, thin: true}\n    shared: true\n"), []string{
 			"/a is opened once, and subsystems[0].namespaces[0] has other options for it; write the same for both"}},
 		{"referral to itself", listener + "referrals: [{address: 192.0.2.1}]\n", []string{"f:3:23: referrals[0].address: this target itself listens there: a referral names another discovery service; take it out"}},
+		{"hash twice", listener + "subsystems: [{nqn: nqn.a, hosts: [{nqn: nqn.h, key-file: /k, hashes: [sha256, sha512, sha256, sha256], dh-groups: [\"null\", \"null\"]}]}]\n",
+			[]string{"hosts[0].hashes[2]: sha256 is in the list already; keep one", "hosts[0].dh-groups[1]: null is in the list already"}},
 		{"referral twice", listener + "referrals: [{address: 192.0.2.3}, {address: 192.0.2.3, transport: rdma}]\n", []string{"referral 192.0.2.3:4420 is that of referrals[0].address; keep one"}},
 
 		{"JSON end", "{\"version\": 1,\n", []string{"f:2:1: not JSON: "}},
