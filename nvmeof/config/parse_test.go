@@ -377,6 +377,15 @@ func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestManyProblems: of a list that is wrong throughout as much is said as somebody reads.
+func TestManyProblems(t *testing.T) {
+	var found Problems
+	_, _, err := Parse("", []byte("version: 1\nsubsystems: ["+strings.Repeat("0,", 10*maxProblems)+"0]\n"))
+	if !errors.As(err, &found) || len(found) != maxProblems {
+		t.Errorf("%d problems", len(found))
+	}
+}
+
 // TestKeysAreNotExported: whoever may use a namespace would read the key of a host, or write one.
 func TestKeysAreNotExported(t *testing.T) {
 	for namespace, want := range map[string]string{
