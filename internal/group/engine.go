@@ -191,6 +191,9 @@ func (e *Engine) decide() {
 		e.join()
 		return
 	}
+	if e.own() == nil { // it cannot be read: this gateway, which has no heartbeats then, changes nothing until it can
+		return
+	}
 	e.reconcile()
 	e.startDrains()
 	e.startFences()

@@ -269,6 +269,27 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// TestUnreadableRegistration: a gateway whose own registration cannot be read goes on with what it serves, and
+// with everything when it can be read again.
+func TestUnreadableRegistration(t *testing.T) {
+	for _, value := range []string{`{"version":2,"name":"a","incarnation":"a.1"}`, `{"version":1,"incarnation":"a.1","addresses":"a"}`} {
+		c := newCluster(t, fenced(1)...)
+		a := c.start("a")
+		c.run(5 * time.Second)
+		before := c.stored(memberKey("a"))
+		c.outside(memberKey("a"), value)
+		c.run(5 * time.Second)
+		if len(a.serving) != 1 || !a.alarmed(AlarmUnreadable, memberKey("a")) {
+			t.Errorf("%s: serves %v, %v", value, a.serving, a.log)
+		}
+		c.outside(memberKey("a"), before)
+		c.start("b")
+		c.run(10 * time.Second)
+		a.step(Leave{})
+		c.wantSpread(10*time.Second, 0, 1)
+	}
+}
+
 // TestGone: fences are renewed until nothing is left of the incarnation, and then removed.
 func TestGone(t *testing.T) {
 	c := newCluster(t, fenced(1)...)

@@ -80,6 +80,7 @@ func (doc *Document) review() (found, doubts Problems) {
 	r.backends()
 	r.reservations()
 	r.reports()
+	r.keys()
 	r.console(&doc.Console)
 	r.group(&doc.Group)
 	for i, x := range doc.Referrals {
@@ -177,6 +178,8 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 		if h.KeyFile == "" && len(h.Hashes)+len(h.DHGroups) > 0 {
 			r.fail(where, "add key-file, or take hashes and dh-groups out", "hashes and dh-groups mean nothing for a host without a key")
 		}
+		twice(r, where+".hashes", h.Hashes)
+		twice(r, where+".dh-groups", h.DHGroups)
 		seen := map[int]bool{}
 		for j, n := range h.Namespaces {
 			at := fmt.Sprintf("%s.namespaces[%d].nsid", where, j)
@@ -187,6 +190,16 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 			if !exported[n.NSID] {
 				r.doubt(at, "is the number right?", "%s has no namespace %d", s.NQN, n.NSID)
 			}
+		}
+	}
+}
+
+// twice finds the first that a list has twice, which may be as long as a document.
+func twice[T comparable](r *reviewer, path string, list []T) {
+	for i, x := range list {
+		if slices.Contains(list[:i], x) {
+			r.fail(fmt.Sprintf("%s[%d]", path, i), "keep one", "%v is in the list already", x)
+			return
 		}
 	}
 }
@@ -394,6 +407,33 @@ func (r *reviewer) user(p Path) string {
 		}
 	}
 	return ""
+}
+
+// keys finds keys of hosts that are exported, which other hosts would read and write, or that the target
+// writes something else to.
+func (r *reviewer) keys() {
+	keys := map[Path]string{}
+	for i, s := range r.doc.Subsystems {
+		for j, h := range s.Hosts { // some may have one in common
+			keys[Path(h.KeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].key-file", i, j)
+			keys[Path(h.ControllerKeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].controller-key-file", i, j)
+		}
+	}
+	if delete(keys, ""); len(keys) == 0 {
+		return
+	}
+	one := func(p Path, path string) {
+		if key := keys[p]; key != "" {
+			r.fail(path, "name another file", "%s is that of %s", p, key)
+		}
+	}
+	for i, s := range r.doc.Subsystems {
+		one(s.State, fmt.Sprintf("subsystems[%d].state", i))
+		for j, n := range s.Namespaces {
+			one(n.Path(), namespaceIndex{i, j}.String())
+			one(n.Reservations, namespaceIndex{i, j}.String()+".reservations")
+		}
+	}
 }
 
 // console finds what would leave it without tokens, or without encryption where others listen.

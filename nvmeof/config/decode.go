@@ -32,6 +32,9 @@ func (d *decoder) fieldsOf(t reflect.Type) []fieldInfo {
 	return all
 }
 
+// maxProblems is after how many no more items of lists are looked at: a list may have as many as a document has bytes.
+const maxProblems = 1000
+
 func (d *decoder) fail(at Position, path, text, fix string) {
 	d.problems = append(d.problems, Problem{At: at, Path: path, Text: text, Fix: fix})
 }
@@ -192,6 +195,10 @@ func (d *decoder) list(n *node, to reflect.Value, path string) {
 	d.merge = false // a list is given whole
 	defer func() { d.merge = merge }()
 	for i, item := range n.items {
+		if len(d.problems) >= maxProblems {
+			to.Set(to.Slice(0, i))
+			return
+		}
 		d.decode(item, to.Index(i), fmt.Sprintf("%s[%d]", path, i), fieldInfo{})
 	}
 }

@@ -105,6 +105,8 @@ func TestProblems(t *testing.T) {
 		{"same file otherwise", namespace("    file: {path: /a}\n    shared: true\n  - nsid: 2\n    file: {path: /a, thin: true}\n    shared: true\n"), []string{
 			"/a is opened once, and subsystems[0].namespaces[0] has other options for it; write the same for both"}},
 		{"referral to itself", listener + "referrals: [{address: 192.0.2.1}]\n", []string{"f:3:23: referrals[0].address: this target itself listens there: a referral names another discovery service; take it out"}},
+		{"hash twice", listener + "subsystems: [{nqn: nqn.a, hosts: [{nqn: nqn.h, key-file: /k, hashes: [sha256, sha512, sha256, sha256], dh-groups: [\"null\", \"null\"]}]}]\n",
+			[]string{"hosts[0].hashes[2]: sha256 is in the list already; keep one", "hosts[0].dh-groups[1]: null is in the list already"}},
 		{"referral twice", listener + "referrals: [{address: 192.0.2.3}, {address: 192.0.2.3, transport: rdma}]\n", []string{"referral 192.0.2.3:4420 is that of referrals[0].address; keep one"}},
 
 		{"JSON end", "{\"version\": 1,\n", []string{"f:2:1: not JSON: "}},
@@ -371,6 +373,31 @@ func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 		_, _, err := Parse("", []byte("version: 1\n"+served+text))
 		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, " is that of ") {
 			t.Errorf("%s%v", text, err)
+		}
+	}
+}
+
+// TestManyProblems: of a list that is wrong throughout as much is said as somebody reads.
+func TestManyProblems(t *testing.T) {
+	var found Problems
+	_, _, err := Parse("", []byte("version: 1\nsubsystems: ["+strings.Repeat("0,", 10*maxProblems)+"0]\n"))
+	if !errors.As(err, &found) || len(found) != maxProblems {
+		t.Errorf("%d problems", len(found))
+	}
+}
+
+// TestKeysAreNotExported: whoever may use a namespace would read the key of a host, or write one.
+func TestKeysAreNotExported(t *testing.T) {
+	for namespace, want := range map[string]string{
+		"file: {path: /key}":                          "subsystems[0].namespaces[0]: /key is that of subsystems[0].hosts[0].key-file; name another file",
+		"block: {path: /own}":                         "subsystems[0].namespaces[0]: /own is that of subsystems[0].hosts[0].controller-key-file",
+		"memory: {size: 1MiB}, reservations: /key":    "subsystems[0].namespaces[0].reservations: /key is that of",
+		"file: {path: /disk}, reservations: /key.res": "",
+	} {
+		text := "version: 1\nsubsystems: [{nqn: nqn.a, hosts: [{nqn: nqn.h, key-file: /key, controller-key-file: /own}], namespaces: [{nsid: 1, " + namespace + "}]}]\n"
+		_, _, err := Parse("", []byte(text))
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", namespace, err)
 		}
 	}
 }

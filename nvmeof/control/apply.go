@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -92,16 +93,9 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		return nil, err
 	}
 	want.AssignGroups()
-	warnings, err := want.Check()
+	warnings, err := checkNext(m.doc, want)
 	if err != nil {
 		return nil, err
-	}
-	if len(warnings) > 0 { // those of before have been given
-		known, _ := m.doc.Check()
-		warnings = slices.DeleteFunc(warnings, func(w config.Problem) bool { return slices.Contains(known, w) })
-	}
-	if exportedMemory(want) > exportedMemory(m.doc) {
-		warnings = append(warnings, ForeseeMemory(want)...)
 	}
 	m.beginChange(o)
 	out := &Outcome{Changes: config.Diff(m.doc, want)}
@@ -144,6 +138,21 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		}
 	}
 	return out, nil
+}
+
+// checkNext checks a document that comes after another. Warnings that there were of that have been given.
+func checkNext(before, want *config.Document) (warnings config.Problems, err error) {
+	if warnings, err = want.Check(); err != nil {
+		return nil, err
+	}
+	if len(warnings) > 0 {
+		known, _ := before.Check()
+		warnings = slices.DeleteFunc(warnings, func(w config.Problem) bool { return slices.Contains(known, w) })
+	}
+	if exportedMemory(want) > exportedMemory(before) {
+		warnings = append(warnings, ForeseeMemory(want)...)
+	}
+	return warnings, nil
 }
 
 // judge refuses what cannot be done while the target runs, and what costs data or hosts more than
@@ -192,6 +201,7 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 	if o.Wait {
 		return nil
 	}
+	own := sync.OnceValue(func() map[fileKey]usedFile { return ownFiles(m) })
 	for _, c := range changes {
 		var read, written []config.Path
 		switch now := c.New.(type) {
@@ -199,7 +209,7 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 			written = []config.Path{now.State}
 		case *config.Namespace:
 			written = []config.Path{now.Path(), now.Reservations}
-			if err := apartFromReports(m, now); err != nil {
+			if err := apart(m, now, own()); err != nil {
 				return &StepError{Step: c, Err: err}
 			}
 		case *config.Host:

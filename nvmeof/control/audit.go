@@ -50,7 +50,7 @@ const maxAudited = 64
 // audit hands on an operation that was carried out or refused. What only reads or rehearses is
 // none.
 func (c *call) audit(r *route, q *http.Request, err error) {
-	if c.manager.cfg.Audit == nil || q.Method == http.MethodGet || c.option("dry-run") {
+	if c.manager.cfg.Audit == nil || r.method == http.MethodGet || c.option("dry-run") {
 		return
 	}
 	by := peerOf(q)

@@ -80,6 +80,19 @@ func TestEveryRouteOfEveryRole(t *testing.T) {
 			}
 		}
 	}
+	audited = nil
+	if w := r.as(RoleRead, "HEAD", "/v1/status", ""); w.Code != http.StatusOK || len(audited) > 0 {
+		t.Errorf("HEAD: %d, and audited %+v", w.Code, audited)
+	}
+	if w := r.as(RoleRead, "GET", "/v1/status", strings.Repeat(" ", maxNoBody+1)); w.Code != http.StatusBadRequest {
+		t.Errorf("a long body where a route has none: %d", w.Code)
+	}
+	for _, size := range []int{maxPart, maxPart + 1} {
+		w := r.as(RoleOperate, "PATCH", "/v1/subsystems/none/hosts/h", strings.Repeat(" ", size-2)+"{}")
+		if want := map[bool]int{true: http.StatusBadRequest, false: http.StatusNotFound}[size > maxPart]; w.Code != want {
+			t.Errorf("a host in %d bytes: %d, want %d", size, w.Code, want)
+		}
+	}
 	for _, path := range []string{"/v1/capture", "/", "/v2"} {
 		if w := r.as("", "GET", path, ""); w.Code != http.StatusForbidden {
 			t.Errorf("%s of nobody: %d", path, w.Code)

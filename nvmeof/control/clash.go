@@ -11,38 +11,48 @@ import (
 
 // A usedFile is a file that a document names, and what for.
 type usedFile struct {
-	path     config.Path
-	where    string
-	exported bool
+	path  config.Path
+	where string
+	as    use
 }
 
 // filesOf are the files of a document, which is in the file of that name itself; empty: in none.
 func filesOf(doc *config.Document, file string) (all []usedFile) {
-	add := func(p config.Path, where string) {
+	add := func(p config.Path, where string, as use) {
 		if p != "" {
-			all = append(all, usedFile{p, where, false})
+			all = append(all, usedFile{p, where, as})
 		}
 	}
 	if file != "-" {
-		add(config.Path(file), "the configuration itself")
+		add(config.Path(file), "the configuration itself", recorded)
 	}
 	for i, s := range doc.Subsystems {
 		at := fmt.Sprintf("subsystems[%d]", i)
 		for j, n := range s.Namespaces {
 			if n.File != nil || n.Block != nil {
-				all = append(all, usedFile{n.Path(), fmt.Sprintf("%s.namespaces[%d]", at, j), true})
+				add(n.Path(), fmt.Sprintf("%s.namespaces[%d]", at, j), exported)
 			}
 		}
 	}
 	for i, s := range doc.Subsystems {
 		at := fmt.Sprintf("subsystems[%d]", i)
-		add(s.State, at+".state")
+		add(s.State, at+".state", recorded)
 		for j, n := range s.Namespaces {
-			add(n.Reservations, fmt.Sprintf("%s.namespaces[%d].reservations", at, j))
+			add(n.Reservations, fmt.Sprintf("%s.namespaces[%d].reservations", at, j), recorded)
 		}
 	}
-	add(doc.Events.File, "events.file")
-	add(doc.Audit.File, "audit.file")
+	add(doc.Events.File, "events.file", recorded)
+	add(doc.Audit.File, "audit.file", recorded)
+	add(doc.Console.Tokens, "console.tokens", secret)
+	add(doc.Console.TLS.Key, "console.tls.key", secret)
+	add(doc.Console.TLS.Certificate, "console.tls.certificate", secret)
+	for i, s := range doc.Subsystems {
+		for j, h := range s.Hosts { // ${NAME}/key, of which only the process knows where it is, is no file here
+			at := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
+			add(config.Path(h.KeyFile), at+".key-file", secret)
+			add(config.Path(h.ControllerKeyFile), at+".controller-key-file", secret)
+		}
+	}
 	return all
 }
 
@@ -71,7 +81,8 @@ func fileKeyOf(p config.Path) fileKey {
 
 // Clashes finds files that a document, which is in the file of that name, has for two things: also by two
 // names, as hard links have. Lines or records would be written to what hosts have stored, or over each
-// other. Of what several namespaces export together, config.Document.Check judges.
+// other, or hosts would read and write who may do what. Of what several namespaces export together,
+// config.Document.Check judges; secrets may be in one file.
 func Clashes(doc *config.Document, file string) (found config.Problems) {
 	r := new(reacher)
 	r.begin(startTimeout)
@@ -89,7 +100,7 @@ func clashes(r *reacher, doc *config.Document, file string) (found config.Proble
 		switch {
 		case !twice:
 			users[key] = f
-		case !first.exported || !f.exported:
+		case first.as != f.as || f.as == recorded:
 			found = append(found, config.Problem{Path: f.where, Text: clashText(f, first), Fix: "name another file"})
 		}
 	}
@@ -122,20 +133,37 @@ func Apart(doc *config.Document, where, file string) error {
 	return nil
 }
 
-// apartFromReports is why a namespace cannot have its file or device: the target writes to it.
-func apartFromReports(m *Manager, n *config.Namespace) error {
+// ownFiles are the files of the target itself as it is, by what their names have in common: it writes to
+// them, or they say who may do what. They are looked for once for all namespaces of a change.
+func ownFiles(m *Manager) map[fileKey]usedFile {
+	own := &config.Document{Events: m.doc.Events, Audit: m.doc.Audit, Console: m.doc.Console}
+	for _, s := range m.doc.Subsystems {
+		own.Subsystems = append(own.Subsystems, &config.Subsystem{Hosts: s.Hosts})
+	}
+	all, seen := map[fileKey]usedFile{}, map[config.Path]bool{}
+	for _, f := range filesOf(own, m.cfg.File) {
+		if !seen[f.path] { // hosts may have a key in common
+			seen[f.path] = true
+			all[keyAt(m, f.path)] = f
+		}
+	}
+	delete(all, fileKey{})
+	return all
+}
+
+// keyAt is fileKeyOf; the zero value: it does not answer, which opening it reports.
+func keyAt(m *Manager, p config.Path) fileKey {
+	key, _ := reach(&m.stores.reacher, p, func() (fileKey, error) { return fileKeyOf(p), nil }, nil)
+	return key
+}
+
+// apart is why a namespace cannot have its file or device: it is one of the target's own.
+func apart(m *Manager, n *config.Namespace, own map[fileKey]usedFile) error {
 	if n.File == nil && n.Block == nil {
 		return nil
 	}
-	key := func(p config.Path) fileKey { // the zero value: it does not answer, which opening it reports
-		k, _ := reach(&m.stores.reacher, p, func() (fileKey, error) { return fileKeyOf(p), nil }, nil)
-		return k
-	}
-	own := key(n.Path())
-	for _, f := range filesOf(&config.Document{Events: m.doc.Events, Audit: m.doc.Audit}, m.cfg.File) {
-		if own != (fileKey{}) && key(f.path) == own {
-			return fmt.Errorf("%s; export another file", clashText(usedFile{path: n.Path()}, f))
-		}
+	if f, is := own[keyAt(m, n.Path())]; is {
+		return fmt.Errorf("%s; export another file", clashText(usedFile{path: n.Path()}, f))
 	}
 	return nil
 }

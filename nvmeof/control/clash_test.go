@@ -1,6 +1,7 @@
 package control
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,20 +10,34 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestReportIsNotExported: a change does not export what the target writes lines to, by whatever name.
-func TestReportIsNotExported(t *testing.T) {
+// TestOwnFilesAreNotExported: a change does not export what the target writes lines to, nor what says who may do
+// what, by whatever name.
+func TestOwnFilesAreNotExported(t *testing.T) {
 	dir := t.TempDir()
-	r := newRig(t, func(c *Config) { c.Settings.Audit.File = config.Path(filepath.Join(dir, "audit")) })
+	r := newRig(t, func(c *Config) {
+		c.Settings.Audit.File = config.Path(filepath.Join(dir, "audit"))
+		c.Settings.Console.Listen.AddrPort = netip.MustParseAddrPort("127.0.0.1:9430")
+		c.Settings.Console.Tokens = config.Path(filepath.Join(dir, "tokens"))
+	})
 	r.dir = dir
-	r.write("audit", make([]byte, 1<<16))
-	if err := os.Link(dir+"/audit", dir+"/link"); err != nil {
+	const hosts = "version: 1\naudit: {file: DIR/audit}\nconsole: {listen: '127.0.0.1:9430', tokens: DIR/tokens}\nsubsystems:\n  - nqn: a\n    hosts: [{nqn: h, key-file: DIR/key}, {nqn: i, key-file: DIR/key}]\n"
+	r.write("key", []byte("DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n"))
+	if _, err := r.Apply(r.doc(hosts), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	const text = "version: 1\naudit: {file: DIR/audit}\nsubsystems:\n  - nqn: a\n    namespaces:\n      - {nsid: 1, file: {path: DIR/link}}\n"
-	for _, o := range []Options{{DryRun: true}, {}} {
-		_, err := r.Apply(r.doc(text), o)
-		if err == nil || !strings.Contains(err.Error(), "link is the same file as "+dir+"/audit, which is that of audit.file; export another file") {
-			t.Errorf("%+v: %v", o, err)
+	for file, where := range map[string]string{"audit": "audit.file", "tokens": "console.tokens", "key": "subsystems[0].hosts[0].key-file"} {
+		if file != "key" {
+			r.write(file, make([]byte, 1<<16))
+		}
+		if err := os.Link(dir+"/"+file, dir+"/link-"+file); err != nil {
+			t.Fatal(err)
+		}
+		text := hosts + "    namespaces:\n      - {nsid: 1, file: {path: DIR/link-" + file + "}}\n"
+		for _, o := range []Options{{DryRun: true}, {}} {
+			_, err := r.Apply(r.doc(text), o)
+			if err == nil || !strings.Contains(err.Error(), "link-"+file+" is the same file as "+dir+"/"+file+", which is that of "+where+"; export another file") {
+				t.Errorf("%s, %+v: %v", file, o, err)
+			}
 		}
 	}
 }
@@ -31,7 +46,7 @@ func TestReportIsNotExported(t *testing.T) {
 func TestClashes(t *testing.T) {
 	r := newRig(t)
 	r.write("disk", make([]byte, 4096))
-	for name, of := range map[string]string{"hard": "disk", "resv": "disk"} {
+	for name, of := range map[string]string{"hard": "disk", "resv": "disk", "token": "disk"} {
 		if err := os.Link(r.dir+"/"+of, r.dir+"/"+name); err != nil {
 			t.Fatal(err)
 		}
@@ -42,9 +57,11 @@ func TestClashes(t *testing.T) {
 	doc := r.doc(`version: 1
 events: {file: DIR/folder/state}
 audit: {file: DIR/hard}
+console: {listen: "127.0.0.1:9", tokens: DIR/token, tls: {certificate: DIR/key, key: DIR/key}}
 subsystems:
   - nqn: a
     state: DIR/state
+    hosts: [{nqn: h, key-file: DIR/key}]
     namespaces:
       - {nsid: 1, file: {path: DIR/disk}, reservations: DIR/resv}
       - {nsid: 2, memory: {size: 1MiB}, reservations: DIR/own}
@@ -58,6 +75,7 @@ subsystems:
 		"subsystems[0].namespaces[1].reservations: DIR/own is that of the configuration itself; name another file",
 		"events.file: DIR/folder/state is the same file as DIR/state, which is that of subsystems[0].state; name another file",
 		"audit.file: DIR/hard is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
+		"console.tokens: DIR/token is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s", strings.Join(got, "\n"))

@@ -74,7 +74,7 @@
 // The socket is made with mode 0600: who may open it may do everything. [DefaultSocket] is
 // the one of the target of a file, [ListenBeside] makes those of others, and [Sockets] finds
 // what is served. Bodies are
-// JSON of at most 4 MiB and are read as strictly as files. An error is an object
+// JSON of at most 4 MiB, those of a host, a namespace and the like of 256 KiB, and are read as strictly as files. An error is an object
 // with a code and a sentence, which is the one that the command line prints.
 // openapi.json describes the routes; [Client] speaks to them.
 package control

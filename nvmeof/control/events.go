@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -29,7 +30,7 @@ const (
 )
 
 const (
-	maxFollowers = 32               // calls that wait
+	maxFollowers = 32               // calls that wait, of those who have a token, and as many of others
 	followTime   = 25 * time.Second // that a call waits
 	maxEvents    = 1000             // of one answer
 )
@@ -42,27 +43,35 @@ func eventRoutes() []route {
 			[]string{afterOption, logOption, waitOption}, nil, Events{}, false,
 			func(c *call) (any, error) {
 				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // it was checked
-				return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), c.option(waitOption))
+				var wait *atomic.Int32
+				switch {
+				case !c.option(waitOption):
+				case c.who == nil:
+					wait = &c.manager.followers
+				default:
+					wait = &c.manager.remoteFollowers
+				}
+				return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), wait)
 			}},
 	}
 }
 
-// eventsAfter are those after a number of a log.
-func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, wait bool) (*Events, error) {
+// eventsAfter are those after a number of a log. A call that waits is one of those that are counted; nil: it does not.
+func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, wait *atomic.Int32) (*Events, error) {
 	l := m.cfg.Events
 	if l == nil {
 		return nil, errors.New("this target keeps no events")
 	}
 	after = l.Resume(of, after)
-	if wait {
-		if m.followers.Add(1) > maxFollowers {
-			m.followers.Add(-1)
+	if wait != nil {
+		if wait.Add(1) > maxFollowers {
+			wait.Add(-1)
 			return nil, errFollowers
 		}
 		ctx, cancel := context.WithTimeout(ctx, followTime)
 		_ = l.Wait(ctx, after)
 		cancel()
-		m.followers.Add(-1)
+		wait.Add(-1)
 	}
 	out := &Events{Log: l.ID(), Events: listOf(l.After(after, maxEvents)), Last: l.Last(), Unwritten: l.Stats().Unwritten}
 	if n := len(out.Events); n > 0 {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ func TestFollowers(t *testing.T) {
 		answers := make(chan *Events, maxFollowers)
 		for range maxFollowers {
 			go func() {
-				e, err := eventsAfter(t.Context(), m, 0, l.ID(), true)
+				e, err := eventsAfter(t.Context(), m, 0, l.ID(), &m.remoteFollowers)
 				if err != nil {
 					t.Error(err)
 				}
@@ -25,9 +26,16 @@ func TestFollowers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := eventsAfter(t.Context(), m, 0, "", true); err != errFollowers {
+		if _, err := eventsAfter(t.Context(), m, 0, "", &m.remoteFollowers); err != errFollowers {
 			t.Errorf("one more: %v", err)
 		}
+		go func() { // nobody on the network keeps those out who come through the socket
+			c := &call{context: t.Context(), manager: m, query: url.Values{waitOption: {"true"}, logOption: {l.ID()}}}
+			if _, err := eventRoutes()[0].serve(c); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
 		note(m, events.Store, events.Error, namespaceKey{"a", 1}.event(), "failed")
 		for range maxFollowers {
 			if e := <-answers; len(e.Events) != 1 || e.Events[0].Subsystem != "a" || e.Replaced != 0 {
@@ -48,12 +56,12 @@ func TestEventsOfAnotherLog(t *testing.T) {
 		log   string
 		want  int
 	}{{0, "", 3}, {1, l.ID(), 2}, {1, "another", 3}, {99, l.ID(), 3}, {3, l.ID(), 0}} {
-		e, err := eventsAfter(t.Context(), m, x.after, x.log, false)
+		e, err := eventsAfter(t.Context(), m, x.after, x.log, nil)
 		if err != nil || len(e.Events) != x.want || e.Last != 3 {
 			t.Errorf("after %d of %s: %+v, %v", x.after, x.log, e, err)
 		}
 	}
-	if _, err := eventsAfter(t.Context(), new(Manager), 0, "", false); err == nil {
+	if _, err := eventsAfter(t.Context(), new(Manager), 0, "", nil); err == nil {
 		t.Error("events of a target that keeps none")
 	}
 }

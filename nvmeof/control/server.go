@@ -29,7 +29,9 @@ import (
 // Bounds of what the API takes.
 const (
 	maxBody        = 4 << 20
-	maxConnections = 128 // more wait in the socket's backlog
+	maxPart        = 256 << 10 // of a host or a namespace, which are short: while a change reads it others wait
+	maxNoBody      = 64 << 10  // where a route has none, and what comes says nothing
+	maxConnections = 128       // more wait in the socket's backlog
 )
 
 // A Socket is where a Manager's API is to be served. Nobody else has it.
@@ -221,11 +223,23 @@ func serveRoute(m *Manager, r *route, who *Caller, need Role, w http.ResponseWri
 	return answer, err
 }
 
+// longest is how long the body of a route may be.
+func (r *route) longest() int64 {
+	switch r.body.(type) {
+	case nil:
+		return maxNoBody
+	case config.Document, config.Subsystem:
+		return maxBody
+	}
+	return maxPart
+}
+
 // read reads the options and the body of a call.
 func (c *call) read(r *route, w http.ResponseWriter, q *http.Request) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody))
+	limit := r.longest()
+	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, limit))
 	if err != nil {
-		return config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", maxBody, err)}}
+		return config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", limit, err)}}
 	}
 	if !utf8.Valid(body) {
 		return config.Problems{{Text: "the body is not UTF-8"}}

@@ -82,7 +82,7 @@ func (t tree) away(listener int, address string) string {
 }
 
 func (t tree) line(depth int, format string, args ...any) {
-	fmt.Fprintf(t.out, "%s%s\n", strings.Repeat("  ", depth), fmt.Sprintf(format, args...))
+	fmt.Fprintf(t.out, "%s%s\n", strings.Repeat("  ", depth), nvmeof.Visible(fmt.Sprintf(format, args...)))
 }
 
 // newTree notes what the status says of single things.

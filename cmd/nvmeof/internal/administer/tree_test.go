@@ -56,6 +56,18 @@ func TestGatewayTree(t *testing.T) {
 	}
 }
 
+// TestTreeOfHostileNames: a file that somebody with a token has named obeys no terminal, and makes no line.
+func TestTreeOfHostileNames(t *testing.T) {
+	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{
+		{NSID: 1, File: &config.File{Path: "/disks/a\n      hosts [0]\x1b[31m"}},
+	}}}}
+	var b strings.Builder
+	printTree(&b, doc, new(control.Status), nil)
+	if !strings.Contains(b.String(), `1 file /disks/a\n      hosts [0]\x1b[31m, ana-group 1`) {
+		t.Errorf("%q", b.String())
+	}
+}
+
 // TestErasingTree: ls says what a group is erasing, and why that fails.
 func TestErasingTree(t *testing.T) {
 	doc := &config.Document{Erasing: []*config.Erasing{

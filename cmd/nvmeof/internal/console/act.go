@@ -24,7 +24,6 @@ type action struct {
 
 // do carries out what a form asks for, in the name of who has sent it.
 func (s *server) do(w http.ResponseWriter, r *http.Request, who control.Caller) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		s.missing(w, r, who, "the form is too long, or broke off; nothing was changed")
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Connections at a time. One address has not all of them, so that others get in.
+// Connections at a time. One address, or network of IPv6, has not all of them, so that others get in.
 const (
 	maxConnections = 256
 	maxOfAddress   = 64
@@ -125,7 +125,7 @@ func (c *certificate) covers(name string) bool {
 type shared struct {
 	net.Listener
 	mu sync.Mutex
-	of map[netip.Addr]int
+	of map[netip.Addr]int // by token.Network
 }
 
 // Accept implements [net.Listener].
@@ -144,6 +144,7 @@ func (l *shared) Accept() (net.Conn, error) {
 }
 
 func (l *shared) add(a netip.Addr) bool {
+	a = token.Network(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of[a] >= maxOfAddress {
@@ -154,6 +155,7 @@ func (l *shared) add(a netip.Addr) bool {
 }
 
 func (l *shared) remove(a netip.Addr) {
+	a = token.Network(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of[a]--; l.of[a] == 0 {

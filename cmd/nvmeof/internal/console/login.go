@@ -84,7 +84,6 @@ func (s *server) showLogin(w http.ResponseWriter, r *http.Request) {
 // login begins a session. One that the browser has ends: nobody goes on in a session that somebody else
 // began there.
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		s.render(w, http.StatusBadRequest, "login", page{Title: "Sign in", Wrong: "the form is too long, or broke off"})
 		return

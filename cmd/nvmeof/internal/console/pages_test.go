@@ -1,6 +1,7 @@
 package console
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -162,6 +163,20 @@ func TestActions(t *testing.T) {
 		}
 	}
 	r.want(r.do("POST", "/do", strings.Repeat("x", maxForm+1), form, as), 404, "too long")
+}
+
+// TestPagesReadNoBodies: a page takes no body of parts, as which a form with files comes, and is shown all the same.
+func TestPagesReadNoBodies(t *testing.T) {
+	r := newRig(t)
+	r.subsystem(nqn)
+	as := r.signIn(control.RoleRead)
+	for _, path := range pagePaths {
+		body := strings.NewReader("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20) + "\r\n--b--\r\n")
+		w := r.do("GET", path, "", as, header("Content-Type", "multipart/form-data; boundary=b"), func(q *http.Request) { q.Body = io.NopCloser(body) })
+		if taken := int(body.Size()) - body.Len(); w.Code != http.StatusOK || taken > 2*maxForm {
+			t.Errorf("%s: %d, %d bytes of a body were taken", path, w.Code, taken)
+		}
+	}
 }
 
 // TestOtherSites: what another site has a browser send changes nothing.

@@ -110,8 +110,17 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("/v1/", s.serveAPI)
 	pages := http.NewServeMux()
 	s.servePages(pages)
-	mux.Handle("/", http.NewCrossOriginProtection().Handler(pages)) // programs have no cookies, which others could use
+	mux.Handle("/", http.NewCrossOriginProtection().Handler(short(pages))) // programs have no cookies, which others could use
 	return s.guard(mux)
+}
+
+// short bounds what pages read of a body. A body of parts is read where a value of the query is asked for,
+// whatever the method: 32 MiB into memory, and then into files.
+func short(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // guard refuses requests for other names than those of this machine, and tells browsers what pages

@@ -334,3 +334,20 @@ func TestHostileClients(t *testing.T) {
 		t.Error("clients that send nothing have delayed the end by", time.Since(began))
 	}
 }
+
+// TestConnectionsOfANetwork: the addresses of an IPv6 network have the places of one.
+func TestConnectionsOfANetwork(t *testing.T) {
+	l := &shared{of: map[netip.Addr]int{}}
+	first := netip.MustParseAddr("2001:db8::1")
+	for a, n := first, 0; n < maxOfAddress; a, n = a.Next(), n+1 {
+		if !l.add(a) {
+			t.Fatalf("%v is refused", a)
+		}
+	}
+	if l.add(netip.MustParseAddr("2001:db8::ffff")) || !l.add(netip.MustParseAddr("2001:db8:0:1::1")) {
+		t.Error("a network has more connections than it may, or another one none")
+	}
+	if l.remove(first); !l.add(netip.MustParseAddr("2001:db8::ffff")) {
+		t.Error("a place that was given back is nobody's")
+	}
+}

@@ -23,7 +23,7 @@ type Limit struct {
 func (l *Limit) Wait(a netip.Addr, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until, known := l.again[group(a)]
+	until, known := l.again[Network(a)]
 	if !known {
 		return 0
 	}
@@ -37,7 +37,7 @@ func (l *Limit) Failed(a netip.Addr, now time.Time) {
 	if l.again == nil {
 		l.again = map[netip.Addr]time.Time{}
 	}
-	a = group(a)
+	a = Network(a)
 	if _, known := l.again[a]; !known && len(l.again) >= maxAddresses {
 		l.forget(now)
 	}
@@ -61,8 +61,8 @@ func (l *Limit) forget(now time.Time) {
 	}
 }
 
-// group is what counts as one address: a network of IPv6 is often one machine's.
-func group(a netip.Addr) netip.Addr {
+// Network is what counts as one address: a network of IPv6 is often one machine's.
+func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
 		if p, err := a.Prefix(64); err == nil {
