@@ -59,7 +59,8 @@ type subsystem struct {
 	link        Subsystem
 	controllers []*controller
 	namespaces  []Namespace
-	numbers     map[capsule.NSID]int // of namespaces, for good
+	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
+	disks       map[int]string       // which a number was given to, for good
 }
 
 // A controller is one of its paths.
@@ -122,9 +123,13 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	if s != nil {
 		c, err = s.link.Add(ctx, p)
 	} else {
-		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}}
+		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 		if number.past.Subsystem == nqn {
 			maps.Copy(s.numbers, number.past.Namespaces)
+			for _, n := range s.numbers { // which a version noted that did not note the disks
+				s.disks[n] = ""
+			}
+			maps.Copy(s.disks, number.past.Disks)
 		}
 		s.link, c, err = h.begin(ctx, p)
 	}
@@ -357,10 +362,6 @@ func keepAlive(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-func (s *subsystem) namespaceName(id capsule.NSID) string {
-	return fmt.Sprintf("nvme%dn%d", s.claim.number, s.numbers[id])
-}
-
 func (s *subsystem) namespaceInfo(n *Namespace) NamespaceInfo {
 	info := n.Store.Info()
 	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: info.Size, BlockSize: info.BlockSize}
@@ -380,7 +381,7 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 
 // remember notes for later processes how the subsystem and its namespaces are called.
 func (h *Holder) remember(s *subsystem) {
-	if err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers)}); err != nil {
+	if err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), maps.Clone(s.disks)}); err != nil {
 		h.config.Log(err.Error())
 	}
 }
@@ -402,22 +403,4 @@ func (h *Holder) renewClaims() {
 			}
 		}
 	}
-}
-
-// number gives a namespace the lowest number that none has, and reports whether it had none.
-func (s *subsystem) number(id capsule.NSID) bool {
-	if s.numbers[id] != 0 {
-		return false
-	}
-	n := 1
-	for taken := true; taken; {
-		taken = false
-		for _, other := range s.numbers {
-			if other == n {
-				taken, n = true, n+1
-			}
-		}
-	}
-	s.numbers[id] = n
-	return true
 }
