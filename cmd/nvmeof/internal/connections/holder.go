@@ -39,6 +39,7 @@ type Holder struct {
 	config Config
 	poke   chan struct{} // something may have changed
 	ended  chan struct{} // closed by Close
+	again  *time.Timer   // names are to be noted again
 
 	connecting sync.Mutex // one at a time; before mu
 
@@ -61,6 +62,7 @@ type subsystem struct {
 	namespaces  []Namespace
 	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
 	disks       map[int]string       // which a number was given to, for good
+	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }
 
 // A controller is one of its paths.
@@ -84,8 +86,12 @@ func New(c Config) *Holder {
 	if c.Addresses == nil {
 		c.Addresses = func() []string { return nil }
 	}
-	h := &Holder{config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{}), reasons: map[string]string{}}
-	go h.watch() // owned by the holder; ends when Close closes ended
+	h := &Holder{
+		config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), again: time.NewTimer(noteAgain),
+		idle: make(chan struct{}), reasons: map[string]string{},
+	}
+	h.again.Stop() // until remember sets it
+	go h.watch()   // owned by the holder; ends when Close closes ended
 	return h
 }
 
@@ -379,11 +385,20 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 	}
 }
 
-// remember notes for later processes how the subsystem and its namespaces are called.
+// noteAgain is after what time names are noted again that could not be.
+const noteAgain = 10 * time.Second
+
+// remember notes for later processes how the subsystem and its namespaces are called. Where
+// that fails, as on a file system that is full, look does it again.
 func (h *Holder) remember(s *subsystem) {
-	if err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), maps.Clone(s.disks)}); err != nil {
-		h.config.Log(err.Error())
+	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), maps.Clone(s.disks)})
+	if err != nil {
+		h.again.Reset(noteAgain)
+		if !s.unnoted {
+			h.config.Log(err.Error())
+		}
 	}
+	s.unnoted = err != nil
 }
 
 // renewClaims takes the numbers of controllers anew as far as their files have gone.

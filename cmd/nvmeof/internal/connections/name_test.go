@@ -2,10 +2,13 @@ package connections
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -68,4 +71,35 @@ func TestManyReplaced(t *testing.T) {
 	if len(s.disks) > maxDisks || s.number(kept) || s.numbers[1] != 1 {
 		t.Errorf("%d disks are noted, the one that stays has the number %d", len(s.disks), s.numbers[1])
 	}
+}
+
+// TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
+// though nothing happens meanwhile.
+func TestNoteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.connect("a", "192.0.2.1", "nvme0")
+		c := r.holder.subsystems[0].claim
+		writable := c.file
+		full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		c.file = full
+		r.spaces("a", 7)
+		time.Sleep(3 * noteAgain)
+		r.published("nvme0n1")
+		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device") {
+			t.Errorf("logged %q", r.log)
+		}
+		c.file = writable
+		time.Sleep(noteAgain)
+		synctest.Wait()
+		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 1 {
+			t.Errorf("noted is %+v", p)
+		}
+		if err := errors.Join(full.Close(), r.holder.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -26,6 +26,7 @@ func (h *Holder) watch() {
 	for {
 		select {
 		case <-h.poke:
+		case <-h.again.C:
 		case <-h.ended:
 			return
 		}
@@ -71,7 +72,7 @@ func (h *Holder) look(ctx context.Context) {
 		}
 		s.namespaces = now
 		h.mu.Unlock()
-		if news { // before somebody finds it by its name
+		if news || s.unnoted { // before somebody finds it by its name
 			h.remember(s)
 		}
 	}
