@@ -201,9 +201,12 @@ func (p *publisher) lowest() capsule.NSID {
 func exportOf(id capsule.NSID) string { return fmt.Sprint(uint32(id)) }
 
 func diskOf(n *connections.Namespace) nbd.Disk {
-	info := n.Store.Info()
+	info, alias := n.Store.Info(), ""
+	if id := n.Identifiers.UUID; id != [16]byte{} {
+		alias = id.String()
+	}
 	return nbd.Disk{
-		Name:        exportOf(n.ID),
+		Name: exportOf(n.ID), Alias: alias,
 		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID), info.Size, info.BlockSize, n.Identifiers.UUID),
 		Store:       n.Store,
 		NewMemory:   n.NewMemory,
