@@ -148,7 +148,7 @@ func TestAttachListeners(t *testing.T) {
 
 // TestAttachReplaced: a target that comes back with another namespace at the same
 // identifier is said to have one. Who used the old one cannot write into it; who comes
-// now gets it.
+// now gets it, unless it names the old one by its UUID.
 func TestAttachReplaced(t *testing.T) {
 	beside(t)
 	const first, second = "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01", "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b02"
@@ -160,6 +160,7 @@ func TestAttachReplaced(t *testing.T) {
 	a := startAttach(t, c.testTarget, quick...)
 	n := dialNBD(t, a.socket, "1")
 	n.wantErrno(t, 0, 0)
+	dialNBD(t, a.socket, first).wantErrno(t, 0, 0)
 	target.kill(t)
 	c.write(t, "target.yaml", with(second, "other.img"))
 	startDurable(t, c)
@@ -176,6 +177,9 @@ func TestAttachReplaced(t *testing.T) {
 		return again.do(nbdWrite, 0, bytes.Repeat([]byte{7}, 4096)) == nil
 	})
 	n.wantErrno(t, 0, nbdEIO)
+	if offered(t, a.socket, first) || !offered(t, a.socket, second) {
+		t.Error("a UUID leads to another namespace, or not to its own")
+	}
 	a.finish(t)
 	a.errOut.await(t, "; failed: ")
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 )
@@ -241,17 +245,17 @@ func TestReconnect(t *testing.T) {
 	command(t, "list").want(t, 0, "nvme0n1", "nvme0n2") // requests wait
 	again := first.again(t)
 	eventually(t, " live\n", "list-subsys")
-	eventually(t, "nvme0n2", "list")
+	eventually(t, "nvme0n3", "list") // memory, which is another disk now
 	// One more namespace comes, and goes.
 	command(t, words("namespace add 7 -n "+testNQN+" --memory 1MiB")...).want(t, 0)
-	eventually(t, "nvme0n3", "list")
+	eventually(t, "nvme0n4", "list")
 	command(t, words("namespace remove 1 -n "+testNQN)...).want(t, 0)
-	for limit := time.Now().Add(20 * time.Second); strings.Contains(command(t, "list").out, "nvme0n1 "); time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(20 * time.Second); strings.Contains(command(t, "list").out, "nvme0n3 "); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("a namespace that was removed stays")
 		}
 	}
-	command(t, "list").want(t, 0, "nvme0n2 ", "nvme0n3 ") // the others keep their names
+	command(t, "list").want(t, 0, "nvme0n2 ", "nvme0n4 ") // the others keep their names
 	short := startCommand(t, again.at("connect", "-n", testNQN, "-c", "1", "-l", "1", "-D")...)
 	short.out.await(t, "nvme1\n")
 	again.end(t)
@@ -291,17 +295,28 @@ func TestRefusedLater(t *testing.T) {
 }
 
 // TestReplacedNamespace: another namespace with the identifier of one that was removed is
-// published in its place.
+// published, and not in its place: a client that was sent away, and comes back by itself as qemu
+// does (reconnect-delay), does not go on with another disk.
 func TestReplacedNamespace(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
 	s.out.await(t, "nvme connect")
 	c := startCommand(t, s.at("connect", "-n", testNQN)...)
 	c.out.await(t, "nvme0\n")
-	for _, size := range []string{"3MiB", "5MiB"} {
+	socket := filepath.Join(runDirOf(t), "nvme0n1.sock")
+	l := startLoad(dialNBD(t, socket, "nvme0n1"))
+	l.more(t, 20)
+	for i, size := range []string{"3MiB", "5MiB"} {
 		command(t, words("namespace remove 1 -n "+testNQN)...).want(t, 0)
 		command(t, words("namespace add 1 -n "+testNQN+" --memory "+size)...).want(t, 0)
 		eventually(t, map[string]string{"3MiB": "/   3.15  MB", "5MiB": "/   5.24  MB"}[size], "list")
+		command(t, "list").want(t, 0, fmt.Sprintf("nvme0n%d ", i+3))
+	}
+	if err := <-l.ended; err == nil {
+		t.Error("a load without its disk ends without an error")
+	}
+	if _, err := net.Dial("unix", socket); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("a client that comes back finds a disk, or %v", err)
 	}
 	c.stop()
 	c.wantEnd(0)

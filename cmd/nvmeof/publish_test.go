@@ -48,10 +48,11 @@ func TestPublish(t *testing.T) {
 			t.Fatal("the socket of a disk that went is still there")
 		}
 	}
-	if o := command(t, "list").want(t, 0, "nvme0n1"); strings.Contains(o.out, "nvme0n2") {
+	// The first is memory, and another disk since the target was started again.
+	if o := command(t, "list").want(t, 0, "nvme0n3"); strings.Contains(o.out, "nvme0n2") {
 		t.Errorf("it is listed:\n%s", o.out)
 	}
-	l = startLoad(dialNBD(t, filepath.Join(runDirOf(t), "nvme0n1.sock"), ""))
+	l = startLoad(dialNBD(t, filepath.Join(runDirOf(t), "nvme0n3.sock"), ""))
 	l.more(t, 20)
 	command(t, "disconnect", "-n", testNQN).want(t, 0) // under load
 	if err := <-l.ended; err == nil {

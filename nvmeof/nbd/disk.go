@@ -5,6 +5,7 @@ import "github.com/nvmeof-go/nvmeof/backend"
 // A Disk is a store that is published: a namespace, say.
 type Disk struct {
 	Name        string // short, without spaces: its namespace identifier, say
+	Alias       string // another name for clients, that of a disk for good, as its UUID; empty: none
 	Description string // one line for people
 	Store       backend.Store
 	// NewMemory gives memory from which and to which the store moves data without a

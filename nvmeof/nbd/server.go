@@ -3,6 +3,7 @@ package nbd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,12 +165,15 @@ func (s *Server) find(name string) *export {
 	if usual := s.usual.Load(); name == "" && usual != nil {
 		name = *usual
 	}
-	for _, e := range *s.exports.Load() {
-		if e.disk.Name == name {
-			return e
-		}
+	all := *s.exports.Load()
+	i := slices.IndexFunc(all, func(e *export) bool { return e.disk.Name == name })
+	if i < 0 && name != "" {
+		i = slices.IndexFunc(all, func(e *export) bool { return e.disk.Alias == name })
 	}
-	return nil
+	if i < 0 {
+		return nil
+	}
+	return all[i]
 }
 
 // An export is a disk as clients see it. It does not change.

@@ -386,6 +386,29 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// TestAlias: a disk has two names for clients, of which that of another comes first.
+func TestAlias(t *testing.T) {
+	two := disks(newStore(t, 1<<20, 512), newStore(t, 2<<20, 512))
+	two[0].Alias = "2" // the name of the other
+	two[1].Alias = "for-good"
+	s := serve(t, Config{})
+	if err := s.Publish(two); err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]uint64{"1": 1 << 20, "2": 2 << 20, "for-good": 2 << 20} {
+		if d := connect(t, s, how{export: name}); d.size != size {
+			t.Errorf("%s has %d bytes", name, d.size)
+		}
+	}
+	two[1].Alias = ""
+	if err := s.Publish(two); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.find("for-good"); e != nil {
+		t.Errorf("a name that is gone leads to %+v", e.disk)
+	}
+}
+
 // TestClose: what was begun is finished, answered and flushed; the socket goes.
 func TestClose(t *testing.T) {
 	for name, p := range pollings {

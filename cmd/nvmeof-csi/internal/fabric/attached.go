@@ -109,7 +109,7 @@ func (a *Attached) Attach(ctx context.Context, d Disk) (string, error) {
 	for {
 		err := error(nil)
 		if device, _ := a.Find(d.UUID); device == "" {
-			err = a.take(ctx, link, d.NSID)
+			err = a.take(ctx, link, d.UUID)
 		}
 		device, found := a.Find(d.UUID)
 		if size, _ := a.Await(ctx, device, 0); found != nil || size > 0 { // it has its size a moment after the device is taken
@@ -179,8 +179,9 @@ func reached(socket string) bool {
 	return true
 }
 
-// take makes the first device that nobody has one of the export.
-func (a *Attached) take(ctx context.Context, link string, nsid int) error {
+// take makes the first device that nobody has one of the export. That has two names, of which the
+// identifier may be that of another volume by now.
+func (a *Attached) take(ctx context.Context, link string, u uuid.UUID) error {
 	err := errors.New("there is no free /dev/nbd: modprobe nbd")
 	for i := 0; ; i++ {
 		name := "nbd" + strconv.Itoa(i)
@@ -191,7 +192,7 @@ func (a *Attached) take(ctx context.Context, link string, nsid int) error {
 			continue
 		}
 		var out []byte
-		out, err = exec.CommandContext(ctx, cmp.Or(a.Client, "nbd-client"), "-nonetlink", "-unix", link, "-N", strconv.Itoa(nsid), a.at("dev", name)).CombinedOutput()
+		out, err = exec.CommandContext(ctx, cmp.Or(a.Client, "nbd-client"), "-nonetlink", "-unix", link, "-N", u.String(), a.at("dev", name)).CombinedOutput()
 		if err == nil {
 			return nil
 		}

@@ -116,6 +116,12 @@ func TestAttached(t *testing.T) {
 	if err != nil || filepath.Base(device) != "nbd1" {
 		t.Errorf("another driver finds %q, %v", device, err)
 	}
+	for i, u := range []uuid.UUID{first, second} { // both have the identifier 1 in these tests
+		taken := a.arguments(attribute(a.at("sys/block", devices[i], "pid")))
+		if k := slices.Index(taken, "-N"); k < 0 || taken[k+1] != u.String() {
+			t.Errorf("volume %v is taken by %q", u, taken)
+		}
+	}
 	if n, err := a.Await(t.Context(), device, 4096); n != 4096 || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
 	}

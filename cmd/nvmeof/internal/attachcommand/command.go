@@ -43,7 +43,8 @@ completes and flushes the requests that have begun, and ends. Then, and on SIGUS
 how many clients and requests there were, and which errors they had.
 
 The name of an export is its namespace identifier; the first is the default export, and
-no other takes its place while it is not there. The socket has mode 0600, and is created
+no other takes its place while it is not there. Its UUID is a name of it too: a client that names
+that, and comes back, finds the disk that it had or none, whatever has become of the target. The socket has mode 0600, and is created
 when there is something to serve. A namespace that the target lists while what it exports is missing there is published when it comes. --traddr takes several
 addresses with commas between them: paths to one subsystem. It begins when one of them
 leads there, for which it waits where a target does not answer yet or no route leads to it,

@@ -201,9 +201,12 @@ func (p *publisher) lowest() capsule.NSID {
 func exportOf(id capsule.NSID) string { return fmt.Sprint(uint32(id)) }
 
 func diskOf(n *connections.Namespace) nbd.Disk {
-	info := n.Store.Info()
+	info, alias := n.Store.Info(), ""
+	if id := n.Identifiers.UUID; id != [16]byte{} {
+		alias = id.String()
+	}
 	return nbd.Disk{
-		Name:        exportOf(n.ID),
+		Name: exportOf(n.ID), Alias: alias,
 		Description: fmt.Sprintf("namespace %d, %d bytes in blocks of %d, UUID %v", uint32(n.ID), info.Size, info.BlockSize, n.Identifiers.UUID),
 		Store:       n.Store,
 		NewMemory:   n.NewMemory,
@@ -250,27 +253,37 @@ type flushing struct {
 // flush makes everything durable that the front end has acknowledged. A namespace that does not
 // answer keeps no other from it.
 func (p *publisher) flush() error {
-	live := func(c connections.Controller) bool { return c.Status().State == connections.Live }
-	if !slices.ContainsFunc(p.controllers, live) {
+	is := func(s connections.State) func(connections.Controller) bool {
+		return func(c connections.Controller) bool { return c.Status().State == s }
+	}
+	lost := !slices.ContainsFunc(p.controllers, is(connections.Live))
+	if lost && !slices.ContainsFunc(p.controllers, is(connections.Connecting)) {
 		return nil // it is reported elsewhere
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	var all []flushing
+	var errs []error
 	for i := range p.namespaces {
 		n := &p.namespaces[i]
 		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
+			if lost {
+				errs = append(errs, unflushed(n.ID, errNoPath))
+				continue
+			}
 			f := flushing{n.ID, make(chan error, 1)}
 			all = append(all, f)
 			go func() { f.ended <- n.Flush(ctx) }() // ends with the subsystem at the latest
 		}
 	}
-	var errs []error
 	for _, f := range all {
 		errs = append(errs, unflushed(f.id, f.wait(ctx)))
 	}
 	return errors.Join(errs...)
 }
+
+// errNoPath is why nothing is flushed where no flush would come to an end.
+var errNoPath = errors.New("the controller was lost, and is not connected again yet")
 
 // wait returns how a flush has ended, or that ctx did before it: a command that a store has is
 // waited for, though nobody wants it any more.

@@ -117,6 +117,20 @@ func TestUnflushed(t *testing.T) {
 	})
 }
 
+// TestUnflushedWhileLost: without a controller nothing is flushed, which is said at once, where that
+// no controller is left is not the error anyway.
+func TestUnflushedWhileLost(t *testing.T) {
+	for state, want := range map[connections.State]bool{connections.Connecting: true, connections.Dead: false} {
+		p := &publisher{
+			controllers: []connections.Controller{&controller{connections.Status{State: connections.Dead}}, &controller{connections.Status{State: state}}},
+			namespaces:  []connections.Namespace{{ID: 3, Store: volatile{}}},
+		}
+		if err := p.flush(); (err != nil) != want || want && !strings.HasPrefix(err.Error(), "namespace 3 could not be flushed: the controller was lost") {
+			t.Errorf("%s: %v", state, err)
+		}
+	}
+}
+
 // TestPrint: what comes is one line with what it is and where, and what to type is printed for the
 // first disk, or for each where somebody wants that.
 func TestPrint(t *testing.T) {

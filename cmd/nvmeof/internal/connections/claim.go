@@ -64,6 +64,9 @@ type claim struct {
 type past struct {
 	Subsystem  nvmeof.NQN           `json:"subsystem"`
 	Namespaces map[capsule.NSID]int `json:"namespaces,omitempty"` // their numbers
+	// Disks says which namespace each number was given to: another one with its identifier has
+	// another number.
+	Disks map[int]string `json:"disks,omitempty"`
 }
 
 // unknown is the subsystem of a past that cannot be read.
@@ -73,7 +76,7 @@ const unknown = "unknown"
 const maxNumber = 4096
 
 // maxPast is far above what is written of the past of a number, in bytes.
-const maxPast = 1 << 20
+const maxPast = 8 << 20
 
 // claimNumber takes a number for a subsystem: the one that it had before, or the lowest that
 // no other had, or where there is none, the lowest that is free. With no name it is for

@@ -18,6 +18,7 @@
 // subsystem has the number of its first controller, and its namespaces are nvme0n1
 // and so on after it. The file notes these names, and stays: programs that come back to a
 // socket after a restart do not find another disk there. The subsystem has them again
-// when it is connected next, and others take its number only when there is no other one. Two
+// when it is connected next, and others take its number only when there is no other one; so it
+// is with a namespace, which is known by its NSID and UUID together. Two
 // processes that connect to one subsystem have two subsystems.
 package connections

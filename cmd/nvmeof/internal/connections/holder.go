@@ -39,6 +39,7 @@ type Holder struct {
 	config Config
 	poke   chan struct{} // something may have changed
 	ended  chan struct{} // closed by Close
+	again  *time.Timer   // names are to be noted again
 
 	connecting sync.Mutex // one at a time; before mu
 
@@ -59,7 +60,9 @@ type subsystem struct {
 	link        Subsystem
 	controllers []*controller
 	namespaces  []Namespace
-	numbers     map[capsule.NSID]int // of namespaces, for good
+	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
+	disks       map[int]string       // which a number was given to, for good
+	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }
 
 // A controller is one of its paths.
@@ -83,8 +86,12 @@ func New(c Config) *Holder {
 	if c.Addresses == nil {
 		c.Addresses = func() []string { return nil }
 	}
-	h := &Holder{config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), idle: make(chan struct{}), reasons: map[string]string{}}
-	go h.watch() // owned by the holder; ends when Close closes ended
+	h := &Holder{
+		config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), again: time.NewTimer(noteAgain),
+		idle: make(chan struct{}), reasons: map[string]string{},
+	}
+	h.again.Stop() // until remember sets it
+	go h.watch()   // owned by the holder; ends when Close closes ended
 	return h
 }
 
@@ -122,9 +129,13 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	if s != nil {
 		c, err = s.link.Add(ctx, p)
 	} else {
-		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}}
+		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 		if number.past.Subsystem == nqn {
 			maps.Copy(s.numbers, number.past.Namespaces)
+			for _, n := range s.numbers { // which a version noted that did not note the disks
+				s.disks[n] = ""
+			}
+			maps.Copy(s.disks, number.past.Disks)
 		}
 		s.link, c, err = h.begin(ctx, p)
 	}
@@ -357,10 +368,6 @@ func keepAlive(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-func (s *subsystem) namespaceName(id capsule.NSID) string {
-	return fmt.Sprintf("nvme%dn%d", s.claim.number, s.numbers[id])
-}
-
 func (s *subsystem) namespaceInfo(n *Namespace) NamespaceInfo {
 	info := n.Store.Info()
 	i := NamespaceInfo{Name: s.namespaceName(n.ID), ID: uint32(n.ID), Size: info.Size, Used: info.Size, BlockSize: info.BlockSize}
@@ -378,11 +385,20 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 	}
 }
 
-// remember notes for later processes how the subsystem and its namespaces are called.
+// noteAgain is after what time names are noted again that could not be.
+const noteAgain = 10 * time.Second
+
+// remember notes for later processes how the subsystem and its namespaces are called. Where
+// that fails, as on a file system that is full, look does it again.
 func (h *Holder) remember(s *subsystem) {
-	if err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers)}); err != nil {
-		h.config.Log(err.Error())
+	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), maps.Clone(s.disks)})
+	if err != nil {
+		h.again.Reset(noteAgain)
+		if !s.unnoted {
+			h.config.Log(err.Error())
+		}
 	}
+	s.unnoted = err != nil
 }
 
 // renewClaims takes the numbers of controllers anew as far as their files have gone.
@@ -402,22 +418,4 @@ func (h *Holder) renewClaims() {
 			}
 		}
 	}
-}
-
-// number gives a namespace the lowest number that none has, and reports whether it had none.
-func (s *subsystem) number(id capsule.NSID) bool {
-	if s.numbers[id] != 0 {
-		return false
-	}
-	n := 1
-	for taken := true; taken; {
-		taken = false
-		for _, other := range s.numbers {
-			if other == n {
-				taken, n = true, n+1
-			}
-		}
-	}
-	s.numbers[id] = n
-	return true
 }

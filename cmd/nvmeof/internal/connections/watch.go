@@ -26,6 +26,7 @@ func (h *Holder) watch() {
 	for {
 		select {
 		case <-h.poke:
+		case <-h.again.C:
 		case <-h.ended:
 			return
 		}
@@ -67,11 +68,11 @@ func (h *Holder) look(ctx context.Context) {
 		h.mu.Lock()
 		news := false
 		for i := range now {
-			news = s.number(now[i].ID) || news
+			news = s.number(&now[i]) || news
 		}
 		s.namespaces = now
 		h.mu.Unlock()
-		if news { // before somebody finds it by its name
+		if news || s.unnoted { // before somebody finds it by its name
 			h.remember(s)
 		}
 	}
@@ -155,8 +156,8 @@ func (h *Holder) gone(empty []*subsystem) {
 	var names []string
 	h.mu.Lock()
 	for _, s := range empty {
-		for id := range s.numbers {
-			names = append(names, s.namespaceName(id))
+		for number := range s.disks {
+			names = append(names, s.diskName(number))
 		}
 	}
 	closed := h.closed

@@ -1,0 +1,105 @@
+package connections
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
+)
+
+// TestNamesOfReplaced: what takes the identifier of a namespace does not take its name, also after
+// a restart, and a disk that comes back has the name that it had. A note of identifiers alone is
+// taken to be about the disks that are there.
+func TestNamesOfReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		if err := os.WriteFile(claimPath(r.holder.config.Dir, 0), []byte(`{"subsystem":"a","namespaces":{"7":2}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.connect("a", "192.0.2.1", "nvme0")
+		r.spaces("a", 3)
+		store := r.fake.subs["a"].spaces[0].Store
+		for _, c := range []struct {
+			disk byte
+			want string
+		}{{1, "nvme0n1 nvme0n2"}, {2, "nvme0n1 nvme0n3"}, {1, "nvme0n1 nvme0n2"}, {3, "nvme0n1 nvme0n4"}} {
+			s := r.fake.subs["a"]
+			r.fake.mu.Lock()
+			s.spaces = append(s.spaces[:1:1], Namespace{ID: 7, Store: store, Identifiers: host.Identifiers{UUID: uuid.UUID{15: c.disk}}})
+			r.fake.mu.Unlock()
+			s.changed()
+			r.published(c.want)
+		}
+		r.controller("nvme0").set(Dead, nil)
+		r.published("")
+		if slices.Sort(r.front.gone); !slices.Equal(r.front.gone, []string{"nvme0n1", "nvme0n2", "nvme0n3", "nvme0n4"}) {
+			t.Errorf("waited for who uses %q", r.front.gone)
+		}
+		r.connect("a", "192.0.2.1", "nvme0")
+		s := r.fake.subs["a"]
+		s.spaces = []Namespace{{ID: 7, Store: store, Identifiers: host.Identifiers{UUID: uuid.UUID{15: 2}}}}
+		s.changed()
+		r.published("nvme0n3")
+		if err := r.holder.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestManyReplaced: a namespace that is another one again and again does not fill the file.
+func TestManyReplaced(t *testing.T) {
+	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
+	kept := &Namespace{ID: 1}
+	s.number(kept)
+	for i := range uint32(3 * maxDisks) {
+		n := &Namespace{ID: 2}
+		binary.BigEndian.PutUint32(n.Identifiers.UUID[:], i+1)
+		before := s.numbers[2]
+		if !s.number(n) || s.number(n) || s.numbers[2] == before {
+			t.Fatalf("disk %d has the number %d, the one before had %d", i, s.numbers[2], before)
+		}
+	}
+	if len(s.disks) > maxDisks || s.number(kept) || s.numbers[1] != 1 {
+		t.Errorf("%d disks are noted, the one that stays has the number %d", len(s.disks), s.numbers[1])
+	}
+}
+
+// TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
+// though nothing happens meanwhile.
+func TestNoteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.connect("a", "192.0.2.1", "nvme0")
+		c := r.holder.subsystems[0].claim
+		writable := c.file
+		full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		c.file = full
+		r.spaces("a", 7)
+		time.Sleep(3 * noteAgain)
+		r.published("nvme0n1")
+		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device") {
+			t.Errorf("logged %q", r.log)
+		}
+		c.file = writable
+		time.Sleep(noteAgain)
+		synctest.Wait()
+		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 1 {
+			t.Errorf("noted is %+v", p)
+		}
+		if err := errors.Join(full.Close(), r.holder.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
