@@ -6,8 +6,9 @@
 //
 // A [Store] is a fixed-size array of bytes. Each shard that serves it opens a
 // [Queue] of its own, submits operations in slices and polls for their results;
-// nothing in a queue blocks, so that one goroutine can drive many of them
-// beside its network. A queue belongs to one goroutine at a time.
+// nothing in a queue blocks, nor allocates for each request, so that one goroutine
+// can drive many of them beside its network. A queue belongs to one goroutine at a
+// time.
 //
 // # Atomicity and order
 //
@@ -80,8 +81,8 @@ func (r *Request) Parts(i *Info) (expected, next, room []byte) {
 	return r.Buf[:n], r.Buf[stride:][:n], r.Buf[2*stride:][:n]
 }
 
-// A Result is the outcome of one request: nil, one of the errors below as it
-// stands, or another that wraps the operating system's.
+// A Result is the outcome of one request: nil, one of the errors of this package as
+// it stands, or another that wraps the operating system's.
 type Result struct {
 	Tag uint64
 	Err error
@@ -114,7 +115,8 @@ type Store interface {
 	// Allocated is how many bytes of storage are in use: Info.Size where the
 	// store cannot know.
 	Allocated() (int64, error)
-	// NewQueue opens a queue that has at most depth requests in flight. After a
+	// NewQueue opens a queue that has at most depth requests in flight, at least one; of
+	// a store that is closed the error is [ErrClosed]. After a
 	// Poll that found nothing, notify is called, from any goroutine, when another
 	// Poll may find something or has work to do; it must not block. It is not
 	// called for results that Submit left behind: poll between submitting and
@@ -137,7 +139,8 @@ type Queue interface {
 	// queue's behalf: Close does not wait, on whatever thread.
 	Idle() bool
 	// Close waits for what the store has begun and drops what it has not; no
-	// request touches its buffer or the store afterwards. Results are dropped.
+	// request touches its buffer or the store afterwards. Results are dropped, and
+	// Submit takes nothing any more.
 	Close() error
 }
 
@@ -240,8 +243,10 @@ func InRange(offset, length, size int64) bool {
 	return offset >= 0 && length >= 0 && length <= size && offset <= size-length
 }
 
-// Errors that have an NVMe status of their own. Others are media errors: of a
-// read an unrecovered read error, of a write a write fault.
+// Errors of results. Those that have an NVMe status of their own are ErrOutOfRange,
+// ErrReadOnly, ErrNoSpace, ErrClosed, ErrFenced and ErrMiscompare. All others are media
+// errors, those of this package included: of a read an unrecovered read error, of
+// anything else a write fault.
 var (
 	ErrInvalid    = errors.New("malformed request") // the caller's mistake
 	ErrOutOfRange = errors.New("beyond the end of the store")

@@ -52,7 +52,8 @@ func NewKey(h Hash, secret []byte) (Key, error) {
 	return Key{func() *keyData { return d }}, nil
 }
 
-// GenerateKey draws a secret as long as the hash, 32 bytes for HashNone.
+// GenerateKey draws a secret as long as the hash, 32 bytes for HashNone. random is required:
+// [crypto/rand.Reader], but in tests.
 func GenerateKey(h Hash, random io.Reader) (Key, error) {
 	secret := make([]byte, max(h.Size(), 32))
 	if _, err := io.ReadFull(random, secret); err != nil {

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -96,6 +97,47 @@ func TestNvmetcliRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+}
+
+// TestNvmetcliGroupTwice: nvmetcli saves the group of a namespace among its attributes as well, and restores
+// what stands beside them.
+func TestNvmetcliGroupTwice(t *testing.T) {
+	text := string(read(t, "testdata/nvmet.json"))
+	for _, c := range []struct {
+		old, new string
+		want     int
+	}{
+		{`"ana_grpid": 2`, `"ana": {"grpid": "2"}, "ana_grpid": 2`, 2},
+		{`"ana_grpid": 2`, `"ana": {"grpid": "2"}`, 2},
+		{`"ana_grpid": 2`, `"ana": {"grpid": "1"}, "ana_grpid": 2`, 2},
+	} {
+		changed := strings.Replace(text, c.old, c.new, 1)
+		if changed == text {
+			t.Fatalf("%s is not in the file", c.old)
+		}
+		in, err := ImportNvmetcli("c", []byte(changed), "/keys")
+		if err != nil || len(in.Warnings) > 0 {
+			t.Errorf("%s: %v, warnings %v", c.new, err, in)
+			continue
+		}
+		found := false
+		for _, s := range in.Document.Subsystems {
+			found = found || slices.ContainsFunc(s.Namespaces, func(n *Namespace) bool { return n.ANAGroup == c.want })
+		}
+		if !found {
+			t.Errorf("%s: no namespace is in group %d", c.new, c.want)
+		}
+	}
+}
+
+// TestNvmetcliOfSPDK: who comes from SPDK is told what the file is, once.
+func TestNvmetcliOfSPDK(t *testing.T) {
+	_, err := ImportNvmetcli("c", []byte(`{"subsystems": [
+  {"subsystem": "bdev", "config": [{"method": "bdev_aio_create", "params": {"name": "aio0", "filename": "/srv/disk.img"}}]},
+  {"subsystem": "nvmf", "config": [{"method": "nvmf_create_subsystem", "params": {"nqn": "nqn.2016-06.io.spdk:disk"}}]}]}`), "/keys")
+	if err == nil || !strings.HasPrefix(err.Error(), "c:1:1: this is a configuration of SPDK, and not what nvmetcli saves") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
 	}
 }
 

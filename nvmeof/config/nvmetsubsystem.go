@@ -70,7 +70,7 @@ func (r *nvmetReader) version(to *NVMeVersion) func(*node, string) {
 }
 
 func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
-	r.known(n, where, "nsid", "ana_grpid", "enable", "device", "resv")
+	r.known(n, where, "nsid", "ana", "ana_grpid", "enable", "device", "resv")
 	x := new(Namespace)
 	if id := n.get("nsid"); id == nil {
 		r.fail(n, where, "", "nsid is missing")
@@ -81,7 +81,8 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 		r.warn(n, where, "", "namespace %d is not enabled and left out", x.NSID)
 		return
 	}
-	if g := n.get("ana_grpid"); g != nil {
+	r.attributes(n, "ana", where, map[string]func(*node, string){"grpid": r.number(&x.ANAGroup, 1, 128)})
+	if g := n.get("ana_grpid"); g != nil { // nvmetcli writes it twice, and sets this one last
 		r.number(&x.ANAGroup, 1, 128)(g, where+".ana_grpid")
 	}
 	if x.ANAGroup == 1 {

@@ -50,7 +50,9 @@ type targetCollector struct {
 	*families
 }
 
-// NewTarget returns a collector of what a target has counted.
+// NewTarget returns a collector of what a target has counted. A registry takes one: of
+// several targets in a program each has its own, or a label that
+// [prometheus.WrapRegistererWith] adds; without either Gather fails.
 func NewTarget(cfg TargetConfig) prometheus.Collector {
 	if cfg.Started.IsZero() {
 		cfg.Started = time.Now()

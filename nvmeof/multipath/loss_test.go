@@ -276,8 +276,11 @@ func TestCloseWhileWaiting(t *testing.T) {
 		}
 		l.must(q.Close())
 		l.must(n.Close())
-		if _, err := s.Namespace(context.Background(), 1); err == nil {
-			t.Error("a namespace of a closed subsystem opens")
+		if _, err := s.Namespace(context.Background(), 1); !errors.Is(err, ErrClosed) {
+			t.Errorf("a namespace of a closed subsystem: %v", err)
+		}
+		if _, err := s.Namespaces(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Errorf("the namespaces of a closed subsystem: %v", err)
 		}
 		if _, err := n.OpenQueue(1, nil); !errors.Is(err, backend.ErrClosed) {
 			t.Errorf("a queue of a closed namespace: %v", err)

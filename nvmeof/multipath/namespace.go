@@ -51,9 +51,9 @@ var _ backend.Store = (*Namespace)(nil)
 // path that becomes live later and does not is not used for the namespace; nor is one that
 // has not answered a second after another one, until it does.
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
-	live := s.live()
-	if len(live) == 0 {
-		return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
+	live, err := s.reachable()
+	if err != nil {
+		return nil, err
 	}
 	answers, err := identifyAll(ctx, live, id)
 	if err != nil {

@@ -328,6 +328,19 @@ func (s *Subsystem) live() (all []*session) {
 	return all
 }
 
+// reachable are those of live, or the reason why there are none.
+func (s *Subsystem) reachable() ([]*session, error) {
+	if all := s.live(); len(all) > 0 {
+		return all, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
+}
+
 // changed wakes all that wait for a change of a path.
 func (s *Subsystem) changed(p *Path, ana bool) {
 	s.mu.Lock()
@@ -403,9 +416,9 @@ func (p *Path) route(n *Namespace) route {
 // Namespaces lists the identifiers of the active namespaces in ascending order, as
 // the first live path knows them.
 func (s *Subsystem) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
-	live := s.live()
-	if len(live) == 0 {
-		return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
+	live, err := s.reachable()
+	if err != nil {
+		return nil, err
 	}
 	return live[0].ctrl.Namespaces(ctx)
 }

@@ -35,8 +35,9 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	was := s.table().At(c.NSID)
 	left := s.departed.find(ns.ns.Identity, c.Store, &s.target.unsettled)
 	ns.ns.Former = left.former(was, ns.ns)
-	if err := s.target.volumes.Acquire(c.Store, c.Name, c.reservationStore(), ownerOf(s.nqn, ns.ns.Identity, c.Name), ns.ns); err != nil {
-		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, c.Name, err)
+	name := cmp.Or(c.Name, fmt.Sprintf("%T", c.Store))
+	if err := s.target.volumes.Acquire(c.Store, name, c.reservationStore(), ownerOf(s.nqn, ns.ns.Identity, c.Name), ns.ns); err != nil {
+		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, name, err)
 	}
 	s.succeed(ns.ns)
 	s.resume(ns.ns, left)
@@ -45,7 +46,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	s.replace(c.NSID, ns)
 	s.dismissOthers(ns.ns.Volume)
 	s.moved(was, ns.ns)
-	ns.happened(events.Namespace, events.Info, textAdded+": "+c.Name)
+	ns.happened(events.Namespace, events.Info, textAdded+": "+name)
 	return ns, nil
 }
 

@@ -268,7 +268,7 @@ func (r *request) Completed(err error) {
 // failed completes a command whose operation has failed, or that was to end early.
 func (r *request) failed(err error) {
 	status := r.stopped
-	if err == backend.ErrUnsupported { // of a copy: not a failure of the store
+	if err == backend.ErrUnsupported && r.op.Op == backend.OpCopy { // not a failure of the store
 		if status.OK() {
 			r.copyByHand()
 			return

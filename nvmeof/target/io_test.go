@@ -311,12 +311,17 @@ func TestBackendErrors(t *testing.T) {
 		{backend.ErrOutOfRange, capsule.StatusLBAOutOfRange | dnr, capsule.StatusLBAOutOfRange | dnr},
 		{backend.ErrFenced, capsule.StatusInternalPathError, capsule.StatusInternalPathError},
 		{backend.ErrFailed, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault},
+		{backend.ErrInvalid, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault},
+		{backend.ErrUnsupported, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault}, // of no copy
 	} {
 		s.set(false, c.err)
 		rw := capsule.ReadWrite{Blocks: 8}
 		io.wantStatus(c.read, ioCommand(capsule.IORead, 2, rw, make([]byte, 4096)))
 		io.wantStatus(c.write, ioCommand(capsule.IOWrite, 2, rw, make([]byte, 4096)))
 		io.wantStatus(c.write, ioCommand(capsule.IOWriteZeroes, 2, rw, nil))
+		io.wantStatus(c.write, ioCommand(capsule.IOFlush, 2, nil, nil))
+		first, second := fusedPair(2, rw, make([]byte, 4096), make([]byte, 4096))
+		io.wantPair(capsule.StatusFailedFused, c.write, first, second)
 	}
 	s.set(false, nil)
 	if n := f.logs.FilterMessage("namespace failed").Len(); n != 1 {

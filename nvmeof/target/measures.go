@@ -28,7 +28,7 @@ type NamespaceMeasures struct {
 	Ready  bool             // it is there, its store answers, and takes writes if it ever did; or another target serves it
 	Paused bool             // see Namespace.Pause
 	Silent bool             // its store has operations, or was asked what it is, and has answered nothing for 5 s
-	Export string           // NamespaceConfig.Name; empty while it is away
+	Export string           // NamespaceConfig.Name, or its default; empty while it is away
 	Kind   string           // the package of the store's type: memory, file or block; likewise
 	Size   int64            // bytes, as hosts see it; 0 while hosts are not told
 	Used   int64            // bytes that the store has allocated, all where it does not know; likewise

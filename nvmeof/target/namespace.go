@@ -30,7 +30,7 @@ type NamespaceConfig struct {
 	// EUI64 is a third identifier, whose first three bytes belong to whoever assigned it;
 	// default: none.
 	EUI64 [8]byte
-	Name  string // what is exported, for logs: a path, say
+	Name  string // what is exported, for logs: a path, say; default: the type of Store
 	// Known is what is known of the store, for [Subsystem.AwaitNamespace]: hosts find the
 	// namespace as large, in its own ANA group where [Config.Gateway] does not serve that.
 	// Default: nothing, and hosts find it not ready.

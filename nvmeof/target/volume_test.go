@@ -1,6 +1,7 @@
 package target
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
@@ -24,5 +25,26 @@ func TestPinnedPages(t *testing.T) {
 		if f.device.registered() != before+1 {
 			t.Errorf("device pins pages: %v; store that keeps all is not registered", pins)
 		}
+	}
+}
+
+// TestNamespaceWithoutName: what a program exports without a name for it is called by its type
+// where it is spoken of.
+func TestNamespaceWithoutName(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	const name = "*target.fakeStore"
+	n, err := f.sub.AddNamespace(NamespaceConfig{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.ClearFault(); err == nil || !strings.HasSuffix(err.Error(), name+" has not failed") {
+		t.Errorf("a fault that is none: %v", err)
+	}
+	if _, err := f.sub.AddNamespace(NamespaceConfig{Store: &fakeStore{}}); err == nil || !strings.Contains(err.Error(), "("+name+"): block size 0") {
+		t.Errorf("a store without blocks: %v", err)
+	}
+	if got := f.target.Measure().Subsystems[0].Namespaces[1].Export; got != name {
+		t.Errorf("it is measured as %q", got)
 	}
 }

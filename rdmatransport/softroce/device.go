@@ -81,7 +81,7 @@ type Device struct {
 	last    []Stats  // once ended is closed
 }
 
-// Open takes possession of an address. It fails if another process owns it, or
+// Open takes possession of an address. It fails if another process owns it, with an [*InUseError], or
 // if the kernel's rdma_rxe holds UDP port 4791 there.
 func Open(cfg Config) (*Device, error) {
 	if cfg.AckTimeout == 0 {

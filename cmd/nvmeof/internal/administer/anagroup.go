@@ -68,6 +68,9 @@ func newPause() *cobra.Command {
 	var nqn, limit string
 	cmd := &cobra.Command{Use: "pause NSID", Short: "Hold the commands of a namespace until resume, or until the limit is over", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needNQN(nqn); err != nil {
+				return err
+			}
 			body := map[string]any{}
 			if limit != "" {
 				body["limit"] = limit
@@ -80,7 +83,6 @@ func newPause() *cobra.Command {
 		}}
 	cmd.Flags().StringVar(&limit, "limit", "", "at most so long: default 10s, at most 25s")
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
-	_ = cmd.MarkFlagRequired("nqn")
 	r.AddSocket(cmd)
 	return cmd
 }
@@ -104,6 +106,9 @@ func namespaceVerb(name, short string) *cobra.Command {
 	var nqn string
 	cmd := &cobra.Command{Use: name + " NSID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needNQN(nqn); err != nil {
+				return err
+			}
 			err := r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], name), nil, nil, nil)
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s namespace %s of %s\n", name, args[0], nqn)
@@ -111,7 +116,6 @@ func namespaceVerb(name, short string) *cobra.Command {
 			return err
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
-	_ = cmd.MarkFlagRequired("nqn")
 	r.AddSocket(cmd)
 	return cmd
 }

@@ -84,8 +84,8 @@ func newKeyRemove() *cobra.Command {
 	var nqn string
 	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Remove a host's keys: it connects without authentication from now on", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if nqn == "" {
-				return failure.Usagef("--nqn is missing: the subsystem")
+			if err := needNQN(nqn); err != nil {
+				return err
 			}
 			body := map[string]any{"key-file": nil, "controller-key-file": nil, "hashes": nil, "dh-groups": nil}
 			return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)

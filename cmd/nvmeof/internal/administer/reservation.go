@@ -56,6 +56,9 @@ func newReservationClear() *cobra.Command {
 	cmd := &cobra.Command{Use: "clear NSID", Short: "End the registration of a host that does not come back, or all of a namespace, with what they have reserved",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needNQN(nqn); err != nil {
+				return err
+			}
 			if all == (host != "") {
 				return failure.Usagef("--host HOST or --all is needed: whose registration; nvmeof reservation list shows which there are")
 			}
@@ -75,7 +78,6 @@ preempt it, this ends its registration in its place. The others are notified as 
 Be sure that the host is down: if it is alive, and only cannot reach the target, it may write again
 when it can, together with whoever took its place.`
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
-	_ = cmd.MarkFlagRequired("nqn")
 	cmd.Flags().StringVar(&host, "host", "", "NQN or identifier of the host")
 	cmd.Flags().BoolVar(&all, "all", false, "all hosts, and the reservation")
 	cmd.Flags().BoolVar(&r.force, "force", false, "also while the host is connected")

@@ -93,7 +93,15 @@ func (o *object[T]) names(ctx context.Context, v *verb) (names []string) {
 }
 
 func (o *object[T]) needNQN(v *verb) error {
-	if o.within && v.nqn == "" {
+	if o.within {
+		return needNQN(v.nqn)
+	}
+	return nil
+}
+
+// needNQN is the mistake of a command about something of a subsystem that names none.
+func needNQN(nqn string) error {
+	if nqn == "" {
 		return failure.Usagef("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
 	}
 	return nil

@@ -31,6 +31,8 @@ func Answer(socket string) (*Conn, error) {
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // it is not to blame who has asked
 		return nil, fmt.Errorf("process %d, which runs, cannot connect to the one that asked: %w", os.Getpid(), err)
+	case errors.Is(err, unix.EACCES):
+		return nil, fmt.Errorf("process %d, which runs, is of user %d, and can be taken over by that user alone: %w", os.Getpid(), os.Geteuid(), err)
 	case err != nil:
 		return nil, fmt.Errorf("the process that asked does not listen: %w", err)
 	}

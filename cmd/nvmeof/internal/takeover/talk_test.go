@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -123,6 +124,26 @@ func TestGreeted(t *testing.T) {
 	}
 	if _, err := Answer(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "does not listen") {
 		t.Error(err)
+	}
+}
+
+// TestOfAnotherUser: who asks a target of another user to be taken over, as root does, is told whose it is.
+func TestOfAnotherUser(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may connect to every socket")
+	}
+	path := filepath.Join(t.TempDir(), "asks")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("is of user %d, and can be taken over by that user alone", os.Geteuid())
+	if _, err := Answer(path); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -110,7 +110,7 @@ nvmeof namespace add --help.`,
 	flags.Var(&f.controllers, "controller-ids", controllersHelp)
 	flags.Var(&f.takes, "takeover", takeoverHelp)
 	flags.Lookup("takeover").NoOptDefVal = string(takeAlways)
-	flags.BoolVar(&f.detach, "background", false, "with --takeover: return when the new process serves, which goes on in the background")
+	flags.BoolVar(&f.detach, "background", false, "with --takeover: return when the new process serves, which goes on in the background and logs where this one did: to a file, say, since a pipe of it does not end before it does")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
