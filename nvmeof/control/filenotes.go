@@ -111,6 +111,16 @@ func contradicts(note FileNote, n *config.Namespace, gateway string) (missing bo
 	return false, nil
 }
 
+// unshared is why gateways cannot have a file one after the other; nil: they can. What the kernel of one has cached
+// it writes when it likes, also when another gateway serves the file.
+func (s *stores) unshared(h *heldStore) error {
+	f, ok := h.store.(interface{ Direct() bool })
+	if s.notes == nil || !ok || f.Direct() || h.store.Info().ReadOnly {
+		return nil
+	}
+	return fmt.Errorf("%s: its file system does no direct I/O, so that this machine could write what it has cached after another gateway has taken over: use one that does", h.as.Path())
+}
+
 // goneAway is [known.gone] for gateways, by their note.
 func (s *stores) goneAway(n *config.Namespace) error {
 	ctx, cancel := context.WithTimeout(context.Background(), noteTime)

@@ -11,9 +11,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/backend/block"
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -110,4 +114,17 @@ func (k known) gone(n *config.Namespace) error {
 		return &cutError{string(n.Path()), info.Size(), was.size}
 	}
 	return nil // opening it reports what else is wrong
+}
+
+// warnRenamed says that hosts find a namespace under another identity than before, where its file has lost its mark, as one
+// that was brought back without its extended attributes has. It is called when that is opened.
+func (s *stores) warnRenamed(nqn nvmeof.NQN, n *config.Namespace, mark []byte) {
+	h := s.held[keyOf(nqn, n)]
+	if h == nil || h.created || len(h.was) == 0 || bytes.Equal(h.was, mark) || n.UUID != (config.UUID{}) {
+		return
+	}
+	was, now := config.DefaultUUID(nqn, n.NSID, exportName(n), h.was), config.DefaultUUID(nqn, n.NSID, exportName(n), mark)
+	s.log.Warn("the file is another one than before, or has lost its extended attributes: hosts find the namespace under another UUID; if they are to find the old one, give the namespace that uuid",
+		zap.String("export", string(n.Path())), zap.Stringer("was", uuid.UUID(was)), zap.Stringer("is", uuid.UUID(now)))
+	h.was = mark // it is said once
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -91,6 +92,32 @@ func TestIdentityOfWhatIsLost(t *testing.T) {
 	}
 	if id, _ := begin(t, dir, strings.Replace(file, "/disk", "/disk2", 1), nil); id != uuid.UUID(config.DefaultUUID("a", 1, path+"2", nil)) {
 		t.Errorf("a file that the target did not create is %v", id)
+	}
+}
+
+// TestMarkLost: who brings a file back without its extended attributes is told by which UUID hosts knew it.
+func TestMarkLost(t *testing.T) {
+	t.Parallel()
+	const file = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "disk")
+	one, _ := begin(t, dir, file, nil)
+	if err := os.WriteFile(path+".copy", make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".copy", path); err != nil {
+		t.Fatal(err)
+	}
+	for _, warned := range []int{1, 0} {
+		two, _ := begin(t, dir, file, func(r *rig) {
+			said := r.logs.FilterMessageSnippet("hosts find the namespace under another UUID").FilterField(zap.Stringer("was", one))
+			if said.Len() != warned {
+				t.Errorf("the log says %d times that it was %v: %v", said.Len(), one, r.logs.All())
+			}
+		})
+		if one == two {
+			t.Errorf("a file without the mark is still %v", two)
+		}
 	}
 }
 

@@ -282,6 +282,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	if s, ok := store.(backend.Marked); ok {
 		mark = s.Mark()
 	}
+	m.stores.warnRenamed(nqn, n, mark)
 	if name, other := m.cfg.Names[n.Path()]; other && m.cfg.Group == nil && n.UUID == (config.UUID{}) {
 		n.UUID = config.DefaultUUID(nqn, n.NSID, name, mark)
 	}

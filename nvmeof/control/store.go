@@ -102,6 +102,7 @@ type heldStore struct {
 
 	marked atomic.Bool // the group has noted that it has failed, and it takes no writes
 
+	was     []byte   // the mark that its file had when it was last opened; nil: none
 	notes   []string // for the administrator
 	unknown error    // why it is not noted that the file, or which disk, was there
 }
@@ -344,7 +345,7 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	h, err := s.openSound(n, wanted)
 	if err == nil {
-		if failed := s.apply(h); failed != nil {
+		if failed := cmp.Or(s.unshared(h), s.apply(h)); failed != nil {
 			return nil, errors.Join(failed, h.close())
 		}
 	}
@@ -374,6 +375,9 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 		return nil, err
 	}
 	h := &heldStore{store: store, as: n, created: created, notes: notes}
+	if was, _ := s.known.read(n); n.File != nil {
+		h.was = was.mark
+	}
 	if n.Block != nil {
 		h.unknown = s.known.addDisk(n.Path(), block.Identity(string(n.Path())))
 	}
