@@ -44,6 +44,7 @@ type options struct {
 	node, attach     bool
 	hostNQN, hostID  string
 	nvme             string // the folder of the two files
+	loss             int    // seconds
 	verbose          bool
 }
 
@@ -67,6 +68,7 @@ them by the kernel's initiator (nvme-rdma), or nvmeof attach, and mounts them.`,
 	f.StringVar(&o.nvme, "nvme-dir", "/etc/nvme", "folder of the files hostnqn and hostid of the machine")
 	f.StringVar(&o.hostNQN, "hostnqn", "", "name of this host (default: that of the file)")
 	f.StringVar(&o.hostID, "hostid", "", "identifier of this host, a UUID (default: that of the file, or the one in its name)")
+	f.IntVar(&o.loss, "ctrl-loss-tmo", 600, "seconds until a node gives up a target that is away, and its pods lose their volumes; -1: never")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log all calls, and not those alone that fail")
 	return cmd
 }
@@ -119,13 +121,16 @@ func (o *options) driver() (c driver.Config, err error) {
 	if !o.node {
 		return c, nil
 	}
+	if o.node && (o.loss < -1 || o.loss == 0) {
+		return c, fmt.Errorf("--ctrl-loss-tmo %d: seconds, or -1 for ever", o.loss)
+	}
 	host, id, err := o.identity()
 	if err != nil {
 		return c, err
 	}
-	c.Host, c.Fabric, c.Mounts = host, &fabric.Kernel{Host: host, HostID: id}, mounts.New()
+	c.Host, c.Fabric, c.Mounts = host, &fabric.Kernel{Host: host, HostID: id, Loss: o.loss}, mounts.New()
 	if o.attach {
-		c.Fabric = &fabric.Attached{Host: host, HostID: id}
+		c.Fabric = &fabric.Attached{Host: host, HostID: id, Loss: o.loss}
 	}
 	return c, nil
 }

@@ -66,10 +66,11 @@ func TestWrongUse(t *testing.T) {
 	put(t, dir+"/hostid", "no UUID")
 	const nqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
 	for args, want := range map[string]string{
-		"":                        "nothing to serve",
-		"--config " + dir:         "is a directory",
-		"--node --nvme-dir /none": "hostnqn",
-		"--node --hostnqn host":   "name of the host",
+		"":                         "nothing to serve",
+		"--config " + dir:          "is a directory",
+		"--node --nvme-dir /none":  "hostnqn",
+		"--node --hostnqn host":    "name of the host",
+		"--node --ctrl-loss-tmo 0": "-1 for ever",
 		"--node --hostnqn " + nqn + " --nvme-dir " + dir:                            "identifier of the host",
 		"--node --hostnqn nqn.2026-11.org.example:host --nvme-dir /none":            "identifier of the host",
 		"--node --hostnqn " + nqn + " --nvme-dir " + dir + "/csi.yaml":              "not a directory",

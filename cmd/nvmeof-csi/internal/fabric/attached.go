@@ -35,6 +35,7 @@ type Attached struct {
 	Dir    string        // of sockets and links; default /run/nvmeof-csi
 	Root   string        // of /sys, /proc and /dev; default /
 	Wait   time.Duration // how long a program may take; default 30 s
+	Loss   int           // as of [Kernel]
 
 	// Program and Client are the names of the two programs; default nvmeof and nbd-client.
 	Program, Client string
@@ -148,7 +149,7 @@ func (a *Attached) serve(ctx context.Context, d Disk) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(cmp.Or(a.Program, "nvmeof"), "attach", "-t", "rdma", "-a", strings.Join(addresses, ","), "-s", strconv.Itoa(int(first.Port())),
-		"-n", string(d.NQN), "--hostnqn", string(a.Host), "--hostid", a.HostID.String(), "--socket", socket)
+		"-n", string(d.NQN), "--hostnqn", string(a.Host), "--hostid", a.HostID.String(), "--ctrl-loss-tmo", strconv.Itoa(cmp.Or(a.Loss, defaultLoss)), "--socket", socket)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it is not ended with the driver
 	if err := cmd.Start(); err != nil {

@@ -3,6 +3,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type Kernel struct {
 	HostID  uuid.UUID  // required
 	Sys     string     // default /sys
 	Dev     string     // default /dev
+	Loss    int        // seconds until a target that is away is given up, with its devices; -1: never; 0: 600
 	Connect func(options string) error
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
@@ -49,6 +51,7 @@ type Kernel struct {
 
 const (
 	defaultWait = 30 * time.Second
+	defaultLoss = 600
 	lookAgain   = 100 * time.Millisecond
 	sectorSize  = 512 // of sysfs, whatever the device has
 )
@@ -224,7 +227,7 @@ func (k *Kernel) connect(d Disk) error {
 
 // ask has the kernel connect.
 func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
-	options := fmt.Sprintf("nqn=%s,transport=rdma,traddr=%s,trsvcid=%d,hostnqn=%s,hostid=%s", d.NQN, a.Addr(), a.Port(), k.Host, k.HostID)
+	options := fmt.Sprintf("nqn=%s,transport=rdma,traddr=%s,trsvcid=%d,hostnqn=%s,hostid=%s,ctrl_loss_tmo=%d", d.NQN, a.Addr(), a.Port(), k.Host, k.HostID, cmp.Or(k.Loss, defaultLoss))
 	for _, secret := range []struct{ name, value string }{{"dhchap_secret", d.Key}, {"dhchap_ctrl_secret", d.ControllerKey}} {
 		if strings.ContainsAny(secret.value, ", \n") {
 			return fmt.Errorf("%s is no key as nvme gen-dhchap-key makes it", secret.name)

@@ -32,7 +32,7 @@ type tree struct {
 func newTree(t *testing.T) *tree {
 	x := &tree{t: t}
 	dir := t.TempDir()
-	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Wait: time.Millisecond,
+	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Wait: time.Millisecond, Loss: -1,
 		Connect: func(options string) error {
 			x.asked = append(x.asked, options)
 			return x.fail
@@ -80,7 +80,7 @@ func TestAttach(t *testing.T) {
 	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, context.DeadlineExceeded) || len(x.asked) != 2 {
 		t.Errorf("%v, asked %q", err, x.asked)
 	}
-	want := "nqn=" + nqn + ",transport=rdma,traddr=192.0.2.1,trsvcid=4420,hostnqn=" + hostNQN + ",hostid=" + first.String() +
+	want := "nqn=" + nqn + ",transport=rdma,traddr=192.0.2.1,trsvcid=4420,hostnqn=" + hostNQN + ",hostid=" + first.String() + ",ctrl_loss_tmo=-1" +
 		",dhchap_secret=DHHC-1:00:a:,dhchap_ctrl_secret=DHHC-1:00:b:"
 	if x.asked[0] != want {
 		t.Errorf("asked for\n%s\nwant\n%s", x.asked[0], want)
