@@ -103,7 +103,7 @@ func TestConfigured(t *testing.T) {
 	run("ns pause 3 -n NQN --limit 2s", 0)
 	run("ns resume 3 -n NQN", 0)
 	run("ns clear-fault 2 -n NQN", exitFailed, "disk.img has not failed")
-	run("ns clear-fault 9 -n NQN", exitFailed, "namespace 9 does not exist; did you mean 1?")
+	run("ns clear-fault 9 -n NQN", exitFailed, "namespace 9 does not exist; there is 1")
 	run("ns add 3 -n NQN --memory 1MiB", exitFailed, "namespace 3 exists already; change it with set")
 	run("ns add four -n NQN --memory 1MiB", exitUsage, "want a number")
 	run("ns add 4 -n NQN --file disk.img", exitUsage, "path disk.img is relative; write it from /")

@@ -65,7 +65,7 @@ func TestReservationClear(t *testing.T) {
 	run("reservation clear 2 -n NQN", exitUsage, "--host HOST or --all is needed")
 	run("reservation clear 2 -n NQN --all --host x", exitUsage, "--host HOST or --all is needed")
 	run("reservation clear 2 -n NQN --host nobody", exitFailed, "registrant nobody does not exist; there is "+gone)
-	run("reservation clear 9 -n NQN --all", exitFailed, "namespace 9 does not exist; did you mean 1?")
+	run("reservation clear 9 -n NQN --all", exitFailed, "namespace 9 does not exist; there is 1")
 	run("reservation clear x -n NQN --all", exitUsage, "is not a number")
 	run("reservation clear 2 -n NQN --host "+gone, 0)
 	c.errOut.await(t, "registration of a host ended by an administrator")

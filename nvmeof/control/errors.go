@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -84,8 +85,9 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("%s %s does not exist", e.Kind, nvmeof.Printable(e.Name))
+	_, notNumber := strconv.Atoi(e.Name) // of which any other one is as near
 	switch near := nvmeof.Nearest(e.Name, e.There); {
-	case near != "":
+	case near != "" && notNumber != nil:
 		return text + "; did you mean " + near + "?"
 	case len(e.There) == 0:
 		return text + "; there is none"

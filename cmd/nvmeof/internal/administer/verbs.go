@@ -198,7 +198,7 @@ func (o *object[T]) addCommand() *cobra.Command {
 
 func (o *object[T]) setCommand() *cobra.Command {
 	v := new(verb)
-	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default takes a setting back", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default takes a setting back, =false one that is yes or no", Args: cobra.ExactArgs(1)}
 	build := o.builder(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.needNQN(v); err != nil {
