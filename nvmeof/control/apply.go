@@ -146,8 +146,12 @@ func checkNext(before, want *config.Document) (warnings config.Problems, err err
 		return nil, err
 	}
 	if len(warnings) > 0 {
-		known, _ := before.Check()
-		warnings = slices.DeleteFunc(warnings, func(w config.Problem) bool { return slices.Contains(known, w) })
+		all, _ := before.Check()
+		known := make(map[config.Problem]bool, len(all))
+		for _, w := range all {
+			known[w] = true
+		}
+		warnings = slices.DeleteFunc(warnings, func(w config.Problem) bool { return known[w] })
 	}
 	if exportedMemory(want) > exportedMemory(before) {
 		warnings = append(warnings, ForeseeMemory(want)...)
