@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // lines bounds how many lines a target can have the process print: it may give its namespaces another identity, or
@@ -15,7 +17,7 @@ type lines struct {
 }
 
 const (
-	lineBurst = 4096                   // as many as there are namespaces in a subsystem of a target of this program
+	lineBurst = nvmeof.MaxNamespaces   // so that one for each comes through
 	lineTime  = 250 * time.Millisecond // for each line after that
 	leftTime  = 10 * time.Second       // after which it is said how many lines were left out
 )
