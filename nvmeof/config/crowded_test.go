@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -35,16 +36,60 @@ func TestCrowded(t *testing.T) {
 		"a large list":        {strings.Repeat("- a\n", MaxText/4), "more than 1048576 names and values; write it as JSON"},
 		"a large list in one": {"a: [" + strings.Repeat("[],", MaxText/3-2) + "]", "more than 1048576 names and values"},
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, p := parseText([]byte(c.text))
-		runtime.ReadMemStats(&after)
-		if p == nil || !strings.Contains(p.String(), c.want) {
-			t.Errorf("%s: %v, want %s", name, p, c.want)
+		wantCrowded(t, name, c.text, c.want, 200) // 100 times as many bytes where it parses them
+	}
+}
+
+// TestCrowdedJSON: so are those in JSON of which each byte takes a hundred.
+func TestCrowdedJSON(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"numbers": {`{"version":1,"subsystems":[` + strings.Repeat("0,", MaxText/2-20) + "0]}", "more than 1048576 values"},
+		"objects": {`{"version":1,"subsystems":[` + strings.Repeat("{},", MaxText/3-20) + "{}]}", "more than 1048576 values"},
+		"names":   {`{` + strings.Repeat(`"":0,`, MaxText/5-20) + `"":0}`, "an object has more than 256 fields"},
+	} {
+		wantCrowded(t, name, c.text, c.want, 400) // 1.5 GiB where it makes a tree of them
+	}
+}
+
+// wantCrowded is that a text is refused, and takes no more than so many MiB.
+func wantCrowded(t *testing.T, name, text, want string, most uint64) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, p := parseText([]byte(text))
+	runtime.ReadMemStats(&after)
+	if p == nil || !strings.Contains(p.String(), want) {
+		t.Errorf("%s: %v, want %s", name, p, want)
+	}
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > most {
+		t.Errorf("%s: %d MiB", name, took)
+	}
+}
+
+// TestCrowdedReader: a Reader, which skims a text before it parses what is new, refuses it too.
+func TestCrowdedReader(t *testing.T) {
+	text := `{"version":1,"subsystems":[` + strings.Repeat("0,", MaxText/2-20) + "0]}"
+	if _, err := new(Reader).Read("", []byte(text)); err == nil || !strings.Contains(err.Error(), "more than 1048576 values") {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// TestNotCrowdedJSON: 10,000 namespaces of which each has a value for everything are read, in as many bytes as a document
+// may have.
+func TestNotCrowdedJSON(t *testing.T) {
+	full := func(of reflect.Type, more string) string {
+		var all []string
+		for _, f := range fieldsOf(of) {
+			all = append(all, fmt.Sprintf("%q: 0", f.name))
 		}
-		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 200 { // 100 times as many bytes where it parses them
-			t.Errorf("%s: %d MiB", name, took)
-		}
+		return "{" + strings.Join(all, ", ") + more + "}"
+	}
+	inner := fmt.Sprintf(`, "a": %s, "b": %s, "c": %s, "d": %s, "e": %q`, full(reflect.TypeFor[File](), ""), full(reflect.TypeFor[Block](), ""),
+		full(reflect.TypeFor[RBD](), ""), full(reflect.TypeFor[Memory](), ""), strings.Repeat("x", 1100))
+	namespace := full(reflect.TypeFor[Namespace](), inner) + ",\n"
+	text := `{"a": [` + strings.Repeat(namespace, 10000) + "0]}"
+	if _, p := parseText([]byte(text)); p != nil || len(text) < MaxText*9/10 {
+		t.Errorf("%d bytes: %v", len(text), p)
 	}
 }
 

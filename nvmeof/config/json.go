@@ -14,6 +14,7 @@ type jsonReader struct {
 	text    []byte
 	decoder *json.Decoder
 	depth   int
+	values  int
 	seen    int // bytes before which lines are counted
 	lines   int
 	line    int // where the last of them begins
@@ -85,6 +86,9 @@ func (r *jsonReader) position(offset int64) Position {
 
 func (r *jsonReader) value() (*node, error) {
 	at := r.next()
+	if r.values++; r.values > maxValues {
+		return nil, errAt{errCrowded, at}
+	}
 	n := &node{at: r.position(at)}
 	t, err := r.decoder.Token()
 	if err != nil {
@@ -118,6 +122,9 @@ func (r *jsonReader) inside(n *node, open json.Delim) error {
 	for r.decoder.More() {
 		f := field{at: r.position(r.next())}
 		if n.kind == kindObject {
+			if len(n.fields) == maxFields {
+				return r.fail(errManyFields)
+			}
 			t, err := r.decoder.Token()
 			if err != nil {
 				return err

@@ -46,6 +46,17 @@ const MaxText = 16 << 20
 // maxDepth is how many lists and objects may be within each other.
 const maxDepth = 32
 
+// maxFields is how many fields an object may have: what is described here has few.
+const maxFields = 256
+
+var errManyFields = fmt.Errorf("an object has more than %d fields", maxFields)
+
+// maxValues is how many values a text in JSON may have, of which each takes a hundred times the memory of the shortest. It is
+// more than three times what 10,000 namespaces have with all their fields.
+const maxValues = 1 << 20
+
+var errCrowded = fmt.Errorf("more than %d values", maxValues)
+
 var errDeep = fmt.Errorf("more than %d lists and objects within each other", maxDepth)
 
 // parseText reads a tree from YAML, or from JSON if the first thing is a brace.

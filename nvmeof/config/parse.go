@@ -12,7 +12,7 @@ import (
 // be meant.
 func Parse(file string, text []byte) (doc *Document, warnings Problems, err error) {
 	doc = new(Document)
-	d, err := parseInto(file, text, doc, false)
+	d, err := parseInto(file, text, doc)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,14 +33,40 @@ func EndsInLine(text []byte) bool {
 // ParsePart reads a piece of a document, like one [Host] or [Namespace], into to,
 // which points to it.
 func ParsePart(file string, text []byte, to any) error {
-	_, err := parseInto(file, text, to, false)
+	_, err := parseInto(file, text, to)
 	return err
 }
 
 // Merge reads some fields of a part of a document into to, which keeps the others.
 // A field that is null gets its default.
 func Merge(file string, text []byte, to any) error {
-	_, err := parseInto(file, text, to, true)
+	p, err := ParsePatch(file, text)
+	if err != nil {
+		return err
+	}
+	return p.Apply(to)
+}
+
+// A Patch is some fields of a part of a document. Any goroutine may apply it.
+type Patch struct {
+	file string
+	root *node
+}
+
+// ParsePatch reads a patch, which takes most of the time of [Merge]. Whether what it is applied to has such fields
+// is found out then.
+func ParsePatch(file string, text []byte) (*Patch, error) {
+	n, p := parseText(text)
+	if p != nil {
+		p.File = file
+		return nil, Problems{*p}
+	}
+	return &Patch{file, n}, nil
+}
+
+// Apply is Merge of the patch.
+func (p *Patch) Apply(to any) error {
+	_, err := decodeInto(p.file, p.root, to, true)
 	return err
 }
 
@@ -117,12 +143,16 @@ func deepCopy(v reflect.Value) reflect.Value {
 	return out
 }
 
-func parseInto(file string, text []byte, to any, merge bool) (*decoder, error) {
+func parseInto(file string, text []byte, to any) (*decoder, error) {
 	n, p := parseText(text)
 	if p != nil {
 		p.File = file
 		return nil, Problems{*p}
 	}
+	return decodeInto(file, n, to, false)
+}
+
+func decodeInto(file string, n *node, to any, merge bool) (*decoder, error) {
 	d := &decoder{places: map[string]Position{}, merge: merge}
 	d.decode(n, reflect.ValueOf(to).Elem(), "", fieldInfo{})
 	return d, d.locate(file, d.problems).err()

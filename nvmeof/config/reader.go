@@ -23,12 +23,12 @@ func (r *Reader) Read(file string, text []byte) (*Document, error) {
 	s := skimmer{text: text, before: seeker[string]{text: r.text, entries: r.entries}, entries: make([]entry, 0, len(r.entries)+1)}
 	doc := new(Document)
 	if len(text) > MaxText || !isJSON(text) || !s.document() {
-		_, err := parseInto(file, text, doc, false)
+		_, err := parseInto(file, text, doc)
 		return doc, err
 	}
-	if _, err := parseInto(file, s.rest(), doc, false); err != nil || len(doc.Subsystems) != len(s.subsystems) {
+	if _, err := parseInto(file, s.rest(), doc); err != nil || len(doc.Subsystems) != len(s.subsystems) {
 		doc = new(Document) // positions of problems are those in the whole text
-		_, err := parseInto(file, text, doc, false)
+		_, err := parseInto(file, text, doc)
 		return doc, err
 	}
 	for i, from := range s.subsystems {

@@ -173,7 +173,7 @@ func FuzzReader(f *testing.F) {
 		var r Reader
 		_, _ = r.Read("x", []byte(first))
 		want := new(Document)
-		_, wantErr := parseInto("x", []byte(second), want, false)
+		_, wantErr := parseInto("x", []byte(second), want)
 		got, err := r.Read("x", []byte(second))
 		if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 			t.Fatalf("%v, want %v", err, wantErr)

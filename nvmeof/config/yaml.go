@@ -76,10 +76,8 @@ func nested(text []byte) bool {
 }
 
 // Bounds of what the library parses: it takes quadratic time and memory, and calls itself, for
-// the fields of one object, for documents and for commas without anything between. What
-// is described here has few fields.
+// the fields of one object, for documents and for commas without anything between.
 const (
-	maxFields    = 256
 	maxDocuments = 16
 	// maxSeparators bounds the rest, of which each byte may take the library half a kilobyte and
 	// half a microsecond. It is ten times what 10,000 namespaces have.
@@ -160,7 +158,7 @@ func deeper(fields map[int]int, column int) {
 }
 
 func tooManyFields(t *token.Token) *Problem {
-	return &Problem{At: positionOf(t), Text: fmt.Sprintf("an object has more than %d fields", maxFields), Fix: "is it the right file?"}
+	return &Problem{At: positionOf(t), Text: errManyFields.Error(), Fix: "is it the right file?"}
 }
 
 func yamlProblem(err error) *Problem {

@@ -71,7 +71,7 @@ func (c collection[T]) remove(name string) error {
 }
 
 // merge changes some fields of a member.
-func (c collection[T]) merge(name string, text []byte) error {
+func (c collection[T]) merge(name string, patch *config.Patch) error {
 	x, err := c.find(name)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c collection[T]) merge(name string, text []byte) error {
 	if n, ok := any(x).(*config.Namespace); ok { // which another document has too
 		x = any(n.Clone()).(*T)
 	}
-	if err := config.Merge("", text, x); err != nil {
+	if err := patch.Apply(x); err != nil {
 		return err
 	}
 	if now := c.name(x); now != name {

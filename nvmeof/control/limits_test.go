@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -106,6 +107,67 @@ func TestHugeBody(t *testing.T) {
 		t.Errorf("%d bytes of the body were taken", n)
 	}
 	r.do("GET", "/v1/status", "", nil)
+}
+
+// TestBodiesBeforeTheLock: what a body says is read before anything else waits for the call, and the status is answered while
+// large ones are refused.
+func TestBodiesBeforeTheLock(t *testing.T) {
+	r := newAPIRig(t)
+	r.apply(r.doc(first))
+	api := Handler(r.Manager)
+	call := func(path, body string) int {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest("PATCH", path, strings.NewReader(body)))
+		return w.Code
+	}
+	paths := []string{"/v1/listeners/1", "/v1/subsystems/a", "/v1/subsystems/a/hosts/h1", "/v1/subsystems/a/namespaces/1"}
+	refused := make(chan int, len(paths))
+	r.mu.Lock()
+	for _, path := range paths {
+		go func() { refused <- call(path, `{"x":`) }()
+	}
+	late := time.After(10 * time.Second)
+	for range paths {
+		select {
+		case code := <-refused:
+			if code != http.StatusBadRequest {
+				t.Errorf("status %d", code)
+			}
+		case <-late:
+			t.Error("a body that is no JSON waits for the target")
+		}
+	}
+	r.mu.Unlock()
+	var all sync.WaitGroup
+	const part = 256 << 10
+	for i := range 16 {
+		body := `{"namespaces":[` + strings.Repeat("0,", part/2-20) + "0]}"
+		if i%2 > 0 {
+			body = `{"namespaces":[` + strings.Repeat(`{"a":0,"a":0},`, part/14-20) + "{}]}"
+		}
+		all.Go(func() {
+			if code := call("/v1/subsystems/a/hosts/h1", body); code != http.StatusBadRequest {
+				t.Errorf("status %d", code)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(ended)
+	}()
+	for more := true; more; {
+		began := time.Now()
+		r.do("GET", "/v1/status", "", nil)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the status took %v", took)
+		}
+		select {
+		case <-ended:
+			more = false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // TestHostileBodies is row 115: nesting without end, and paths that lead elsewhere.

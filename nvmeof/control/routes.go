@@ -113,6 +113,15 @@ func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	}, o))
 }
 
+// patch carries an edit out by what the body has. That is parsed first: while a document is edited others wait.
+func (c *call) patch(edit func(*config.Document, *config.Patch) error) (any, error) {
+	p, err := config.ParsePatch("", c.body)
+	if err != nil {
+		return nil, err
+	}
+	return c.edit(func(d *config.Document) error { return edit(d, p) })
+}
+
 func (c *call) options() Options {
 	return Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure}
 }
@@ -223,7 +232,7 @@ func listenerRoutes() []route {
 			func(c *call) (any, error) { return listeners(c.manager.present()).find(c.path("id")) }},
 		{"PATCH", "/v1/listeners/{id}", "setListener", "Change a listener", changeOptions, config.Listener{}, Result{}, true,
 			func(c *call) (any, error) {
-				return c.edit(func(d *config.Document) error { return listeners(d).merge(c.path("id"), c.body) })
+				return c.patch(func(d *config.Document, p *config.Patch) error { return listeners(d).merge(c.path("id"), p) })
 			}},
 		{"DELETE", "/v1/listeners/{id}", "removeListener", "Remove a listener, and disconnect the hosts that are connected through it", changeOptions, nil, Result{}, false,
 			func(c *call) (any, error) {

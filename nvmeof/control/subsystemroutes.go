@@ -15,7 +15,7 @@ func subsystemRoutes() []route {
 			func(c *call) (any, error) { return c.subsystem(c.manager.present()) }},
 		{"PATCH", "/v1/subsystems/{nqn}", "setSubsystem", "Change a subsystem", changeOptions, config.Subsystem{}, Result{}, true,
 			func(c *call) (any, error) {
-				return c.edit(func(d *config.Document) error { return subsystems(d).merge(c.path("nqn"), c.body) })
+				return c.patch(func(d *config.Document, p *config.Patch) error { return subsystems(d).merge(c.path("nqn"), p) })
 			}},
 		{"DELETE", "/v1/subsystems/{nqn}", "removeSubsystem", "Remove a subsystem, and disconnect its hosts", changeOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
@@ -96,7 +96,13 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 			}},
 		{"PATCH", base + "/{" + key + "}", "set" + name, "Change one", options, zero, Result{}, true,
 			func(c *call) (any, error) {
-				answer, err := edit(c, func(l collection[T]) error { return l.merge(c.path(key), c.body) })
+				answer, err := c.patch(func(d *config.Document, p *config.Patch) error {
+					s, err := c.subsystem(d)
+					if err != nil {
+						return err
+					}
+					return of(s).merge(c.path(key), p)
+				})
 				if err == nil && key == "nsid" {
 					answer = c.warnReadOnly(answer)
 				}

@@ -26,6 +26,9 @@ type Config struct {
 	// size, was removed or has come back ([Namespace.Removed]), and with nil when
 	// others may have come or gone: [Subsystem.Namespaces]. Default: none.
 	NamespaceEvent func(*Namespace)
+	// MaxNamespaces is how many namespaces may be open at a time, beside those that were removed: a target
+	// may list a million. Default nvmeof.MaxNamespaces.
+	MaxNamespaces int
 	// Unmeasured leaves out of [Subsystem.Measure] what counting costs: requests that have ended, and
 	// their times. It is for measuring that cost.
 	Unmeasured bool
@@ -137,6 +140,9 @@ func (c *Config) check() error {
 	}
 	if c.Policy > Latency {
 		return fmt.Errorf("multipath: %v: unknown", c.Policy)
+	}
+	if c.MaxNamespaces < 0 {
+		return fmt.Errorf("multipath: Config.MaxNamespaces is %d", c.MaxNamespaces)
 	}
 	return nil
 }

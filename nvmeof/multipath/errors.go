@@ -15,6 +15,9 @@ import (
 // ErrClosed is a subsystem, namespace or queue that was closed.
 var ErrClosed = errors.New("subsystem is closed")
 
+// ErrManyNamespaces is a namespace that is not opened, since as many as may be are open.
+var ErrManyNamespaces = errors.New("too many namespaces of the subsystem are open")
+
 // A NoPathError is a request for which there was no path any more: each has been
 // given up, does not wait any longer by its fast I/O fail timeout, or never will
 // reach the namespace.

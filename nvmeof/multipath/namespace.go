@@ -49,7 +49,8 @@ var _ backend.Store = (*Namespace)(nil)
 // Namespace opens a namespace. Every live path must lead to the same one, by its
 // unique identifiers, size and block size: a [*MismatchError] says which does not. A
 // path that becomes live later and does not is not used for the namespace; nor is one that
-// has not answered a second after another one, until it does.
+// has not answered a second after another one, until it does. With as many open as may be it is
+// [ErrManyNamespaces].
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
 	live, err := s.reachable()
 	if err != nil {
@@ -144,6 +145,9 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 	if s.closed {
 		return nil, ErrClosed
 	}
+	if err := s.full(); err != nil {
+		return nil, fmt.Errorf("namespace %d: %w", n.id, err)
+	}
 	var errs []error
 	found := map[*session]*attachment{}
 	for _, ses := range asked {
@@ -189,6 +193,23 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 	s.namespaces[n] = struct{}{}
 	s.publish()
 	return late, nil
+}
+
+// full is an error where no more namespaces may be open. Under mu.
+func (s *Subsystem) full() error {
+	if len(s.namespaces) < s.most {
+		return nil
+	}
+	open := 0
+	for n := range s.namespaces {
+		if !n.Removed() {
+			open++
+		}
+	}
+	if open < s.most {
+		return nil
+	}
+	return fmt.Errorf("%w: %d", ErrManyNamespaces, open)
 }
 
 // errNoAnswer is why a path is not used for a namespace that was opened without it.

@@ -27,6 +27,7 @@ type Subsystem struct {
 	base   time.Time        // of the clock that requests go by
 	nodes  *nodes           // nil: one node, or nobody knows
 	counts bool             // requests; see Config.Unmeasured
+	most   int              // namespaces; see Config.MaxNamespaces
 	steps  chan struct{}    // a path was tried, since it was last read; Connect reads
 
 	// sharing is held while memory becomes known to controllers, or is taken from them,
@@ -53,6 +54,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	}
 	s := &Subsystem{
 		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), counts: !cfg.Unmeasured, steps: make(chan struct{}, 1),
+		most:    cmp.Or(cfg.MaxNamespaces, nvmeof.MaxNamespaces),
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.nodes = loadNodes(os.DirFS("/sys"))

@@ -5,12 +5,16 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // TestCrowded: a subsystem with more namespaces than one list holds, and one at the last NSID that
 // there can be, lists them in parts, and has all in its ANA log.
 func TestCrowded(t *testing.T) {
+	if nvmeof.MaxNamespaces != storage.MaxNamespace {
+		t.Errorf("a host opens %d namespaces, of %d that there may be", nvmeof.MaxNamespaces, storage.MaxNamespace)
+	}
 	f := newFixture(t)
 	const more = capsule.NamespaceListEntries + 1
 	for n := 2; n <= more+1; n++ {

@@ -47,6 +47,9 @@ const (
 
 // pack compresses what of a text is not in the one before.
 func pack(text []byte, before *packed) (*packed, error) {
+	if len(text) > MaxText {
+		return nil, fmt.Errorf("%w: the configuration has %d bytes, of at most %d", state.ErrTooLarge, len(text), MaxText)
+	}
 	p := &packed{text: text, packed: make([]byte, 0, len(before.packed)+spare)}
 	old := seeker{pieces: before.pieces}
 	var z *gzip.Writer
@@ -63,9 +66,6 @@ func pack(text []byte, before *packed) (*packed, error) {
 		}
 		p.pieces = append(p.pieces, piece{span{from, to}, span{at, len(p.packed)}})
 		from = to
-	}
-	if n := len(p.packed); n > maxParts*partSize {
-		return nil, fmt.Errorf("%w: the configuration has %d bytes compressed, of at most %d", state.ErrTooLarge, n, maxParts*partSize)
 	}
 	p.hash = hashOf(p.packed)
 	return p, nil
@@ -134,14 +134,14 @@ func unpack(file []byte, before *packed) (*packed, error) {
 			if err != nil {
 				return nil, err
 			}
-			text, err := io.ReadAll(io.LimitReader(z, maxText+1))
+			text, err := io.ReadAll(io.LimitReader(z, int64(MaxText+1-from)))
 			if err != nil {
 				return nil, err
 			}
 			p.text = append(p.text, text...)
 		}
-		if len(p.text) > maxText {
-			return nil, fmt.Errorf("it has more than %d bytes", maxText)
+		if len(p.text) > MaxText {
+			return nil, fmt.Errorf("it has more than %d bytes", MaxText)
 		}
 		p.pieces = append(p.pieces, piece{span{from, len(p.text)}, span{at, end}})
 		at = end

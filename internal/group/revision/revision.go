@@ -33,8 +33,11 @@ const (
 	version  = 1
 	partSize = 512 << 10
 	maxParts = 64 // of compressed text
-	maxText  = 256 << 20
 )
+
+// MaxText is how many bytes a text may have: no more than gateways read. A few bytes of what is compressed may say
+// that there are many.
+const MaxText = 16 << 20
 
 // ErrConflict is that the present revision is another than the writer knows.
 var ErrConflict = errors.New("the group's configuration was changed by another gateway")
@@ -81,7 +84,17 @@ func Present(ctx context.Context, s state.Store, number int64) (state.Compare, e
 
 // A Cache reads and writes the configuration. It remembers the text that it has read or written last, and
 // compresses and decompresses of another what that has not. The zero value is ready for use, by any goroutine.
-type Cache struct{ last atomic.Pointer[packed] }
+type Cache struct {
+	last   atomic.Pointer[packed]
+	failed atomic.Pointer[failure]
+}
+
+// A failure is why a text is none. It is one for as long as its hash is the present one: readers come again and
+// again.
+type failure struct {
+	hash string
+	err  error
+}
 
 // Read is the present revision with its text, which must not be changed; 0: there is none.
 func (c *Cache) Read(ctx context.Context, s state.Store) (number int64, text []byte, err error) {
@@ -90,7 +103,7 @@ func (c *Cache) Read(ctx context.Context, s state.Store) (number int64, text []b
 		if err != nil || p.Revision == 0 {
 			return 0, nil, err
 		}
-		now, err := read(ctx, s, &p, c.known())
+		now, err := c.read(ctx, s, &p)
 		if err == nil {
 			c.last.Store(now)
 			return p.Revision, now.text, nil
@@ -119,9 +132,16 @@ func (c *Cache) known() *packed {
 	return new(packed)
 }
 
-func read(ctx context.Context, s state.Store, p *pointer, before *packed) (*packed, error) {
+func (c *Cache) read(ctx context.Context, s state.Store, p *pointer) (*packed, error) {
+	before := c.known()
 	if p.Hash == before.hash {
 		return before, nil
+	}
+	if f := c.failed.Load(); f != nil && f.hash == p.Hash {
+		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, f.err)
+	}
+	if p.Parts > maxParts {
+		return nil, fmt.Errorf("revision %d of the configuration has %d parts, of at most %d", p.Revision, p.Parts, maxParts)
 	}
 	snapshot, err := s.Get(ctx, dataPrefix+p.Hash+"/")
 	if err != nil {
@@ -139,6 +159,7 @@ func read(ctx context.Context, s state.Store, p *pointer, before *packed) (*pack
 	}
 	now, err := unpack(all, before)
 	if err != nil {
+		c.failed.Store(&failure{p.Hash, err})
 		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, err)
 	}
 	now.hash = p.Hash

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -124,12 +125,7 @@ func TestParts(t *testing.T) {
 		if n, err := Number(t.Context(), s); n != 1 || err != nil {
 			t.Error(n, err)
 		}
-		if testing.Short() {
-			t.Skip("what is too large takes long to compress under the race detector")
-		}
-		huge := make([]byte, (maxParts+1)*partSize)
-		_, _ = random.Read(huge)
-		if _, err := new(Cache).Write(t.Context(), s, 1, huge); !errors.Is(err, state.ErrTooLarge) {
+		if _, err := new(Cache).Write(t.Context(), s, 1, make([]byte, MaxText+1)); !errors.Is(err, state.ErrTooLarge) {
 			t.Error(err)
 		}
 	})
@@ -163,6 +159,54 @@ func TestDamaged(t *testing.T) {
 			if _, _, err := new(Cache).Read(ctx, s); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
+		}
+	})
+}
+
+// TestExpands: what is small in the store, and large once it is decompressed, is refused before it takes much
+// memory, and not decompressed again until there is something else.
+func TestExpands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
+		var file bytes.Buffer
+		z := gzip.NewWriter(&file)
+		for range 2 * MaxText >> 20 {
+			_, _ = z.Write(bytes.Repeat([]byte("0,"), 1<<19))
+		}
+		_ = z.Close()
+		p := pointer{Version: version, Revision: 1, Hash: hashOf(file.Bytes())}
+		txn, err := putParts(t.Context(), s, &p, file.Bytes())
+		value, _ := json.Marshal(p)
+		txn.Then = []state.Op{{Key: currentKey, Value: value}}
+		if _, err2 := s.Txn(t.Context(), txn); err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		asked := 0
+		counted := heldUp{Store: s, get: func(prefix string) {
+			if prefix != currentKey {
+				asked++
+			}
+		}}
+		var c Cache
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 3 {
+			if _, _, err := c.Read(t.Context(), counted); err == nil || !strings.Contains(err.Error(), "revision 1 of the configuration: it has more than 16777216 bytes") {
+				t.Error(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 150 {
+			t.Errorf("%d bytes took %d MiB", file.Len(), took)
+		}
+		if asked != 1 {
+			t.Errorf("it was read %d times", asked)
+		}
+		if n, err := c.Write(t.Context(), counted, 1, []byte("small")); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+		if n, text, err := c.Read(t.Context(), counted); n != 2 || string(text) != "small" || err != nil {
+			t.Errorf("revision %d, %q: %v", n, text, err)
 		}
 	})
 }

@@ -34,6 +34,7 @@ type publisher struct {
 	namespaces  []connections.Namespace
 	verbose     bool                   // what to type is printed for each
 	printed     map[backend.Store]bool // those that were printed for the user; nil: none was ever
+	lines       lines                  // that the target can cause
 
 	left    sync.Once
 	leftErr error
@@ -53,6 +54,7 @@ func (p *publisher) changed() {
 // serve publishes what there is, and follows it. What is wanted and waits at the target is
 // waited for.
 func (p *publisher) serve(ctx context.Context, out io.Writer) error {
+	defer func() { p.lines.report(p.warn) }()
 	if err := p.first(ctx); err != nil {
 		return err
 	}
@@ -61,21 +63,29 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	if err := p.publish(); err != nil {
 		return err
 	}
+	var left <-chan time.Time
 	for {
 		p.print(out)
 		if err := p.states(); err != nil {
 			return err
 		}
+		if left == nil {
+			left = p.lines.due()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-left:
+			p.lines.report(p.warn)
+			left = nil
+			continue
 		case <-p.news:
 		}
 		if _, err := p.look(ctx); err != nil && ctx.Err() == nil {
-			fmt.Fprintln(p.warn, "nvmeof:", err)
+			p.lines.warn(p.warn, err)
 		}
 		if err := p.publish(); err != nil {
-			fmt.Fprintln(p.warn, "nvmeof:", err)
+			p.lines.warn(p.warn, err)
 		}
 	}
 }
@@ -91,7 +101,7 @@ func (p *publisher) first(ctx context.Context) error {
 		there, err := p.look(ctx)
 		if len(p.namespaces) > 0 {
 			if err != nil { // of others
-				fmt.Fprintln(p.warn, "nvmeof:", err)
+				p.lines.warn(p.warn, err)
 			}
 			return nil
 		}
@@ -99,7 +109,7 @@ func (p *publisher) first(ctx context.Context) error {
 			return p.missing(there, err)
 		}
 		if why = cmp.Or(err, why); late && err != nil {
-			fmt.Fprintf(p.warn, "nvmeof: %v; still waiting\n", err)
+			p.lines.warn(p.warn, fmt.Errorf("%w; still waiting", err))
 		}
 		for waiting := true; waiting; {
 			if err := p.states(); err != nil {
@@ -214,13 +224,13 @@ func diskOf(n *connections.Namespace) nbd.Disk {
 }
 
 // print prints, in a line each, what was published since the last call; and what to type for a
-// disk, once, or for each.
+// disk, once, or for each. Of what comes too fast some is left out.
 func (p *publisher) print(w io.Writer) {
 	printed := map[backend.Store]bool{}
 	var usage []string
 	for i := range p.namespaces {
 		d := diskOf(&p.namespaces[i])
-		if printed[d.Store] = true; p.printed[d.Store] {
+		if printed[d.Store] = true; p.printed[d.Store] || !p.lines.allow() {
 			continue
 		}
 		fmt.Fprintf(w, "%s: %s\n", d.Description, p.front.URI(d))

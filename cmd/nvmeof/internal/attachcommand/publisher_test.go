@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
@@ -170,6 +171,71 @@ func TestPrint(t *testing.T) {
 		if want := map[bool][]int{false: {6, 1, 0}, true: {10, 5, 0}}[verbose]; !slices.Equal(lines, want) {
 			t.Errorf("verbose %v: %v lines, want %v", verbose, lines, want)
 		}
+	}
+}
+
+// A restless subsystem has other namespaces whenever somebody looks, and ends after so many times.
+type restless struct {
+	connections.Subsystem
+	p    *publisher
+	left int
+	end  func()
+}
+
+// A thing is a store of which nobody reads.
+type thing struct {
+	backend.Store
+	id int
+}
+
+func (*thing) Info() backend.Info { return backend.Info{Size: 1 << 20, BlockSize: 512} }
+
+const restlessNamespaces = 100
+
+func (s *restless) Namespaces(context.Context) (all []connections.Namespace, err error) {
+	if s.left--; s.left == 0 {
+		s.end()
+	}
+	s.p.changed()
+	for id := range restlessNamespaces {
+		all = append(all, connections.Namespace{ID: capsule.NSID(id + 1), Store: &thing{id: id}})
+		err = errors.Join(err, fmt.Errorf("namespace %d: no", 1000+id))
+	}
+	return all, err
+}
+
+func (s *restless) Waiting() []capsule.NSID { return nil }
+
+// TestRestless: a target that gives its namespaces another identity with each event does not fill a log: of the
+// lines beyond a burst a few a second are printed, and it is said how many were left out.
+func TestRestless(t *testing.T) {
+	const times = 100
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var out, warn bytes.Buffer
+	f := &front{cfg: nbd.Config{Socket: filepath.Join(t.TempDir(), "s")}}
+	p := &publisher{front: f, controllers: []connections.Controller{live{}}, names: []string{"192.0.2.1"},
+		reported: make([]connections.News, 1), warn: &warn, news: make(chan struct{}, 1)}
+	p.subsystem = &restless{p: p, left: times, end: end}
+	began := time.Now()
+	if err := p.serve(ctx, &out); err != nil {
+		t.Fatal(err)
+	}
+	most := lineBurst + int(time.Since(began)/lineTime) + 1
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	printed := strings.Count(out.String(), "\nnamespace ") + 1 + strings.Count(warn.String(), ": no\n")
+	left := 0
+	for line := range strings.Lines(warn.String()) {
+		var n int
+		if _, err := fmt.Sscanf(line, "nvmeof: the namespaces of the subsystem change too often: %d lines about them were left out\n", &n); err == nil {
+			left += n
+		}
+	}
+	const all = 2 * times * restlessNamespaces
+	if printed < lineBurst || printed > most+restlessNamespaces || printed+left < all-2*restlessNamespaces || printed+left > all {
+		t.Errorf("%d lines are printed, of which %d may be, and %d were left out, of %d", printed, most, left, all)
 	}
 }
 

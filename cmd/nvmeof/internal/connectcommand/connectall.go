@@ -164,6 +164,16 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	return name, a.print(a.cmd.OutOrStdout(), name)
 }
 
+// An unusableError is a record to which nothing connects as long as it says what it does.
+type unusableError struct {
+	record *discovery.Record
+	why    error
+}
+
+func (e *unusableError) Error() string { return fmt.Sprintf("%v: %v", e.record, e.why) }
+
+func (e *unusableError) Unwrap() error { return e.why }
+
 // connectRecord connects to what a discovery controller lists.
 func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	if a.matching && !a.survey.SameAddress(r) {
@@ -171,7 +181,7 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	}
 	options, err := a.survey.OfRecord(r)
 	if err != nil {
-		return fmt.Errorf("%v: %w", r, err)
+		return &unusableError{r, err}
 	}
 	name, err := a.connect(options)
 	if err != nil {

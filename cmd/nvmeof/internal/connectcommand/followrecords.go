@@ -1,6 +1,7 @@
 package connectcommand
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,7 +115,8 @@ func nextAttempt(todo []attempt) time.Duration {
 	return next
 }
 
-// attempt makes one that is due; what fails is tried again later.
+// attempt makes one that is due; what fails is tried again later, if that may be another time. One that
+// changes is removed and added.
 func (a *autoconnect) attempt(todo []attempt) []attempt {
 	i := slices.IndexFunc(todo, func(t attempt) bool { return !t.when.After(time.Now()) })
 	if i < 0 {
@@ -122,7 +124,11 @@ func (a *autoconnect) attempt(todo []attempt) []attempt {
 	}
 	t := todo[i]
 	todo = slices.Delete(todo, i, i+1)
-	if err := a.connectRecord(&t.record); err != nil && a.cmd.Context().Err() == nil {
+	switch err := a.connectRecord(&t.record); {
+	case err == nil || a.cmd.Context().Err() != nil:
+	case errors.As(err, new(*unusableError)):
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; it is left out until it changes\n", err)
+	default:
 		t.pause = min(max(2*t.pause, firstAttempt), lastAttempt)
 		t.when = time.Now().Add(t.pause)
 		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; again in %v\n", err, t.pause)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,23 +13,33 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostconfig"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
 
-// record is one of TCP, to which nothing here connects.
+// record is one to which nothing connects, since the host has no name: see newAutoconnect.
 func record(nqn string) (r discovery.Record) {
-	r.Entry.TRTYPE = capsule.TransportTCP
+	r.Entry.TRTYPE, r.Entry.ADRFAM = capsule.TransportRDMA, capsule.FamilyIPv4
 	capsule.PutText(r.Entry.TRADDR[:], "192.0.2.1")
+	capsule.PutText(r.Entry.TRSVCID[:], "4420")
 	capsule.PutText(r.Entry.SubNQN[:], nqn)
 	return r
 }
 
-// newAutoconnect is connect-all whose errors go to errOut.
+// newAutoconnect is connect-all whose errors go to errOut, of a host of which it is not known who it is.
 func newAutoconnect(ctx context.Context, errOut *bytes.Buffer) *autoconnect {
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
 	cmd.SetErr(errOut)
-	return &autoconnect{cmd: cmd, survey: &discover.Survey{}, connected: map[string]discovery.Record{}}
+	a := &autoconnect{cmd: cmd, survey: &discover.Survey{}, connected: map[string]discovery.Record{}}
+	_, err := a.survey.Seeds([]hostconfig.Entry{{Discovery: true, Options: hostconfig.Options{
+		"transport": "rdma", "traddr": "192.0.2.1", "nqn": string(nvmeof.DiscoveryNQN), "hostnqn": "a", "hostid": "none",
+	}}}, nil)
+	if err != nil {
+		panic(err) // these options can be used
+	}
+	return a
 }
 
 // TestAttempts checks that a record that cannot be connected to is tried again, ever more
@@ -58,6 +69,47 @@ func TestAttempts(t *testing.T) {
 			time.Sleep(todo[0].pause)
 		}
 	})
+}
+
+// TestUnusable checks that a record that cannot be connected to, whatever changes but itself, is reported once and
+// not tried again, also when it is listed anew.
+func TestUnusable(t *testing.T) {
+	other := func(change func(*capsule.DiscoveryEntry)) discovery.Record {
+		r := record("a")
+		change(&r.Entry)
+		return r
+	}
+	for name, r := range map[string]discovery.Record{
+		"another transport": other(func(e *capsule.DiscoveryEntry) { e.TRTYPE = capsule.TransportTCP }),
+		"no address":        other(func(e *capsule.DiscoveryEntry) { capsule.PutText(e.TRADDR[:], "x") }),
+		"no port":           other(func(e *capsule.DiscoveryEntry) { capsule.PutText(e.TRSVCID[:], "none") }),
+		"multicast":         other(func(e *capsule.DiscoveryEntry) { capsule.PutText(e.TRADDR[:], "224.0.0.1") }),
+		"link-local": other(func(e *capsule.DiscoveryEntry) {
+			e.ADRFAM = capsule.FamilyIPv6
+			capsule.PutText(e.TRADDR[:], "fe80::1")
+		}),
+		"no name":           record(""),
+		"a name of control": record("a\x01"),
+		"a name too long":   record(strings.Repeat("a", 224)),
+		"discovery":         record(string(nvmeof.DiscoveryNQN)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var errOut bytes.Buffer
+			a := newAutoconnect(t.Context(), &errOut)
+			var todo []attempt
+			for want := 1; want < 3; want++ {
+				todo = a.change(todo, &discovery.Event{Kind: discovery.Added, Record: r})
+				for range 100 {
+					todo = a.attempt(todo)
+					time.Sleep(nextAttempt(todo))
+				}
+				if n := strings.Count(errOut.String(), "; it is left out until it changes\n"); n != want || strings.Count(errOut.String(), "\n") != n || len(todo) > 0 {
+					t.Errorf("%s: %d attempts are left; it prints %q", name, len(todo), &errOut)
+				}
+				todo = a.change(todo, &discovery.Event{Kind: discovery.Removed, Record: r})
+			}
+		})
+	}
 }
 
 // TestRemovedRecord checks that a record that is listed no more is not tried again, nor when its

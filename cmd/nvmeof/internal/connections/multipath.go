@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
@@ -25,6 +27,8 @@ type Multipath struct {
 	// attempt that fails meanwhile, from any goroutine; it may be nil.
 	Wait    bool
 	Attempt func(at netip.AddrPort, err error)
+	// MaxNamespaces is how many namespaces of a subsystem are opened. Default nvmeof.MaxNamespaces.
+	MaxNamespaces int
 }
 
 // Connect implements [Connector].
@@ -32,8 +36,10 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if len(paths) == 0 {
 		return nil, nil, errors.New("no path to connect by")
 	}
+	most := cmp.Or(m.MaxNamespaces, nvmeof.MaxNamespaces)
 	cfg := multipath.Config{
 		NQN: paths[0].Options.NQN, Policy: m.Policy, Wait: m.Wait,
+		MaxNamespaces: 2 * most, // with those that are listed no more and still in use
 		Event: func(e multipath.Event) {
 			if m.Attempt != nil && e.State == multipath.StateConnecting && e.Err != nil {
 				m.Attempt(e.Path.Addr(), e.Err)
@@ -55,7 +61,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &multiSubsystem{link: link, changed: changed, reported: map[capsule.NSID]string{}}
+	s := &multiSubsystem{link: link, changed: changed, most: most, reported: map[capsule.NSID]string{}}
 	var all []Controller
 	for i, p := range link.Paths() {
 		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
@@ -71,12 +77,13 @@ func (p *Path) config() multipath.PathConfig {
 type multiSubsystem struct {
 	link    *multipath.Subsystem
 	changed func()
+	most    int // namespaces
 
 	looking  sync.Mutex // held while namespaces are looked at; guards what follows
 	open     []Namespace
-	left     []backend.Store // of namespaces that are gone, but in use
-	reported map[capsule.NSID]string
-	waiting  []capsule.NSID // never opened, since they are not ready
+	left     []backend.Store         // of namespaces that are gone, but in use
+	reported map[capsule.NSID]string // of those that are listed; of 0 what is said of all
+	waiting  []capsule.NSID          // never opened, since they are not ready
 }
 
 // news is an error about a namespace that was not reported the last time.
@@ -137,12 +144,12 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	if !slices.ContainsFunc(s.link.Paths(), live) {
 		return slices.Clone(s.open), nil
 	}
-	ids, err := s.link.Namespaces(ctx)
+	all, err := s.link.Namespaces(ctx)
 	if err != nil {
 		return slices.Clone(s.open), err
 	}
 	var now []Namespace
-	var errs []error
+	ids, errs := s.within(all)
 	s.waiting = nil
 	for _, id := range ids {
 		n, err := s.namespace(ctx, id)
@@ -160,11 +167,39 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 		}
 		if !slices.Contains(ids, old.ID) {
 			errs = append(errs, fmt.Errorf("namespace %d was removed", old.ID))
-			delete(s.reported, old.ID)
 		}
 	}
+	maps.DeleteFunc(s.reported, func(id capsule.NSID, _ string) bool { return id != 0 && !slices.Contains(ids, id) })
 	s.open = now
 	return slices.Clone(now), errors.Join(errs...)
+}
+
+// within are as many of the namespaces that a target lists as may be open, those that are so first. The error is how
+// many are left out, as news about no single one.
+func (s *multiSubsystem) within(all []capsule.NSID) (ids []capsule.NSID, errs []error) {
+	left := len(all) - s.most
+	if left <= 0 {
+		return all, []error{s.news(0, nil)}
+	}
+	open := map[capsule.NSID]bool{}
+	for _, n := range s.open {
+		open[n.ID] = true
+	}
+	room := s.most
+	for _, id := range all {
+		if open[id] {
+			room--
+		}
+	}
+	for _, id := range all {
+		if open[id] {
+			ids = append(ids, id)
+		} else if room > 0 {
+			ids = append(ids, id)
+			room--
+		}
+	}
+	return ids, []error{s.news(0, fmt.Errorf("the subsystem lists %d namespaces, of which %d are left out: at most %d are opened", len(all), left, s.most))}
 }
 
 // Waiting implements [Subsystem].

@@ -11,6 +11,22 @@ import (
 // go to others: memory is another disk at each start of its target.
 const maxDisks = 4096
 
+// numberAll gives all namespaces that there are their numbers, and reports whether one is news. Where there were very many
+// others the numbers of those are free: a target may list others each time.
+func (s *subsystem) numberAll(all []Namespace) (news bool) {
+	if len(s.numbers) > maxDisks {
+		there := map[capsule.NSID]bool{}
+		for i := range all {
+			there[all[i].ID] = true
+		}
+		maps.DeleteFunc(s.numbers, func(id capsule.NSID, _ int) bool { return !there[id] })
+	}
+	for i := range all {
+		news = s.number(&all[i]) || news
+	}
+	return news
+}
+
 // number gives a namespace the number that it had, or the lowest that none had, and reports
 // whether that is news. What has taken the identifier of another namespace does not take its
 // name: clients that were sent away, and come back by themselves, would go on with another disk.

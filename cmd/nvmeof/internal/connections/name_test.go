@@ -73,6 +73,29 @@ func TestManyReplaced(t *testing.T) {
 	}
 }
 
+// TestManyListed: a target that lists other namespaces again and again does not fill the file either.
+func TestManyListed(t *testing.T) {
+	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
+	const each = 500
+	for i := range 20 {
+		all := []Namespace{{ID: 1}}
+		for n := range each {
+			all = append(all, Namespace{ID: capsule.NSID(2 + i*each + n)})
+		}
+		if !s.numberAll(all) || s.numberAll(all) {
+			t.Fatalf("list %d is news twice, or not once", i)
+		}
+		for i := range all {
+			if s.numbers[all[i].ID] == 0 {
+				t.Fatalf("namespace %d has no number", all[i].ID)
+			}
+		}
+	}
+	if len(s.numbers) > maxDisks+each || len(s.disks) > maxDisks+each || s.numbers[1] != 1 {
+		t.Errorf("%d numbers of %d disks are noted, the one that stays has %d", len(s.numbers), len(s.disks), s.numbers[1])
+	}
+}
+
 // TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
 // though nothing happens meanwhile.
 func TestNoteAgain(t *testing.T) {

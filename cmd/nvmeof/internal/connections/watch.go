@@ -66,10 +66,7 @@ func (h *Holder) look(ctx context.Context) {
 			h.config.Log(fmt.Sprintf("namespaces of %v: %v", s.nqn, err))
 		}
 		h.mu.Lock()
-		news := false
-		for i := range now {
-			news = s.number(&now[i]) || news
-		}
+		news := s.numberAll(now)
 		s.namespaces = now
 		h.mu.Unlock()
 		if news || s.unnoted { // before somebody finds it by its name

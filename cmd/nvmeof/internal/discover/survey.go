@@ -175,15 +175,27 @@ func (s *Survey) Seeds(entries []hostconfig.Entry, given map[string]string) (see
 }
 
 // OfRecord has the options of a connection to a record: those of the scope by which it
-// was found, but for the options of discovery controllers only.
+// was found, but for the options of discovery controllers only. The error is that nothing can be connected
+// to as long as the record says what it does.
 func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
 	addr, err := r.Addr()
 	if err != nil {
 		return nil, err
 	}
-	options := s.at(r.Scope, addr, r.NQN())
+	nqn, err := nvmeof.AnyNQN(r.NQN())
+	if err != nil {
+		return nil, err
+	}
+	if nqn == nvmeof.DiscoveryNQN {
+		return nil, errors.New("it lists a discovery controller as a subsystem that has namespaces")
+	}
+	options := s.at(r.Scope, addr, string(nqn))
 	delete(options, "keep-alive-tmo")
-	return options, nil
+	h, err := fabricoptions.Parse(options)
+	if err == nil {
+		_, err = h.Addr() // which may be one that only this host cannot reach
+	}
+	return options, err
 }
 
 // SameAddress reports whether a record is at the address of the controller by which

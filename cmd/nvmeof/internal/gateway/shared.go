@@ -61,6 +61,8 @@ type documents struct {
 	reader config.Reader
 	text   []byte // that was read or written last
 	last   *config.Document
+	none   []byte // a text that was read last of those that are no document
+	why    error
 	number int64            // of the revision that follows
 	agreed *config.Document // that the group has, or had
 }
@@ -89,18 +91,24 @@ func (d *documents) write(doc *config.Document) (text []byte) {
 	return d.text
 }
 
-// read is the document of a text. It is not decoded again where nothing is another since.
+// read is the document of a text. It is not decoded again where nothing is another since, nor is what is none: the group
+// may have it for long.
 func (d *documents) read(text []byte) (*config.Document, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.last != nil && bytes.Equal(text, d.text) {
 		return d.last, nil
 	}
-	doc, err := d.reader.Read("the group's configuration", text)
-	if err == nil {
-		d.text, d.last = text, doc
+	if d.why != nil && bytes.Equal(text, d.none) {
+		return nil, d.why
 	}
-	return doc, err
+	doc, err := d.reader.Read("the group's configuration", text)
+	if err != nil {
+		d.none, d.why = text, err
+		return nil, err
+	}
+	d.text, d.last, d.none, d.why = text, doc, nil, nil
+	return doc, nil
 }
 
 // againTime is after what time a document is tried again that could not be followed.
