@@ -155,7 +155,9 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	if ns == nil {
 		return err
 	}
-	s.target.urge(ns.ns.Drain(), nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
+	ended := make(chan struct{})
+	ns.ns.Drain(func() { close(ended) })
+	s.target.urge(ended, nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
 	countLate(s, ns.ns)
 	return s.target.volumes.Release(ns.ns)
 }
