@@ -153,6 +153,7 @@ func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return s.end(id, t
 func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	ns, err := s.withdraw(id, back)
 	if ns == nil {
+		s.target.cfg.Gateway.awaitLeft(s, id) // it may be away since its group was given back
 		return err
 	}
 	ended := make(chan struct{})

@@ -11,8 +11,8 @@ import (
 // A leaving is the namespaces of a group that were given back while the target still uses their
 // stores. It belongs to Gateway.mu.
 type leaving struct {
-	all   map[*Namespace]struct{}
-	ended chan struct{} // closed when there are none
+	all   map[*Namespace]chan struct{} // closed when the store of that is not used any more
+	ended chan struct{}                // closed when there are none
 }
 
 // Leaving lists namespaces of a group that the target has given back, and whose stores it still uses. The store of
@@ -29,6 +29,28 @@ func (g *Gateway) Leaving(group capsule.ANAGroup) map[nvmeof.NQN][]capsule.NSID 
 		all[n.subsystem.nqn] = append(all[n.subsystem.nqn], n.ns.ID)
 	}
 	return all
+}
+
+// awaitLeft waits for the store of a namespace that was given back.
+func (g *Gateway) awaitLeft(s *Subsystem, id capsule.NSID) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	var all []chan struct{}
+	for i := range g.groups {
+		if l := g.groups[i].leaving; l != nil {
+			for n, left := range l.all {
+				if n.subsystem == s && n.ns.ID == id {
+					all = append(all, left)
+				}
+			}
+		}
+	}
+	g.mu.Unlock()
+	for _, left := range all {
+		<-left
+	}
 }
 
 // release leaves in place of a namespace one that is elsewhere, and has its volume closed. Each has a task: however many
@@ -50,9 +72,9 @@ func (d *drain) leave(n *Namespace) {
 	o := &g.groups[d.group]
 	o.given = true
 	if o.leaving == nil {
-		o.leaving = &leaving{make(map[*Namespace]struct{}), make(chan struct{})}
+		o.leaving = &leaving{make(map[*Namespace]chan struct{}), make(chan struct{})}
 	}
-	o.leaving.all[n] = struct{}{}
+	o.leaving.all[n] = make(chan struct{})
 }
 
 // left notes that the target does not use a namespace's store any more.
@@ -62,6 +84,7 @@ func (d *drain) left(n *Namespace, err error) {
 	defer g.mu.Unlock()
 	d.errs = append(d.errs, err)
 	o := &g.groups[d.group]
+	close(o.leaving.all[n])
 	if delete(o.leaving.all, n); len(o.leaving.all) == 0 {
 		close(o.leaving.ended)
 		o.leaving = nil
