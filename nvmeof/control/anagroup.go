@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -284,46 +285,88 @@ func (all openedStores) close(m *Manager) {
 // DrainGroup gives an ANA group back: see [target.Gateway.Drain]. When it returns without an
 // error what the namespaces export is closed, and another target can open it.
 func DrainGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
-	return giveBack(ctx, m, group, (*target.Gateway).Drain)
-}
-
-// ReleaseGroup closes what the namespaces of an ANA group export that the target may have lost:
-// see [target.Gateway.Release].
-func ReleaseGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
-	return giveBack(ctx, m, group, (*target.Gateway).Release)
-}
-
-func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(*target.Gateway, context.Context, capsule.ANAGroup) error) error {
 	if m.cfg.Gateway == nil {
 		return errNoGateway
 	}
-	err := how(m.cfg.Gateway, ctx, group)
-	var hung *target.DrainError
-	switch {
-	case err == nil:
+	err := m.cfg.Gateway.Drain(ctx, group)
+	if err == nil {
 		return closeForeign(m, group)
-	case errors.As(err, &hung) && hung.Ended != nil:
-		closeLater(m, group, hung.Ended)
+	}
+	closeHung(m, group, err)
+	return err
+}
+
+// ReleaseGroup closes what the namespaces of an ANA group export that the target may have lost:
+// see [target.Gateway.Release]. What hangs keeps nothing else open.
+func ReleaseGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
+	if m.cfg.Gateway == nil {
+		return errNoGateway
+	}
+	released := make(chan struct{})
+	closed := closeFreed(m, group, released)
+	err := m.cfg.Gateway.Release(ctx, group)
+	close(released)
+	err = errors.Join(err, <-closed)
+	closeHung(m, group, err)
+	return err
+}
+
+// closeHung closes what a group exports that has hung so far.
+func closeHung(m *Manager, group capsule.ANAGroup, err error) {
+	var hung *target.DrainError
+	if errors.As(err, &hung) && hung.Ended != nil {
+		closeFreed(m, group, hung.Ended) // an error is logged
+	}
+}
+
+// What the target has finished with is looked for after firstFreed, then after twice as long each time, lastFreed at most.
+const (
+	firstFreed = 50 * time.Millisecond
+	lastFreed  = time.Second
+)
+
+// closeFreed closes what a group exports, each store soon after the target has finished with it, until all are released.
+// Then closed has the errors. For the same release that is begun once.
+func closeFreed(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (closed <-chan error) {
+	ended := make(chan error, 1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		ended <- errClosed
+		return ended
+	}
+	if m.releases[released] {
+		return nil
+	}
+	m.releases[released] = true
+	m.removals.Go(func() { // ends when the stores have finished, or with the Manager
+		ended <- closeUntil(m, group, released)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.releases, released)
+	})
+	return ended
+}
+
+func closeUntil(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (err error) {
+	for wait, last := firstFreed, false; !last && !errors.Is(err, errClosed); wait = min(2*wait, lastFreed) {
+		select {
+		case <-released:
+			last = true
+		case <-time.After(wait):
+		}
+		err = errors.Join(err, closeForeign(m, group))
 	}
 	return err
 }
 
-// closeLater closes what a group exports when the stores have finished with what hung.
-func closeLater(m *Manager, group capsule.ANAGroup, ended <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return
-	}
-	m.removals.Go(func() { // ends when the stores have finished
-		<-ended
-		_ = closeForeign(m, group) // an error is logged
-	})
-}
-
 // closeForeign closes the stores of namespaces that the target has given back. That may take another
 // machine's time, and is done without the mutex: other groups are closed at the same time, and nobody else waits.
+// When it returns what an earlier call has begun to close is closed too.
 func closeForeign(m *Manager, group capsule.ANAGroup) error {
+	turn := closingTurn(m, group)
+	turn.Lock()
+	defer turn.Unlock()
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
@@ -341,26 +384,30 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	return err
 }
 
+// closingTurn is had by one at a time who closes what a group exports.
+func closingTurn(m *Manager, group capsule.ANAGroup) *sync.Mutex {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.turns[group] == nil {
+		m.turns[group] = new(sync.Mutex)
+	}
+	return m.turns[group]
+}
+
 // leaveForeignStores makes the namespaces of a group that the target has given back foreign, and returns their
 // stores. Called with mu held.
 func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error) {
 	if m.cfg.Gateway.Serves(group) { // again, since what hung has ended
 		return nil, nil
 	}
+	free := freed(m, group)
+	if len(free) == 0 {
+		return nil, nil
+	}
 	m.stores.begin(m.startTimeout)
-	for _, d := range m.doc.Subsystems {
-		s, err := m.subsystem(d.NQN)
-		if err != nil {
-			continue // it is leaving
-		}
-		there := map[int]bool{}
-		for _, n := range s.Namespaces() {
-			there[int(n.ID())] = true
-		}
-		for _, n := range d.Namespaces {
-			if groupOf(n) == group && !there[n.NSID] {
-				becomeForeign(m, s, namespaceKey{d.NQN, n.NSID}, n)
-			}
+	for at, n := range free {
+		if s, err := m.subsystem(at.nqn); err == nil { // else it is leaving
+			becomeForeign(m, s, at, n)
 		}
 	}
 	m.stores.keepCreated()
@@ -368,11 +415,35 @@ func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error
 	return unused, m.stores.sweep()
 }
 
+// freed are the namespaces of a group of which the target does not use the stores, and that are not foreign yet.
+// Called with mu held.
+func freed(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespace {
+	free := map[namespaceKey]*config.Namespace{}
+	for _, d := range m.doc.Subsystems {
+		for _, n := range d.Namespaces {
+			if at := (namespaceKey{d.NQN, n.NSID}); groupOf(n) == group && m.foreign[at] == nil {
+				free[at] = n
+			}
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	for _, s := range m.target.Subsystems() {
+		for _, n := range s.Namespaces() {
+			delete(free, namespaceKey{s.NQN(), int(n.ID())})
+		}
+	}
+	for nqn, leaving := range m.cfg.Gateway.Leaving(group) { // after that, since they were there before they left
+		for _, id := range leaving {
+			delete(free, namespaceKey{nqn, int(id)})
+		}
+	}
+	return free
+}
+
 // becomeForeign notes that the target has given a namespace back. Called with mu held.
 func becomeForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) {
-	if m.foreign[at] != nil {
-		return
-	}
 	if m.forget(at) { // nothing was opened
 		if err := leaveForeign(m, s, at, n); err != nil {
 			m.log.Warn("hosts are not notified of a namespace that another target serves", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,104 @@ func (s dumb) Refresh() (bool, error) {
 	}
 	<-s.may
 	return false, nil
+}
+
+// inUse reports whether somebody has the file of a namespace of the document.
+func (g *gatewayRig) inUse(name string) bool {
+	g.t.Helper()
+	s, _, err := OpenStore(&config.Namespace{File: &config.File{Path: config.Path(filepath.Join(g.dir, name))}}, nil)
+	if err == nil {
+		g.must(s.Close())
+	} else if !strings.Contains(err.Error(), "in use") {
+		g.t.Errorf("%s: %v", name, err)
+	}
+	return err != nil
+}
+
+// TestReleasedBeside: a store that hangs keeps the files of no other namespaces of its group.
+func TestReleasedBeside(t *testing.T) {
+	asked, may := make(chan struct{}, 1), make(chan struct{})
+	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := OpenStore(n, pool)
+			if err == nil && n.NSID == 1 {
+				s = dumb{s, asked, may}
+			}
+			return s, notes, err
+		}
+	})
+	g.set(strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1))
+	ctx := t.Context()
+	g.must(ServeGroup(ctx, g.Manager, 1, 1))
+	go g.target.Revalidate() // ends when the store says how large it is
+	<-asked
+	g.must(g.gateway.Stop(1))
+	soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	var hung *target.DrainError
+	if err := ReleaseGroup(soon, g.Manager, 1); !errors.As(err, &hung) || len(hung.Unfinished) != 1 || filepath.Base(hung.Unfinished[0]) != "one" {
+		t.Errorf("given back with %v", err)
+	}
+	if g.inUse("three") || !g.inUse("one") {
+		t.Error("what does not hang is open, or what hangs is not")
+	}
+	close(may)
+	for end := time.Now().Add(10 * time.Second); g.inUse("one"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what has hung is not closed")
+		}
+	}
+	g.must(ReleaseGroup(ctx, g.Manager, 1))
+	g.must(ServeGroup(ctx, g.Manager, 1, 2))
+	g.wantOpen(1, 3)
+}
+
+// TestReleasedMeanwhile: a change of what hangs as its group is given back closes it when that ends, not before.
+func TestReleasedMeanwhile(t *testing.T) {
+	const one = "        file: {path: DIR/one, size: 1MiB}\n"
+	for name, to := range map[string]string{"removed": "", "read-only": one + "        read-only: true\n", "in another group": one + "        ana-group: 3\n"} {
+		t.Run(name, func(t *testing.T) {
+			asked, may, closing, now := make(chan struct{}, 1), make(chan struct{}), make(chan config.Path, 1), make(chan struct{})
+			close(now)
+			g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+				c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+					s, notes, err := OpenStore(n, pool)
+					if err == nil && n.NSID == 1 {
+						s = dumb{slowToClose{s, closing, now, n.Path()}, asked, may}
+					}
+					return s, notes, err
+				}
+			})
+			text := strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1)
+			g.set(text)
+			g.leaveTimeout = 10 * time.Millisecond
+			g.must(ServeGroup(t.Context(), g.Manager, 1, 1))
+			go g.target.Revalidate() // ends when the store says how large it is
+			<-asked
+			g.must(g.gateway.Stop(1))
+			soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			var hung *target.DrainError
+			if err := ReleaseGroup(soon, g.Manager, 1); !errors.As(err, &hung) {
+				t.Errorf("given back with %v", err)
+			}
+			old := "      - nsid: 1\n" + one
+			if to != "" {
+				to = "      - nsid: 1\n" + to
+			}
+			g.set(strings.Replace(text, old, to, 1))
+			if len(closing) > 0 {
+				t.Error("what hangs is closed")
+			}
+			close(may)
+			<-closing
+			for end := time.Now().Add(10 * time.Second); g.inUse("one"); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("what has hung is not closed")
+				}
+			}
+		})
+	}
 }
 
 // TestReleasedAgain: a group is given back a second time while a store has not finished with the first.

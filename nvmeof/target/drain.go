@@ -18,7 +18,7 @@ type DrainError struct {
 	Group      capsule.ANAGroup
 	Unfinished []string // what is exported, whose commands, or whose flush, did not end
 	Err        error    // why it was waited for no longer
-	// Ended is closed when the stores are free after all; nil: the target has them until the
+	// Ended is closed when the stores are free after all; nil: the target has some of them until the
 	// group is drained again, or released.
 	Ended <-chan struct{}
 }
@@ -40,7 +40,7 @@ func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
 }
 
 // Release is Drain of a group that the target serves no more, and may have lost: nothing is
-// flushed, and commands under way fail.
+// flushed, and commands under way fail. What hangs delays no other namespace: see [Gateway.Leaving].
 func (g *Gateway) Release(ctx context.Context, group capsule.ANAGroup) error {
 	return g.giveBack(ctx, group, false)
 }
@@ -53,23 +53,29 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 		return err
 	}
 	defer g.endDrain(group)
-	if err := g.awaitEarlier(ctx, group); err != nil {
+	d := drain{gateway: g, group: group}
+	if !whole {
+		d.all = g.exported(group)
+		return d.await(ctx, d.quiet(ctx, d.release))
+	}
+	if err := d.await(ctx, nil); err != nil { // of an earlier attempt
 		return err
 	}
-	d := drain{gateway: g, group: group, all: g.exported(group)}
-	if err := d.quiet(ctx); err != nil {
+	d.all = g.exported(group)
+	if busy := d.quiet(ctx, func(*Namespace) {}); len(busy) > 0 {
+		return d.hung(ctx, busy)
+	}
+	all, err := d.flush(ctx)
+	if err != nil {
 		return err
 	}
-	if whole {
-		all, err := d.flush(ctx)
-		if err != nil {
-			return err
-		}
-		if all {
-			g.noteFlushed(group)
-		}
+	if all {
+		g.noteFlushed(group)
 	}
-	return d.release(ctx)
+	for _, n := range d.all {
+		d.release(n)
+	}
+	return d.await(ctx, nil)
 }
 
 // earlyFlush is how long stores have for the flush before commands are stopped.
@@ -122,23 +128,6 @@ func (g *Gateway) endDrain(group capsule.ANAGroup) {
 	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
 }
 
-// awaitEarlier waits for stores that an earlier attempt has given back, and that were not free when its
-// context ended: the target has no namespace of them any more, and still uses them.
-func (g *Gateway) awaitEarlier(ctx context.Context, group capsule.ANAGroup) error {
-	g.mu.Lock()
-	hung := g.groups[group].hung
-	g.mu.Unlock()
-	if hung == nil {
-		return nil
-	}
-	select {
-	case <-hung.Ended:
-		return nil
-	case <-ctx.Done():
-		return &DrainError{group, hung.Unfinished, context.Cause(ctx), hung.Ended}
-	}
-}
-
 // exported are the namespaces of a group whose stores the target has.
 func (g *Gateway) exported(group capsule.ANAGroup) (all []*Namespace) {
 	for _, s := range g.target.Subsystems() {
@@ -156,6 +145,7 @@ type drain struct {
 	gateway *Gateway
 	group   capsule.ANAGroup
 	all     []*Namespace
+	errs    []error // of volumes that were closed; under Gateway.mu
 }
 
 func (d *drain) has(n *storage.Namespace) bool { return n.Group() == d.group }
@@ -168,42 +158,41 @@ func (d *drain) hung(ctx context.Context, names []string) *DrainError {
 // name is what a namespace exports.
 func (n *Namespace) name() string { return n.ns.Volume.Name }
 
-// quiet waits until no command is under way in the namespaces. Those that were held fail, as
-// new ones do.
-func (d *drain) quiet(ctx context.Context) error {
-	ended := make([]<-chan struct{}, len(d.all))
-	for i, n := range d.all {
+// quiet waits until no command is under way in the namespaces, and calls then with each when it has none.
+// Commands that were held fail, as new ones do. It names the namespaces that have some when ctx ends.
+func (d *drain) quiet(ctx context.Context, then func(*Namespace)) (busy []string) {
+	left := make(map[*Namespace]struct{}, len(d.all))
+	quiet := make(chan *Namespace, len(d.all)) // shards send, and do not wait
+	for _, n := range d.all {
 		n.subsystem.change.Lock()
 		n.stopPause()
 		n.subsystem.change.Unlock()
-		ended[i] = n.ns.Drain()
+		left[n] = struct{}{}
+		n.ns.Drain(func() { quiet <- n })
 	}
 	t := d.gateway.target
 	again := time.NewTicker(t.fetchTimeout)
 	defer again.Stop()
-	for i := 0; i < len(ended); {
+	for len(left) > 0 {
 		select {
-		case <-ended[i]:
-			i++
+		case n := <-quiet:
+			delete(left, n)
+			then(n)
 		case <-again.C:
 			t.dropStalled(func(q *queue) bool { return q.holdsUp(d.has) })
 		case <-ctx.Done():
-			return d.hung(ctx, d.names(ended))
+			for range len(quiet) { // they do not hang
+				n := <-quiet
+				delete(left, n)
+				then(n)
+			}
+			for n := range left {
+				busy = append(busy, n.name())
+			}
+			return busy
 		}
 	}
 	return nil
-}
-
-// names are those of the namespaces in which something has not ended.
-func (d *drain) names(ended []<-chan struct{}) (names []string) {
-	for i, n := range d.all {
-		select {
-		case <-ended[i]:
-		default:
-			names = append(names, n.name())
-		}
-	}
-	return names
 }
 
 // drainFlushes is how many flushes a drain has under way: each may have a thread.
@@ -266,51 +255,6 @@ func (d *drain) volatile() (all []*storage.Volume) {
 		}
 	}
 	return all
-}
-
-// release leaves in place of each namespace one that is elsewhere, and closes the volumes.
-func (d *drain) release(ctx context.Context) error {
-	g := d.gateway
-	g.mu.Lock()
-	g.groups[d.group].given = true
-	g.mu.Unlock()
-	var gone []*Namespace
-	for _, n := range d.all {
-		if vacate(n) {
-			gone = append(gone, n)
-		}
-	}
-	type end struct {
-		of  *Namespace
-		err error
-	}
-	ends, ended := make(chan end, len(gone)), make(chan struct{})
-	volumes := &g.target.volumes
-	g.target.tasks.Go(func() { // ends when the stores have finished
-		defer close(ended)
-		for _, n := range gone {
-			ends <- end{n, volumes.Release(n.ns)}
-		}
-	})
-	var errs []error
-	for i := range gone {
-		select {
-		case e := <-ends:
-			errs = append(errs, e.err)
-		case <-ctx.Done():
-			var names []string
-			for _, n := range gone[i:] {
-				names = append(names, n.name())
-			}
-			err := d.hung(ctx, names)
-			err.Ended = ended
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.groups[d.group].hung = err
-			return err
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // vacate leaves in the place of a namespace one that is elsewhere and the same to hosts. It

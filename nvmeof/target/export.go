@@ -153,9 +153,12 @@ func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return s.end(id, t
 func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	ns, err := s.withdraw(id, back)
 	if ns == nil {
+		s.target.cfg.Gateway.awaitLeft(s, id) // it may be away since its group was given back
 		return err
 	}
-	s.target.urge(ns.ns.Drain(), nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
+	ended := make(chan struct{})
+	ns.ns.Drain(func() { close(ended) })
+	s.target.urge(ended, nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
 	countLate(s, ns.ns)
 	return s.target.volumes.Release(ns.ns)
 }

@@ -53,8 +53,8 @@ type Gateway struct {
 type ownership struct {
 	epoch    uint64 // the highest one that it was served in
 	draining bool
-	given    bool        // stores were given back since it was served
-	hung     *DrainError // of stores that were given back last, and were not free in time; nil: they were
+	given    bool     // stores were given back since it was served
+	leaving  *leaving // what was given back and is still used; nil: nothing
 }
 
 // An OwnedGroup is a group that a target serves.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -243,6 +244,66 @@ func TestGatewayDrainHangs(t *testing.T) {
 	}
 	f.must(g.Release(t.Context(), 1))
 	a.wantIO(elsewhere, 2)
+}
+
+// TestGatewayReleaseHangs: of a group that is not served any more each store that ends what it has is free,
+// whatever others do, and only those that hang are named.
+func TestGatewayReleaseHangs(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	writing, asked, free := newFakeStore(1<<20), &muteStore{fakeStore: newFakeStore(1 << 20), answer: make(chan struct{})}, newFakeStore(1<<20)
+	for name, s := range map[string]backend.Store{"writing": writing, "asked": asked, "free": free} {
+		_, err := f.sub.AddNamespace(NamespaceConfig{Store: s, Name: name})
+		f.must(err)
+	}
+	ids := map[string]capsule.NSID{}
+	for _, n := range f.sub.Namespaces() {
+		ids[n.name()] = n.ID()
+	}
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	writing.set(true, nil)
+	a.io.start(writeOf(ids["writing"]))
+	f.within(a.io, "the store has it", func() bool { return writing.inFlight() == 1 })
+	asked.hangs.Store(true)
+	go f.target.Revalidate() // ends when the store answers
+	for len(f.target.Unfinished()) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	f.must(g.Stop(1))
+	release := func(want ...string) *DrainError {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		var hung *DrainError
+		if err := g.Release(ctx, 1); !errors.As(err, &hung) || !slices.Equal(hung.Unfinished, want) {
+			t.Fatalf("released with %v, want %q", err, want)
+		}
+		return hung
+	}
+	wantLeaving := func(want ...capsule.NSID) {
+		t.Helper()
+		if got := g.Leaving(1)[f.sub.NQN()]; !slices.Equal(got, want) {
+			t.Errorf("leaving are %v, want %v", got, want)
+		}
+	}
+	if hung := release("asked", "writing"); hung.Ended != nil {
+		t.Error("the target is said to have given back what has a command")
+	}
+	wantLeaving(ids["asked"])
+	if len(f.sub.Namespaces()) != 1 || !free.queues[0].closed || writing.queues[0].closed {
+		t.Error("what hangs is given back, or what does not is in use")
+	}
+	writing.set(false, nil)
+	hung := release("asked")
+	wantLeaving(ids["asked"])
+	asked.hangs.Store(false)
+	close(asked.answer)
+	<-hung.Ended
+	wantLeaving()
+	f.must(g.Release(t.Context(), 1))
+	if !asked.queues[0].closed || !writing.queues[0].closed {
+		t.Error("a store is in use")
+	}
 }
 
 // A latchedStore has failed for good.

@@ -68,28 +68,30 @@ func (q dammed) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
-// TestLetsGo: a group that was lost while its store did not answer is closed when that does, so that others can
-// open what it exports.
-func TestLetsGo(t *testing.T) {
-	t.Parallel()
-	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
-	doc, d := inFile(t, filepath.Join(t.TempDir(), "disk"), ""), &dam{}
-	n := listen(t, store.Open(time.Second), "gw1", 231, func(c *control.Config) {
+// behindDam has a gateway serve what is in a document, of which the first store has a write that it does not end.
+func behindDam(t *testing.T, doc *config.Document, last byte, releaseTime time.Duration) (*node, *dam) {
+	t.Helper()
+	store, d := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))), &dam{}
+	n := listen(t, store.Open(time.Second), "gw1", last, func(c *control.Config) {
 		open := c.Open
-		c.Open = func(x *config.Namespace, pool *memory.Pool) (_ backend.Store, notes []string, err error) {
-			d.Store, notes, err = open(x, pool)
+		c.Open = func(x *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := open(x, pool)
+			if x.NSID != 1 {
+				return s, notes, err
+			}
+			d.Store = s
 			return d, notes, err
 		}
 	})
-	n.releaseTime = 50 * time.Millisecond
+	n.releaseTime = releaseTime
 	n.begin()
 	if _, err := n.m.Apply(doc, control.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	n.until(t, "it is served", func(s *control.GroupStatus) bool {
-		return len(n.ids()) == 1 && len(s.Groups) == 1 && s.Groups[0].Served
+		return len(n.ids()) == len(doc.Subsystems[0].Namespaces) && len(s.Groups) == 1 && s.Groups[0].Served
 	})
-	c, err := testHost(t, 232).Connect(t.Context(), host.Options{Traddr: address(231), NQN: "a", HostNQN: "h", HostID: capsule.HostID{1}})
+	c, err := testHost(t, last+1).Connect(t.Context(), host.Options{Traddr: address(last), NQN: "a", HostNQN: "h", HostID: capsule.HostID{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +99,55 @@ func TestLetsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { d.set(false) })
 	d.set(true)
 	go x.WriteAt(make([]byte, x.BlockSize()), 0) // ends with the test, or before
 	n.until(t, "the store has it", func(*control.GroupStatus) bool { return d.held() })
-	(*served)(n.Gateway).Stop(7, 1)
-	time.Sleep(5 * n.releaseTime)
-	d.set(false)
+	return n, d
+}
+
+// untilFree waits until others can open what a namespace exports.
+func (n *node) untilFree(t *testing.T, x *config.Namespace) {
+	t.Helper()
 	n.until(t, "others can open the file", func(*control.GroupStatus) bool {
-		s, _, err := control.OpenStore(doc.Subsystems[0].Namespaces[0], nil)
+		s, _, err := control.OpenStore(x, nil)
 		if err == nil {
 			_ = s.Close()
 		}
 		return err == nil
 	})
+}
+
+// TestLetsGo: a group that was lost while its store did not answer is closed when that does, so that others can
+// open what it exports.
+func TestLetsGo(t *testing.T) {
+	t.Parallel()
+	doc := inFile(t, filepath.Join(t.TempDir(), "disk"), "")
+	n, d := behindDam(t, doc, 231, 50*time.Millisecond)
+	(*served)(n.Gateway).Stop(7, 1)
+	time.Sleep(5 * n.releaseTime)
+	d.set(false)
+	n.untilFree(t, doc.Subsystems[0].Namespaces[0])
+}
+
+// TestLetsGoBeside: others can open what a group exports that was lost, but for what a store keeps that does not answer.
+func TestLetsGoBeside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	doc := inFile(t, filepath.Join(dir, "disk"), "}\n      - {nsid: 2, ana-group: 7, fence: lease, file: {path: "+filepath.Join(dir, "other")+", size: 1MiB}")
+	n, d := behindDam(t, doc, 233, time.Minute)
+	began := time.Now()
+	(*served)(n.Gateway).Stop(7, 1)
+	n.untilFree(t, doc.Subsystems[0].Namespaces[1])
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a file is free after %v", took)
+	}
+	if s, _, err := control.OpenStore(doc.Subsystems[0].Namespaces[0], nil); err == nil {
+		_ = s.Close()
+		t.Error("what has a command is closed")
+	}
+	d.set(false)
+	n.untilFree(t, doc.Subsystems[0].Namespaces[0])
 }
 
 // ThreadBound implements [backend.ThreadBound].

@@ -153,14 +153,14 @@ func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	return out
 }
 
-// quiet calls f for every gate in its shard. The channel is closed when no operation is
+// quiet calls f for every gate in its shard, and done, in a shard or here, when no operation is
 // inside any more.
-func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func())) <-chan struct{} {
-	done, left := make(chan struct{}), new(atomic.Int32)
+func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func()), done func()) {
+	left := new(atomic.Int32)
 	left.Store(1)
 	leave := func() {
 		if left.Add(-1) == 0 {
-			close(done)
+			done()
 		}
 	}
 	for _, e := range n.shutFrom(shut) {
@@ -170,11 +170,14 @@ func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func())) <-chan struct
 		}
 	}
 	leave()
-	return done
 }
 
 // Shut holds new operations. The channel is closed when no operation is inside any more.
-func (n *Namespace) Shut() (quiet <-chan struct{}) { return n.quiet(true, (*Gate).close) }
+func (n *Namespace) Shut() <-chan struct{} {
+	quiet := make(chan struct{})
+	n.quiet(true, (*Gate).close, func() { close(quiet) })
+	return quiet
+}
 
 // Unshut lets the operations that wait go on.
 func (n *Namespace) Unshut() {
@@ -183,9 +186,9 @@ func (n *Namespace) Unshut() {
 	}
 }
 
-// Drain returns a channel that is closed when no operation is inside that found the
+// Drain calls quiet, in a shard or before it returns, when no operation is inside that found the
 // namespace in an earlier table. Operations that were held look the namespace up again.
-func (n *Namespace) Drain() (quiet <-chan struct{}) { return n.quiet(false, (*Gate).drain) }
+func (n *Namespace) Drain(quiet func()) { n.quiet(false, (*Gate).drain, quiet) }
 
 func (g *Gate) drain(idle func()) {
 	g.open()
