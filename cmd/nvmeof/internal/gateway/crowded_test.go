@@ -28,18 +28,18 @@ func TestCrowdedRevision(t *testing.T) {
 		}
 	}
 	write(0, `{"version":1,"subsystems":[`+strings.Repeat("0,", 1<<20)+"0]}")
-	follow := func() (error, time.Duration) {
+	follow := func() (took time.Duration, err error) {
 		before := processorTime(t)
-		_, err := control.Follow(t.Context(), m)
-		return err, processorTime(t) - before
+		_, err = control.Follow(t.Context(), m)
+		return processorTime(t) - before, err
 	}
-	first, took := follow()
+	took, first := follow()
 	if first == nil || !strings.Contains(first.Error(), "more than 1048576 values") {
 		t.Fatalf("%.200v", first)
 	}
 	var again time.Duration
 	for range 10 {
-		err, more := follow()
+		more, err := follow()
 		if err == nil || err.Error() != first.Error() {
 			t.Errorf("%.200v", err)
 		}
@@ -49,7 +49,7 @@ func TestCrowdedRevision(t *testing.T) {
 		t.Errorf("it takes %v once, and %v ten times more", took, again)
 	}
 	write(1, `{"version":1,"subsystems":[{"nqn":"a"}]}`)
-	if err, _ := follow(); err != nil || len(m.Document().Subsystems) != 1 {
+	if _, err := follow(); err != nil || len(m.Document().Subsystems) != 1 {
 		t.Errorf("after a revision that can be read: %v", err)
 	}
 }
