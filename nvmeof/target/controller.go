@@ -42,6 +42,7 @@ type Controller struct {
 	keep         state.KeepAlive
 	timer        shard.Timer // keep alive
 	lapses       lapse
+	expired      bool // by its keep alive timeout, once: the host may have had it reset in the same moment
 	presence     presence
 	events       state.Events[*request]
 	features     features
@@ -266,6 +267,10 @@ func (c *Controller) keepAliveDue() {
 
 // expire ends the association, since its host is not there any more.
 func expire(c *Controller) {
+	if c.expired {
+		return
+	}
+	c.expired = true
 	c.lapses.over()
 	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
