@@ -12,7 +12,7 @@ import (
 
 // onIPv6 serves two addresses of a machine, and connects to both from there.
 const onIPv6 = `
-ip link set lo up && ip address add fd00::1/128 dev lo && ip address add fd00::2/128 dev lo || exit 99
+ip link set lo up && ip address add fd00::1/128 dev lo nodad && ip address add fd00::2/128 dev lo nodad || exit 99
 "$0" target --listen fd00::1 --listen fd00::2 --nqn NQN --export mem:1MiB --allow-any-host --socket socket > target.out 2>&1 &
 while [ ! -S socket ]; do sleep 0.05; done
 set -e
