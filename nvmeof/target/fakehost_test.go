@@ -89,6 +89,9 @@ func (f *fixture) export(s backend.Store) *Namespace {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	if s, held := s.(interface{ set(hold bool, err error) }); held {
+		f.t.Cleanup(func() { s.set(false, nil) }) // else a test that fails meanwhile would hang as it ends
+	}
 	return ns
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -154,11 +155,13 @@ func (f *fixture) logged(msg string) int { return f.logs.FilterMessage(msg).Len(
 // within lets shards turn until something is so.
 func (f *fixture) within(h *hostQueue, what string, ok func() bool) {
 	f.t.Helper()
-	for range 100000 {
+	for i := range 100000 {
 		if ok() {
 			return
 		}
-		h.turns(1)
+		if h.turns(1); i > 1000 { // another shard may not have had a processor
+			time.Sleep(100 * time.Microsecond)
+		}
 	}
 	f.t.Fatalf("it does not come to pass: %s", what)
 }
