@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,15 @@ func (a *attached) qemuIO(export string, commands ...string) (string, error) {
 func TestAttach(t *testing.T) {
 	s := startTarget(t, "--export", "mem:8MiB", "--export", "mem:4MiB,bs=4096", "--allow-any-host")
 	a := startAttach(t, s)
-	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes", ": nbd+unix:///2?socket=" + a.socket, "--uri='nbd+unix:///1?socket=" + a.socket} {
+	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes"} {
+		a.out.await(t, want)
+	}
+	// By its UUID a client that comes back by itself finds that namespace, or none.
+	printed := regexp.MustCompile(`UUID (\S+): nbd\+unix:///(\S+)\?socket=`+a.socket).FindAllStringSubmatch(a.out.String(), -1)
+	if len(printed) != 2 || printed[0][1] != printed[0][2] || printed[1][1] != printed[1][2] || printed[0][1] == printed[1][1] {
+		t.Fatalf("%q of\n%s", printed, a.out)
+	}
+	for _, want := range []string{"--uri='nbd+unix:///" + printed[0][1] + "?socket=" + a.socket, "-N " + printed[0][1] + " /dev/nbd0"} {
 		a.out.await(t, want)
 	}
 	c, err := net.Dial("unix", a.socket)
@@ -58,7 +67,7 @@ func TestAttach(t *testing.T) {
 		if _, err := exec.LookPath("qemu-io"); err != nil {
 			t.Skip("qemu-io (Debian's qemu-utils) is not installed")
 		}
-		for _, export := range []string{"1", "2"} {
+		for _, export := range []string{"1", printed[1][1]} {
 			out, err := a.qemuIO(export, "write -P 165 0 1M", "write -P 7 100 1000", "write -z 64k 4k", "discard 128k 64k", "flush",
 				"read -P 7 100 1000", "read -P 165 1100 60k", "read -P 0 64k 4k", "read -P 165 512k 512k")
 			if err != nil || strings.Contains(out, "failed") {

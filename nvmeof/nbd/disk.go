@@ -1,6 +1,10 @@
 package nbd
 
-import "github.com/nvmeof-go/nvmeof/backend"
+import (
+	"cmp"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
 
 // A Disk is a store that is published: a namespace, say.
 type Disk struct {
@@ -18,3 +22,6 @@ type Memory interface {
 	Bytes() []byte
 	Close() error // nothing may be using it
 }
+
+// lasting is the name by which clients do not come to another disk.
+func (d *Disk) lasting() string { return cmp.Or(d.Alias, d.Name) }

@@ -132,8 +132,8 @@ func (s *Server) Publish(disks []Disk) error {
 	return nil
 }
 
-// URI is where a published disk is, as the NBD project's doc/uri.md has it.
-func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.Name) }
+// URI is where a published disk is, as the NBD project's doc/uri.md has it, by its Alias if it has one.
+func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.lasting()) }
 
 // Usage is what to type to use a disk, a line each.
 func (s *Server) Usage(d Disk) []string {
@@ -142,7 +142,7 @@ func (s *Server) Usage(d Disk) []string {
 		"fio --name=t --ioengine=nbd --uri='" + at + "' --rw=randread --bs=4k --iodepth=32 --runtime=5 --time_based",
 		"qemu-img info '" + at + "'",
 		"qemu-system-x86_64 -drive 'file=" + at + ",format=raw,if=virtio,discard=unmap'",
-		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", s.cfg.Socket, d.Name),
+		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", s.cfg.Socket, d.lasting()),
 	}
 }
 
