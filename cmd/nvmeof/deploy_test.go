@@ -69,7 +69,7 @@ var deployed = []documented{
 	{line: "echo 'ATTACH=-a 192.0.2.1 -n nqn.2026-11.org.example:disk' | sudo tee /etc/nvmeof/attach-data.conf"},
 	{line: "sudo systemctl daemon-reload", why: "systemd's own"},
 	{line: "sudo systemctl enable --now nvmeof-attach@data", instead: []string{"systemctl enable --now nvmeof-attach@data", "DIR/begin nvmeof-attach@.service DIR/etc/nvmeof/attach-data.conf data"},
-		stays: "nbd-client -unix DIR/run/nvmeof-attach-data/disk.sock -N 1 /dev/nbd0"},
+		stays: "nbd-client -unix DIR/run/nvmeof-attach-data/disk.sock -N "},
 	{line: "sudo cp deploy/prometheus/nvmeof.rules.yml /etc/prometheus/"},
 	{line: "sudo cp deploy/grafana/nvmeof.json /var/lib/grafana/dashboards/", instead: []string{"/var/", "DIR/var/"}},
 }
