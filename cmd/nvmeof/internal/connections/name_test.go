@@ -108,14 +108,19 @@ func TestNoteAgain(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		c.file = full
+		use := func(f *os.File) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.file = f
+		}
+		use(full)
 		r.spaces("a", 7)
 		time.Sleep(3 * noteAgain)
 		r.published("nvme0n1")
 		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device") {
 			t.Errorf("logged %q", r.log)
 		}
-		c.file = writable
+		use(writable)
 		time.Sleep(noteAgain)
 		synctest.Wait()
 		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 1 {
