@@ -82,7 +82,8 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 // that makes them, which is a starter's and may wait: otherwise another thread of librbd's has to be woken
 // for each. How many requests a client has, and of how many bytes, is not limited: at the limit the starter
 // would wait for answers, of which those of one image may not come, and those of others would wait for it. Who
-// has the queues limits what is outstanding.
+// has the queues limits what is outstanding. One thread of the client's ends requests, instead of two: it has
+// little to do for each, and two take turns, with a switch between them for every answer.
 var settings = []librados.Setting{
 	{Name: "rbd_cache", Value: "false"},
 	{Name: "rbd_disable_zero_copy_writes", Value: "true"},
@@ -91,6 +92,7 @@ var settings = []librados.Setting{
 	{Name: "client_mount_timeout", Value: "30"},
 	{Name: "objecter_inflight_ops", Value: "0"},
 	{Name: "objecter_inflight_op_bytes", Value: "0"},
+	{Name: "librados_thread_count", Value: "1"},
 }
 
 // dial implements dialer.
