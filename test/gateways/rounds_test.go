@@ -174,15 +174,21 @@ func (l *lab) settle(after time.Time) error {
 func (l *lab) fatal(t *testing.T, err error) {
 	t.Helper()
 	t.Error(err)
-	for _, g := range l.cluster.gateways {
-		t.Log(g.tail())
-	}
+	l.tails(t)
 	again := "go test ./test/gateways"
 	if s, ok := l.cluster.store.(*cephStore); ok {
 		t.Log(s.logs())
 		again = "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph"
 	}
 	t.Fatalf("again: %s -rounds %d -seed %d -v", again, *rounds, *seed)
+}
+
+// tails prints the last that the gateways have said.
+func (l *lab) tails(t *testing.T) {
+	t.Helper()
+	for _, g := range l.cluster.gateways {
+		t.Log(g.tail())
+	}
 }
 
 // finish reads all blocks once more, and says what came of the rounds.
