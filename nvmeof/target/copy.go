@@ -85,12 +85,16 @@ func (r *request) copyFrom(x *extra) {
 // copyByHand copies a range that the store does not copy itself.
 func (r *request) copyByHand() { r.readThrough(span{r.op.From, r.op.Length}) }
 
-// copyDone follows each read and each write of a part.
+// copyDone follows each read and each write of a part, and the flush after all if there is one.
 func copyDone(r *request) {
 	f, x := r.cmd.Copy(), r.extra
-	if r.op.Op == backend.OpRead {
+	switch r.op.Op {
+	case backend.OpRead:
 		r.op.Op, r.op.Offset, r.op.FUA = backend.OpWrite, x.to, r.durable(f.FUA)
 		r.submit()
+		return
+	case backend.OpFlush:
+		r.finish(capsule.StatusSuccess)
 		return
 	}
 	x.to += r.op.Length
@@ -105,6 +109,8 @@ func copyDone(r *request) {
 		r.op.Gate.Count(backend.OpRead, total)
 		r.op.Gate.Count(backend.OpWrite, total)
 		r.result = 0
-		r.finish(capsule.StatusSuccess)
+		if r.settled() {
+			r.finish(capsule.StatusSuccess)
+		}
 	}
 }

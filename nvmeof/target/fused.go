@@ -141,8 +141,13 @@ func runFusedWrite(r *request) {
 }
 
 func fusedDone(r *request) {
-	r.op.Gate.Count(backend.OpRead, r.op.Length)
-	r.op.Gate.Count(backend.OpWrite, r.op.Length)
+	if r.op.Op != backend.OpFlush { // else they were counted
+		r.op.Gate.Count(backend.OpRead, r.op.Length)
+		r.op.Gate.Count(backend.OpWrite, r.op.Length)
+	}
+	if !r.settled() {
+		return
+	}
 	second := r.part()
 	r.finish(capsule.StatusSuccess)
 	second.finish(capsule.StatusSuccess)

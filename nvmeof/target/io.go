@@ -186,6 +186,20 @@ func (r *request) durable(fua bool) bool {
 		return true
 	}
 	r.queue.written.Add(r.cmd.NSID)
+	r.volatile = true
+	return false
+}
+
+// settled reports whether what the command has written is as durable as it has to be. The host may have switched the
+// write cache off since the command began, which made durable only what was complete by then: if so, a flush begins,
+// and the operation is done once more after that, as OpFlush.
+func (r *request) settled() bool {
+	if !r.volatile || !r.op.Lane.Volume.Info.Volatile || !r.queue.controller.durable.Load() {
+		return true
+	}
+	r.volatile = false
+	r.op.Op = backend.OpFlush
+	r.submit()
 	return false
 }
 
@@ -232,8 +246,12 @@ func readDone(r *request) {
 }
 
 func writeDone(r *request) {
-	r.op.Gate.Count(r.op.Op, r.op.Length)
-	r.finish(capsule.StatusSuccess)
+	if r.op.Op != backend.OpFlush { // else it was counted
+		r.op.Gate.Count(r.op.Op, r.op.Length)
+	}
+	if r.settled() {
+		r.finish(capsule.StatusSuccess)
+	}
 }
 
 // submit submits the operation to the store.

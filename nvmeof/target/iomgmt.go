@@ -89,7 +89,11 @@ func startWriteZeroes(_ *queue, r *request) {
 	r.submit()
 }
 
-func writeZeroesDone(r *request) { r.finish(capsule.StatusSuccess) }
+func writeZeroesDone(r *request) {
+	if r.settled() {
+		r.finish(capsule.StatusSuccess)
+	}
+}
 
 // startDSM starts Dataset Management. The data may be longer than the ranges: Linux
 // always sends 4096 bytes.

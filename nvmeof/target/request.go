@@ -57,10 +57,11 @@ type request struct {
 
 	measured
 
-	fault   uint16         // see blame
-	stopped capsule.Status // the status with which the command has to end early
-	extra   *extra         // state of rarer commands; nil: none
-	op      storage.Operation
+	fault    uint16         // see blame
+	stopped  capsule.Status // the status with which the command has to end early
+	volatile bool           // it writes without force unit access
+	extra    *extra         // state of rarer commands; nil: none
+	op       storage.Operation
 }
 
 func (r *request) init(q *queue) {
@@ -74,7 +75,7 @@ func (r *request) begin(l link, cmd *capsule.Command) {
 	r.link, r.cmd = l, cmd
 	r.result, r.data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
 	r.measured = measured{arrived: r.queue.worker.turn.Now, stored: notStored}
-	r.op.Request, r.fault = backend.Request{}, capsule.ParameterUnknown
+	r.op.Request, r.fault, r.volatile = backend.Request{}, capsule.ParameterUnknown, false
 }
 
 // wantBuffer gets memory for the command's data, now or later.

@@ -146,3 +146,82 @@ func TestWriteCacheStaysOff(t *testing.T) {
 	admin.wantCache(0)
 	io.wantDurable(s, true)
 }
+
+// TestWriteCacheOffBehind: what has begun before the write cache is switched off, and ends after that, is durable when it
+// is answered.
+func TestWriteCacheOffBehind(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		copy bool // the store can
+		cmd  *hostCommand
+	}{
+		{"write", false, writeOf(2)},
+		{"write zeroes", false, ioCommand(capsule.IOWriteZeroes, 2, capsule.ReadWrite{Blocks: 1}, nil)},
+		{"copy by the store", true, copyCommand(2, capsule.Copy{SDLBA: 128}, capsule.CopyRange{SLBA: 64, Blocks: 8})},
+		{"copy by reads and writes", false, copyCommand(2, capsule.Copy{SDLBA: 128}, capsule.CopyRange{SLBA: 64, Blocks: 8})},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			f := newFixture(t)
+			s := newFakeStore(1 << 20)
+			s.info.Copy = x.copy
+			f.export(s)
+			admin, io := f.both()
+			s.set(true, nil)
+			io.start(x.cmd)
+			f.within(io, "it is under way", func() bool { return s.inFlight() == 1 })
+			if s.ops()[0].Op == backend.OpRead {
+				s.step()
+				f.within(io, "its write is", func() bool { return s.inFlight() == 1 && len(s.ops()) == 1 })
+			}
+			s.switchOff(f, admin)
+			s.step()
+			f.within(io, "a flush follows", func() bool { ops := s.ops(); return len(ops) == 1 && ops[0].Op == backend.OpFlush })
+			x.cmd.wantPending()
+			s.set(false, errors.New("disk is gone"))
+			if r := <-x.cmd.response; r.status.OK() {
+				t.Error("it succeeds, though what it has written is not durable")
+			}
+		})
+	}
+}
+
+// TestFusedWriteCacheOffBehind is the same of a pair.
+func TestFusedWriteCacheOffBehind(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	admin, io := f.both()
+	s.set(true, nil)
+	first, second := fusedPair(2, capsule.ReadWrite{SLBA: 64, Blocks: 8}, make([]byte, 4096), make([]byte, 4096))
+	io.start(first)
+	io.start(second)
+	f.within(io, "it is under way", func() bool { return s.inFlight() == 1 })
+	s.switchOff(f, admin)
+	s.step()
+	f.within(io, "a flush follows", func() bool { ops := s.ops(); return len(ops) == 1 && ops[0].Op == backend.OpFlush })
+	second.wantPending()
+	s.set(false, nil)
+	if a, b := <-first.response, <-second.response; !a.status.OK() || !b.status.OK() {
+		t.Errorf("%v and %v", a.status, b.status)
+	}
+}
+
+// switchOff switches the write cache off while the store holds one operation, which does not end by that.
+func (s *fakeStore) switchOff(f *fixture, admin *hostQueue) {
+	f.t.Helper()
+	off := admin.start(setCache(0))
+	f.within(admin, "the flush is under way", func() bool { return s.inFlight() == 2 })
+	s.mu.Lock()
+	for _, q := range s.queues {
+		if i := slices.IndexFunc(q.taken, func(r backend.Request) bool { return r.Op == backend.OpFlush }); i >= 0 {
+			q.taken[0], q.taken[i] = q.taken[i], q.taken[0]
+			q.due = 1
+			q.notify()
+		}
+	}
+	s.mu.Unlock()
+	if r := <-off.response; !r.status.OK() {
+		f.t.Fatalf("switched off: %v", r.status)
+	}
+	s.ops()
+}
