@@ -161,7 +161,11 @@ func (l *lab) stopMonitor(r *round, kill bool) error {
 // workTime is for a request while nothing is wrong that could hold it up.
 const workTime = 3 * time.Second
 
+// killMonitor kills the monitor and starts it again, while I/O goes on. As in stopMonitor no group moves.
 func (l *lab) killMonitor(r *round) error {
+	if err := l.spread(); err != nil {
+		return err
+	}
 	r.began = time.Now()
 	if err := l.ceph().killDaemon("mon"); err != nil {
 		return err
