@@ -28,6 +28,9 @@ type errAt struct {
 
 func parseJSON(text []byte) (*node, *Problem) {
 	r := jsonReader{text: text, decoder: json.NewDecoder(bytes.NewReader(text))}
+	if at := crowdedAt(text); at >= 0 {
+		return nil, r.problem(errAt{errCrowded, int64(at)})
+	}
 	r.decoder.UseNumber()
 	n, err := r.value()
 	if err == nil {
@@ -39,6 +42,31 @@ func parseJSON(text []byte) (*node, *Problem) {
 		return nil, r.problem(err)
 	}
 	return n, nil
+}
+
+// crowdedAt is where a text has more commas than maxValues allow, since a value is before each, or -1. It spares the tree of
+// most texts with too many values: those of the others are counted as they are read.
+func crowdedAt(text []byte) int {
+	if bytes.Count(text, []byte(",")) < maxValues {
+		return -1
+	}
+	commas, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			i++
+		case ',':
+			if quoted {
+				continue
+			}
+			if commas++; commas == maxValues {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 func (r *jsonReader) problem(err error) *Problem {

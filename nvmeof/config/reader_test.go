@@ -66,7 +66,7 @@ func changed(rng *rand.Rand, doc *Document, i int) *Document {
 // reads, and none of what it has returned is another afterwards.
 func TestReader(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	doc := crowd(t, 100)
+	doc := crowd(t, 40)
 	var r, both Reader
 	var texts []string
 	var read []*Document

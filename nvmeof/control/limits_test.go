@@ -140,7 +140,7 @@ func TestBodiesBeforeTheLock(t *testing.T) {
 	r.mu.Unlock()
 	var all sync.WaitGroup
 	const part = 256 << 10
-	for i := range 16 {
+	for i := range 8 {
 		body := `{"namespaces":[` + strings.Repeat("0,", part/2-20) + "0]}"
 		if i%2 > 0 {
 			body = `{"namespaces":[` + strings.Repeat(`{"a":0,"a":0},`, part/14-20) + "{}]}"

@@ -71,6 +71,7 @@ func reading(t *testing.T, c *host.Controller) {
 				t.Error(err)
 				return
 			}
+			time.Sleep(100 * time.Microsecond)
 		}
 	}()
 	t.Cleanup(func() { close(stop); <-done })

@@ -26,7 +26,7 @@ type load struct {
 
 const (
 	loadBlock = 4096
-	pace      = 50 * time.Millisecond // between requests: seconds of failing over pass, too
+	pace      = 100 * time.Millisecond // between requests: seconds of failing over pass, too
 )
 
 // startLoad starts a goroutine for each way to use a namespace: blocking ones, and

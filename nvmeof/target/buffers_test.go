@@ -138,7 +138,7 @@ func TestHostsHaveEqualRates(t *testing.T) {
 			for _, l := range loads {
 				l.q.call(l.fill)
 			}
-			const turns = 400
+			const turns = 200
 			for range turns {
 				s.step()
 				loads[0].q.call(func() {})

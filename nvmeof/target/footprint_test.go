@@ -14,7 +14,7 @@ import (
 // TestFootprint: a namespace that nobody uses takes little: what is needed for commands
 // is there once there are some.
 func TestFootprint(t *testing.T) {
-	const namespaces, limit = 800, 16 << 10 // bytes each
+	const namespaces, limit = 400, 16 << 10 // bytes each
 	for _, shards := range []int{1, 2, 4} {
 		f := newFixture(t, func(c *Config) { c.Shards = shards })
 		heap := func() int64 {

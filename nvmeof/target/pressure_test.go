@@ -81,7 +81,7 @@ func TestManyHostsOfLargeWrites(t *testing.T) {
 // TestLinesAreLimited is row 114 for the log: whatever a peer repeats, it fills no disk,
 // and what is left out is counted.
 func TestLinesAreLimited(t *testing.T) {
-	const times = 1000
+	const times = 300
 	for _, c := range []struct {
 		name, line string
 		most       int

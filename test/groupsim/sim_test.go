@@ -68,15 +68,15 @@ func TestFaultsAreFound(t *testing.T) {
 	for _, f := range []struct {
 		name  string
 		wrong fault
-		seed  uint64 // that shows it
+		seed  uint64 // that shows it; one that no longer does makes the test long
 	}{
-		{"skip the fence", skipFence, 6},
-		{"serve before the fence", serveBeforeFence, 6},
-		{"wait until the client has the map", weakFence, 431},
-		{"do not wait for the map", staleMap, 431},
+		{"skip the fence", skipFence, 11},
+		{"serve before the fence", serveBeforeFence, 11},
+		{"wait until the client has the map", weakFence, 469},
+		{"do not wait for the map", staleMap, 469},
 		{"end drains at once", earlyDrain, 8},
 		{"compare nothing", blindTake, 23},
-		{"ignore the term of leases", ignoreTerm, 44},
+		{"ignore the term of leases", ignoreTerm, 71},
 		{"ignore the epoch", ignoreEpoch, 220},
 		{"answer conflicts without the store", staleConflict, 1204},
 		{"do not wait for commands of the preempted", deafAbort, 15},

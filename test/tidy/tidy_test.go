@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,12 @@ import (
 )
 
 const root = "../.."
+
+// TestMain has less memory looked through for garbage: the tree stays.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // tree is the repository, read once.
 var tree = sync.OnceValues(func() ([]*source, error) {

@@ -16,7 +16,7 @@ import (
 func TestPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []string
-	for i := range 20000 {
+	for i := range 10000 {
 		all = append(all, fmt.Sprintf(`{"nsid":%d,"file":{"path":"/disks/%d"}},`, i, rng.Uint32()))
 	}
 	written, read := new(packed), new(packed)

@@ -407,7 +407,8 @@ func TestAtOnce(t *testing.T) {
 				for {
 					q, err := drivers[i/2].CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: fmt.Sprintf("same-%d", n),
 						VolumeCapabilities: []*csi.VolumeCapability{mounting(writer)}, CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 20}})
-					if code := statusOf(err).Code(); code == codes.Aborted {
+					if code := statusOf(err).Code(); code == codes.Aborted { // as another call makes it
+						time.Sleep(time.Millisecond)
 						continue
 					}
 					if err != nil {

@@ -60,7 +60,7 @@ func TestManyReplaced(t *testing.T) {
 	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 	kept := &Namespace{ID: 1}
 	s.number(kept)
-	for i := range uint32(3 * maxDisks) {
+	for i := range uint32(maxDisks * 3 / 2) {
 		n := &Namespace{ID: 2}
 		binary.BigEndian.PutUint32(n.Identifiers.UUID[:], i+1)
 		before := s.numbers[2]
@@ -77,7 +77,7 @@ func TestManyReplaced(t *testing.T) {
 func TestManyListed(t *testing.T) {
 	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 	const each = 500
-	for i := range 20 {
+	for i := range 12 {
 		all := []Namespace{{ID: 1}}
 		for n := range each {
 			all = append(all, Namespace{ID: capsule.NSID(2 + i*each + n)})

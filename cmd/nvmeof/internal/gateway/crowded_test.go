@@ -27,7 +27,7 @@ func TestCrowdedRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(0, `{"version":1,"subsystems":[`+strings.Repeat("0,", 1<<20)+"0]}")
+	write(0, `{"version":1,"subsystems":[`+strings.Repeat("[[]],", 1<<19)+"0]}")
 	follow := func() (took time.Duration, err error) {
 		before := processorTime(t)
 		_, err = control.Follow(t.Context(), m)

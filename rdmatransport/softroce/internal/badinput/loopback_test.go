@@ -205,7 +205,7 @@ func TestFloodsBeside(t *testing.T) {
 			w := newWired(t)
 			f.exhaust(w) // the burst, after which the rates alone count
 			counted, sent := sum(w.device, f.counter), 0
-			const window, least, most = 50 * time.Millisecond, 3, 40
+			const window, least, most = 25 * time.Millisecond, 3, 80
 			before, during := 0, 0
 			for n := 0; n < least || n < most && 2*during < before; n++ { // other programs run as well
 				before += w.rate(window)

@@ -71,7 +71,7 @@ func TestUnacknowledgedReads(t *testing.T) {
 		putOff bool
 	}{{"never acknowledged", false}, {"put off without end", true}} {
 		attacks = append(attacks, attack{row: "132 " + c.name, run: func(l *lab) {
-			l.delayed(20 * time.Microsecond)
+			l.delayed(50 * time.Microsecond)
 			_, io := l.gremlin.ioQueue(0)
 			io.mute = true
 			ended := false
@@ -142,7 +142,7 @@ func TestUndeliveredWriteData(t *testing.T) {
 		stranger bool
 	}{{"put off", false, false}, {"in dribs", true, false}, {"by strangers", false, true}} {
 		attacks = append(attacks, attack{row: "133 " + c.name, buffer: debianBuffer, run: func(l *lab) {
-			l.delayed(20 * time.Microsecond)
+			l.delayed(50 * time.Microsecond)
 			var conns []*conn
 			if c.stranger {
 				for range 200 {
