@@ -95,7 +95,7 @@ func testFlushOnManyQueues(t *testing.T, s backend.Store) {
 func testAtomicBlocks(t *testing.T, s backend.Store) {
 	const queues, span = 4, 32
 	prepareBlocks(t, s, span)
-	end := time.Now().Add(25 * time.Millisecond)
+	end := time.Now().Add(100 * time.Millisecond)
 	var wg sync.WaitGroup
 	for n := range queues {
 		wg.Go(func() {
