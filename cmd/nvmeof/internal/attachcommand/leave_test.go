@@ -82,7 +82,7 @@ func TestLeavesWhileDiskHangs(t *testing.T) {
 	f := &front{cfg: nbd.Config{Socket: filepath.Join(t.TempDir(), "s"), Drain: 20 * time.Millisecond}}
 	p := &publisher{
 		subsystem: s, front: f, controllers: []connections.Controller{live{}}, names: []string{"192.0.2.1"},
-		reported: make([]connections.News, 1), warn: io.Discard, news: make(chan struct{}, 1),
+		reported: make([]connections.News, 1), warn: io.Discard, lines: linesTo(io.Discard), news: make(chan struct{}, 1),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

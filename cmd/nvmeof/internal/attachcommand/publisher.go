@@ -34,7 +34,7 @@ type publisher struct {
 	namespaces  []connections.Namespace
 	verbose     bool                   // what to type is printed for each
 	printed     map[backend.Store]bool // those that were printed for the user; nil: none was ever
-	lines       lines                  // that the target can cause
+	lines       *connections.Lines     // that the target can cause
 
 	left    sync.Once
 	leftErr error
@@ -54,7 +54,7 @@ func (p *publisher) changed() {
 // serve publishes what there is, and follows it. What is wanted and waits at the target is
 // waited for.
 func (p *publisher) serve(ctx context.Context, out io.Writer) error {
-	defer func() { p.lines.report(p.warn) }()
+	defer p.lines.Report()
 	if err := p.first(ctx); err != nil {
 		return err
 	}
@@ -63,29 +63,21 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	if err := p.publish(); err != nil {
 		return err
 	}
-	var left <-chan time.Time
 	for {
 		p.print(out)
 		if err := p.states(); err != nil {
 			return err
 		}
-		if left == nil {
-			left = p.lines.due()
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-left:
-			p.lines.report(p.warn)
-			left = nil
-			continue
 		case <-p.news:
 		}
 		if _, err := p.look(ctx); err != nil && ctx.Err() == nil {
-			p.lines.warn(p.warn, err)
+			p.lines.Say(err.Error())
 		}
 		if err := p.publish(); err != nil {
-			p.lines.warn(p.warn, err)
+			p.lines.Say(err.Error())
 		}
 	}
 }
@@ -101,7 +93,7 @@ func (p *publisher) first(ctx context.Context) error {
 		there, err := p.look(ctx)
 		if len(p.namespaces) > 0 {
 			if err != nil { // of others
-				p.lines.warn(p.warn, err)
+				p.lines.Say(err.Error())
 			}
 			return nil
 		}
@@ -109,7 +101,7 @@ func (p *publisher) first(ctx context.Context) error {
 			return p.missing(there, err)
 		}
 		if why = cmp.Or(err, why); late && err != nil {
-			p.lines.warn(p.warn, fmt.Errorf("%w; still waiting", err))
+			p.lines.Say(fmt.Sprintf("%v; still waiting", err))
 		}
 		for waiting := true; waiting; {
 			if err := p.states(); err != nil {
@@ -166,7 +158,7 @@ func (p *publisher) states() error {
 			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
 		}
 		if line := p.reported[i].Line(p.names[i], st); line != "" {
-			fmt.Fprintln(p.warn, "nvmeof: "+line)
+			p.lines.Say(line)
 		}
 	}
 	if len(dead) == len(p.controllers) {
@@ -230,7 +222,7 @@ func (p *publisher) print(w io.Writer) {
 	var usage []string
 	for i := range p.namespaces {
 		d := diskOf(&p.namespaces[i])
-		if printed[d.Store] = true; p.printed[d.Store] || !p.lines.allow() {
+		if printed[d.Store] = true; p.printed[d.Store] || !p.lines.Allow() {
 			continue
 		}
 		fmt.Fprintf(w, "%s: %s\n", d.Description, p.front.URI(d))

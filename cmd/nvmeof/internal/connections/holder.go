@@ -49,6 +49,7 @@ type Holder struct {
 	idle       chan struct{}     // closed while there was a controller and there is none any more
 	lost       error             // why the last one that was given up was
 	reasons    map[string]string // of all that were, by name
+	lines      map[int]*Lines    // of subsystems by their numbers: who comes again goes on with what it has left
 }
 
 // A subsystem is one that is connected.
@@ -62,6 +63,7 @@ type subsystem struct {
 	namespaces  []Namespace
 	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
 	disks       map[int]string       // which a number was given to, for good
+	lines       *Lines               // that its target can cause
 	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }
 
@@ -88,7 +90,7 @@ func New(c Config) *Holder {
 	}
 	h := &Holder{
 		config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), again: time.NewTimer(noteAgain),
-		idle: make(chan struct{}), reasons: map[string]string{},
+		idle: make(chan struct{}), reasons: map[string]string{}, lines: map[int]*Lines{},
 	}
 	h.again.Stop() // until remember sets it
 	go h.watch()   // owned by the holder; ends when Close closes ended
@@ -149,6 +151,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	h.mu.Lock()
 	delete(h.reasons, added.name())
 	if s.controllers = append(s.controllers, added); s.claim == number {
+		s.lines = h.linesOf(s)
 		h.subsystems = append(h.subsystems, s)
 	}
 	if h.isIdle() {
@@ -161,6 +164,16 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	}
 	h.look(ctx)
 	return added.name(), err
+}
+
+// linesOf are those that the target of a subsystem can cause. Under mu.
+func (h *Holder) linesOf(s *subsystem) *Lines {
+	l := h.lines[s.claim.number]
+	if l == nil {
+		l = NewLines(s.name(), h.config.Log)
+		h.lines[s.claim.number] = l
+	}
+	return l
 }
 
 // begin connects by the first path of a subsystem.
@@ -244,6 +257,11 @@ func (h *Holder) Close() error {
 	close(h.ended)
 	if h.config.FrontEnd != nil {
 		front = errors.Join(front, h.config.FrontEnd.Close())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.lines {
+		l.Report()
 	}
 	return errors.Join(front, err)
 }

@@ -37,6 +37,7 @@ type fakeSubsystem struct {
 	fake    *fake
 	changed func()
 	spaces  []Namespace
+	err     error // of the others
 	closed  bool
 	policy  string
 }
@@ -73,7 +74,7 @@ func (s *fakeSubsystem) Waiting() []capsule.NSID { return nil }
 func (s *fakeSubsystem) Namespaces(context.Context) ([]Namespace, error) {
 	s.fake.mu.Lock()
 	defer s.fake.mu.Unlock()
-	return slices.Clone(s.spaces), nil
+	return slices.Clone(s.spaces), s.err
 }
 
 func (s *fakeSubsystem) Policy() string { return cmp.Or(s.policy, "numa") }
@@ -110,14 +111,13 @@ type front struct {
 	closed int      // times: what a disk does not answer ends with its subsystem
 }
 
-func (f *front) Publish(disks []nbd.Disk) error {
+func (f *front) Publish(disks []Disk) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks = nil
 	for _, d := range disks {
 		f.disks = append(f.disks, d.Name)
 	}
-	return nil
 }
 
 func (f *front) Gone(disks []string) {

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -58,11 +58,18 @@ func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fau
 	hung := backendtest.NewFaulty(m)
 	fault := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
 	s := &sockets{dir: dir, drain: 20 * time.Millisecond, log: func(string) {}, leave: make(chan struct{}), servers: map[string]*server{}}
-	if err := s.Publish([]nbd.Disk{{Name: "nvme0n1", Store: hung}, {Name: "nvme0n2", Store: hung.Store}}); err != nil {
-		t.Fatal(err)
-	}
+	s.Publish([]connections.Disk{disk(t, "nvme0n1", hung), disk(t, "nvme0n2", hung.Store)})
 	ask(t, filepath.Join(dir, "nvme0n1.sock"))
 	return s, hung, fault
+}
+
+// disk is one that can be published.
+func disk(t *testing.T, name string, store backend.Store) connections.Disk {
+	return connections.Disk{Disk: nbd.Disk{Name: name, Store: store}, Say: func(line string) {
+		if strings.HasPrefix(line, "publishing ") {
+			t.Error(line)
+		}
+	}}
 }
 
 // TestHungDiskIsRemoved: a disk that does not answer and is published no more holds up neither
@@ -70,11 +77,9 @@ func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fau
 func TestHungDiskIsRemoved(t *testing.T) {
 	s, hung, fault := withHungDisk(t)
 	old := s.snapshot()["nvme0n1"]
-	two, three := nbd.Disk{Name: "nvme0n2", Store: hung.Store}, nbd.Disk{Name: "nvme0n3", Store: hung.Store}
-	if err := s.Publish([]nbd.Disk{two, three}); err != nil {
-		t.Fatal(err)
-	}
-	if s.URI(three) == "" {
+	two, three := disk(t, "nvme0n2", hung.Store), disk(t, "nvme0n3", hung.Store)
+	s.Publish([]connections.Disk{two, three})
+	if s.URI(three.Disk) == "" {
 		t.Error("a new disk is not published")
 	}
 	s.Gone([]string{"nvme1n1"})
@@ -83,16 +88,38 @@ func TestHungDiskIsRemoved(t *testing.T) {
 		t.Error("the server of the disk that hangs has ended")
 	default:
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() { // ends when the disk answers
 		s.Gone([]string{"nvme0n1"})
-		done <- s.Publish([]nbd.Disk{two, three, {Name: "nvme0n1", Store: hung.Store}})
+		s.Publish([]connections.Disk{two, three, disk(t, "nvme0n1", hung.Store)})
+		close(done)
 	}()
 	fault.Release()
-	if err := <-done; err != nil {
+	<-done
+	<-old.ended
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	<-old.ended
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSaidOfDisks: whatever a target does to its namespaces is said by them, so that it can be too much.
+func TestSaidOfDisks(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	s.log = func(line string) { t.Errorf("without a limit: %s", line) }
+	fault.Release()
+	said := make(chan string, 4)
+	one := connections.Disk{Disk: nbd.Disk{Name: "nvme1n1", Store: hung.Store}, Say: func(line string) { said <- line }}
+	s.Publish([]connections.Disk{one})
+	s.Publish(nil)
+	s.Gone([]string{"nvme1n1"})
+	for _, want := range []string{"nvme1n1: published at ", "nvme1n1: not published any more; "} {
+		if line := <-said; !strings.HasPrefix(line, want) {
+			t.Errorf("said %q, want %q", line, want)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -107,17 +134,18 @@ func TestEndWhileDiskReturns(t *testing.T) {
 	hung := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
 	close(hung.overdue)
 	s := &sockets{dir: t.TempDir(), log: func(string) {}, leave: make(chan struct{}), servers: map[string]*server{}, ending: map[*server]string{hung: "nvme0n1"}}
-	done := make(chan error, 1)
-	go func() { done <- s.Publish([]nbd.Disk{{Name: "nvme0n1"}}) }() // ends with Close
-	for s.publishing.TryLock() {                                     // it has not begun
+	said := make(chan string, 1)
+	again := connections.Disk{Disk: nbd.Disk{Name: "nvme0n1"}, Say: func(line string) { said <- line }}
+	go s.Publish([]connections.Disk{again}) // ends with Close
+	for s.publishing.TryLock() {            // it has not begun
 		s.publishing.Unlock()
 		runtime.Gosched()
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, errLeaving) {
-		t.Error(err)
+	if line := <-said; line != "publishing nvme0n1: "+errLeaving.Error() {
+		t.Error(line)
 	}
 	close(hung.ended) // as the end of its controllers does
 	if err := s.Close(); err != nil {
