@@ -63,6 +63,8 @@ type subsystem struct {
 	namespaces  []Namespace
 	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
 	disks       map[int]string       // which a number was given to, for good
+	given       map[string]int       // the other way round; nil: findGiven makes it
+	lowest      int                  // none below it is free
 	lines       *Lines               // that its target can cause
 	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }

@@ -96,6 +96,33 @@ func TestManyListed(t *testing.T) {
 	}
 }
 
+// TestNumberMany: the time that numbers take grows with how many namespaces there are, and not with its square, where
+// they are new and where each is another one, of more than are noted for long.
+func TestNumberMany(t *testing.T) {
+	const many = 8 * maxDisks
+	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
+	began := time.Now()
+	for round := range byte(3) {
+		all := make([]Namespace, many)
+		for i := range all {
+			all[i] = Namespace{ID: capsule.NSID(i + 1), Identifiers: host.Identifiers{UUID: uuid.UUID{15: round}}}
+		}
+		if !s.numberAll(all) || s.numberAll(all) {
+			t.Fatalf("round %d is news twice, or not once", round)
+		}
+		had := map[int]bool{}
+		for i := range all {
+			had[s.numbers[all[i].ID]] = true
+		}
+		if len(had) != many || had[0] || len(s.disks) > many+many/4 {
+			t.Fatalf("round %d: %d numbers, and %d disks noted, of %d", round, len(had), len(s.disks), many)
+		}
+	}
+	if took := time.Since(began); took > 30*time.Second { // a second, and a quarter of an hour with the square
+		t.Errorf("it took %v", took)
+	}
+}
+
 // TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
 // though nothing happens meanwhile.
 func TestNoteAgain(t *testing.T) {
