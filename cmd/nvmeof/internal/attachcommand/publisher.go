@@ -128,7 +128,7 @@ func (p *publisher) awaited() bool {
 
 // missing is why nothing is published, where nothing of that is waited for.
 func (p *publisher) missing(there []connections.Namespace, err error) error {
-	if err != nil && !errors.Is(err, host.ErrNotReady) {
+	if err != nil && !errors.Is(err, host.ErrNotReady) && !errors.As(err, new(*connections.LeftOutError)) {
 		return err
 	}
 	ids := p.subsystem.Waiting()

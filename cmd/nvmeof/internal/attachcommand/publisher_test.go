@@ -56,6 +56,7 @@ func TestWanted(t *testing.T) {
 		{"one that waits", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{2}}, 2, 0, true, ""},
 		{"all that wait", subsystem{waiting: []capsule.NSID{2}}, 0, 0, true, ""},
 		{"a fault", subsystem{err: errors.New("cut off")}, 0, 0, false, "cut off"},
+		{"of very many", subsystem{there: []capsule.NSID{1}, err: &connections.LeftOutError{Listed: 5000, Opened: 4096}}, 6000, 0, false, "--namespace-id 6000: there is no such namespace"},
 		{"not ready", subsystem{there: []capsule.NSID{1}, err: host.ErrNotReady}, 4, 0, false, "--namespace-id 4: there is no such namespace"},
 	} {
 		p := &publisher{subsystem: &c.s, wanted: c.wanted}
