@@ -224,7 +224,7 @@ func TestRestless(t *testing.T) {
 	var out, warn bytes.Buffer
 	f := &front{cfg: nbd.Config{Socket: filepath.Join(t.TempDir(), "s")}}
 	p := &publisher{front: f, controllers: []connections.Controller{live{}}, names: []string{"192.0.2.1"},
-		reported: make([]connections.News, 1), warn: &warn, lines: linesTo(&warn), news: make(chan struct{}, 1)}
+		warn: &warn, lines: linesTo(&warn), news: make(chan struct{}, 1)}
 	s := &restless{p: p, times: times, end: end}
 	p.subsystem = s
 	began := time.Now()

@@ -66,6 +66,7 @@ type subsystem struct {
 	given       map[string]int       // the other way round; nil: findGiven makes it
 	lowest      int                  // none below it is free
 	lines       *Lines               // that its target can cause
+	ending      bool                 // its last controller is about to be disconnected: nothing is published
 	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }
 
@@ -152,6 +153,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	added := &controller{claim: number, path: p, link: c, news: NewsSince(Status{State: Live, ID: c.Status().ID})}
 	h.mu.Lock()
 	delete(h.reasons, added.name())
+	s.ending = false
 	if s.controllers = append(s.controllers, added); s.claim == number {
 		s.lines = h.linesOf(s)
 		h.subsystems = append(h.subsystems, s)
@@ -197,37 +199,6 @@ func (h *Holder) subsystem(p *Path) *subsystem {
 		}
 	}
 	return nil
-}
-
-// Disconnect disconnects the controllers selected, and returns their
-// names.
-func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (names []string, err error) {
-	var chosen []*controller
-	h.mu.Lock()
-	for _, s := range h.subsystems {
-		info := s.info()
-		for i, c := range s.controllers {
-			if which(info, info.Controllers[i]) {
-				chosen = append(chosen, c)
-			}
-		}
-	}
-	h.mu.Unlock()
-	errs := make([]error, len(chosen))
-	var wait sync.WaitGroup
-	for i, c := range chosen {
-		wait.Go(func() { // ends in some seconds: the controller may not answer
-			if err := c.link.Disconnect(); err != nil {
-				errs[i] = fmt.Errorf("%s: %w", c.name(), err)
-			}
-		})
-		names = append(names, c.name())
-	}
-	wait.Wait()
-	h.connecting.Lock() // look forgets them
-	defer h.connecting.Unlock()
-	h.look(context.Background())
-	return names, errors.Join(errs...)
 }
 
 // SetPolicy sets the iopolicy of the subsystems selected, and returns their

@@ -107,6 +107,7 @@ func (c *fakeController) set(s State, err error) {
 type front struct {
 	mu     sync.Mutex
 	disks  []string
+	ended  []string // before their controllers were disconnected
 	gone   []string // that Gone was asked about
 	closed int      // times: what a disk does not answer ends with its subsystem
 }
@@ -129,6 +130,13 @@ func (f *front) Gone(disks []string) {
 		}
 	}
 	f.gone = append(f.gone, disks...)
+}
+
+func (f *front) End(disks []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, disks...)
+	return nil
 }
 
 func (f *front) URI(d nbd.Disk) string { return "disk:" + d.Name }

@@ -37,6 +37,9 @@ type FrontEnd interface {
 	// front end says. The stores of those disks may be closed once Gone has returned. Of a
 	// disk that cannot be published it says so.
 	Publish(disks []Disk)
+	// End has disks, by their names, published no more: what clients have asked for is answered and made durable,
+	// as far as that is possible in a few seconds.
+	End(disks []string) error
 	// Gone waits until nobody uses disks, by their names, that are not published any more.
 	Gone(disks []string)
 	// URI is where a published disk is, or empty.

@@ -170,6 +170,9 @@ func (h *Holder) publish() {
 	h.mu.Lock()
 	var disks []Disk
 	for _, s := range h.subsystems {
+		if s.ending {
+			continue
+		}
 		for i := range s.namespaces {
 			disks = append(disks, Disk{s.disk(&s.namespaces[i]), s.lines.Say})
 		}

@@ -38,6 +38,7 @@ type sockets struct {
 // A server is that of a disk.
 type server struct {
 	*nbd.Server
+	name    string            // the disk's
 	say     func(line string) // of connections.Disk
 	overdue chan struct{}     // closed when it ends and the disk does not answer
 	ended   chan struct{}     // closed when it has ended, and err is how
@@ -61,6 +62,24 @@ func (s *sockets) Publish(disks []connections.Disk) {
 		}
 	}
 }
+
+// End implements [connections.FrontEnd].
+func (s *sockets) End(disks []string) error {
+	ending := s.snapshot()
+	maps.DeleteFunc(ending, func(name string, _ *server) bool { return !slices.Contains(disks, name) })
+	var errs []error
+	for _, x := range s.end(ending, true) {
+		if !x.over() {
+			errs = append(errs, fmt.Errorf("%s: %w", x.name, errUnfinished))
+		} else if x.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", x.name, x.err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errUnfinished is that a disk does not answer: its clients hear of no request more.
+var errUnfinished = errors.New("requests of its clients were not finished in time")
 
 // Gone implements [connections.FrontEnd].
 func (s *sockets) Gone(disks []string) {
@@ -103,7 +122,7 @@ func (s *sockets) publish(d connections.Disk) error {
 			return errLeaving
 		}
 	}
-	x := &server{say: d.Say, overdue: make(chan struct{}), ended: make(chan struct{})}
+	x := &server{name: d.Name, say: d.Say, overdue: make(chan struct{}), ended: make(chan struct{})}
 	var err error
 	x.Server, err = nbd.Listen(nbd.Config{
 		Socket: filepath.Join(s.dir, d.Name+".sock"), Polling: s.polling, Drain: s.drain,

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -70,6 +71,43 @@ func disk(t *testing.T, name string, store backend.Store) connections.Disk {
 			t.Error(line)
 		}
 	}}
+}
+
+// TestEndOfOneDisk: a disk that is to end has what its clients asked for answered before they are sent away, and
+// the others stay. What does not answer in time is the error.
+func TestEndOfOneDisk(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	if err := s.End([]string{"nvme0n1"}); !errors.Is(err, errUnfinished) {
+		t.Error(err)
+	}
+	fault.Release()
+	s.Gone([]string{"nvme0n1"})
+	s.drain = time.Minute
+	again := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
+	s.Publish([]connections.Disk{disk(t, "nvme0n1", hung), disk(t, "nvme0n2", hung.Store)})
+	c := ask(t, filepath.Join(s.dir, "nvme0n1.sock"))
+	ended := make(chan error, 1)
+	go func() { ended <- s.End([]string{"nvme0n1"}) }() // ends when the disk answers
+	for len(s.leaving(func(string) bool { return true })) == 0 {
+		runtime.Gosched()
+	}
+	again.Release()
+	answer, err := io.ReadAll(c)
+	if err != nil || len(answer) != 16+512 || binary.BigEndian.Uint32(answer[4:]) != 0 {
+		t.Errorf("%d bytes are the answer, %x, %v", len(answer), answer[:min(len(answer), 8)], err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if all := s.snapshot(); len(all) != 1 || all["nvme0n2"] == nil {
+		t.Errorf("left are %v", all)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestHungDiskIsRemoved: a disk that does not answer and is published no more holds up neither
@@ -154,8 +192,8 @@ func TestEndWhileDiskReturns(t *testing.T) {
 }
 
 // ask sends a read and then one of bytes beyond the end, as the NBD project's doc/proto.md has
-// it, and returns when the second is answered.
-func ask(t *testing.T, socket string) {
+// it, and returns the connection when the second is answered.
+func ask(t *testing.T, socket string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -177,4 +215,5 @@ func ask(t *testing.T, socket string) {
 	if _, err := io.ReadFull(c, answer[:]); err != nil {
 		t.Fatal(err)
 	}
+	return c
 }
