@@ -66,6 +66,7 @@ type subsystem struct {
 	given       map[string]int       // the other way round; nil: findGiven makes it
 	lowest      int                  // none below it is free
 	lines       *Lines               // that its target can cause
+	noted       map[int]string       // the disks, as far as the file says so: others are not published
 	ending      bool                 // its last controller is about to be disconnected: nothing is published
 	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }
@@ -141,6 +142,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 				s.disks[n] = ""
 			}
 			maps.Copy(s.disks, number.past.Disks)
+			s.noted = number.past.Disks
 		}
 		s.link, c, err = h.begin(ctx, p)
 	}
@@ -380,16 +382,26 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 const noteAgain = 10 * time.Second
 
 // remember notes for later processes how the subsystem and its namespaces are called. Where
-// that fails, as on a file system that is full, look does it again.
+// that fails, as on a file system that is full, look does it again: names that are not noted may be
+// another disk's after a restart, and nothing is published by them. Under connecting.
 func (h *Holder) remember(s *subsystem) {
-	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), maps.Clone(s.disks)})
+	disks := maps.Clone(s.disks)
+	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), disks})
 	if err != nil {
 		h.again.Reset(noteAgain)
 		if !s.unnoted {
-			h.config.Log(err.Error())
+			h.config.Log(fmt.Sprintf("%v; namespaces of %v that are new are published when their names can be noted", err, s.nqn))
 		}
+		s.unnoted = true
+		return
 	}
-	s.unnoted = err != nil
+	s.unnoted, s.noted = false, disks
+}
+
+// isNoted reports whether a later process knows the name of a namespace as that of this disk.
+func (s *subsystem) isNoted(id capsule.NSID) bool {
+	number := s.numbers[id]
+	return s.noted[number] == s.disks[number]
 }
 
 // renewClaims takes the numbers of controllers anew as far as their files have gone.

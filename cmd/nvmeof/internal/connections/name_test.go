@@ -124,11 +124,13 @@ func TestNumberMany(t *testing.T) {
 }
 
 // TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
-// though nothing happens meanwhile.
+// though nothing happens meanwhile. Nothing is published by it before, and what was stays.
 func TestNoteAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.connect("a", "192.0.2.1", "nvme0")
+		r.spaces("a", 3)
+		r.published("nvme0n1")
 		c := r.holder.subsystems[0].claim
 		writable := c.file
 		full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
@@ -141,18 +143,19 @@ func TestNoteAgain(t *testing.T) {
 			c.file = f
 		}
 		use(full)
-		r.spaces("a", 7)
+		r.spaces("a", 3, 7)
 		time.Sleep(3 * noteAgain)
 		r.published("nvme0n1")
-		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device") {
+		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device; namespaces of a that are new are published when") {
 			t.Errorf("logged %q", r.log)
 		}
 		use(writable)
 		time.Sleep(noteAgain)
 		synctest.Wait()
-		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 1 {
+		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 2 {
 			t.Errorf("noted is %+v", p)
 		}
+		r.published("nvme0n1 nvme0n2")
 		if err := errors.Join(full.Close(), r.holder.Close()); err != nil {
 			t.Error(err)
 		}

@@ -174,7 +174,9 @@ func (h *Holder) publish() {
 			continue
 		}
 		for i := range s.namespaces {
-			disks = append(disks, Disk{s.disk(&s.namespaces[i]), s.lines.Say})
+			if s.isNoted(s.namespaces[i].ID) {
+				disks = append(disks, Disk{s.disk(&s.namespaces[i]), s.lines.Say})
+			}
 		}
 	}
 	closed := h.closed
