@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -30,7 +30,7 @@ const (
 )
 
 const (
-	maxFollowers = 32               // calls that wait, of those who have a token, and as many of others
+	maxFollowers = 32               // calls that wait with one token, and as many through the socket
 	followTime   = 25 * time.Second // that a call waits
 	maxEvents    = 1000             // of one answer
 )
@@ -43,35 +43,68 @@ func eventRoutes() []route {
 			[]string{afterOption, logOption, waitOption}, nil, Events{}, false,
 			func(c *call) (any, error) {
 				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // it was checked
-				var wait *atomic.Int32
-				switch {
-				case !c.option(waitOption):
-				case c.who == nil:
-					wait = &c.manager.followers
-				default:
-					wait = &c.manager.remoteFollowers
+				if !c.option(waitOption) {
+					return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), nil)
 				}
-				return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), wait)
+				var who follower
+				if c.who != nil {
+					who = follower{remote: true, token: c.who.Name}
+				}
+				return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), &who)
 			}},
 	}
 }
 
-// eventsAfter are those after a number of a log. A call that waits is one of those that are counted; nil: it does not.
-func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, wait *atomic.Int32) (*Events, error) {
+// A follower is who waits for events: those who come through the socket are one, and those who have a token are, so that
+// none takes the places of another.
+type follower struct {
+	remote bool
+	token  string
+}
+
+// followers count the calls that wait.
+type followers struct {
+	mu sync.Mutex
+	n  map[follower]int // none is 0
+}
+
+// enter counts a call, if it may wait: until leave.
+func (f *followers) enter(who follower) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == nil {
+		f.n = map[follower]int{}
+	}
+	if f.n[who] >= maxFollowers {
+		return false
+	}
+	f.n[who]++
+	return true
+}
+
+func (f *followers) leave(who follower) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n[who]--; f.n[who] == 0 {
+		delete(f.n, who)
+	}
+}
+
+// eventsAfter are those after a number of a log. The call waits if it is a follower's.
+func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, who *follower) (*Events, error) {
 	l := m.cfg.Events
 	if l == nil {
 		return nil, errors.New("this target keeps no events")
 	}
 	after = l.Resume(of, after)
-	if wait != nil {
-		if wait.Add(1) > maxFollowers {
-			wait.Add(-1)
+	if who != nil {
+		if !m.followers.enter(*who) {
 			return nil, errFollowers
 		}
 		ctx, cancel := context.WithTimeout(ctx, followTime)
 		_ = l.Wait(ctx, after)
 		cancel()
-		wait.Add(-1)
+		m.followers.leave(*who)
 	}
 	out := &Events{Log: l.ID(), Events: listOf(l.After(after, maxEvents)), Last: l.Last(), Unwritten: l.Stats().Unwritten}
 	if n := len(out.Events); n > 0 {

@@ -15,10 +15,11 @@ func TestFollowers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := events.New(events.Config{})
 		m := &Manager{cfg: Config{Events: l}}
+		a, b := follower{true, "a"}, follower{true, "b"}
 		answers := make(chan *Events, maxFollowers)
 		for range maxFollowers {
 			go func() {
-				e, err := eventsAfter(t.Context(), m, 0, l.ID(), &m.remoteFollowers)
+				e, err := eventsAfter(t.Context(), m, 0, l.ID(), &a)
 				if err != nil {
 					t.Error(err)
 				}
@@ -26,9 +27,14 @@ func TestFollowers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := eventsAfter(t.Context(), m, 0, "", &m.remoteFollowers); err != errFollowers {
+		if _, err := eventsAfter(t.Context(), m, 0, "", &a); err != errFollowers {
 			t.Errorf("one more: %v", err)
 		}
+		go func() { // nor does one token keep another out
+			if _, err := eventsAfter(t.Context(), m, 0, l.ID(), &b); err != nil {
+				t.Error(err)
+			}
+		}()
 		go func() { // nobody on the network keeps those out who come through the socket
 			c := &call{context: t.Context(), manager: m, query: url.Values{waitOption: {"true"}, logOption: {l.ID()}}}
 			if _, err := eventRoutes()[0].serve(c); err != nil {
@@ -41,6 +47,10 @@ func TestFollowers(t *testing.T) {
 			if e := <-answers; len(e.Events) != 1 || e.Events[0].Subsystem != "a" || e.Replaced != 0 {
 				t.Errorf("%+v", e)
 			}
+		}
+		synctest.Wait()
+		if n := m.followers.n; len(n) > 0 {
+			t.Errorf("when nobody waits there are %v", n)
 		}
 	})
 }

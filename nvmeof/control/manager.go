@@ -126,7 +126,7 @@ type Manager struct {
 
 	startTimeout, changeTimeout, erasedTime time.Duration
 
-	followers, remoteFollowers atomic.Int32 // calls that wait for events, through the socket and otherwise
+	followers followers // calls that wait for events
 
 	parts atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
 

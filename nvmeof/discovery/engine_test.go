@@ -19,7 +19,7 @@ func at(n int) Endpoint {
 
 // entry makes a log entry of words: "disk@7" is a subsystem at 192.0.2.7, ">7" a
 // referral to there, ">7=name" one by a unique name, "self" the controller itself;
-// "!" before it marks duplicate information, "tcp:" another transport.
+// "!" before it marks duplicate information, "tcp:" another transport, "ib:" and "ipv6:" another family of addresses.
 func entry(word string) (e capsule.DiscoveryEntry) {
 	e.TRTYPE, e.ADRFAM, e.SUBTYPE = capsule.TransportRDMA, capsule.FamilyIPv4, capsule.SubsystemNVM
 	if rest, ok := strings.CutPrefix(word, "!"); ok {
@@ -27,6 +27,12 @@ func entry(word string) (e capsule.DiscoveryEntry) {
 	}
 	if rest, ok := strings.CutPrefix(word, "tcp:"); ok {
 		word, e.TRTYPE = rest, capsule.TransportTCP
+	}
+	if rest, ok := strings.CutPrefix(word, "ib:"); ok {
+		word, e.ADRFAM = rest, capsule.FamilyIB
+	}
+	if rest, ok := strings.CutPrefix(word, "ipv6:"); ok {
+		word, e.ADRFAM = rest, capsule.FamilyIPv6
 	}
 	nqn, addr, _ := strings.Cut(word, "@")
 	if to, ok := strings.CutPrefix(word, ">"); ok {
@@ -188,6 +194,21 @@ func TestPersistent(t *testing.T) {
 	s.log(1, "d@1")
 	s.fail(1)
 	s.idle("results of a node that is gone")
+}
+
+// TestAnotherFamily: a record that nobody can connect to because of its family of addresses is another one when that
+// is mended. IPv4 and IPv6 are the same, since the address itself says which it is.
+func TestAnotherFamily(t *testing.T) {
+	s := newScript(t, Config{Persistent: true})
+	s.start(1)
+	s.log(1, "ib:a@7")
+	s.want("one of InfiniBand", "connect 1@1", "added a@7")
+	s.engine.changed(1)
+	s.log(1, "a@7")
+	s.want("mended", "read 1", "added a@7", "removed a@7")
+	s.engine.changed(1)
+	s.log(1, "ipv6:a@7")
+	s.want("nothing new", "read 1")
 }
 
 func TestPauseIsBounded(t *testing.T) {

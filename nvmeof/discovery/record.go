@@ -37,12 +37,19 @@ type Record struct {
 type key struct {
 	scope     Scope
 	transport capsule.TransportType
+	family    capsule.AddressFamily
 	traddr    string
 	trsvcid   string
 	nqn       string
 }
 
-func (r *Record) key() key { return key{r.Scope, r.Entry.TRTYPE, r.Traddr(), r.Trsvcid(), r.NQN()} }
+func (r *Record) key() key {
+	family := r.Entry.ADRFAM
+	if family == capsule.FamilyIPv6 { // the address says which of both it is
+		family = capsule.FamilyIPv4
+	}
+	return key{r.Scope, r.Entry.TRTYPE, family, r.Traddr(), r.Trsvcid(), r.NQN()}
+}
 
 // Traddr, Trsvcid and NQN are text of the controller, as it is.
 func (r *Record) Traddr() string { return capsule.Text(r.Entry.TRADDR[:]) }

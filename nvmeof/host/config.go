@@ -46,7 +46,7 @@ type Options struct {
 
 	NrIOQueues    int           // default: one for each shard; negative: none
 	QueueSize     int           // entries of each I/O queue, 2 to 1024; default 128
-	KeepAliveTmo  time.Duration // default 5 s; negative: none
+	KeepAliveTmo  time.Duration // at least 1 ms; default 5 s; negative: none
 	TOS           uint8         // IP type of service
 	DisableSQFlow bool
 
@@ -142,6 +142,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
 	case o.DHCHAPSecret.IsZero() && !o.DHCHAPCtrlSecret.IsZero():
 		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can require the controller to")
+	case o.KeepAliveTmo > 0 && o.KeepAliveTmo < time.Millisecond: // the protocol's unit, of which 0 is none at all
+		return fmt.Errorf("host: Options.KeepAliveTmo is %v: at least 1ms, or negative for none", o.KeepAliveTmo)
 	case o.keepAlive().Milliseconds() > 1<<32-1:
 		return fmt.Errorf("host: keep alive timeout %v is too long", o.KeepAliveTmo)
 	}

@@ -29,6 +29,8 @@ type loop struct {
 	stopping bool
 	deadline time.Time // of stopping
 
+	unflushed []error // disks that could not be flushed at the end
+
 	lastFailure time.Time // that was told
 	lastReason  string    // of that
 
@@ -425,6 +427,7 @@ func (l *loop) finish() {
 	for _, c := range l.conns {
 		errs = append(errs, fmt.Errorf("a client's requests were not finished in %v", l.server.cfg.drain()), c.close())
 	}
+	errs = append(errs, l.unflushed...)
 	errs = append(errs, l.server.listener.Close(), unix.Close(l.epoll))
 	l.server.err = errors.Join(errs...)
 }

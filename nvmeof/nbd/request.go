@@ -2,6 +2,7 @@ package nbd
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
@@ -209,6 +210,9 @@ func (c *conn) step(r *request, err error) {
 	if err != nil {
 		r.errno = errnoOf(r, err)
 		c.loop.failed(c.export, err)
+		if r.silent && c.published() {
+			c.loop.unflushed = append(c.loop.unflushed, fmt.Errorf("disk %s could not be flushed at the end: %w", c.export.disk.Name, err))
+		}
 		c.finish(r)
 		return
 	}
@@ -233,6 +237,12 @@ func (c *conn) step(r *request, err error) {
 	default:
 		c.finish(r)
 	}
+}
+
+// published reports whether the disk is: of one that has gone, or is another one now, nothing can be flushed.
+func (c *conn) published() bool {
+	now := c.loop.server.find(c.export.disk.Name)
+	return now != nil && now.disk.Store == c.export.disk.Store
 }
 
 // zeroByWriting begins to write zeroes where the store cannot do without, unless

@@ -147,7 +147,7 @@ func (s *Server) Usage(d Disk) []string {
 }
 
 // Close ends the server: no client is accepted any more, requests that
-// were read are finished and answered, the disks flushed. Those that a store does not finish in
+// were read are finished and answered, the disks flushed, of which it returns what has failed. Those that a store does not finish in
 // Config.Drain are waited for without answers; see Config.Overdue.
 func (s *Server) Close() error {
 	s.once.Do(func() {

@@ -2,7 +2,6 @@ package target
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -141,23 +140,33 @@ func (c Config) complete() (Config, error) {
 }
 
 func (c *Config) check() error {
+	for _, n := range []struct {
+		name  string
+		value int64
+		least int64
+	}{
+		{"Shards", int64(c.Shards), 1}, {"Spin", int64(c.Spin), 0}, {"Arena", int64(c.Arena), 0},
+		{"MaxControllers", int64(c.MaxControllers), 1}, {"MaxHostControllers", int64(c.MaxHostControllers), 1},
+		{"QueueMemory", c.QueueMemory, 1}, {"BackendDepth", int64(c.BackendDepth), 1}, {"MaxSilent", int64(c.MaxSilent), 2},
+		{"ConnectTimeout", int64(c.ConnectTimeout), 0}, {"AuthTimeout", int64(c.AuthTimeout), 0}, {"SharedReceives", int64(c.SharedReceives), 0},
+	} {
+		if n.value < n.least {
+			return fmt.Errorf("target: Config.%s is %d: at least %d", n.name, n.value, n.least)
+		}
+	}
 	switch {
 	case c.MaxQueues < 1 || c.MaxQueues > 65534:
-		return fmt.Errorf("target: %d I/O queues: 1 to 65534", c.MaxQueues)
+		return fmt.Errorf("target: Config.MaxQueues is %d: 1 to 65534", c.MaxQueues)
 	case c.QueueDepth < 2 || c.QueueDepth > 1024:
-		return fmt.Errorf("target: queue depth %d: 2 to 1024", c.QueueDepth)
+		return fmt.Errorf("target: Config.QueueDepth is %d: 2 to 1024", c.QueueDepth)
 	case c.InCapsule%16 != 0 || c.InCapsule > maxInCapsule:
-		return fmt.Errorf("target: %d bytes of data in capsules: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
+		return fmt.Errorf("target: Config.InCapsule is %d bytes: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
 	case c.MaxData < minMaxData || c.MaxData > shard.MaxBuffer || bits.OnesCount(uint(c.MaxData)) != 1:
-		return fmt.Errorf("target: %d bytes of data per command: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
-	case c.MaxControllers < 1 || c.MaxHostControllers < 1 || c.QueueMemory < 1 || c.BackendDepth < 1:
-		return errors.New("target: MaxControllers, MaxHostControllers, QueueMemory and BackendDepth must be positive")
+		return fmt.Errorf("target: Config.MaxData is %d bytes: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
 	case !c.Controllers.valid():
-		return fmt.Errorf("target: controller identifiers %v: must be a range within %d..%d", c.Controllers, capsule.ControllerIDMin, capsule.ControllerIDMax)
-	case c.MaxSilent < 2 || c.ConnectTimeout < 0 || c.AuthTimeout < 0:
-		return errors.New("target: MaxSilent must be at least 2, ConnectTimeout and AuthTimeout positive")
+		return fmt.Errorf("target: Config.Controllers is %v: must be a range within %d..%d", c.Controllers, capsule.ControllerIDMin, capsule.ControllerIDMax)
 	case len(c.Firmware) > 8:
-		return fmt.Errorf("target: firmware revision %q: at most 8 characters", c.Firmware)
+		return fmt.Errorf("target: Config.Firmware is %q: at most 8 characters", c.Firmware)
 	}
 	return nil
 }

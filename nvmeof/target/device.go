@@ -107,6 +107,9 @@ func (w *worker) keyOf(b shard.Buffer) rdmatransport.LKey {
 // AddDevice adds a device, on which hosts find the target once it has listeners. The
 // device stays the caller's, to be closed after Remove or after the target.
 func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
+	if dev == nil {
+		return nil, errors.New("target: AddDevice needs a device")
+	}
 	d := &Device{target: t, rdma: dev, attrs: dev.Attrs()}
 	if err := t.cfg.checkDevice(&d.attrs); err != nil {
 		return nil, err

@@ -195,19 +195,37 @@ func TestFailedAccept(t *testing.T) {
 }
 
 func TestConfigIsJudged(t *testing.T) {
-	for name, c := range map[string]Config{
-		"too many shards":  {Device: newFakeDevice(), Shards: 5},
-		"queue depth 1":    {Device: newFakeDevice(), QueueDepth: 1},
-		"queue depth 1025": {Device: newFakeDevice(), QueueDepth: 1025},
-		"odd capsule":      {Device: newFakeDevice(), InCapsule: 4097},
-		"odd MaxData":      {Device: newFakeDevice(), MaxData: 5000},
-		"large MaxData":    {Device: newFakeDevice(), MaxData: 2 << 20},
-		"long revision":    {Device: newFakeDevice(), Firmware: "123456789"},
-		"negative":         {Device: newFakeDevice(), MaxControllers: -1},
+	for _, x := range []struct {
+		what, names string
+		Config
+	}{
+		{"too many shards", "5 shards", Config{Shards: 5}},
+		{"queue depth 1", "Config.QueueDepth is 1:", Config{QueueDepth: 1}},
+		{"queue depth 1025", "Config.QueueDepth is 1025:", Config{QueueDepth: 1025}},
+		{"odd capsule", "Config.InCapsule", Config{InCapsule: 4097}},
+		{"odd MaxData", "Config.MaxData", Config{MaxData: 5000}},
+		{"large MaxData", "Config.MaxData", Config{MaxData: 2 << 20}},
+		{"long revision", "Config.Firmware", Config{Firmware: "123456789"}},
+		{"negative", "Config.MaxControllers is -1:", Config{MaxControllers: -1}},
+		{"negative", "Config.MaxHostControllers", Config{MaxHostControllers: -1}},
+		{"negative", "Config.MaxQueues", Config{MaxQueues: -1}},
+		{"negative", "Config.QueueMemory", Config{QueueMemory: -1}},
+		{"negative", "Config.BackendDepth", Config{BackendDepth: -1}},
+		{"negative", "Config.Shards", Config{Shards: -1}},
+		{"negative", "Config.Spin", Config{Spin: -1}},
+		{"negative", "Config.Arena", Config{Arena: -1}},
+		{"negative", "Config.SharedReceives", Config{SharedReceives: -1}},
+		{"negative", "Config.ConnectTimeout", Config{ConnectTimeout: -1}},
+		{"negative", "Config.AuthTimeout", Config{AuthTimeout: -1}},
+		{"MaxSilent 1", "Config.MaxSilent", Config{MaxSilent: 1}},
 	} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%s is accepted", name)
+		x.Device = newFakeDevice()
+		if _, err := New(x.Config); err == nil || !strings.Contains(err.Error(), x.names) {
+			t.Errorf("%s: %v, want %s", x.what, err, x.names)
 		}
+	}
+	if _, err := newFixture(t).target.AddDevice(nil); err == nil {
+		t.Error("no device is accepted")
 	}
 }
 

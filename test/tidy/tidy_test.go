@@ -100,7 +100,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof-csi":                     1,  // the end, which waits for calls
 	"cmd/nvmeof-csi/internal/fabric":     1,  // nvmeof attach, which is waited for
-	"cmd/nvmeof/internal/attachcommand":  2,  // a path that is awaited; each flush at the end
+	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
 	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/console":        1,  // what is served
@@ -112,7 +112,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/sandbox":        1,  // file systems that may not answer
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
-	"cmd/nvmeof/internal/connections":    8,  // following changes; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes
+	"cmd/nvmeof/internal/connections":    11, // following changes; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes; saying how many lines were left out; each flush at the end
 	"cmd/nvmeof/internal/targetcommand":  7,  // the gateway; what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events; a takeover that a signal ends
 	"cmd/nvmeof/internal/takeover":       1,  // the process that connects
 	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
@@ -111,6 +112,7 @@ func (a *attachment) serve(cmd *cobra.Command, front *front, s *measured) (err e
 	s.hosts.Store(all)
 	defer func() { err = errors.Join(err, all.Close()) }()
 	p := &publisher{front: front, wanted: capsule.NSID(a.nsid), verbose: a.verbose, warn: cmd.ErrOrStderr(), news: make(chan struct{}, 1)}
+	p.lines = connections.NewLines("the subsystem", front.cfg.Log)
 	absent, err := a.connect(cmd.Context(), all, p)
 	if err != nil {
 		return err

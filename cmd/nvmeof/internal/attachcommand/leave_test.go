@@ -39,8 +39,8 @@ func TestOthersAreFlushed(t *testing.T) {
 		}}
 		began := time.Now()
 		err := p.flush()
-		if took := time.Since(began); took != leaveTime {
-			t.Errorf("it took %v, want %v", took, leaveTime)
+		if took := time.Since(began); took != connections.FlushTime {
+			t.Errorf("it took %v, want %v", took, connections.FlushTime)
 		}
 		if flushed != 1 || err == nil || strings.Count(err.Error(), "no answer within 5s") != 2 || strings.Contains(err.Error(), "namespace 2") {
 			t.Errorf("%d flushed, %v", flushed, err)
@@ -82,7 +82,7 @@ func TestLeavesWhileDiskHangs(t *testing.T) {
 	f := &front{cfg: nbd.Config{Socket: filepath.Join(t.TempDir(), "s"), Drain: 20 * time.Millisecond}}
 	p := &publisher{
 		subsystem: s, front: f, controllers: []connections.Controller{live{}}, names: []string{"192.0.2.1"},
-		reported: make([]connections.News, 1), warn: io.Discard, news: make(chan struct{}, 1),
+		reported: make([]connections.News, 1), warn: io.Discard, lines: linesTo(io.Discard), news: make(chan struct{}, 1),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -34,7 +34,7 @@ type publisher struct {
 	namespaces  []connections.Namespace
 	verbose     bool                   // what to type is printed for each
 	printed     map[backend.Store]bool // those that were printed for the user; nil: none was ever
-	lines       lines                  // that the target can cause
+	lines       *connections.Lines     // that the target can cause
 
 	left    sync.Once
 	leftErr error
@@ -54,7 +54,7 @@ func (p *publisher) changed() {
 // serve publishes what there is, and follows it. What is wanted and waits at the target is
 // waited for.
 func (p *publisher) serve(ctx context.Context, out io.Writer) error {
-	defer func() { p.lines.report(p.warn) }()
+	defer p.lines.Report()
 	if err := p.first(ctx); err != nil {
 		return err
 	}
@@ -63,29 +63,21 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	if err := p.publish(); err != nil {
 		return err
 	}
-	var left <-chan time.Time
 	for {
 		p.print(out)
 		if err := p.states(); err != nil {
 			return err
 		}
-		if left == nil {
-			left = p.lines.due()
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-left:
-			p.lines.report(p.warn)
-			left = nil
-			continue
 		case <-p.news:
 		}
 		if _, err := p.look(ctx); err != nil && ctx.Err() == nil {
-			p.lines.warn(p.warn, err)
+			p.lines.Say(err.Error())
 		}
 		if err := p.publish(); err != nil {
-			p.lines.warn(p.warn, err)
+			p.lines.Say(err.Error())
 		}
 	}
 }
@@ -101,7 +93,7 @@ func (p *publisher) first(ctx context.Context) error {
 		there, err := p.look(ctx)
 		if len(p.namespaces) > 0 {
 			if err != nil { // of others
-				p.lines.warn(p.warn, err)
+				p.lines.Say(err.Error())
 			}
 			return nil
 		}
@@ -109,7 +101,7 @@ func (p *publisher) first(ctx context.Context) error {
 			return p.missing(there, err)
 		}
 		if why = cmp.Or(err, why); late && err != nil {
-			p.lines.warn(p.warn, fmt.Errorf("%w; still waiting", err))
+			p.lines.Say(fmt.Sprintf("%v; still waiting", err))
 		}
 		for waiting := true; waiting; {
 			if err := p.states(); err != nil {
@@ -136,7 +128,7 @@ func (p *publisher) awaited() bool {
 
 // missing is why nothing is published, where nothing of that is waited for.
 func (p *publisher) missing(there []connections.Namespace, err error) error {
-	if err != nil && !errors.Is(err, host.ErrNotReady) {
+	if err != nil && !errors.Is(err, host.ErrNotReady) && !errors.As(err, new(*connections.LeftOutError)) {
 		return err
 	}
 	ids := p.subsystem.Waiting()
@@ -166,7 +158,7 @@ func (p *publisher) states() error {
 			dead = append(dead, fmt.Errorf("%s: %w", p.names[i], st.Err))
 		}
 		if line := p.reported[i].Line(p.names[i], st); line != "" {
-			fmt.Fprintln(p.warn, "nvmeof: "+line)
+			p.lines.Say(line)
 		}
 	}
 	if len(dead) == len(p.controllers) {
@@ -230,7 +222,7 @@ func (p *publisher) print(w io.Writer) {
 	var usage []string
 	for i := range p.namespaces {
 		d := diskOf(&p.namespaces[i])
-		if printed[d.Store] = true; p.printed[d.Store] || !p.lines.allow() {
+		if printed[d.Store] = true; p.printed[d.Store] || !p.lines.Allow() {
 			continue
 		}
 		fmt.Fprintf(w, "%s: %s\n", d.Description, p.front.URI(d))
@@ -251,73 +243,5 @@ func (p *publisher) leave() error {
 	return p.leftErr
 }
 
-// leaveTime is how long controllers may take to make everything durable at the end.
-const leaveTime = 5 * time.Second
-
-// A flushing is the flush of a namespace.
-type flushing struct {
-	id    capsule.NSID
-	ended chan error
-}
-
-// flush makes everything durable that the front end has acknowledged. A namespace that does not
-// answer keeps no other from it.
-func (p *publisher) flush() error {
-	is := func(s connections.State) func(connections.Controller) bool {
-		return func(c connections.Controller) bool { return c.Status().State == s }
-	}
-	lost := !slices.ContainsFunc(p.controllers, is(connections.Live))
-	if lost && !slices.ContainsFunc(p.controllers, is(connections.Connecting)) {
-		return nil // it is reported elsewhere
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-	defer cancel()
-	var all []flushing
-	var errs []error
-	for i := range p.namespaces {
-		n := &p.namespaces[i]
-		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
-			if lost {
-				errs = append(errs, unflushed(n.ID, errNoPath))
-				continue
-			}
-			f := flushing{n.ID, make(chan error, 1)}
-			all = append(all, f)
-			go func() { f.ended <- n.Flush(ctx) }() // ends with the subsystem at the latest
-		}
-	}
-	for _, f := range all {
-		errs = append(errs, unflushed(f.id, f.wait(ctx)))
-	}
-	return errors.Join(errs...)
-}
-
-// errNoPath is why nothing is flushed where no flush would come to an end.
-var errNoPath = errors.New("the controller was lost, and is not connected again yet")
-
-// wait returns how a flush has ended, or that ctx did before it: a command that a store has is
-// waited for, though nobody wants it any more.
-func (f *flushing) wait(ctx context.Context) error {
-	select {
-	case err := <-f.ended:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-f.ended:
-		return err
-	default:
-		return ctx.Err()
-	}
-}
-
-// unflushed says what it means that a namespace could not be flushed.
-func unflushed(id capsule.NSID, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("no answer within %v", leaveTime)
-	}
-	return fmt.Errorf("namespace %d could not be flushed: %w; what clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
-}
+// flush makes everything durable that the front end has acknowledged.
+func (p *publisher) flush() error { return connections.Flush(p.controllers, p.namespaces) }

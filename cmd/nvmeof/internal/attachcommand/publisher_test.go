@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ func TestWanted(t *testing.T) {
 		{"one that waits", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{2}}, 2, 0, true, ""},
 		{"all that wait", subsystem{waiting: []capsule.NSID{2}}, 0, 0, true, ""},
 		{"a fault", subsystem{err: errors.New("cut off")}, 0, 0, false, "cut off"},
+		{"of very many", subsystem{there: []capsule.NSID{1}, err: &connections.LeftOutError{Listed: 5000, Opened: 4096}}, 6000, 0, false, "--namespace-id 6000: there is no such namespace"},
 		{"not ready", subsystem{there: []capsule.NSID{1}, err: host.ErrNotReady}, 4, 0, false, "--namespace-id 4: there is no such namespace"},
 	} {
 		p := &publisher{subsystem: &c.s, wanted: c.wanted}
@@ -137,7 +139,7 @@ func TestUnflushedWhileLost(t *testing.T) {
 func TestPrint(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
 		socket := filepath.Join(t.TempDir(), "s")
-		p := &publisher{front: &front{cfg: nbd.Config{Socket: socket}}, verbose: verbose}
+		p := &publisher{front: &front{cfg: nbd.Config{Socket: socket}}, verbose: verbose, lines: linesTo(io.Discard)}
 		var lines []int
 		come := func(ids ...capsule.NSID) {
 			t.Helper()
@@ -172,6 +174,11 @@ func TestPrint(t *testing.T) {
 			t.Errorf("verbose %v: %v lines, want %v", verbose, lines, want)
 		}
 	}
+}
+
+// linesTo are lines that are written as the command writes them.
+func linesTo(w io.Writer) *connections.Lines {
+	return connections.NewLines("the subsystem", func(line string) { fmt.Fprintln(w, "nvmeof:", line) })
 }
 
 // A restless subsystem has other namespaces whenever somebody looks, and ends after so many times.
@@ -217,14 +224,14 @@ func TestRestless(t *testing.T) {
 	var out, warn bytes.Buffer
 	f := &front{cfg: nbd.Config{Socket: filepath.Join(t.TempDir(), "s")}}
 	p := &publisher{front: f, controllers: []connections.Controller{live{}}, names: []string{"192.0.2.1"},
-		reported: make([]connections.News, 1), warn: &warn, news: make(chan struct{}, 1)}
+		warn: &warn, lines: linesTo(&warn), news: make(chan struct{}, 1)}
 	s := &restless{p: p, times: times, end: end}
 	p.subsystem = s
 	began := time.Now()
 	if err := p.serve(ctx, &out); err != nil {
 		t.Fatal(err)
 	}
-	most := lineBurst + int(time.Since(began)/lineTime) + 1
+	most := connections.LineBurst + int(time.Since(began)/connections.LineTime) + 1
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
@@ -232,12 +239,12 @@ func TestRestless(t *testing.T) {
 	left := 0
 	for line := range strings.Lines(warn.String()) {
 		var n int
-		if _, err := fmt.Sscanf(line, "nvmeof: the namespaces of the subsystem change too often: %d lines about them were left out\n", &n); err == nil {
+		if _, err := fmt.Sscanf(line, "nvmeof: the subsystem changes too often: %d lines about it were left out\n", &n); err == nil {
 			left += n
 		}
 	}
 	least, all := 2*(times-1)*restlessNamespaces, 2*s.asked*restlessNamespaces
-	if printed < lineBurst || printed > most+restlessNamespaces || printed+left < least || printed+left > all {
+	if printed < connections.LineBurst || printed > most+restlessNamespaces || printed+left < least || printed+left > all {
 		t.Errorf("%d lines are printed, of which %d may be, and %d were left out, of %d to %d", printed, most, left, least, all)
 	}
 }
@@ -255,7 +262,7 @@ func (volatile) Info() backend.Info { return backend.Info{Volatile: true} }
 func TestStates(t *testing.T) {
 	one, other := &controller{connections.Status{State: connections.Live, ID: 1}}, &controller{connections.Status{State: connections.Live, ID: 2}}
 	var out bytes.Buffer
-	p := &publisher{controllers: []connections.Controller{one, other}, names: []string{"192.0.2.1", "192.0.2.2"}, warn: &out}
+	p := &publisher{controllers: []connections.Controller{one, other}, names: []string{"192.0.2.1", "192.0.2.2"}, warn: &out, lines: linesTo(&out)}
 	lost, refused := errors.New("keep alive was not answered"), errors.New("host is not allowed")
 	for i, c := range []struct {
 		one, other connections.Status

@@ -203,7 +203,7 @@ func (c *claim) write(p past) error {
 		err = c.file.Truncate(int64(len(text)) + 1)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: after a restart other programs may find another disk by the name of this one", c.file.Name(), err)
+		return fmt.Errorf("%s, for the names of disks: %w", c.file.Name(), err)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ type Holder struct {
 	idle       chan struct{}     // closed while there was a controller and there is none any more
 	lost       error             // why the last one that was given up was
 	reasons    map[string]string // of all that were, by name
+	lines      map[int]*Lines    // of subsystems by their numbers: who comes again goes on with what it has left
 }
 
 // A subsystem is one that is connected.
@@ -62,6 +63,11 @@ type subsystem struct {
 	namespaces  []Namespace
 	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
 	disks       map[int]string       // which a number was given to, for good
+	given       map[string]int       // the other way round; nil: findGiven makes it
+	lowest      int                  // none below it is free
+	lines       *Lines               // that its target can cause
+	noted       map[int]string       // the disks, as far as the file says so: others are not published
+	ending      bool                 // its last controller is about to be disconnected: nothing is published
 	unnoted     bool                 // the file does not say so yet; under Holder.connecting
 }
 
@@ -88,7 +94,7 @@ func New(c Config) *Holder {
 	}
 	h := &Holder{
 		config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), again: time.NewTimer(noteAgain),
-		idle: make(chan struct{}), reasons: map[string]string{},
+		idle: make(chan struct{}), reasons: map[string]string{}, lines: map[int]*Lines{},
 	}
 	h.again.Stop() // until remember sets it
 	go h.watch()   // owned by the holder; ends when Close closes ended
@@ -136,6 +142,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 				s.disks[n] = ""
 			}
 			maps.Copy(s.disks, number.past.Disks)
+			s.noted = number.past.Disks
 		}
 		s.link, c, err = h.begin(ctx, p)
 	}
@@ -148,7 +155,9 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	added := &controller{claim: number, path: p, link: c, news: NewsSince(Status{State: Live, ID: c.Status().ID})}
 	h.mu.Lock()
 	delete(h.reasons, added.name())
+	s.ending = false
 	if s.controllers = append(s.controllers, added); s.claim == number {
+		s.lines = h.linesOf(s)
 		h.subsystems = append(h.subsystems, s)
 	}
 	if h.isIdle() {
@@ -161,6 +170,16 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	}
 	h.look(ctx)
 	return added.name(), err
+}
+
+// linesOf are those that the target of a subsystem can cause. Under mu.
+func (h *Holder) linesOf(s *subsystem) *Lines {
+	l := h.lines[s.claim.number]
+	if l == nil {
+		l = NewLines(s.name(), h.config.Log)
+		h.lines[s.claim.number] = l
+	}
+	return l
 }
 
 // begin connects by the first path of a subsystem.
@@ -182,37 +201,6 @@ func (h *Holder) subsystem(p *Path) *subsystem {
 		}
 	}
 	return nil
-}
-
-// Disconnect disconnects the controllers selected, and returns their
-// names.
-func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (names []string, err error) {
-	var chosen []*controller
-	h.mu.Lock()
-	for _, s := range h.subsystems {
-		info := s.info()
-		for i, c := range s.controllers {
-			if which(info, info.Controllers[i]) {
-				chosen = append(chosen, c)
-			}
-		}
-	}
-	h.mu.Unlock()
-	errs := make([]error, len(chosen))
-	var wait sync.WaitGroup
-	for i, c := range chosen {
-		wait.Go(func() { // ends in some seconds: the controller may not answer
-			if err := c.link.Disconnect(); err != nil {
-				errs[i] = fmt.Errorf("%s: %w", c.name(), err)
-			}
-		})
-		names = append(names, c.name())
-	}
-	wait.Wait()
-	h.connecting.Lock() // look forgets them
-	defer h.connecting.Unlock()
-	h.look(context.Background())
-	return names, errors.Join(errs...)
 }
 
 // SetPolicy sets the iopolicy of the subsystems selected, and returns their
@@ -244,6 +232,11 @@ func (h *Holder) Close() error {
 	close(h.ended)
 	if h.config.FrontEnd != nil {
 		front = errors.Join(front, h.config.FrontEnd.Close())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.lines {
+		l.Report()
 	}
 	return errors.Join(front, err)
 }
@@ -389,16 +382,26 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 const noteAgain = 10 * time.Second
 
 // remember notes for later processes how the subsystem and its namespaces are called. Where
-// that fails, as on a file system that is full, look does it again.
+// that fails, as on a file system that is full, look does it again: names that are not noted may be
+// another disk's after a restart, and nothing is published by them. Under connecting.
 func (h *Holder) remember(s *subsystem) {
-	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), maps.Clone(s.disks)})
+	disks := maps.Clone(s.disks)
+	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), disks})
 	if err != nil {
 		h.again.Reset(noteAgain)
 		if !s.unnoted {
-			h.config.Log(err.Error())
+			h.config.Log(fmt.Sprintf("%v; namespaces of %v that are new are published when their names can be noted", err, s.nqn))
 		}
+		s.unnoted = true
+		return
 	}
-	s.unnoted = err != nil
+	s.unnoted, s.noted = false, disks
+}
+
+// isNoted reports whether a later process knows the name of a namespace as that of this disk.
+func (s *subsystem) isNoted(id capsule.NSID) bool {
+	number := s.numbers[id]
+	return s.noted[number] == s.disks[number]
 }
 
 // renewClaims takes the numbers of controllers anew as far as their files have gone.

@@ -37,6 +37,7 @@ type fakeSubsystem struct {
 	fake    *fake
 	changed func()
 	spaces  []Namespace
+	err     error // of the others
 	closed  bool
 	policy  string
 }
@@ -73,7 +74,7 @@ func (s *fakeSubsystem) Waiting() []capsule.NSID { return nil }
 func (s *fakeSubsystem) Namespaces(context.Context) ([]Namespace, error) {
 	s.fake.mu.Lock()
 	defer s.fake.mu.Unlock()
-	return slices.Clone(s.spaces), nil
+	return slices.Clone(s.spaces), s.err
 }
 
 func (s *fakeSubsystem) Policy() string { return cmp.Or(s.policy, "numa") }
@@ -106,18 +107,18 @@ func (c *fakeController) set(s State, err error) {
 type front struct {
 	mu     sync.Mutex
 	disks  []string
+	ended  []string // before their controllers were disconnected
 	gone   []string // that Gone was asked about
 	closed int      // times: what a disk does not answer ends with its subsystem
 }
 
-func (f *front) Publish(disks []nbd.Disk) error {
+func (f *front) Publish(disks []Disk) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks = nil
 	for _, d := range disks {
 		f.disks = append(f.disks, d.Name)
 	}
-	return nil
 }
 
 func (f *front) Gone(disks []string) {
@@ -129,6 +130,13 @@ func (f *front) Gone(disks []string) {
 		}
 	}
 	f.gone = append(f.gone, disks...)
+}
+
+func (f *front) End(disks []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, disks...)
+	return nil
 }
 
 func (f *front) URI(d nbd.Disk) string { return "disk:" + d.Name }

@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -54,6 +55,35 @@ func TestManyNamespaces(t *testing.T) {
 		}
 		look("namespace 3 was removed\nnamespace 4 was removed", 1, 5, 6)
 		look("", 1, 5, 6)
+	})
+}
+
+// TestWantedOfMany: a namespace that somebody wants is opened, though it lies beyond those that are.
+func TestWantedOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, address, h := subsystemWith(t, 3, 4, 5, 6)
+		for _, c := range []struct {
+			wanted capsule.NSID
+			ids    []capsule.NSID
+		}{{6, []capsule.NSID{3, 6}}, {3, []capsule.NSID{3, 4}}, {9, []capsule.NSID{3, 4}}} {
+			s, _, err := Multipath{MaxNamespaces: 2, Wanted: c.wanted}.Connect(t.Context(), []Path{{Host: h, Options: host.Options{
+				NQN: "nqn.2014-08.org.example:disk", Traddr: address.Addr(), Trsvcid: address.Port(), NrIOQueues: 1,
+			}}}, func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := s.Namespaces(t.Context())
+			var got []capsule.NSID
+			for _, n := range all {
+				got = append(got, n.ID)
+			}
+			if !errors.As(err, new(*LeftOutError)) || !slices.Equal(got, c.ids) {
+				t.Errorf("wanted is %d: namespaces %v, %v; want %v", c.wanted, got, err, c.ids)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
 

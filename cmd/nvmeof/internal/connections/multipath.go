@@ -29,6 +29,8 @@ type Multipath struct {
 	Attempt func(at netip.AddrPort, err error)
 	// MaxNamespaces is how many namespaces of a subsystem are opened. Default nvmeof.MaxNamespaces.
 	MaxNamespaces int
+	// Wanted is a namespace that is opened however many the subsystem lists. 0: there is none.
+	Wanted capsule.NSID
 }
 
 // Connect implements [Connector].
@@ -61,7 +63,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &multiSubsystem{link: link, changed: changed, most: most, reported: map[capsule.NSID]string{}}
+	s := &multiSubsystem{link: link, changed: changed, most: most, wanted: m.Wanted, reported: map[capsule.NSID]string{}}
 	var all []Controller
 	for i, p := range link.Paths() {
 		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
@@ -78,6 +80,7 @@ type multiSubsystem struct {
 	link    *multipath.Subsystem
 	changed func()
 	most    int // namespaces
+	wanted  capsule.NSID
 
 	looking  sync.Mutex // held while namespaces are looked at; guards what follows
 	open     []Namespace
@@ -174,14 +177,20 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	return slices.Clone(now), errors.Join(errs...)
 }
 
-// within are as many of the namespaces that a target lists as may be open, those that are so first. The error is how
-// many are left out, as news about no single one.
+// A LeftOutError is that a subsystem lists more namespaces than are opened.
+type LeftOutError struct{ Listed, Opened int }
+
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("the subsystem lists %d namespaces, of which %d are left out: at most %d are opened", e.Listed, e.Listed-e.Opened, e.Opened)
+}
+
+// within are as many of the namespaces that a target lists as may be open, those that are so and the one that is
+// wanted first. The error is how many are left out, as news about no single one.
 func (s *multiSubsystem) within(all []capsule.NSID) (ids []capsule.NSID, errs []error) {
-	left := len(all) - s.most
-	if left <= 0 {
+	if len(all) <= s.most {
 		return all, []error{s.news(0, nil)}
 	}
-	open := map[capsule.NSID]bool{}
+	open := map[capsule.NSID]bool{s.wanted: true}
 	for _, n := range s.open {
 		open[n.ID] = true
 	}
@@ -199,7 +208,7 @@ func (s *multiSubsystem) within(all []capsule.NSID) (ids []capsule.NSID, errs []
 			room--
 		}
 	}
-	return ids, []error{s.news(0, fmt.Errorf("the subsystem lists %d namespaces, of which %d are left out: at most %d are opened", len(all), left, s.most))}
+	return ids, []error{s.news(0, &LeftOutError{len(all), len(ids)})}
 }
 
 // Waiting implements [Subsystem].

@@ -31,33 +31,38 @@ func (s *subsystem) numberAll(all []Namespace) (news bool) {
 // whether that is news. What has taken the identifier of another namespace does not take its
 // name: clients that were sent away, and come back by themselves, would go on with another disk.
 func (s *subsystem) number(n *Namespace) bool {
+	if s.given == nil {
+		s.findGiven()
+	}
 	disk := fmt.Sprintf("%d %v", n.ID, n.Identifiers)
 	now := s.numbers[n.ID]
 	switch was := s.disks[now]; {
 	case was == disk:
 		return false
 	case now != 0 && was == "":
-		s.disks[now] = disk
+		s.give(now, disk)
 		return true
 	}
-	for number, d := range s.disks {
-		if d == disk {
-			s.numbers[n.ID] = number
-			return true
-		}
+	if number := s.given[disk]; number != 0 {
+		s.numbers[n.ID] = number
+		return true
 	}
 	s.forgetDisks()
-	next := 1
-	for _, taken := s.disks[next]; taken; _, taken = s.disks[next] {
-		next++
+	for _, taken := s.disks[s.lowest]; taken; _, taken = s.disks[s.lowest] {
+		s.lowest++
 	}
-	s.numbers[n.ID], s.disks[next] = next, disk
+	s.numbers[n.ID] = s.lowest
+	s.give(s.lowest, disk)
 	return true
 }
 
-// forgetDisks frees the numbers of disks that are there no more, where there are very many.
+// give notes which disk has a number.
+func (s *subsystem) give(number int, disk string) { s.disks[number], s.given[disk] = disk, number }
+
+// forgetDisks frees the numbers of disks that are there no more, where there are very many, and enough of those
+// that it is worth a look at all.
 func (s *subsystem) forgetDisks() {
-	if len(s.disks) < maxDisks {
+	if len(s.disks) < maxDisks || 8*(len(s.disks)-len(s.numbers)) < len(s.disks) {
 		return
 	}
 	current := map[int]bool{}
@@ -65,6 +70,15 @@ func (s *subsystem) forgetDisks() {
 		current[number] = true
 	}
 	maps.DeleteFunc(s.disks, func(number int, _ string) bool { return !current[number] })
+	s.findGiven()
+}
+
+// findGiven takes from the disks that have numbers which number each has, and that any may be the lowest that is free.
+func (s *subsystem) findGiven() {
+	s.given, s.lowest = make(map[string]int, len(s.disks)), 1
+	for number, disk := range s.disks {
+		s.given[disk] = number
+	}
 }
 
 func (s *subsystem) namespaceName(id capsule.NSID) string { return s.diskName(s.numbers[id]) }

@@ -96,12 +96,41 @@ func TestManyListed(t *testing.T) {
 	}
 }
 
+// TestNumberMany: the time that numbers take grows with how many namespaces there are, and not with its square, where
+// they are new and where each is another one, of more than are noted for long.
+func TestNumberMany(t *testing.T) {
+	const many = 8 * maxDisks
+	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
+	began := time.Now()
+	for round := range byte(3) {
+		all := make([]Namespace, many)
+		for i := range all {
+			all[i] = Namespace{ID: capsule.NSID(i + 1), Identifiers: host.Identifiers{UUID: uuid.UUID{15: round}}}
+		}
+		if !s.numberAll(all) || s.numberAll(all) {
+			t.Fatalf("round %d is news twice, or not once", round)
+		}
+		had := map[int]bool{}
+		for i := range all {
+			had[s.numbers[all[i].ID]] = true
+		}
+		if len(had) != many || had[0] || len(s.disks) > many+many/4 {
+			t.Fatalf("round %d: %d numbers, and %d disks noted, of %d", round, len(had), len(s.disks), many)
+		}
+	}
+	if took := time.Since(began); took > 30*time.Second { // a second, and a quarter of an hour with the square
+		t.Errorf("it took %v", took)
+	}
+}
+
 // TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
-// though nothing happens meanwhile.
+// though nothing happens meanwhile. Nothing is published by it before, and what was stays.
 func TestNoteAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.connect("a", "192.0.2.1", "nvme0")
+		r.spaces("a", 3)
+		r.published("nvme0n1")
 		c := r.holder.subsystems[0].claim
 		writable := c.file
 		full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
@@ -114,18 +143,19 @@ func TestNoteAgain(t *testing.T) {
 			c.file = f
 		}
 		use(full)
-		r.spaces("a", 7)
+		r.spaces("a", 3, 7)
 		time.Sleep(3 * noteAgain)
 		r.published("nvme0n1")
-		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device") {
+		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device; namespaces of a that are new are published when") {
 			t.Errorf("logged %q", r.log)
 		}
 		use(writable)
 		time.Sleep(noteAgain)
 		synctest.Wait()
-		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 1 {
+		if p := readPast(claimPath(r.holder.config.Dir, 0)); p.Namespaces[7] != 2 {
 			t.Errorf("noted is %+v", p)
 		}
+		r.published("nvme0n1 nvme0n2")
 		if err := errors.Join(full.Close(), r.holder.Close()); err != nil {
 			t.Error(err)
 		}

@@ -34,8 +34,12 @@ type Connector interface {
 type FrontEnd interface {
 	// Publish replaces what is published; the first disk is the default one. Who uses
 	// a disk that is not among them goes on with it as it was, or is sent away, as the
-	// front end says. The stores of those disks may be closed once Gone has returned.
-	Publish(disks []nbd.Disk) error
+	// front end says. The stores of those disks may be closed once Gone has returned. Of a
+	// disk that cannot be published it says so.
+	Publish(disks []Disk)
+	// End has disks, by their names, published no more: what clients have asked for is answered and made durable,
+	// as far as that is possible in a few seconds.
+	End(disks []string) error
 	// Gone waits until nobody uses disks, by their names, that are not published any more.
 	Gone(disks []string)
 	// URI is where a published disk is, or empty.
@@ -44,6 +48,12 @@ type FrontEnd interface {
 	// makes it durable, and ends. What a disk does not answer ends with its subsystem: once
 	// that is closed Close is called again, and waits for it.
 	Close() error
+}
+
+// A Disk is one for a front end, which has Say print what happens to it: the target decides how often that is.
+type Disk struct {
+	nbd.Disk
+	Say func(line string)
 }
 
 // Passing reports whether a connection that did not come about may do so a little later

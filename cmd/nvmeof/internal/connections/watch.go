@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
 // changed wakes watch.
@@ -46,7 +45,7 @@ func (h *Holder) report() {
 	for _, s := range h.subsystems {
 		for _, c := range s.controllers {
 			if line := c.news.Line(c.name(), c.link.Status()); line != "" {
-				h.config.Log(line)
+				s.lines.Say(line)
 			}
 		}
 	}
@@ -63,7 +62,9 @@ func (h *Holder) look(ctx context.Context) {
 	for _, s := range all {
 		now, err := s.link.Namespaces(ctx)
 		if err != nil {
-			h.config.Log(fmt.Sprintf("namespaces of %v: %v", s.nqn, err))
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				s.lines.Say(fmt.Sprintf("namespaces of %v: %s", s.nqn, line))
+			}
 		}
 		h.mu.Lock()
 		news := s.numberAll(now)
@@ -167,18 +168,20 @@ func (h *Holder) gone(empty []*subsystem) {
 // publish hands the front end all disks there are.
 func (h *Holder) publish() {
 	h.mu.Lock()
-	var disks []nbd.Disk
+	var disks []Disk
 	for _, s := range h.subsystems {
+		if s.ending {
+			continue
+		}
 		for i := range s.namespaces {
-			disks = append(disks, s.disk(&s.namespaces[i]))
+			if s.isNoted(s.namespaces[i].ID) {
+				disks = append(disks, Disk{s.disk(&s.namespaces[i]), s.lines.Say})
+			}
 		}
 	}
 	closed := h.closed
 	h.mu.Unlock()
-	if h.config.FrontEnd == nil || closed {
-		return
-	}
-	if err := h.config.FrontEnd.Publish(disks); err != nil {
-		h.config.Log(fmt.Sprintf("publishing namespaces: %v", err))
+	if h.config.FrontEnd != nil && !closed {
+		h.config.FrontEnd.Publish(disks)
 	}
 }

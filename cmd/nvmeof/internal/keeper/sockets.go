@@ -38,30 +38,48 @@ type sockets struct {
 // A server is that of a disk.
 type server struct {
 	*nbd.Server
-	overdue chan struct{} // closed when it ends and the disk does not answer
-	ended   chan struct{} // closed when it has ended, and err is how
+	name    string            // the disk's
+	say     func(line string) // of connections.Disk
+	overdue chan struct{}     // closed when it ends and the disk does not answer
+	ended   chan struct{}     // closed when it has ended, and err is how
 	err     error
 }
 
 var _ connections.FrontEnd = (*sockets)(nil)
 
 // Publish implements [connections.FrontEnd].
-func (s *sockets) Publish(disks []nbd.Disk) error {
+func (s *sockets) Publish(disks []connections.Disk) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
 	gone := s.snapshot()
-	var errs []error
 	for _, d := range disks {
 		delete(gone, d.Name)
 	}
-	s.end(gone, func(name string, err error) { s.log(fmt.Sprintf("%s: %v", name, err)) })
+	s.end(gone, true)
 	for _, d := range disks {
 		if err := s.publish(d); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", d.Name, err))
+			d.Say(fmt.Sprintf("publishing %s: %v", d.Name, err))
+		}
+	}
+}
+
+// End implements [connections.FrontEnd].
+func (s *sockets) End(disks []string) error {
+	ending := s.snapshot()
+	maps.DeleteFunc(ending, func(name string, _ *server) bool { return !slices.Contains(disks, name) })
+	var errs []error
+	for _, x := range s.end(ending, true) {
+		if !x.over() {
+			errs = append(errs, fmt.Errorf("%s: %w", x.name, errUnfinished))
+		} else if x.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", x.name, x.err))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// errUnfinished is that a disk does not answer: its clients hear of no request more.
+var errUnfinished = errors.New("requests of its clients were not finished in time")
 
 // Gone implements [connections.FrontEnd].
 func (s *sockets) Gone(disks []string) {
@@ -92,10 +110,10 @@ var errLeaving = errors.New("not published: all disks go")
 
 // publish makes a server for a disk, or reports to the one that is there how the disk is
 // now.
-func (s *sockets) publish(d nbd.Disk) error {
+func (s *sockets) publish(d connections.Disk) error {
 	all := s.snapshot()
 	if server := all[d.Name]; server != nil {
-		return server.Publish([]nbd.Disk{d})
+		return server.Publish([]nbd.Disk{d.Disk})
 	}
 	for _, before := range s.leaving(func(name string) bool { return name == d.Name }) { // it has the socket's name
 		select {
@@ -104,13 +122,13 @@ func (s *sockets) publish(d nbd.Disk) error {
 			return errLeaving
 		}
 	}
-	x := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
+	x := &server{name: d.Name, say: d.Say, overdue: make(chan struct{}), ended: make(chan struct{})}
 	var err error
 	x.Server, err = nbd.Listen(nbd.Config{
 		Socket: filepath.Join(s.dir, d.Name+".sock"), Polling: s.polling, Drain: s.drain,
-		Log:     func(line string) { s.log(d.Name + ": " + line) },
+		Log:     func(line string) { d.Say(d.Name + ": " + line) },
 		Overdue: func() { close(x.overdue) },
-	}, d)
+	}, d.Disk)
 	if err != nil {
 		return err
 	}
@@ -118,13 +136,13 @@ func (s *sockets) publish(d nbd.Disk) error {
 	s.mu.Lock()
 	s.servers[d.Name] = x
 	s.mu.Unlock()
-	s.log(fmt.Sprintf("%s: published at %s", d.Name, x.URI(d)))
+	d.Say(fmt.Sprintf("%s: published at %s", d.Name, x.URI(d.Disk)))
 	return nil
 }
 
-// end begins the end of servers, all at a time, since each may have something to finish. An error
-// is for failed, if that is not nil.
-func (s *sockets) end(gone map[string]*server, failed func(name string, err error)) (ending []*server) {
+// end begins the end of servers, all at a time, since each may have something to finish. How one has failed
+// is said where nobody else does.
+func (s *sockets) end(gone map[string]*server, say bool) (ending []*server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, x := range gone {
@@ -135,10 +153,10 @@ func (s *sockets) end(gone map[string]*server, failed func(name string, err erro
 		s.ending[x] = name
 		ending = append(ending, x)
 		go func() { // ends with the last request that a disk has, at the latest with the subsystem
-			if x.err = x.Server.Close(); x.err != nil && failed != nil {
-				failed(name, x.err)
+			if x.err = x.Server.Close(); x.err != nil && say {
+				x.say(fmt.Sprintf("%s: %v", name, x.err))
 			}
-			s.log(fmt.Sprintf("%s: not published any more; %v", name, x.Stats()))
+			x.say(fmt.Sprintf("%s: not published any more; %v", name, x.Stats()))
 			s.mu.Lock()
 			delete(s.ending, x)
 			s.past.Add(x.Stats())
@@ -188,7 +206,7 @@ func (s *sockets) Close() error {
 	if !again {
 		s.closing = s.leaving(func(string) bool { return true })
 	}
-	s.closing = append(s.closing, s.end(s.snapshot(), nil)...)
+	s.closing = append(s.closing, s.end(s.snapshot(), false)...)
 	var errs []error
 	left := []*server{}
 	for _, x := range s.closing {

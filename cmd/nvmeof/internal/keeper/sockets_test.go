@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
@@ -58,11 +59,55 @@ func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fau
 	hung := backendtest.NewFaulty(m)
 	fault := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
 	s := &sockets{dir: dir, drain: 20 * time.Millisecond, log: func(string) {}, leave: make(chan struct{}), servers: map[string]*server{}}
-	if err := s.Publish([]nbd.Disk{{Name: "nvme0n1", Store: hung}, {Name: "nvme0n2", Store: hung.Store}}); err != nil {
-		t.Fatal(err)
-	}
+	s.Publish([]connections.Disk{disk(t, "nvme0n1", hung), disk(t, "nvme0n2", hung.Store)})
 	ask(t, filepath.Join(dir, "nvme0n1.sock"))
 	return s, hung, fault
+}
+
+// disk is one that can be published.
+func disk(t *testing.T, name string, store backend.Store) connections.Disk {
+	return connections.Disk{Disk: nbd.Disk{Name: name, Store: store}, Say: func(line string) {
+		if strings.HasPrefix(line, "publishing ") {
+			t.Error(line)
+		}
+	}}
+}
+
+// TestEndOfOneDisk: a disk that is to end has what its clients asked for answered before they are sent away, and
+// the others stay. What does not answer in time is the error.
+func TestEndOfOneDisk(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	if err := s.End([]string{"nvme0n1"}); !errors.Is(err, errUnfinished) {
+		t.Error(err)
+	}
+	fault.Release()
+	s.Gone([]string{"nvme0n1"})
+	s.drain = time.Minute
+	again := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpRead}, Hold: backendtest.HoldRequest})
+	s.Publish([]connections.Disk{disk(t, "nvme0n1", hung), disk(t, "nvme0n2", hung.Store)})
+	c := ask(t, filepath.Join(s.dir, "nvme0n1.sock"))
+	ended := make(chan error, 1)
+	go func() { ended <- s.End([]string{"nvme0n1"}) }() // ends when the disk answers
+	for len(s.leaving(func(string) bool { return true })) == 0 {
+		runtime.Gosched()
+	}
+	again.Release()
+	answer, err := io.ReadAll(c)
+	if err != nil || len(answer) != 16+512 || binary.BigEndian.Uint32(answer[4:]) != 0 {
+		t.Errorf("%d bytes are the answer, %x, %v", len(answer), answer[:min(len(answer), 8)], err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if all := s.snapshot(); len(all) != 1 || all["nvme0n2"] == nil {
+		t.Errorf("left are %v", all)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestHungDiskIsRemoved: a disk that does not answer and is published no more holds up neither
@@ -70,11 +115,9 @@ func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fau
 func TestHungDiskIsRemoved(t *testing.T) {
 	s, hung, fault := withHungDisk(t)
 	old := s.snapshot()["nvme0n1"]
-	two, three := nbd.Disk{Name: "nvme0n2", Store: hung.Store}, nbd.Disk{Name: "nvme0n3", Store: hung.Store}
-	if err := s.Publish([]nbd.Disk{two, three}); err != nil {
-		t.Fatal(err)
-	}
-	if s.URI(three) == "" {
+	two, three := disk(t, "nvme0n2", hung.Store), disk(t, "nvme0n3", hung.Store)
+	s.Publish([]connections.Disk{two, three})
+	if s.URI(three.Disk) == "" {
 		t.Error("a new disk is not published")
 	}
 	s.Gone([]string{"nvme1n1"})
@@ -83,16 +126,38 @@ func TestHungDiskIsRemoved(t *testing.T) {
 		t.Error("the server of the disk that hangs has ended")
 	default:
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() { // ends when the disk answers
 		s.Gone([]string{"nvme0n1"})
-		done <- s.Publish([]nbd.Disk{two, three, {Name: "nvme0n1", Store: hung.Store}})
+		s.Publish([]connections.Disk{two, three, disk(t, "nvme0n1", hung.Store)})
+		close(done)
 	}()
 	fault.Release()
-	if err := <-done; err != nil {
+	<-done
+	<-old.ended
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	<-old.ended
+	if err := hung.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSaidOfDisks: whatever a target does to its namespaces is said by them, so that it can be too much.
+func TestSaidOfDisks(t *testing.T) {
+	s, hung, fault := withHungDisk(t)
+	s.log = func(line string) { t.Errorf("without a limit: %s", line) }
+	fault.Release()
+	said := make(chan string, 4)
+	one := connections.Disk{Disk: nbd.Disk{Name: "nvme1n1", Store: hung.Store}, Say: func(line string) { said <- line }}
+	s.Publish([]connections.Disk{one})
+	s.Publish(nil)
+	s.Gone([]string{"nvme1n1"})
+	for _, want := range []string{"nvme1n1: published at ", "nvme1n1: not published any more; "} {
+		if line := <-said; !strings.HasPrefix(line, want) {
+			t.Errorf("said %q, want %q", line, want)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -107,17 +172,18 @@ func TestEndWhileDiskReturns(t *testing.T) {
 	hung := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
 	close(hung.overdue)
 	s := &sockets{dir: t.TempDir(), log: func(string) {}, leave: make(chan struct{}), servers: map[string]*server{}, ending: map[*server]string{hung: "nvme0n1"}}
-	done := make(chan error, 1)
-	go func() { done <- s.Publish([]nbd.Disk{{Name: "nvme0n1"}}) }() // ends with Close
-	for s.publishing.TryLock() {                                     // it has not begun
+	said := make(chan string, 1)
+	again := connections.Disk{Disk: nbd.Disk{Name: "nvme0n1"}, Say: func(line string) { said <- line }}
+	go s.Publish([]connections.Disk{again}) // ends with Close
+	for s.publishing.TryLock() {            // it has not begun
 		s.publishing.Unlock()
 		runtime.Gosched()
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, errLeaving) {
-		t.Error(err)
+	if line := <-said; line != "publishing nvme0n1: "+errLeaving.Error() {
+		t.Error(line)
 	}
 	close(hung.ended) // as the end of its controllers does
 	if err := s.Close(); err != nil {
@@ -126,8 +192,8 @@ func TestEndWhileDiskReturns(t *testing.T) {
 }
 
 // ask sends a read and then one of bytes beyond the end, as the NBD project's doc/proto.md has
-// it, and returns when the second is answered.
-func ask(t *testing.T, socket string) {
+// it, and returns the connection when the second is answered.
+func ask(t *testing.T, socket string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -149,4 +215,5 @@ func ask(t *testing.T, socket string) {
 	if _, err := io.ReadFull(c, answer[:]); err != nil {
 		t.Fatal(err)
 	}
+	return c
 }

@@ -1,0 +1,98 @@
+package connections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Disconnect disconnects the controllers selected, and returns their names. Before a subsystem loses the last one, the
+// clients of its disks have their requests answered and go, and its namespaces are flushed, as far as that
+// is possible in a few seconds.
+func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (names []string, err error) {
+	chosen, ending := h.choose(which)
+	errs := []error{h.takeLeave(ending)}
+	failed := make([]error, len(chosen))
+	var wait sync.WaitGroup
+	for i, c := range chosen {
+		wait.Go(func() { // ends in some seconds: the controller may not answer
+			if err := c.link.Disconnect(); err != nil {
+				failed[i] = fmt.Errorf("%s: %w", c.name(), err)
+			}
+		})
+		names = append(names, c.name())
+	}
+	wait.Wait()
+	h.connecting.Lock() // look forgets them
+	defer h.connecting.Unlock()
+	h.look(context.Background())
+	return names, errors.Join(append(errs, failed...)...)
+}
+
+// choose are the controllers selected, and the subsystems that have no other: their disks are published no more,
+// unless another controller comes.
+func (h *Holder) choose(which func(SubsystemInfo, ControllerInfo) bool) (chosen []*controller, ending []*subsystem) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subsystems {
+		info, before := s.info(), len(chosen)
+		for i, c := range s.controllers {
+			if which(info, info.Controllers[i]) {
+				chosen = append(chosen, c)
+			}
+		}
+		stays := func(c *controller) bool {
+			return !slices.Contains(chosen[before:], c) && c.link.Status().State != Dead
+		}
+		if len(chosen) > before && !slices.ContainsFunc(s.controllers, stays) {
+			s.ending = true
+			ending = append(ending, s)
+		}
+	}
+	return chosen, ending
+}
+
+// takeLeave has the disks of subsystems published no more and what was written to them made durable, and says in the log
+// too what of that has failed.
+func (h *Holder) takeLeave(ending []*subsystem) error {
+	var disks []string
+	h.mu.Lock()
+	for _, s := range ending {
+		for i := range s.namespaces {
+			disks = append(disks, s.namespaceName(s.namespaces[i].ID))
+		}
+	}
+	h.mu.Unlock()
+	var front error
+	if h.config.FrontEnd != nil {
+		front = h.config.FrontEnd.End(disks)
+	}
+	errs := make([]error, len(ending))
+	var wait sync.WaitGroup
+	for i, s := range ending {
+		h.mu.Lock()
+		namespaces, links := slices.Clone(s.namespaces), make([]Controller, 0, len(s.controllers))
+		for _, c := range s.controllers {
+			links = append(links, c.link)
+		}
+		h.mu.Unlock()
+		if !slices.ContainsFunc(links, func(l Controller) bool { return l.Status().State == Live }) {
+			continue // nobody knows whether there is anything to flush; who has clients has said so
+		}
+		wait.Go(func() { // ends after FlushTime
+			err := Flush(links, namespaces)
+			if err == nil {
+				return
+			}
+			errs[i] = fmt.Errorf("%s: %w", s.name(), err)
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				s.lines.Say(s.name() + ": " + line)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(append(errs, front)...)
+}

@@ -1,0 +1,82 @@
+package connections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// FlushTime is how long controllers may take to make everything durable at the end.
+const FlushTime = 5 * time.Second
+
+// A flushing is the flush of a namespace.
+type flushing struct {
+	id    capsule.NSID
+	ended chan error
+}
+
+// Flush makes everything durable that a front end has acknowledged of the namespaces of a subsystem with those
+// controllers. A namespace that does not answer keeps no other from it, nor Flush from returning.
+func Flush(controllers []Controller, namespaces []Namespace) error {
+	is := func(s State) func(Controller) bool {
+		return func(c Controller) bool { return c.Status().State == s }
+	}
+	lost := !slices.ContainsFunc(controllers, is(Live))
+	if lost && !slices.ContainsFunc(controllers, is(Connecting)) {
+		return nil // it is reported elsewhere
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), FlushTime)
+	defer cancel()
+	var all []flushing
+	var errs []error
+	for i := range namespaces {
+		n := &namespaces[i]
+		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
+			if lost {
+				errs = append(errs, unflushed(n.ID, errNoPath))
+				continue
+			}
+			f := flushing{n.ID, make(chan error, 1)}
+			all = append(all, f)
+			go func() { f.ended <- n.Flush(ctx) }() // ends with the subsystem at the latest
+		}
+	}
+	for _, f := range all {
+		errs = append(errs, unflushed(f.id, f.wait(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// errNoPath is why nothing is flushed where no flush would come to an end.
+var errNoPath = errors.New("the controller was lost, and is not connected again yet")
+
+// wait returns how a flush has ended, or that ctx did before it: a command that a store has is
+// waited for, though nobody wants it any more.
+func (f *flushing) wait(ctx context.Context) error {
+	select {
+	case err := <-f.ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-f.ended:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+// unflushed says what it means that a namespace could not be flushed.
+func unflushed(id capsule.NSID, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no answer within %v", FlushTime)
+	}
+	return fmt.Errorf("namespace %d could not be flushed: %w; what clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
+}
