@@ -95,18 +95,17 @@ func TestAttachFio(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:16MiB,bs=4096", "--allow-any-host")
 	a := startAttach(t, s)
+	line := []string{"--ioengine=nbd", "--thread", "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--output-format=terse"}
 	for _, job := range []string{
-		"1 randwrite 512 8 256k", "1 randwrite 4k 32 4M", "1 write 1M 4 16M",
-		"2 randwrite 4k 32 4M", "2 randwrite 128k 8 8M", "2 randrw 4k 1 512k",
+		"1 randwrite 512 8 64k", "1 randwrite 4k 32 1M", "1 write 1M 4 8M",
+		"2 randwrite 4k 32 1M", "2 randwrite 128k 8 4M", "2 randrw 4k 1 128k",
 	} {
-		w := words(job)
-		t.Run(strings.Join(w, ","), func(t *testing.T) {
-			out, err := exec.Command("fio", "--name=t", "--ioengine=nbd", "--uri=nbd+unix:///"+w[0]+"?socket="+a.socket,
-				"--rw="+w[1], "--bs="+w[2], "--iodepth="+w[3], "--size="+w[4], "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--output-format=terse").CombinedOutput()
-			if err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+		w := words(job) // one after another
+		line = append(line, "--name="+strings.Join(w, ","), "--stonewall", "--uri=nbd+unix:///"+w[0]+"?socket="+a.socket,
+			"--rw="+w[1], "--bs="+w[2], "--iodepth="+w[3], "--size="+w[4])
+	}
+	if out, err := exec.Command("fio", line...).CombinedOutput(); err != nil || strings.Count(string(out), "fio-") != 6 {
+		t.Errorf("%v\n%s", err, out)
 	}
 	a.finish(t)
 }
@@ -138,7 +137,7 @@ func TestAttachRestart(t *testing.T) {
 	a.errOut.await(t, "nvmeof: "+s.addr+": connecting: ")
 	again := s.again(t)
 	again.out.await(t, "nvme connect")
-	l.more(t, 100)
+	l.more(t, 50)
 	l.end(t)
 	a.errOut.await(t, "nvmeof: "+s.addr+": live\n")
 	a.errOut.await(t, "nvmeof: "+s.second+": live\n")

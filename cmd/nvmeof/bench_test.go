@@ -45,15 +45,15 @@ func (s *testTarget) bench(t *testing.T) {
 		}
 	})
 	t.Run("vs", func(t *testing.T) {
-		o := run(t, "--vs", "udp", "--vs", "local=mem:8MiB", "--vs-rounds", "2", "--time-based", "--runtime", "50ms", "--ramp-time", "20ms", "--dhchap-secret", "", "-o", "json").want(t, 0)
+		o := run(t, "--vs", "udp", "--vs", "local=mem:8MiB", "--vs-rounds", "2", "--time-based", "--runtime", "20ms", "--ramp-time", "5ms", "--dhchap-secret", "", "-o", "json").want(t, 0)
 		d := benchDocument(t, o.out)
 		if v := d.Extra.Versus; len(v) != 2 || v[0].P50Ratio <= 0 || v[1].IOPSRatio <= 0 || v[1].Rounds != 2 {
 			t.Errorf("%+v", d.Extra)
 		}
-		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1", "--time_based", "--runtime", "50ms", "--ramp_time", "20ms").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
+		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1", "--time_based", "--runtime", "20ms", "--ramp_time", "5ms").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		for after := 500 * time.Millisecond; ; after *= 4 { // on a busy machine it takes a while until something is measured
+		for after := 200 * time.Millisecond; ; after *= 4 { // on a busy machine it takes a while until something is measured
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(after, cancel)
 			o := commandIn(ctx, t, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2", "--rate_iops", "500")...)
@@ -174,8 +174,8 @@ func TestBenchLosesTarget(t *testing.T) {
 	addr := loopbackAddress()
 	target := startSeparate(t, "target", "--listen", addr, "--nqn", testNQN, "--shards", "1", "--export", "mem:16MiB", "--allow-any-host")
 	target.out.await(t, "nvme connect")
-	bench := startSeparate(t, "bench", "-t", "rdma", "-a", addr, "-n", testNQN, "--rw", "randrw", "--iodepth", "4", "--runtime", "60")
-	time.Sleep(time.Second) // where it has not connected by then, the exit code is the same
+	bench := startSeparate(t, "bench", "-t", "rdma", "-a", addr, "-n", testNQN, "-k", "1", "--rw", "randrw", "--iodepth", "4", "--rate_iops", "400", "--runtime", "60")
+	time.Sleep(time.Second / 2) // where it has not connected by then, the exit code is the same
 	target.kill(t)
 	err := <-bench.ended
 	bench.ended <- err

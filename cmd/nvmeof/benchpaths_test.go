@@ -19,7 +19,7 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 	t.Helper()
 	out := newOutput()
 	errOut, ended = newOutput(), make(chan outcome, 1)
-	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2", "--rate_iops", "1000"}, args...)...)
+	stop, end := begin(t, out, errOut, append([]string{"bench", "-n", testNQN, "-k", "1", "-c", "1", "--timeout", "2s", "--namespace-id", "2", "--rate_iops", "100"}, args...)...)
 	t.Cleanup(stop)
 	go func() {
 		err := <-end
@@ -52,7 +52,7 @@ func TestBenchRestart(t *testing.T) {
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: "+second+"}\nsubsystems:", 1))
 	s.out.await(t, "nvme connect")
 	errOut, ended := startBench(t, "-a", s.addr+","+second, "--rw", "randwrite", "--size", "4m", "--iodepth", "4", "--verify",
-		"--time_based", "--runtime", "1", "--rate_iops", "2000", "--report", s.dir+"/r.html")
+		"--time_based", "--runtime", "1", "--report", s.dir+"/r.html")
 	s.end(t)
 	errOut.await(t, "nvmeof: "+s.addr+":4420: lost: ")
 	again := s.again(t)
@@ -61,7 +61,7 @@ func TestBenchRestart(t *testing.T) {
 		t.Error(o.out)
 	}
 	t.Run("one", func(t *testing.T) {
-		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "3", "--rate_iops", "2000", "--ramp_time", "0", "-o", "json")
+		errOut, ended := startBench(t, "-a", s.addr, "--iodepth", "4", "--runtime", "3", "--ramp_time", "0", "-o", "json")
 		again.end(t)
 		errOut.await(t, "lost: ")
 		third := s.again(t)
@@ -94,10 +94,10 @@ func TestBenchAllocations(t *testing.T) {
 			return after.Mallocs - before.Mallocs
 		}
 		count("4m") // what is made once
-		const requests = 64 << 20 / 4096
+		const requests = 32 << 20 / 4096
 		grown := int64(requests)
 		for range 3 { // on a slow machine what is done each second allocates as well
-			if few, many := count("4m"), count("68m"); int64(many)-int64(few) < grown {
+			if few, many := count("4m"), count("36m"); int64(many)-int64(few) < grown {
 				grown = int64(many) - int64(few)
 			}
 			if grown <= requests/100 {

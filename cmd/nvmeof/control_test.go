@@ -184,7 +184,7 @@ func TestSave(t *testing.T) {
 // it succeeds or is undone.
 func TestApplyUnderIO(t *testing.T) {
 	beside(t)
-	changes, runtime, rate := 4, "6s", "300"
+	changes, runtime, rate := 2, "2s", "100"
 	if *long {
 		changes, runtime, rate = 10, "10s", "1000"
 	}

@@ -39,7 +39,7 @@ var gatewaysPage = []documented{
 	{line: "nvmeof list-subsys", instead: untilShown("traddr=192.0.2.3,trsvcid=4420 live"), wants: []string{"traddr=ADDR1,trsvcid=4420 live", "traddr=ADDR2,trsvcid=4420 live", "traddr=ADDR3,trsvcid=4420 live"}},
 
 	{line: "nvmeof bench -t rdma -a 192.0.2.1,192.0.2.2,192.0.2.3 -n nqn.2026-11.org.example:disks --rw randrw --bs 4k --verify --runtime 60 --ctrl-loss-tmo 120",
-		instead: []string{"nvmeof bench", `(sleep 2; kill -9 "$(cat gw1.pid)") & nvmeof bench`, "--runtime 60", "--runtime 12 --keep-alive-tmo 1 --rate_iops 100"}, wants: []string{"read back and compared"}},
+		instead: []string{"nvmeof bench", `(sleep 2; kill -9 "$(cat gw1.pid)") & nvmeof bench`, "--runtime 60", "--runtime 6 --keep-alive-tmo 1 --rate_iops 50"}, wants: []string{"read back and compared"}},
 	{line: `kill -9 "$(pidof nvmeof)"`, why: "the line above has it in the test, while it runs"},
 	{line: "nvmeof gateway list", instead: untilAt("gw2", "gw1  *ended  *0 "), wants: []string{"gw1             ended", "gw2 (this one)  alive"}},
 	{line: "nvmeof ana-group owners", instead: atGateway("gw2"), wants: []string{"gw2", "gw3"}},

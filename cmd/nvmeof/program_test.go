@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	// The tests make many command lines and few other objects: collecting these is a third
 	// of what they compute.
-	const percent = 400
+	const percent = 1000
 	debug.SetGCPercent(percent)
 	_ = os.Setenv("GOGC", strconv.Itoa(percent)) // of the processes that they start
 	flag.Parse()

@@ -32,7 +32,7 @@ func TestPublish(t *testing.T) {
 	eventually(t, " connecting\n", "list-subsys")
 	again := s.again(t)
 	again.out.await(t, "nvme connect")
-	l.more(t, 200)
+	l.more(t, 50)
 	// The disk goes, and its client with it; the other stays.
 	command(t, words("namespace remove 2 -n "+testNQN)...).want(t, 0)
 	select {

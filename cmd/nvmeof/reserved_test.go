@@ -42,7 +42,7 @@ func TestReservationsAway(t *testing.T) {
 // TestReservationClear: an administrator frees a namespace that a host has reserved which is
 // gone for ever; for one that is there it takes force.
 func TestReservationClear(t *testing.T) {
-	beside(t)
+	inOwnRunDir(t)
 	c := startConfigured(t, strings.Replace(testConfig, "size: 8MiB}\n", "size: 8MiB}\n        reservations: DIR/resv\n", 1))
 	c.out.await(t, "nvme connect")
 	const gone, id = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-555555555555"

@@ -70,7 +70,11 @@ func TestSecondSignal(t *testing.T) {
 // process has, does not change the exit code.
 func TestSignalAtTheEnd(t *testing.T) {
 	t.Parallel()
-	for range 30 {
+	times := 8
+	if *long {
+		times = 30
+	}
+	for range times {
 		cmd := program(t.Context(), t, "version")
 		out, err := cmd.StdoutPipe()
 		if err != nil {

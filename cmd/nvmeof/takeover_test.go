@@ -52,10 +52,10 @@ func beTaker() {
 }
 
 // startVerified writes to a namespace and reads back what it has written, for some time; in the
-// quick form no faster than leaves processors for other tests.
+// quick form at a rate that costs little: TestTakeoverState has commands in flight at all times.
 func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *separate {
 	t.Helper()
-	rate := "2000"
+	rate := "100"
 	if *long {
 		rate = "0"
 	}
@@ -128,7 +128,7 @@ func (s *separate) awaitEnd(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
-	times, runtime := 2, 3*time.Second
+	times, runtime := 2, 2*time.Second
 	if *long {
 		times, runtime = 50, 40*time.Second
 	}
@@ -177,7 +177,7 @@ func TestTakeover(t *testing.T) {
 func TestTakeoverFails(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
-	steps, runtime := []string{"asked", "taken", "refuses"}, 4*time.Second
+	steps, runtime := []string{"asked", "taken", "refuses"}, 2*time.Second
 	if *long {
 		steps, runtime = append(steps, "hangs"), 20*time.Second
 	}
@@ -254,7 +254,7 @@ func TestTakeoverOrphaned(t *testing.T) {
 	c := configure(t, testConfig)
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
-	load := startVerified(t, c.addr, "2", 2*time.Second)
+	load := startVerified(t, c.addr, "2", 1500*time.Millisecond)
 	time.Sleep(300 * time.Millisecond)
 	next := startSeparate(t, "target", "--config", c.file, "--takeover")
 	next.errOut.await(t, "taking over")

@@ -26,14 +26,14 @@ func testRefusedPath(t *testing.T, document string) {
 	other := startConfigured(t, document)
 	other.out.await(t, "nvme connect")
 	a := startAttach(t, live.testTarget, append(quick, "-a", live.addr+","+other.addr)...)
-	l := a.load(t, "1")
-	l.more(t, 50)
+	l := startLoad(dialNBD(t, a.socket, "1"))
+	l.more(t, 20)
 	a.errOut.await(t, "nvmeof: "+other.addr+": connecting: ")
 	time.Sleep(4 * time.Second)
 	other.write(t, "target.yaml", testConfig)
 	command(t, "target", "apply", "--force", other.file).want(t, 0) // what the other name has in memory is lost
 	a.errOut.await(t, "nvmeof: "+other.addr+": live\n")
-	l.more(t, 50)
+	l.more(t, 20)
 	l.end(t)
 	a.finish(t)
 }

@@ -253,7 +253,7 @@ const (
 	// patient is the same for a wait in the kernel, in a queue that does not sleep by itself.
 	patient = 2000
 	// stubborn is how many, some milliseconds, come before a sleep where there is
-	// nothing to wait in.
+	// nothing to wait in, or other requests are due meanwhile. That is long beside a nap.
 	stubborn = 20000
 )
 
@@ -280,12 +280,14 @@ func (r *runner) poll(idle int) int {
 		r.yield.Polled(int64(r.now()))
 	}
 	crowded := r.yield.Crowded() && idle >= hasty
-	if n > 0 || idle < restless && !crowded || !r.pace.empty() {
+	if n > 0 || idle < restless && !crowded || !r.pace.empty() && idle < stubborn {
 		return n
 	}
 	r.slept = true
 	r.yield.Paused()
 	switch {
+	case !r.pace.empty(): // what is due comes before what is waited for, which may be a target that is away
+		time.Sleep(nap)
 	case sleeps(r.queue):
 		_ = r.queue.(sleeper).Wait() // what is wrong, the next poll tells
 	case r.watch != nil && (idle >= patient || crowded):
