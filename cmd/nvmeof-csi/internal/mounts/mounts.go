@@ -36,8 +36,12 @@ func New() *Mounter {
 
 // Format implements Mounts.
 func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool) error {
-	if err := readable(device); err != nil {
-		return err
+	if has, err := m.mounter.GetDiskFormat(device); err != nil {
+		return fmt.Errorf("file system of %s: %w", device, err)
+	} else if has == "" {
+		if err := readable(device); err != nil {
+			return fmt.Errorf("whether %s has a file system is not known: %w", device, err)
+		}
 	}
 	if err := os.MkdirAll(at, 0o750); err != nil {
 		return err
@@ -52,15 +56,24 @@ func (m *Mounter) Format(_ context.Context, device, at, fs string, options []str
 	return nil
 }
 
-// readable is an error where the beginning of a device cannot be read: blkid takes such a one
-// for empty.
+// blkid looks for signatures in the first 4 MiB and the last 2 MiB, and for more with each version.
+const signatures = 8 << 20
+
+// readable is an error where the beginning or the end of a device cannot be read: blkid takes such a one for
+// empty, also if it has found a file system before.
 func readable(device string) error {
 	f, err := os.Open(device)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = io.ReadFull(f, make([]byte, 128<<10))
+	size, err := f.Seek(0, io.SeekEnd)
+	n := min(size, signatures)
+	for _, at := range []int64{0, size - n} {
+		if err == nil {
+			_, err = io.CopyN(io.Discard, io.NewSectionReader(f, at, n), n)
+		}
+	}
 	return err
 }
 

@@ -144,6 +144,49 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestUnreadable: a device is not empty because a part of it cannot be read in which there might be a file system's
+// signature, as at the ends, and its file system stays.
+func TestUnreadable(t *testing.T) {
+	const size = 64 << 20
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skipf("%v: apt install e2fsprogs", err)
+	}
+	device, grow := loop(t, size)
+	backing := strings.TrimSpace(command(t, "losetup", "--noheadings", "--output", "BACK-FILE", device))
+	m, ctx, at := New(), t.Context(), filepath.Join(t.TempDir(), "staged")
+	command(t, "mkfs.ext4", "-q", device)
+	before := command(t, "blkid", "-p", "-s", "UUID", "-o", "value", device)
+	if err := os.Truncate(backing, size-1<<20); err != nil { // the device keeps its size
+		t.Fatal(err)
+	}
+	command(t, "blockdev", "--flushbufs", device)
+	if err := m.Format(ctx, device, at, "ext4", nil, false); err == nil {
+		t.Error("a device whose end cannot be read has been mounted")
+		if err := m.Unmount(ctx, at, false); err != nil {
+			t.Error(err)
+		}
+	}
+	grow(size)
+	if err := m.Format(ctx, device, at, "ext4", nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Unmount(ctx, at, false); err != nil {
+		t.Error(err)
+	}
+	if after := command(t, "blkid", "-p", "-s", "UUID", "-o", "value", device); after != before {
+		t.Errorf("the file system is %s, and was %s", after, before)
+	}
+}
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}
+
 func TestMountErrors(t *testing.T) {
 	m, ctx, dir := New(), t.Context(), t.TempDir()
 	short := filepath.Join(dir, "short")
