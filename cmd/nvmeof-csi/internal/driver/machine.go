@@ -34,8 +34,8 @@ type Mounts interface {
 	// Holds reports whether the file system that is mounted at a path is that of a device: another one had
 	// the place of the device, which is gone, as that of a connection that was given up.
 	Holds(at, device string) (bool, error)
-	// Shown are the paths at which Bind shows something.
-	Shown(source string) ([]string, error)
+	// Shown reports whether Bind shows something at a path, and at which others it does.
+	Shown(source, at string) (there bool, elsewhere []string, err error)
 	// Unmount takes away what is mounted at a path and, with remove, the path.
 	Unmount(ctx context.Context, at string, remove bool) error
 	// Grow makes the file system of a device as large as the device.

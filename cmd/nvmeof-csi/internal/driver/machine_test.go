@@ -216,16 +216,16 @@ func (m *machine) Holds(at, device string) (bool, error) {
 	return m.mounted[at] == device, nil
 }
 
-func (m *machine) Shown(source string) (at []string, err error) {
+func (m *machine) Shown(source, at string) (there bool, elsewhere []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for path, of := range m.mounted {
-		if of == source && !m.staged[path] {
-			at = append(at, path)
+		if of == source && !m.staged[path] && path != at {
+			elsewhere = append(elsewhere, path)
 		}
 	}
-	slices.Sort(at)
-	return at, nil
+	slices.Sort(elsewhere)
+	return m.mounted[at] == source, elsewhere, nil
 }
 
 func (m *machine) Unmount(_ context.Context, at string, remove bool) error {

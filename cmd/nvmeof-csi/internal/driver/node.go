@@ -167,17 +167,11 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 // published reports whether a volume is shown at a path already. With alone it is an error if it is
 // shown elsewhere (ReadWriteOncePod).
 func (n *node) published(source, at string, alone bool) (bool, error) {
-	shown, err := n.mounts.Shown(source)
-	if err != nil {
-		return false, err
+	there, elsewhere, err := n.mounts.Shown(source, at)
+	if err == nil && !there && alone && len(elsewhere) > 0 {
+		err = status.Errorf(codes.FailedPrecondition, "the volume is for one pod, and is published at %s", elsewhere[0])
 	}
-	if slices.Contains(shown, at) {
-		return true, nil
-	}
-	if alone && len(shown) > 0 {
-		return false, status.Errorf(codes.FailedPrecondition, "the volume is for one pod, and is published at %s", shown[0])
-	}
-	return false, nil
+	return there, err
 }
 
 func (n *node) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {

@@ -125,6 +125,7 @@ func (m *Mounter) Holds(at, device string) (bool, error) {
 	if err := unix.Stat(device, &node); err != nil {
 		return false, fmt.Errorf("%s: %w", device, err)
 	}
+	at = resolved(at)
 	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
 	for _, i := range slices.Backward(all) { // the last one is on top
 		if i.MountPoint == at {
@@ -134,13 +135,27 @@ func (m *Mounter) Holds(at, device string) (bool, error) {
 	return false, err
 }
 
+// resolved is a path as the kernel lists it. What is mounted there may not answer, so that only its folder is
+// looked at.
+func resolved(at string) string {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(at))
+	if err != nil {
+		return filepath.Clean(at)
+	}
+	return filepath.Join(folder, filepath.Base(at))
+}
+
 // Shown implements Mounts.
-func (m *Mounter) Shown(source string) ([]string, error) {
+func (m *Mounter) Shown(source, at string) (there bool, elsewhere []string, err error) {
 	var node unix.Stat_t
 	if err := unix.Stat(source, &node); err == nil && node.Mode&unix.S_IFMT == unix.S_IFBLK {
-		return shownDevice(source, uint64(node.Rdev))
+		elsewhere, err = shownDevice(source, uint64(node.Rdev))
+	} else {
+		elsewhere, err = m.mounter.GetMountRefs(source)
 	}
-	return m.mounter.GetMountRefs(source)
+	at = resolved(at)
+	there = slices.Contains(elsewhere, at)
+	return there, slices.DeleteFunc(elsewhere, func(path string) bool { return path == at }), err
 }
 
 // shownDevice finds the nodes of a device that are mounted elsewhere. They are on the file systems of

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,8 +89,8 @@ func TestFileSystems(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(shown, "file"), nil, 0o600); err == nil {
 				t.Error("what is shown to be read can be written")
 			}
-			if at, err := m.Shown(staged); err != nil || !slices.Equal(at, []string{shown}) {
-				t.Errorf("shown at %q, %v", at, err)
+			if there, at, err := m.Shown(staged, filepath.Join(dir, "other")); err != nil || there || !slices.Equal(at, []string{shown}) {
+				t.Errorf("shown there %v, and at %q, %v", there, at, err)
 			}
 			before, err := m.Usage(shown)
 			check("usage", err)
@@ -128,8 +129,8 @@ func TestDevices(t *testing.T) {
 	if there, err := m.Mounted(at); err != nil || !there {
 		t.Errorf("mounted %v, %v", there, err)
 	}
-	if shown, err := m.Shown(device); err != nil || !slices.Equal(shown, []string{at}) {
-		t.Errorf("shown at %q, %v", shown, err)
+	if there, elsewhere, err := m.Shown(device, at); err != nil || !there || len(elsewhere) > 0 {
+		t.Errorf("shown there %v, and at %q, %v", there, elsewhere, err)
 	}
 	if err := readable(at); err != nil {
 		t.Error(err)
@@ -141,6 +142,35 @@ func TestDevices(t *testing.T) {
 	}
 	if _, err := os.Lstat(at); err == nil {
 		t.Error("it is there yet")
+	}
+}
+
+// TestLinks: what is mounted is found by a path with a link in it too, as /var/lib/kubelet is on some machines.
+func TestLinks(t *testing.T) {
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skipf("%v: apt install e2fsprogs", err)
+	}
+	device, _ := loop(t, 16<<20)
+	m, ctx, link := New(), t.Context(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	staged, shown := filepath.Join(link, "staged"), filepath.Join(link, "shown")
+	err := m.Format(ctx, device, staged, "ext4", nil, false)
+	if err == nil {
+		err = m.Bind(ctx, staged, shown, false, false)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if same, err := m.Holds(staged, device); err != nil || !same {
+		t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
+	}
+	if there, elsewhere, err := m.Shown(staged, shown); err != nil || !there || len(elsewhere) > 0 {
+		t.Errorf("shown there %v, and at %q, %v", there, elsewhere, err)
+	}
+	if err := errors.Join(m.Unmount(ctx, shown, true), m.Unmount(ctx, staged, false)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -204,8 +234,8 @@ func TestMountErrors(t *testing.T) {
 	if _, err := m.Usage(filepath.Join(dir, "none")); err == nil {
 		t.Error("what is not there is used")
 	}
-	if shown, err := m.Shown(filepath.Join(dir, "none")); err != nil || len(shown) > 0 {
-		t.Errorf("what is not there is shown at %q, %v", shown, err)
+	if there, elsewhere, err := m.Shown(filepath.Join(dir, "none"), dir); err != nil || there || len(elsewhere) > 0 {
+		t.Errorf("what is not there is shown there %v, and at %q, %v", there, elsewhere, err)
 	}
 	if _, err := m.Holds(dir, filepath.Join(dir, "none")); err == nil {
 		t.Error("what is not there is mounted")
