@@ -309,7 +309,7 @@ func TestKilledBetween(t *testing.T) {
 	r.wantEmpty()
 }
 
-// TestStaleDevice: what was mounted of a device that is gone makes room for the one that came.
+// TestStaleDevice: what was mounted of a device that is gone is shown to no pod, and makes room for the one that came.
 func TestStaleDevice(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -320,6 +320,8 @@ func TestStaleDevice(t *testing.T) {
 	s.stage(codes.OK, v, at, publish, c)
 	device := m.mounted[at]
 	m.mounted[at] = "/dev/gone"
+	_, err := s.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: filepath.Join(r.dir, "pod"), VolumeCapability: c})
+	s.want("publish what is staged of another device", codes.FailedPrecondition, err)
 	s.stage(codes.OK, v, at, publish, c)
 	if m.mounted[at] != device || !m.staged[at] {
 		t.Errorf("%s is mounted, want %s", m.mounted[at], device)

@@ -106,15 +106,20 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 // staged reports whether a device is mounted at a path. What is mounted there of a device that is gone is
 // taken away.
 func (n *node) staged(ctx context.Context, at, device string) (bool, error) {
-	there, err := n.mounts.Mounted(at)
-	if err != nil || !there {
-		return false, err
-	}
-	same, err := n.mounts.Holds(at, device)
+	same, err := n.holds(at, device)
 	if err != nil || same {
 		return same, err
 	}
 	return false, n.mounts.Unmount(ctx, at, false)
+}
+
+// holds reports whether a device is mounted at a path.
+func (n *node) holds(at, device string) (bool, error) {
+	there, err := n.mounts.Mounted(at)
+	if err != nil || !there {
+		return false, err
+	}
+	return n.mounts.Holds(at, device)
 }
 
 func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
@@ -153,7 +158,7 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 	source, block := device, q.GetVolumeCapability().GetBlock() != nil
 	if !block {
 		source = q.GetStagingTargetPath()
-		if there, err := n.mounts.Mounted(source); err != nil || !there {
+		if there, err := n.holds(source, device); err != nil || !there {
 			return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", id, source))
 		}
 	}
