@@ -177,9 +177,18 @@ func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for first := true; ; first = false {
-		device, err := k.Find(d.UUID)
-		if err != nil || device != "" && ready(device) {
-			return device, err
+		name, err := k.name(d.UUID)
+		if err != nil {
+			return "", err
+		}
+		if name != "" {
+			// The kernel keeps the first one that it has met, and none beside it.
+			if of := attribute(k.sys("block", name, "device", "subsysnqn")); of != "" && of != string(d.NQN) {
+				return "", fmt.Errorf("%s has the identifier of a volume of %s, and is of %s: it is another disk; nvme disconnect it", k.dev(name), d.NQN, nvmeof.Printable(of))
+			}
+			if ready(k.dev(name)) {
+				return k.dev(name), nil
+			}
 		}
 		if first {
 			k.rescan(string(d.NQN))
@@ -225,8 +234,13 @@ func (k *Kernel) connect(d Disk) error {
 	return errors.Join(errs...)
 }
 
-// ask has the kernel connect.
+// ask has the kernel connect. No value may have another option in it.
 func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
+	for _, text := range []string{string(d.NQN), a.Addr().String(), string(k.Host)} {
+		if strings.ContainsAny(text, ", \n") {
+			return fmt.Errorf("the kernel takes no comma and no space in %s", nvmeof.Printable(text))
+		}
+	}
 	options := fmt.Sprintf("nqn=%s,transport=rdma,traddr=%s,trsvcid=%d,hostnqn=%s,hostid=%s,ctrl_loss_tmo=%d", d.NQN, a.Addr(), a.Port(), k.Host, k.HostID, cmp.Or(k.Loss, defaultLoss))
 	for _, secret := range []struct{ name, value string }{{"dhchap_secret", d.Key}, {"dhchap_ctrl_secret", d.ControllerKey}} {
 		if strings.ContainsAny(secret.value, ", \n") {

@@ -113,9 +113,25 @@ func TestAttach(t *testing.T) {
 	if _, err := x.Attach(t.Context(), wrong); err == nil || slices.ContainsFunc(x.asked, func(s string) bool { return strings.Contains(s, "nqn=other") }) {
 		t.Errorf("an option in a key: %v, asked %q", err, x.asked)
 	}
+	for _, other := range []Disk{{UUID: first, NQN: nqn + ",hostnqn=other", Addresses: []string{"192.0.2.3:4420"}}, {UUID: first, NQN: nqn, Addresses: []string{"[fe80::1%eth0,hostnqn=other]:4420"}}} {
+		if _, err := x.Attach(t.Context(), other); err == nil || slices.ContainsFunc(x.asked, func(s string) bool { return strings.Contains(s, "hostnqn=other") }) {
+			t.Errorf("an option in the name or the address of a target: %v, asked %q", err, x.asked)
+		}
+	}
 	wrong.Addresses = []string{"host"}
 	if _, err := x.Attach(t.Context(), wrong); err == nil {
 		t.Error("no address is one")
+	}
+}
+
+// TestAnotherDisk: a disk of another target that has a volume's identifier is not taken for the volume.
+func TestAnotherDisk(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme1n1", first, "8")
+	x.put("sys/block/nvme1n1/device/subsysnqn", "nqn.2026-11.org.example:other")
+	if device, err := x.Attach(t.Context(), disk(first)); err == nil || !strings.Contains(err.Error(), "it is another disk") {
+		t.Errorf("%q, %v", device, err)
 	}
 }
 
