@@ -328,6 +328,25 @@ func TestStaleDevice(t *testing.T) {
 	}
 }
 
+// TestHalfProtected: what was shown to a pod that is to read, and by a driver that was killed before nobody could write
+// there, is protected by the next call.
+func TestHalfProtected(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at, pod := mounting(writer), filepath.Join(r.dir, "staged"), filepath.Join(r.dir, "pod")
+	v := s.create(codes.OK, "read", c, 1<<20, nil)
+	s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+	m.mounted[pod] = at
+	for _, readOnly := range []bool{false, true} {
+		_, err := s.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: pod, VolumeCapability: c, Readonly: readOnly})
+		s.want("publish on the node", codes.OK, err)
+		if m.guarded[pod] != readOnly {
+			t.Errorf("read only %v: %v", readOnly, m.guarded[pod])
+		}
+	}
+}
+
 // TestImages: the same with images of a cluster that runs.
 func TestImages(t *testing.T) {
 	if *conf == "" {

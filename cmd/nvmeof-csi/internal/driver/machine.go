@@ -29,6 +29,9 @@ type Mounts interface {
 	Format(ctx context.Context, device, at, fs string, options []string, readOnly bool) error
 	// Bind shows a folder or, as a file, a device at another path, which is made.
 	Bind(ctx context.Context, source, at string, device, readOnly bool) error
+	// Protect has nobody write to what Bind shows at a path. Bind does so in two steps, and may have been ended
+	// between them.
+	Protect(ctx context.Context, at string) error
 	// Mounted reports whether something is mounted at a path; one that is not there has nothing.
 	Mounted(at string) (bool, error)
 	// Holds reports whether the file system that is mounted at a path is that of a device: another one had

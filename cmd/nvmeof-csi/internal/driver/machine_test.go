@@ -36,6 +36,7 @@ type machine struct {
 	disks   map[string]*disk  // by device
 	mounted map[string]string // what is shown, by path; of Format the device
 	staged  map[string]bool   // paths of Format
+	guarded map[string]bool   // paths of Bind that are read alone
 	full    map[string]int64  // sizes of file systems, by device
 }
 
@@ -62,7 +63,7 @@ func newMachine(t testing.TB, addr netip.Addr, number byte) *machine {
 	})
 	return &machine{nqn: nvmeof.NQN(fmt.Sprintf("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000%02d", number)),
 		id: capsule.HostID{15: number}, host: h, lines: map[nvmeof.NQN]*host.Controller{}, disks: map[string]*disk{},
-		mounted: map[string]string{}, staged: map[string]bool{}, full: map[string]int64{}}
+		mounted: map[string]string{}, staged: map[string]bool{}, guarded: map[string]bool{}, full: map[string]int64{}}
 }
 
 // reconnect connects again to all that was attached, as the kernel does where a target was away.
@@ -194,10 +195,17 @@ func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, re
 	return os.MkdirAll(at, 0o700)
 }
 
-func (m *machine) Bind(_ context.Context, source, at string, device, _ bool) error {
+func (m *machine) Protect(_ context.Context, at string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mounted[at] = source
+	m.guarded[at] = true
+	return nil
+}
+
+func (m *machine) Bind(_ context.Context, source, at string, device, readOnly bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mounted[at], m.guarded[at] = source, readOnly
 	if device {
 		return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, nil, 0o600))
 	}

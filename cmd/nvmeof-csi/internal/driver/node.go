@@ -163,8 +163,13 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 		}
 	}
 	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
-	if err != nil || there {
-		return &csi.NodePublishVolumeResponse{}, err
+	switch {
+	case err != nil:
+		return nil, err
+	case there && readOnly:
+		return &csi.NodePublishVolumeResponse{}, n.mounts.Protect(ctx, q.GetTargetPath())
+	case there:
+		return &csi.NodePublishVolumeResponse{}, nil
 	}
 	return &csi.NodePublishVolumeResponse{}, n.mounts.Bind(ctx, source, q.GetTargetPath(), block, readOnly)
 }

@@ -2,6 +2,7 @@
 package mounts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,14 @@ func (m *Mounter) Bind(_ context.Context, source, at string, device, readOnly bo
 	}
 	if err := m.mounter.Mount(source, at, "", options); err != nil {
 		return errors.Join(fmt.Errorf("showing %s at %s: %w", source, at, err), os.Remove(at))
+	}
+	return nil
+}
+
+// Protect implements Mounts.
+func (m *Mounter) Protect(ctx context.Context, at string) error {
+	if out, err := m.mounter.Exec.CommandContext(ctx, "mount", "-o", "remount,bind,ro", at).CombinedOutput(); err != nil {
+		return fmt.Errorf("having nobody write to %s: %w: %s", at, err, bytes.TrimSpace(out))
 	}
 	return nil
 }

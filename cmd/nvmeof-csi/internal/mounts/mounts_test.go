@@ -145,7 +145,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestLinks: what is mounted is found by a path with a link in it too, as /var/lib/kubelet is on some machines.
+// TestLinks: what is mounted is found by a path with a link in it too, as /var/lib/kubelet is on some machines, and
+// can be protected there.
 func TestLinks(t *testing.T) {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
 		t.Skipf("%v: apt install e2fsprogs", err)
@@ -162,6 +163,17 @@ func TestLinks(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+	for range 2 {
+		if err := m.Protect(ctx, shown); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(shown, "file"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("written to what is shown to be read: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(staged, "file"), nil, 0o600); err != nil {
+		t.Errorf("what is shown elsewhere to be read: %v", err)
 	}
 	if same, err := m.Holds(staged, device); err != nil || !same {
 		t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
@@ -242,6 +254,9 @@ func TestMountErrors(t *testing.T) {
 	}
 	if same, err := m.Holds(filepath.Join(dir, "none"), short); err != nil || same {
 		t.Errorf("where nothing is mounted there is a device: %v", err)
+	}
+	if err := m.Protect(ctx, dir); err == nil {
+		t.Error("where nothing is mounted there is something to be protected")
 	}
 	if err := m.Grow(ctx, short, dir); err == nil {
 		t.Error("no device has a file system that grew")
