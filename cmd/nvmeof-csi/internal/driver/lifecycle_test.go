@@ -328,6 +328,23 @@ func TestStaleDevice(t *testing.T) {
 	}
 }
 
+// TestLostDevice: a device that is no more the volume's when it is to be formatted is left as it is.
+func TestLostDevice(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at := mounting(writer), filepath.Join(r.dir, "staged")
+	v := s.create(codes.OK, "lost", c, 1<<20, nil)
+	publish := s.publish(codes.OK, v, string(m.nqn), c)
+	m.found = func(device string) { m.disks["/dev/other"], m.disks[device] = m.disks[device], nil }
+	s.stage(codes.Unavailable, v, at, publish, c)
+	if len(m.mounted) > 0 {
+		t.Errorf("mounted is %v", m.mounted)
+	}
+	m.found = nil
+	s.stage(codes.OK, v, at, publish, c)
+}
+
 // TestHalfProtected: what was shown to a pod that is to read, and by a driver that was killed before nobody could write
 // there, is protected by the next call.
 func TestHalfProtected(t *testing.T) {

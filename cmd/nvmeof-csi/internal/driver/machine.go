@@ -25,8 +25,9 @@ type Fabric interface {
 // Mounts are the file systems of a node.
 type Mounts interface {
 	// Format mounts a device at a folder, which is made, with a file system of that type: one that is made if
-	// the device has none and readOnly is not set.
-	Format(ctx context.Context, device, at, fs string, options []string, readOnly bool) error
+	// the device has none and readOnly is not set. still is asked while the device is open, which keeps another disk
+	// from getting its name: it is an error where one has it already.
+	Format(ctx context.Context, device, at, fs string, options []string, readOnly bool, still func() error) error
 	// Bind shows a folder or, as a file, a device at another path, which is made.
 	Bind(ctx context.Context, source, at string, device, readOnly bool) error
 	// Protect has nobody write to what Bind shows at a path. Bind does so in two steps, and may have been ended

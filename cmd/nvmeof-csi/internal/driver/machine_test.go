@@ -33,11 +33,12 @@ type machine struct {
 
 	mu      sync.Mutex
 	lines   map[nvmeof.NQN]*host.Controller
-	disks   map[string]*disk  // by device
-	mounted map[string]string // what is shown, by path; of Format the device
-	staged  map[string]bool   // paths of Format
-	guarded map[string]bool   // paths of Bind that are read alone
-	full    map[string]int64  // sizes of file systems, by device
+	disks   map[string]*disk    // by device
+	mounted map[string]string   // what is shown, by path; of Format the device
+	staged  map[string]bool     // paths of Format
+	guarded map[string]bool     // paths of Bind that are read alone
+	full    map[string]int64    // sizes of file systems, by device
+	found   func(device string) // called before Format; nil: nothing
 }
 
 // A disk is a namespace that is attached.
@@ -178,7 +179,13 @@ func (d *disk) verify() error {
 	return nil
 }
 
-func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool) error {
+func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool, still func() error) error {
+	if m.found != nil {
+		m.found(device)
+	}
+	if err := still(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.disks[device]

@@ -100,7 +100,14 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 		fs = fileSystems[0]
 	}
 	readOnly := slices.Contains(readers, q.GetVolumeCapability().GetAccessMode().GetMode())
-	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly)
+	still := func() error {
+		now, err := n.fabric.Find(id.UUID)
+		if err == nil && now != device {
+			err = status.Errorf(codes.Unavailable, "volume %s has lost its device, which was %s", id, device)
+		}
+		return err
+	}
+	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly, still)
 }
 
 // staged reports whether a device is mounted at a path. What is mounted there of a device that is gone is
