@@ -345,6 +345,32 @@ func TestLostDevice(t *testing.T) {
 	s.stage(codes.OK, v, at, publish, c)
 }
 
+// TestUnstagedEarly: a volume that a pod has yet stays on the node, as a file system and as a device.
+func TestUnstagedEarly(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	at, pod := filepath.Join(r.dir, "staged"), filepath.Join(r.dir, "pod")
+	for name, c := range map[string]*csi.VolumeCapability{"files": mounting(writer), "device": asBlock(writer)} {
+		v := s.create(codes.OK, name, c, 1<<20, nil)
+		s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+		_, err := s.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: pod, VolumeCapability: c})
+		s.want("publish on the node", codes.OK, err)
+		unstage := func(code codes.Code) {
+			_, err := s.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: v, StagingTargetPath: at})
+			s.want("unstage "+name, code, err)
+		}
+		unstage(codes.FailedPrecondition)
+		id, _ := volumes.ParseID(v)
+		if d := m.disks["/dev/"+id.UUID.String()]; d == nil || d.verify() != nil {
+			t.Errorf("%s: the pod has lost its volume", name)
+		}
+		_, err = s.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: v, TargetPath: pod})
+		s.want("unpublish on the node", codes.OK, err)
+		unstage(codes.OK)
+	}
+}
+
 // TestHalfProtected: what was shown to a pod that is to read, and by a driver that was killed before nobody could write
 // there, is protected by the next call.
 func TestHalfProtected(t *testing.T) {

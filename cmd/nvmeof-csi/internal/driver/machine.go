@@ -40,6 +40,8 @@ type Mounts interface {
 	Holds(at, device string) (bool, error)
 	// Shown reports whether Bind shows something at a path, and at which others it does.
 	Shown(source, at string) (there bool, elsewhere []string, err error)
+	// Elsewhere are the paths but one at which a device, or its file system, is shown or mounted.
+	Elsewhere(device, but string) ([]string, error)
 	// Unmount takes away what is mounted at a path and, with remove, the path.
 	Unmount(ctx context.Context, at string, remove bool) error
 	// Grow makes the file system of a device as large as the device.

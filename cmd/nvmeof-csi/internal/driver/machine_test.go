@@ -243,6 +243,17 @@ func (m *machine) Shown(source, at string) (there bool, elsewhere []string, err 
 	return m.mounted[at] == source, elsewhere, nil
 }
 
+func (m *machine) Elsewhere(device, but string) (places []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for path, of := range m.mounted {
+		if path != but && (of == device || m.mounted[of] == device) {
+			places = append(places, path)
+		}
+	}
+	return places, nil
+}
+
 func (m *machine) Unmount(_ context.Context, at string, remove bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -135,10 +135,27 @@ func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRe
 		return nil, err
 	}
 	defer end()
+	if err := n.unused(id, q.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
 	if err := n.mounts.Unmount(ctx, q.GetStagingTargetPath(), false); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, n.fabric.Detach(ctx, id.UUID)
+}
+
+// unused is an error where a volume is in use elsewhere than where it is staged: what has it there would lose it
+// with the connection.
+func (n *node) unused(id volumes.ID, staged string) error {
+	device, err := n.fabric.Find(id.UUID)
+	if err != nil || device == "" {
+		return err
+	}
+	places, err := n.mounts.Elsewhere(device, staged)
+	if err == nil && len(places) > 0 {
+		err = status.Errorf(codes.FailedPrecondition, "volume %s is mounted yet at %s", id, nvmeof.Printable(places[0]))
+	}
+	return err
 }
 
 func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {

@@ -191,6 +191,25 @@ func shownDevice(source string, number uint64) (at []string, err error) {
 	return at, err
 }
 
+// Elsewhere implements Mounts.
+func (m *Mounter) Elsewhere(device, but string) (places []string, err error) {
+	var node unix.Stat_t
+	if err := unix.Stat(device, &node); err != nil {
+		return nil, fmt.Errorf("%s: %w", device, err)
+	}
+	if places, err = shownDevice(device, uint64(node.Rdev)); err != nil {
+		return nil, err
+	}
+	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
+	for _, i := range all {
+		if unix.Mkdev(uint32(i.Major), uint32(i.Minor)) == uint64(node.Rdev) {
+			places = append(places, i.MountPoint)
+		}
+	}
+	but = resolved(but)
+	return slices.DeleteFunc(places, func(path string) bool { return path == but }), err
+}
+
 // Unmount implements Mounts.
 func (m *Mounter) Unmount(_ context.Context, at string, remove bool) error {
 	if remove {

@@ -132,6 +132,9 @@ func TestDevices(t *testing.T) {
 	if there, elsewhere, err := m.Shown(device, at); err != nil || !there || len(elsewhere) > 0 {
 		t.Errorf("shown there %v, and at %q, %v", there, elsewhere, err)
 	}
+	if places, err := m.Elsewhere(device, filepath.Dir(at)); err != nil || !slices.Equal(places, []string{at}) {
+		t.Errorf("it is shown at %q, %v", places, err)
+	}
 	if err := readable(at); err != nil {
 		t.Error(err)
 	}
@@ -198,6 +201,11 @@ func TestLinks(t *testing.T) {
 	}
 	if there, elsewhere, err := m.Shown(staged, shown); err != nil || !there || len(elsewhere) > 0 {
 		t.Errorf("shown there %v, and at %q, %v", there, elsewhere, err)
+	}
+	for but, want := range map[string][]string{staged: {resolved(shown)}, shown: {resolved(staged)}} {
+		if at, err := m.Elsewhere(device, but); err != nil || !slices.Equal(at, want) {
+			t.Errorf("but for %s it is mounted at %q, %v", but, at, err)
+		}
 	}
 	if err := errors.Join(m.Unmount(ctx, shown, true), m.Unmount(ctx, staged, false)); err != nil {
 		t.Error(err)
@@ -272,6 +280,9 @@ func TestMountErrors(t *testing.T) {
 	}
 	if same, err := m.Holds(filepath.Join(dir, "none"), short); err != nil || same {
 		t.Errorf("where nothing is mounted there is a device: %v", err)
+	}
+	if _, err := m.Elsewhere(filepath.Join(dir, "none"), dir); err == nil {
+		t.Error("what is not there may be mounted somewhere")
 	}
 	if err := m.Protect(ctx, dir); err == nil {
 		t.Error("where nothing is mounted there is something to be protected")
