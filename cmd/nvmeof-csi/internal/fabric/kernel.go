@@ -45,8 +45,9 @@ type Kernel struct {
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
 
-	mu      sync.Mutex     // one connects or disconnects at a time
-	waiting map[string]int // calls of Attach under way, by subsystem: their connections are needed
+	mu      sync.Mutex           // one connects or disconnects at a time
+	waiting map[string]int       // calls of Attach under way, by subsystem: their connections are needed
+	of      map[uuid.UUID]string // subsystems of what this process has attached, whose device may have gone before Detach
 }
 
 const (
@@ -140,7 +141,21 @@ func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) 
 			err = errors.Join(err, unused)
 		}
 	}()
-	return k.attach(ctx, d)
+	device, err = k.attach(ctx, d)
+	if err == nil {
+		k.remember(d)
+	}
+	return device, err
+}
+
+// remember notes which subsystem a volume is of.
+func (k *Kernel) remember(d Disk) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of == nil {
+		k.of = map[uuid.UUID]string{}
+	}
+	k.of[d.UUID] = string(d.NQN)
 }
 
 // begin says that the connections to a subsystem are needed.
@@ -279,15 +294,27 @@ func (k *Kernel) rescan(nqn string) {
 	}
 }
 
-// Detach implements Fabric.
+// Detach implements Fabric. The device of a volume that was taken from the host has gone, and the connection has
+// not, which leads to nothing any more if that was the last one.
 func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	name, err := k.name(u)
-	if err != nil || name == "" {
+	if err != nil {
 		return err
 	}
-	return k.disconnect(attribute(k.sys("block", name, "device", "subsysnqn")), name)
+	nqn := k.of[u]
+	if name != "" {
+		nqn = attribute(k.sys("block", name, "device", "subsysnqn"))
+	}
+	if nqn == "" {
+		return nil
+	}
+	err = k.disconnect(nqn, name)
+	if err == nil {
+		delete(k.of, u)
+	}
+	return err
 }
 
 // disconnect ends the connections to a subsystem, unless another namespace than the given one is there, or

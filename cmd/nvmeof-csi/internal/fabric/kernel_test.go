@@ -159,6 +159,27 @@ func TestDetach(t *testing.T) {
 	}
 }
 
+// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has.
+func TestDetachWithdrawn(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
+		x.namespace(name, u, "8")
+		if _, err := x.Attach(t.Context(), disk(u)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, u := range []uuid.UUID{first, second} {
+		if err := os.RemoveAll(filepath.Join(x.Sys, "block", []string{"nvme0n1", "nvme0n2"}[i])); err != nil {
+			t.Fatal(err)
+		}
+		err := x.Detach(t.Context(), u)
+		if ended := attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1"; err != nil || ended != (u == second) {
+			t.Errorf("%v; after %d the connection has ended: %v", err, i, ended)
+		}
+	}
+}
+
 // TestConnectionsNeeded: a connection stays while a namespace is waited for that the kernel has not found
 // yet, and ends when none comes.
 func TestConnectionsNeeded(t *testing.T) {
