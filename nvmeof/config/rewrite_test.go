@@ -206,3 +206,23 @@ func FuzzRewrite(f *testing.F) {
 		}
 	})
 }
+
+// TestByteOrderMark: a mark with which editors begin a file is no part of the document, and stays in the file.
+func TestByteOrderMark(t *testing.T) {
+	const mark = "\ufeff"
+	doc := parsed(t, commented)
+	for _, text := range []string{commented, string(doc.JSON())} {
+		if got := parsed(t, mark+text); string(got.JSON()) != string(doc.JSON()) {
+			t.Errorf("with a mark it is\n%s", got.JSON())
+		}
+		if EndsInLine([]byte(mark+text)) != EndsInLine([]byte(text)) {
+			t.Errorf("with a mark it may have been cut short: %v", EndsInLine([]byte(mark+text)))
+		}
+		if got, kept := Rewrite([]byte(mark+text), doc); !kept || string(got) != mark+text {
+			t.Errorf("kept %v:\n%s", kept, got)
+		}
+	}
+	if _, _, err := Parse("", []byte(mark+mark+commented)); err == nil {
+		t.Error("two marks are one")
+	}
+}
