@@ -226,3 +226,17 @@ func TestByteOrderMark(t *testing.T) {
 		t.Error("two marks are one")
 	}
 }
+
+// TestControlsInPaths: what a terminal obeys is escaped in what is shown of a path, and is the path again where that is read.
+func TestControlsInPaths(t *testing.T) {
+	doc := parsed(t, commented)
+	doc.Subsystems[0].Namespaces[0].File.Path = "/a\u009b1m\u007f\u0085b\n"
+	for _, text := range [][]byte{doc.YAML(), doc.JSON()} {
+		if !strings.Contains(string(text), `"/a\u009b1m\u007f\u0085b\n"`) {
+			t.Errorf("it is shown as %q", text)
+		}
+		if got := parsed(t, string(text)); got.Subsystems[0].Namespaces[0].File.Path != doc.Subsystems[0].Namespaces[0].File.Path {
+			t.Errorf("it is read as %q", got.Subsystems[0].Namespaces[0].File.Path)
+		}
+	}
+}
