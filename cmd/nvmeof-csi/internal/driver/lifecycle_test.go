@@ -371,6 +371,28 @@ func TestUnstagedEarly(t *testing.T) {
 	}
 }
 
+// TestReadOnlyDevice: a pod that is to read gets a device that nobody on the node can write to, or none.
+func TestReadOnlyDevice(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	at, pod := filepath.Join(r.dir, "staged"), filepath.Join(r.dir, "pod")
+	for name, c := range map[string]*csi.VolumeCapability{"written": asBlock(writer), "read": asBlock(allRead)} {
+		v := s.create(codes.OK, name, c, 1<<20, nil)
+		s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+		want := codes.OK
+		if name == "written" {
+			want = codes.FailedPrecondition
+		}
+		q := &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: pod + name, VolumeCapability: c, Readonly: true}
+		_, err := s.NodePublishVolume(t.Context(), q)
+		s.want("publish to be read what is "+name, want, err)
+		q.Readonly = false
+		_, err = s.NodePublishVolume(t.Context(), q)
+		s.want("publish what is "+name, codes.OK, err)
+	}
+}
+
 // TestHalfProtected: what was shown to a pod that is to read, and by a driver that was killed before nobody could write
 // there, is protected by the next call.
 func TestHalfProtected(t *testing.T) {

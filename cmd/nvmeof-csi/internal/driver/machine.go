@@ -15,6 +15,8 @@ type Fabric interface {
 	Attach(ctx context.Context, d fabric.Disk) (device string, err error)
 	// Find returns the device of a volume; empty: there is none.
 	Find(u uuid.UUID) (device string, err error)
+	// ReadOnly reports whether nobody on this machine can write to a device.
+	ReadOnly(device string) bool
 	// Detach gives a device up, and the connection to the target with its last one. One that is not
 	// there is none to give up.
 	Detach(ctx context.Context, u uuid.UUID) error

@@ -130,6 +130,12 @@ func (m *machine) Find(u uuid.UUID) (string, error) {
 	return "", nil
 }
 
+func (m *machine) ReadOnly(device string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disks[device].namespace.Info().ReadOnly
+}
+
 func (m *machine) Detach(ctx context.Context, u uuid.UUID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

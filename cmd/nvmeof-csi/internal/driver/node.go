@@ -186,6 +186,9 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 			return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", id, source))
 		}
 	}
+	if block && readOnly && !n.fabric.ReadOnly(device) { // a mount keeps nobody from writing to a device
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is a device that this node may write to: it is to be published to the node to be read (readOnly of the PersistentVolume, or ReadOnlyMany)", id)
+	}
 	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
 	switch {
 	case err != nil:

@@ -339,6 +339,11 @@ func (k *Kernel) disconnect(nqn, name string) error {
 	return err
 }
 
+// ReadOnly implements Fabric.
+func (k *Kernel) ReadOnly(device string) bool {
+	return attribute(k.sys("block", filepath.Base(device), "ro")) == "1"
+}
+
 // Await implements Fabric.
 func (k *Kernel) Await(ctx context.Context, device string, size int64) (int64, error) {
 	wait := k.Wait

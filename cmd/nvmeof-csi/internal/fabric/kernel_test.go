@@ -207,6 +207,12 @@ func TestAwait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if x.ReadOnly(device) {
+		t.Error("it is to be read alone")
+	}
+	if x.put("sys/block/nvme0n1/ro", "1"); !x.ReadOnly(device) {
+		t.Error("it is not to be read alone")
+	}
 	if n, err := x.Await(t.Context(), device, 4096); n != 4096 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
