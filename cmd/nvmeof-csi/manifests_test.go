@@ -20,6 +20,7 @@ type manifest struct {
 	Provisioner string
 	Parameters  map[string]string
 	Spec        struct {
+		Strategy struct{ Type string }
 		Template struct {
 			Spec struct {
 				Containers []container
@@ -62,6 +63,9 @@ func TestManifests(t *testing.T) {
 	for _, m := range manifests(t, dir+"driver.yaml") {
 		if m.Kind == "CSIDriver" && m.Metadata.Name != driver.Name {
 			t.Errorf("the driver is %s, and called %s", driver.Name, m.Metadata.Name)
+		}
+		if m.Kind == "Deployment" && m.Spec.Strategy.Type != "Recreate" {
+			t.Errorf("two of %s may run at a time", m.Metadata.Name)
 		}
 		for _, c := range m.Spec.Template.Spec.Containers {
 			for _, at := range c.VolumeMounts {

@@ -33,6 +33,14 @@ func TestCaptureCommand(t *testing.T) {
 	command(t, "capture").want(t, exitUsage, "-w is missing")
 	command(t, "capture", "-w", file, "--qpn", "x").want(t, exitUsage, "option qpn is given as x")
 	command(t, "capture", "-w", filepath.Join(file, "c"), "--count", "1").want(t, exitFailed, "not a directory")
+	open := filepath.Join(t.TempDir(), "open")
+	if err := os.WriteFile(open, make([]byte, 1<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "capture", "-w", open, "--seconds", "1").want(t, 0, "packets captured")
+	if info, err := os.Stat(open); err != nil || info.Mode() != 0o600 || info.Size() >= 1<<20 {
+		t.Errorf("a file that others could read is %v, %v", info.Mode(), err)
+	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)

@@ -8,4 +8,5 @@
 // [Replace] leaves the old content or the new, and a file that belongs to whom it
 // belonged. What a kill or a power failure leaves beside it the next Replace removes. A symbolic link stays: the file that it points to is replaced. What root
 // makes in a folder of another user, say that of a service, becomes that user's.
+// [Remove] removes one for good.
 package namedfile

@@ -217,6 +217,18 @@ func MakeFolder(name string) error {
 	return f.Close()
 }
 
+// Remove removes a file, if it is there, such that it stays away after a crash.
+func Remove(name string) error {
+	err := os.Remove(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // whoever removed it may have been ended before it was durable
+		err = syncFolder(filepath.Dir(name))
+	}
+	if errors.Is(err, fs.ErrNotExist) { // nor is the folder
+		return nil
+	}
+	return err
+}
+
 // syncFolder makes the entries of a folder durable, if the process may read it.
 func syncFolder(name string) error {
 	d, err := os.Open(name)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/nvmeof-go/nvmeof/internal/controls"
 )
 
 // JSON is the canonical text of a document, or of a part of one: fields in the
@@ -20,7 +22,7 @@ func JSON(part any) []byte {
 	if err := e.Encode(part); err != nil {
 		panic("config: " + err.Error()) // our own types can be encoded
 	}
-	return b.Bytes()
+	return controls.Escape(b.Bytes())
 }
 
 // YAML is the same as YAML.

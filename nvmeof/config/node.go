@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -59,8 +60,12 @@ var errCrowded = fmt.Errorf("more than %d values", maxValues)
 
 var errDeep = fmt.Errorf("more than %d lists and objects within each other", maxDepth)
 
+// byteOrderMark is what some editors begin a file in UTF-8 with.
+const byteOrderMark = "\ufeff"
+
 // parseText reads a tree from YAML, or from JSON if the first thing is a brace.
 func parseText(text []byte) (*node, *Problem) {
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	if len(text) > MaxText {
 		return nil, &Problem{Text: fmt.Sprintf("%d bytes are too long for a configuration", len(text)), Fix: "is it the right file?"}
 	}

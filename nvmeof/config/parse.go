@@ -26,7 +26,7 @@ func Parse(file string, text []byte) (doc *Document, warnings Problems, err erro
 // EndsInLine reports whether a document may have been cut short: it ends within a line, and no
 // bracket around all of it is closed. What is left of a document in YAML is one too, with less in it.
 func EndsInLine(text []byte) bool {
-	whole := bytes.TrimSpace(text)
+	whole := bytes.TrimSpace(bytes.TrimPrefix(text, []byte(byteOrderMark)))
 	return len(whole) > 0 && whole[0] != '{' && text[len(text)-1] != '\n'
 }
 

@@ -15,6 +15,10 @@ import (
 // laid out in a way that this cannot change, the result is the canonical form in the same
 // format, and not kept.
 func Rewrite(text []byte, doc *Document) (out []byte, kept bool) {
+	if rest, marked := bytes.CutPrefix(text, []byte(byteOrderMark)); marked {
+		out, kept = Rewrite(rest, doc)
+		return append([]byte(byteOrderMark), out...), kept
+	}
 	if out = rewrite(text, doc); out != nil {
 		return out, true
 	}

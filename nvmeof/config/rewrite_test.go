@@ -206,3 +206,37 @@ func FuzzRewrite(f *testing.F) {
 		}
 	})
 }
+
+// TestByteOrderMark: a mark with which editors begin a file is no part of the document, and stays in the file.
+func TestByteOrderMark(t *testing.T) {
+	const mark = "\ufeff"
+	doc := parsed(t, commented)
+	for _, text := range []string{commented, string(doc.JSON())} {
+		if got := parsed(t, mark+text); string(got.JSON()) != string(doc.JSON()) {
+			t.Errorf("with a mark it is\n%s", got.JSON())
+		}
+		if EndsInLine([]byte(mark+text)) != EndsInLine([]byte(text)) {
+			t.Errorf("with a mark it may have been cut short: %v", EndsInLine([]byte(mark+text)))
+		}
+		if got, kept := Rewrite([]byte(mark+text), doc); !kept || string(got) != mark+text {
+			t.Errorf("kept %v:\n%s", kept, got)
+		}
+	}
+	if _, _, err := Parse("", []byte(mark+mark+commented)); err == nil {
+		t.Error("two marks are one")
+	}
+}
+
+// TestControlsInPaths: what a terminal obeys is escaped in what is shown of a path, and is the path again where that is read.
+func TestControlsInPaths(t *testing.T) {
+	doc := parsed(t, commented)
+	doc.Subsystems[0].Namespaces[0].File.Path = "/a\u009b1m\u007f\u0085b\n"
+	for _, text := range [][]byte{doc.YAML(), doc.JSON()} {
+		if !strings.Contains(string(text), `"/a\u009b1m\u007f\u0085b\n"`) {
+			t.Errorf("it is shown as %q", text)
+		}
+		if got := parsed(t, string(text)); got.Subsystems[0].Namespaces[0].File.Path != doc.Subsystems[0].Namespaces[0].File.Path {
+			t.Errorf("it is read as %q", got.Subsystems[0].Namespaces[0].File.Path)
+		}
+	}
+}

@@ -21,7 +21,7 @@ type grant struct {
 	Only   bool          `json:"only,omitzero" default:"false" doc:"Refuse it (in-use) while another host may use the namespace. Default false."`
 }
 
-// A GrantedError is a namespace that was to be one host's alone, and that others may use.
+// A GrantedError is a namespace that was to be one host's alone, or erased, and that others may use.
 type GrantedError struct {
 	Subsystem nvmeof.NQN
 	NSID      int

@@ -149,6 +149,21 @@ func TestErase(t *testing.T) {
 	}
 }
 
+// TestEraseWithdrawn: where that is asked for, what a host may use is not erased, though none is connected and whatever
+// else is said.
+func TestEraseWithdrawn(t *testing.T) {
+	r := newAccessRig(t)
+	const ns = "/v1/subsystems/a/namespaces/"
+	for _, host := range []string{"all", "keyed"} {
+		r.refused(CodeInUse, "POST", ns+"1/erase", "", "withdrawn")
+		r.refused(CodeInUse, "POST", ns+"1/erase", "", "withdrawn", "force")
+		r.do("DELETE", ns+"1/hosts/"+host, "", nil)
+	}
+	r.refused(CodeNotFound, "POST", "/v1/subsystems/b/namespaces/1/erase", "", "withdrawn")
+	r.do("POST", ns+"1/erase", "", nil, "withdrawn")
+	r.do("POST", ns+"2/erase", "", nil)
+}
+
 // TestErasureFails: what cannot be erased is served as before.
 func TestErasureFails(t *testing.T) {
 	r := newAccessRig(t)

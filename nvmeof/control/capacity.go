@@ -1,6 +1,8 @@
 package control
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -9,6 +11,25 @@ import (
 
 // pathOption is the option whose value is the path of a folder.
 const pathOption = "path"
+
+// withdrawnOption is the option that says that no host that is named may use the namespace. Whoever asks has looked before,
+// and another one may have granted it since.
+const withdrawnOption = "withdrawn"
+
+// expectsWithdrawn is an error where the option is given, and a host that is named may use the namespace of the path.
+func (c *call) expectsWithdrawn(d *config.Document, nsid int) error {
+	if !c.option(withdrawnOption) {
+		return nil
+	}
+	s, err := c.subsystem(d)
+	if err != nil {
+		return err
+	}
+	if names := Granted(s, nsid); len(names) > 0 {
+		return &GrantedError{s.NQN, nsid, names}
+	}
+	return nil
+}
 
 // A Capacity is what the file system of a folder has, in bytes. What thin files were promised and
 // do not use yet is free.
@@ -21,14 +42,20 @@ type Capacity struct {
 // storageRoutes are those of what namespaces export.
 func storageRoutes() []route {
 	return []route{
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file, image of Ceph or memory that it exports: a file or an image has a size in the configuration, so that the target made it. In a group of gateways the one that serves it does that, also if whoever was asked has ended or has answered with an error; to ask again is to wait again. Where a connected host may use it that takes force (in-use)", namespaceOptions, nil, Result{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file, image of Ceph or memory that it exports: a file or an image has a size in the configuration, so that the target made it. In a group of gateways the one that serves it does that, also if whoever was asked has ended or has answered with an error; to ask again is to wait again. Where a connected host may use it that takes force (in-use)", append(slices.Clone(namespaceOptions), withdrawnOption), nil, Result{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {
 					return nil, err
 				}
 				o := c.options()
-				return c.result(o)(erase(c.manager, c.who, c.expects, nvmeof.NQN(c.path("nqn")), nsid, o))
+				check := func(d *config.Document) error {
+					if err := c.expects(d); err != nil {
+						return err
+					}
+					return c.expectsWithdrawn(d, nsid)
+				}
+				return c.result(o)(erase(c.manager, c.who, check, nvmeof.NQN(c.path("nqn")), nsid, o))
 			}},
 		{"GET", "/v1/capacity", "getCapacity", "What is free in the file system of a folder, for files of namespaces to come", []string{pathOption}, nil, Capacity{}, false,
 			func(c *call) (any, error) {

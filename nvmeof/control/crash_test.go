@@ -109,6 +109,34 @@ func TestPowerFails(t *testing.T) {
 	})
 }
 
+// TestErasedForGood: what was erased is gone after a power failure too, though nothing else that is saved is in
+// its folder.
+func TestErasedForGood(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		c := newCrashRig(t, disk)
+		folder := filepath.Join(disk.Dir, "volumes")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.apply(c.doc(strings.ReplaceAll(crashDocument, "DIR/disk", "DIR/volumes/disk")))
+		if _, err := c.Save(""); err != nil {
+			t.Fatal(err)
+		}
+		disk.Begin()
+		if _, err := Erase(c.Manager, "a", 1, Options{Save: true}); err != nil {
+			t.Fatal(err)
+		}
+		disk.EveryCrash(func(m *faultyfs.Image) {
+			if _, err := os.Lstat(filepath.Join(folder, "disk")); m.Last && err == nil {
+				t.Errorf("what was erased is there again, with%s", m.Lost)
+			}
+		})
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // without starts a target while a file is missing, which is missed.
 func (c *crashRig) without(m *faultyfs.Image, name string) {
 	c.t.Helper()

@@ -3,9 +3,9 @@ package control
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -124,10 +124,7 @@ func eraseStore(m *Manager, n *config.Namespace) error {
 		return nil
 	}
 	return ask(func() error {
-		err := os.Remove(string(n.Path()))
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // an erasure before has come so far
-		}
+		err := namedfile.Remove(string(n.Path())) // an erasure before may have come so far
 		if err == nil && m.stores.known != "" {
 			_ = os.Remove(m.stores.known.entry(n)) // one that is left is for a file of these identifiers alone
 		}

@@ -53,6 +53,8 @@ func (r *route) operation(need Role) any {
 			s = map[string]any{"type": "integer", "minimum": 0, "default": 0, "description": "Number of the last event that is known already."}
 		case uuidOption:
 			s = map[string]any{"type": "string", "format": "uuid", "description": "The namespace has to have this UUID in the configuration: if it is another one by now it is not found."}
+		case withdrawnOption:
+			s["description"] = "Refuse it (in-use) while a host that is named may use the namespace, connected or not, whatever force says."
 		case pathOption:
 			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of a folder."}
 		case logOption:

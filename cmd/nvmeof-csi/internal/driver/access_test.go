@@ -1,10 +1,12 @@
 package driver
 
 import (
+	"context"
 	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +117,39 @@ func TestTokens(t *testing.T) {
 	s.delete(codes.Unavailable, v)
 }
 
+// TestGrantedMeanwhile: a volume that another driver publishes after this one has seen that nobody has it, and before it
+// erases it, is kept.
+func TestGrantedMeanwhile(t *testing.T) {
+	r := newTargetRig(t)
+	other := newServices(t, r.set, nil)
+	const a = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
+	v := other.create(codes.OK, "kept", mounting(writer), 1<<20, nil)
+	forward := &httputil.ReverseProxy{Director: func(q *http.Request) { q.URL.Scheme, q.URL.Host = "http", "target" },
+		Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", r.socket()) }}}
+	path := filepath.Join(r.dir, "between")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if strings.HasSuffix(q.URL.Path, "/erase") {
+			other.publish(codes.OK, v, a, mounting(writer))
+		}
+		forward.ServeHTTP(w, q)
+	})}
+	go func() { _ = between.Serve(l) }() // ends with Close
+	defer between.Close()
+	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "t", Control: "unix:" + path, Subsystem: subsystemNQN, Directory: r.dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	newServices(t, set, nil).delete(codes.FailedPrecondition, v)
+	if _, err := os.Stat(filepath.Join(r.dir, "kept.img")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestConfigurations: a wrong file is refused with what is wrong.
 func TestConfigurations(t *testing.T) {
 	dir := t.TempDir()
@@ -123,7 +158,7 @@ func TestConfigurations(t *testing.T) {
 	}
 	const good = "targets:\n  - {name: a, control: 'unix:/s', subsystem: " + subsystemNQN + ", directory: /srv}\n"
 	for text, want := range map[string]string{
-		good: "", "": "there is none", "targets: 1": "", "colour: red": "colour",
+		good: "", "\ufeff" + good: "", "": "there is none", "targets: 1": "", "colour: red": "colour",
 		good + good[len("targets:\n"):]:                                                               "two of the name",
 		strings.Replace(good, "name: a", "name: A/B", 1):                                              "name",
 		strings.Replace(good, subsystemNQN, "disk", 1):                                                "subsystem",
@@ -139,7 +174,7 @@ func TestConfigurations(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := volumes.Read(file)
-		if text == good {
+		if text == good || text == "\ufeff"+good {
 			if err != nil {
 				t.Error(err)
 			}

@@ -309,7 +309,7 @@ func TestKilledBetween(t *testing.T) {
 	r.wantEmpty()
 }
 
-// TestStaleDevice: what was mounted of a device that is gone makes room for the one that came.
+// TestStaleDevice: what was mounted of a device that is gone is shown to no pod, and makes room for the one that came.
 func TestStaleDevice(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -320,9 +320,95 @@ func TestStaleDevice(t *testing.T) {
 	s.stage(codes.OK, v, at, publish, c)
 	device := m.mounted[at]
 	m.mounted[at] = "/dev/gone"
+	_, err := s.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: filepath.Join(r.dir, "pod"), VolumeCapability: c})
+	s.want("publish what is staged of another device", codes.FailedPrecondition, err)
 	s.stage(codes.OK, v, at, publish, c)
 	if m.mounted[at] != device || !m.staged[at] {
 		t.Errorf("%s is mounted, want %s", m.mounted[at], device)
+	}
+}
+
+// TestLostDevice: a device that is no more the volume's when it is to be formatted is left as it is.
+func TestLostDevice(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at := mounting(writer), filepath.Join(r.dir, "staged")
+	v := s.create(codes.OK, "lost", c, 1<<20, nil)
+	publish := s.publish(codes.OK, v, string(m.nqn), c)
+	m.found = func(device string) { m.disks["/dev/other"], m.disks[device] = m.disks[device], nil }
+	s.stage(codes.Unavailable, v, at, publish, c)
+	if len(m.mounted) > 0 {
+		t.Errorf("mounted is %v", m.mounted)
+	}
+	m.found = nil
+	s.stage(codes.OK, v, at, publish, c)
+}
+
+// TestUnstagedEarly: a volume that a pod has yet stays on the node, as a file system and as a device.
+func TestUnstagedEarly(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	at, pod := filepath.Join(r.dir, "staged"), filepath.Join(r.dir, "pod")
+	for name, c := range map[string]*csi.VolumeCapability{"files": mounting(writer), "device": asBlock(writer)} {
+		v := s.create(codes.OK, name, c, 1<<20, nil)
+		s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+		_, err := s.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: pod, VolumeCapability: c})
+		s.want("publish on the node", codes.OK, err)
+		unstage := func(code codes.Code) {
+			_, err := s.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: v, StagingTargetPath: at})
+			s.want("unstage "+name, code, err)
+		}
+		unstage(codes.FailedPrecondition)
+		id, _ := volumes.ParseID(v)
+		if d := m.disks["/dev/"+id.UUID.String()]; d == nil || d.verify() != nil {
+			t.Errorf("%s: the pod has lost its volume", name)
+		}
+		_, err = s.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: v, TargetPath: pod})
+		s.want("unpublish on the node", codes.OK, err)
+		unstage(codes.OK)
+	}
+}
+
+// TestReadOnlyDevice: a pod that is to read gets a device that nobody on the node can write to, or none.
+func TestReadOnlyDevice(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	at, pod := filepath.Join(r.dir, "staged"), filepath.Join(r.dir, "pod")
+	for name, c := range map[string]*csi.VolumeCapability{"written": asBlock(writer), "read": asBlock(allRead)} {
+		v := s.create(codes.OK, name, c, 1<<20, nil)
+		s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+		want := codes.OK
+		if name == "written" {
+			want = codes.FailedPrecondition
+		}
+		q := &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: pod + name, VolumeCapability: c, Readonly: true}
+		_, err := s.NodePublishVolume(t.Context(), q)
+		s.want("publish to be read what is "+name, want, err)
+		q.Readonly = false
+		_, err = s.NodePublishVolume(t.Context(), q)
+		s.want("publish what is "+name, codes.OK, err)
+	}
+}
+
+// TestHalfProtected: what was shown to a pod that is to read, and by a driver that was killed before nobody could write
+// there, is protected by the next call.
+func TestHalfProtected(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at, pod := mounting(writer), filepath.Join(r.dir, "staged"), filepath.Join(r.dir, "pod")
+	v := s.create(codes.OK, "read", c, 1<<20, nil)
+	s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+	m.mounted[pod] = at
+	for _, readOnly := range []bool{false, true} {
+		_, err := s.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: v, StagingTargetPath: at, TargetPath: pod, VolumeCapability: c, Readonly: readOnly})
+		s.want("publish on the node", codes.OK, err)
+		if m.guarded[pod] != readOnly {
+			t.Errorf("read only %v: %v", readOnly, m.guarded[pod])
+		}
 	}
 }
 

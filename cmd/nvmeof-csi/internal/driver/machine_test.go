@@ -33,10 +33,12 @@ type machine struct {
 
 	mu      sync.Mutex
 	lines   map[nvmeof.NQN]*host.Controller
-	disks   map[string]*disk  // by device
-	mounted map[string]string // what is shown, by path; of Format the device
-	staged  map[string]bool   // paths of Format
-	full    map[string]int64  // sizes of file systems, by device
+	disks   map[string]*disk    // by device
+	mounted map[string]string   // what is shown, by path; of Format the device
+	staged  map[string]bool     // paths of Format
+	guarded map[string]bool     // paths of Bind that are read alone
+	full    map[string]int64    // sizes of file systems, by device
+	found   func(device string) // called before Format; nil: nothing
 }
 
 // A disk is a namespace that is attached.
@@ -62,7 +64,7 @@ func newMachine(t testing.TB, addr netip.Addr, number byte) *machine {
 	})
 	return &machine{nqn: nvmeof.NQN(fmt.Sprintf("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000000000%02d", number)),
 		id: capsule.HostID{15: number}, host: h, lines: map[nvmeof.NQN]*host.Controller{}, disks: map[string]*disk{},
-		mounted: map[string]string{}, staged: map[string]bool{}, full: map[string]int64{}}
+		mounted: map[string]string{}, staged: map[string]bool{}, guarded: map[string]bool{}, full: map[string]int64{}}
 }
 
 // reconnect connects again to all that was attached, as the kernel does where a target was away.
@@ -128,6 +130,12 @@ func (m *machine) Find(u uuid.UUID) (string, error) {
 	return "", nil
 }
 
+func (m *machine) ReadOnly(device string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disks[device].namespace.Info().ReadOnly
+}
+
 func (m *machine) Detach(ctx context.Context, u uuid.UUID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +185,13 @@ func (d *disk) verify() error {
 	return nil
 }
 
-func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool) error {
+func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool, still func() error) error {
+	if m.found != nil {
+		m.found(device)
+	}
+	if err := still(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.disks[device]
@@ -194,10 +208,17 @@ func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, re
 	return os.MkdirAll(at, 0o700)
 }
 
-func (m *machine) Bind(_ context.Context, source, at string, device, _ bool) error {
+func (m *machine) Protect(_ context.Context, at string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mounted[at] = source
+	m.guarded[at] = true
+	return nil
+}
+
+func (m *machine) Bind(_ context.Context, source, at string, device, readOnly bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mounted[at], m.guarded[at] = source, readOnly
 	if device {
 		return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, nil, 0o600))
 	}
@@ -216,16 +237,27 @@ func (m *machine) Holds(at, device string) (bool, error) {
 	return m.mounted[at] == device, nil
 }
 
-func (m *machine) Shown(source string) (at []string, err error) {
+func (m *machine) Shown(source, at string) (there bool, elsewhere []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for path, of := range m.mounted {
-		if of == source && !m.staged[path] {
-			at = append(at, path)
+		if of == source && !m.staged[path] && path != at {
+			elsewhere = append(elsewhere, path)
 		}
 	}
-	slices.Sort(at)
-	return at, nil
+	slices.Sort(elsewhere)
+	return m.mounted[at] == source, elsewhere, nil
+}
+
+func (m *machine) Elsewhere(device, but string) (places []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for path, of := range m.mounted {
+		if path != but && (of == device || m.mounted[of] == device) {
+			places = append(places, path)
+		}
+	}
+	return places, nil
 }
 
 func (m *machine) Unmount(_ context.Context, at string, remove bool) error {

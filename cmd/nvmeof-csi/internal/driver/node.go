@@ -100,21 +100,33 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 		fs = fileSystems[0]
 	}
 	readOnly := slices.Contains(readers, q.GetVolumeCapability().GetAccessMode().GetMode())
-	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly)
+	still := func() error {
+		now, err := n.fabric.Find(id.UUID)
+		if err == nil && now != device {
+			err = status.Errorf(codes.Unavailable, "volume %s has lost its device, which was %s", id, device)
+		}
+		return err
+	}
+	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly, still)
 }
 
 // staged reports whether a device is mounted at a path. What is mounted there of a device that is gone is
 // taken away.
 func (n *node) staged(ctx context.Context, at, device string) (bool, error) {
-	there, err := n.mounts.Mounted(at)
-	if err != nil || !there {
-		return false, err
-	}
-	same, err := n.mounts.Holds(at, device)
+	same, err := n.holds(at, device)
 	if err != nil || same {
 		return same, err
 	}
 	return false, n.mounts.Unmount(ctx, at, false)
+}
+
+// holds reports whether a device is mounted at a path.
+func (n *node) holds(at, device string) (bool, error) {
+	there, err := n.mounts.Mounted(at)
+	if err != nil || !there {
+		return false, err
+	}
+	return n.mounts.Holds(at, device)
 }
 
 func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
@@ -123,10 +135,27 @@ func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRe
 		return nil, err
 	}
 	defer end()
+	if err := n.unused(id, q.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
 	if err := n.mounts.Unmount(ctx, q.GetStagingTargetPath(), false); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, n.fabric.Detach(ctx, id.UUID)
+}
+
+// unused is an error where a volume is in use elsewhere than where it is staged: what has it there would lose it
+// with the connection.
+func (n *node) unused(id volumes.ID, staged string) error {
+	device, err := n.fabric.Find(id.UUID)
+	if err != nil || device == "" {
+		return err
+	}
+	places, err := n.mounts.Elsewhere(device, staged)
+	if err == nil && len(places) > 0 {
+		err = status.Errorf(codes.FailedPrecondition, "volume %s is mounted yet at %s", id, nvmeof.Printable(places[0]))
+	}
+	return err
 }
 
 func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
@@ -153,13 +182,21 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 	source, block := device, q.GetVolumeCapability().GetBlock() != nil
 	if !block {
 		source = q.GetStagingTargetPath()
-		if there, err := n.mounts.Mounted(source); err != nil || !there {
+		if there, err := n.holds(source, device); err != nil || !there {
 			return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", id, source))
 		}
 	}
+	if block && readOnly && !n.fabric.ReadOnly(device) { // a mount keeps nobody from writing to a device
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is a device that this node may write to: it is to be published to the node to be read (readOnly of the PersistentVolume, or ReadOnlyMany)", id)
+	}
 	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
-	if err != nil || there {
-		return &csi.NodePublishVolumeResponse{}, err
+	switch {
+	case err != nil:
+		return nil, err
+	case there && readOnly:
+		return &csi.NodePublishVolumeResponse{}, n.mounts.Protect(ctx, q.GetTargetPath())
+	case there:
+		return &csi.NodePublishVolumeResponse{}, nil
 	}
 	return &csi.NodePublishVolumeResponse{}, n.mounts.Bind(ctx, source, q.GetTargetPath(), block, readOnly)
 }
@@ -167,17 +204,11 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 // published reports whether a volume is shown at a path already. With alone it is an error if it is
 // shown elsewhere (ReadWriteOncePod).
 func (n *node) published(source, at string, alone bool) (bool, error) {
-	shown, err := n.mounts.Shown(source)
-	if err != nil {
-		return false, err
+	there, elsewhere, err := n.mounts.Shown(source, at)
+	if err == nil && !there && alone && len(elsewhere) > 0 {
+		err = status.Errorf(codes.FailedPrecondition, "the volume is for one pod, and is published at %s", elsewhere[0])
 	}
-	if slices.Contains(shown, at) {
-		return true, nil
-	}
-	if alone && len(shown) > 0 {
-		return false, status.Errorf(codes.FailedPrecondition, "the volume is for one pod, and is published at %s", shown[0])
-	}
-	return false, nil
+	return there, err
 }
 
 func (n *node) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {

@@ -254,6 +254,11 @@ func (a *Attached) end(ctx context.Context, socket string) error {
 	return nil
 }
 
+// ReadOnly implements Fabric.
+func (a *Attached) ReadOnly(device string) bool {
+	return attribute(a.at("sys/block", filepath.Base(device), "ro")) == "1"
+}
+
 // Await implements Fabric.
 func (a *Attached) Await(_ context.Context, device string, size int64) (int64, error) {
 	sectors, err := strconv.ParseInt(attribute(a.at("sys/block", filepath.Base(device), "size")), 10, 64)

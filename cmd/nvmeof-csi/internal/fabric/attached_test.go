@@ -122,6 +122,12 @@ func TestAttached(t *testing.T) {
 			t.Errorf("volume %v is taken by %q", u, taken)
 		}
 	}
+	if err := os.WriteFile(a.at("sys/block/nbd1/ro"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !a.ReadOnly(device) || a.ReadOnly("/dev/nbd0") {
+		t.Errorf("to be read alone is %s: %v, and nbd0: %v", device, a.ReadOnly(device), a.ReadOnly("/dev/nbd0"))
+	}
 	if n, err := a.Await(t.Context(), device, 4096); n != 4096 || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
 	}

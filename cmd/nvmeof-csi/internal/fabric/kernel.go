@@ -45,8 +45,9 @@ type Kernel struct {
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
 
-	mu      sync.Mutex     // one connects or disconnects at a time
-	waiting map[string]int // calls of Attach under way, by subsystem: their connections are needed
+	mu      sync.Mutex           // one connects or disconnects at a time
+	waiting map[string]int       // calls of Attach under way, by subsystem: their connections are needed
+	of      map[uuid.UUID]string // subsystems of what this process has attached, whose device may have gone before Detach
 }
 
 const (
@@ -140,7 +141,21 @@ func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) 
 			err = errors.Join(err, unused)
 		}
 	}()
-	return k.attach(ctx, d)
+	device, err = k.attach(ctx, d)
+	if err == nil {
+		k.remember(d)
+	}
+	return device, err
+}
+
+// remember notes which subsystem a volume is of.
+func (k *Kernel) remember(d Disk) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of == nil {
+		k.of = map[uuid.UUID]string{}
+	}
+	k.of[d.UUID] = string(d.NQN)
 }
 
 // begin says that the connections to a subsystem are needed.
@@ -177,9 +192,18 @@ func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for first := true; ; first = false {
-		device, err := k.Find(d.UUID)
-		if err != nil || device != "" && ready(device) {
-			return device, err
+		name, err := k.name(d.UUID)
+		if err != nil {
+			return "", err
+		}
+		if name != "" {
+			// The kernel keeps the first one that it has met, and none beside it.
+			if of := attribute(k.sys("block", name, "device", "subsysnqn")); of != "" && of != string(d.NQN) {
+				return "", fmt.Errorf("%s has the identifier of a volume of %s, and is of %s: it is another disk; nvme disconnect it", k.dev(name), d.NQN, nvmeof.Printable(of))
+			}
+			if ready(k.dev(name)) {
+				return k.dev(name), nil
+			}
 		}
 		if first {
 			k.rescan(string(d.NQN))
@@ -225,8 +249,13 @@ func (k *Kernel) connect(d Disk) error {
 	return errors.Join(errs...)
 }
 
-// ask has the kernel connect.
+// ask has the kernel connect. No value may have another option in it.
 func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
+	for _, text := range []string{string(d.NQN), a.Addr().String(), string(k.Host)} {
+		if strings.ContainsAny(text, ", \n") {
+			return fmt.Errorf("the kernel takes no comma and no space in %s", nvmeof.Printable(text))
+		}
+	}
 	options := fmt.Sprintf("nqn=%s,transport=rdma,traddr=%s,trsvcid=%d,hostnqn=%s,hostid=%s,ctrl_loss_tmo=%d", d.NQN, a.Addr(), a.Port(), k.Host, k.HostID, cmp.Or(k.Loss, defaultLoss))
 	for _, secret := range []struct{ name, value string }{{"dhchap_secret", d.Key}, {"dhchap_ctrl_secret", d.ControllerKey}} {
 		if strings.ContainsAny(secret.value, ", \n") {
@@ -265,15 +294,27 @@ func (k *Kernel) rescan(nqn string) {
 	}
 }
 
-// Detach implements Fabric.
+// Detach implements Fabric. The device of a volume that was taken from the host has gone, and the connection has
+// not, which leads to nothing any more if that was the last one.
 func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	name, err := k.name(u)
-	if err != nil || name == "" {
+	if err != nil {
 		return err
 	}
-	return k.disconnect(attribute(k.sys("block", name, "device", "subsysnqn")), name)
+	nqn := k.of[u]
+	if name != "" {
+		nqn = attribute(k.sys("block", name, "device", "subsysnqn"))
+	}
+	if nqn == "" {
+		return nil
+	}
+	err = k.disconnect(nqn, name)
+	if err == nil {
+		delete(k.of, u)
+	}
+	return err
 }
 
 // disconnect ends the connections to a subsystem, unless another namespace than the given one is there, or
@@ -296,6 +337,11 @@ func (k *Kernel) disconnect(nqn, name string) error {
 		}
 	}
 	return err
+}
+
+// ReadOnly implements Fabric.
+func (k *Kernel) ReadOnly(device string) bool {
+	return attribute(k.sys("block", filepath.Base(device), "ro")) == "1"
 }
 
 // Await implements Fabric.

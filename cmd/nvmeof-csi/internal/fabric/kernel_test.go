@@ -113,9 +113,25 @@ func TestAttach(t *testing.T) {
 	if _, err := x.Attach(t.Context(), wrong); err == nil || slices.ContainsFunc(x.asked, func(s string) bool { return strings.Contains(s, "nqn=other") }) {
 		t.Errorf("an option in a key: %v, asked %q", err, x.asked)
 	}
+	for _, other := range []Disk{{UUID: first, NQN: nqn + ",hostnqn=other", Addresses: []string{"192.0.2.3:4420"}}, {UUID: first, NQN: nqn, Addresses: []string{"[fe80::1%eth0,hostnqn=other]:4420"}}} {
+		if _, err := x.Attach(t.Context(), other); err == nil || slices.ContainsFunc(x.asked, func(s string) bool { return strings.Contains(s, "hostnqn=other") }) {
+			t.Errorf("an option in the name or the address of a target: %v, asked %q", err, x.asked)
+		}
+	}
 	wrong.Addresses = []string{"host"}
 	if _, err := x.Attach(t.Context(), wrong); err == nil {
 		t.Error("no address is one")
+	}
+}
+
+// TestAnotherDisk: a disk of another target that has a volume's identifier is not taken for the volume.
+func TestAnotherDisk(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme1n1", first, "8")
+	x.put("sys/block/nvme1n1/device/subsysnqn", "nqn.2026-11.org.example:other")
+	if device, err := x.Attach(t.Context(), disk(first)); err == nil || !strings.Contains(err.Error(), "it is another disk") {
+		t.Errorf("%q, %v", device, err)
 	}
 }
 
@@ -140,6 +156,27 @@ func TestDetach(t *testing.T) {
 	}
 	if err := x.Detach(t.Context(), second); err != nil || !deleted() || attribute(x.Sys, "class/nvme/nvme9/delete_controller") != "" {
 		t.Errorf("the last: %v, ended %v", err, deleted())
+	}
+}
+
+// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has.
+func TestDetachWithdrawn(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
+		x.namespace(name, u, "8")
+		if _, err := x.Attach(t.Context(), disk(u)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, u := range []uuid.UUID{first, second} {
+		if err := os.RemoveAll(filepath.Join(x.Sys, "block", []string{"nvme0n1", "nvme0n2"}[i])); err != nil {
+			t.Fatal(err)
+		}
+		err := x.Detach(t.Context(), u)
+		if ended := attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1"; err != nil || ended != (u == second) {
+			t.Errorf("%v; after %d the connection has ended: %v", err, i, ended)
+		}
 	}
 }
 
@@ -169,6 +206,12 @@ func TestAwait(t *testing.T) {
 	device, err := x.Find(first)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if x.ReadOnly(device) {
+		t.Error("it is to be read alone")
+	}
+	if x.put("sys/block/nvme0n1/ro", "1"); !x.ReadOnly(device) {
+		t.Error("it is not to be read alone")
 	}
 	if n, err := x.Await(t.Context(), device, 4096); n != 4096 || err != nil {
 		t.Errorf("%d, %v", n, err)

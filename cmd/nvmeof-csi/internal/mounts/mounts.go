@@ -2,6 +2,7 @@
 package mounts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +36,21 @@ func New() *Mounter {
 }
 
 // Format implements Mounts.
-func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool) error {
-	if err := readable(device); err != nil {
+func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool, still func() error) error {
+	open, err := os.Open(device) // the kernel gives its name and its number to no other disk
+	if err != nil {
 		return err
+	}
+	defer open.Close()
+	if err := still(); err != nil {
+		return err
+	}
+	if has, err := m.mounter.GetDiskFormat(device); err != nil {
+		return fmt.Errorf("file system of %s: %w", device, err)
+	} else if has == "" {
+		if err := readable(device); err != nil {
+			return fmt.Errorf("whether %s has a file system is not known: %w", device, err)
+		}
 	}
 	if err := os.MkdirAll(at, 0o750); err != nil {
 		return err
@@ -52,15 +65,24 @@ func (m *Mounter) Format(_ context.Context, device, at, fs string, options []str
 	return nil
 }
 
-// readable is an error where the beginning of a device cannot be read: blkid takes such a one
-// for empty.
+// blkid looks for signatures in the first 4 MiB and the last 2 MiB, and for more with each version.
+const signatures = 8 << 20
+
+// readable is an error where the beginning or the end of a device cannot be read: blkid takes such a one for
+// empty, also if it has found a file system before.
 func readable(device string) error {
 	f, err := os.Open(device)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = io.ReadFull(f, make([]byte, 128<<10))
+	size, err := f.Seek(0, io.SeekEnd)
+	n := min(size, signatures)
+	for _, at := range []int64{0, size - n} {
+		if err == nil {
+			_, err = io.CopyN(io.Discard, io.NewSectionReader(f, at, n), n)
+		}
+	}
 	return err
 }
 
@@ -75,6 +97,14 @@ func (m *Mounter) Bind(_ context.Context, source, at string, device, readOnly bo
 	}
 	if err := m.mounter.Mount(source, at, "", options); err != nil {
 		return errors.Join(fmt.Errorf("showing %s at %s: %w", source, at, err), os.Remove(at))
+	}
+	return nil
+}
+
+// Protect implements Mounts.
+func (m *Mounter) Protect(ctx context.Context, at string) error {
+	if out, err := m.mounter.Exec.CommandContext(ctx, "mount", "-o", "remount,bind,ro", at).CombinedOutput(); err != nil {
+		return fmt.Errorf("having nobody write to %s: %w: %s", at, err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -112,6 +142,7 @@ func (m *Mounter) Holds(at, device string) (bool, error) {
 	if err := unix.Stat(device, &node); err != nil {
 		return false, fmt.Errorf("%s: %w", device, err)
 	}
+	at = resolved(at)
 	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
 	for _, i := range slices.Backward(all) { // the last one is on top
 		if i.MountPoint == at {
@@ -121,13 +152,27 @@ func (m *Mounter) Holds(at, device string) (bool, error) {
 	return false, err
 }
 
+// resolved is a path as the kernel lists it. What is mounted there may not answer, so that only its folder is
+// looked at.
+func resolved(at string) string {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(at))
+	if err != nil {
+		return filepath.Clean(at)
+	}
+	return filepath.Join(folder, filepath.Base(at))
+}
+
 // Shown implements Mounts.
-func (m *Mounter) Shown(source string) ([]string, error) {
+func (m *Mounter) Shown(source, at string) (there bool, elsewhere []string, err error) {
 	var node unix.Stat_t
 	if err := unix.Stat(source, &node); err == nil && node.Mode&unix.S_IFMT == unix.S_IFBLK {
-		return shownDevice(source, uint64(node.Rdev))
+		elsewhere, err = shownDevice(source, uint64(node.Rdev))
+	} else {
+		elsewhere, err = m.mounter.GetMountRefs(source)
 	}
-	return m.mounter.GetMountRefs(source)
+	at = resolved(at)
+	there = slices.Contains(elsewhere, at)
+	return there, slices.DeleteFunc(elsewhere, func(path string) bool { return path == at }), err
 }
 
 // shownDevice finds the nodes of a device that are mounted elsewhere. They are on the file systems of
@@ -144,6 +189,25 @@ func shownDevice(source string, number uint64) (at []string, err error) {
 		}
 	}
 	return at, err
+}
+
+// Elsewhere implements Mounts.
+func (m *Mounter) Elsewhere(device, but string) (places []string, err error) {
+	var node unix.Stat_t
+	if err := unix.Stat(device, &node); err != nil {
+		return nil, fmt.Errorf("%s: %w", device, err)
+	}
+	if places, err = shownDevice(device, uint64(node.Rdev)); err != nil {
+		return nil, err
+	}
+	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
+	for _, i := range all {
+		if unix.Mkdev(uint32(i.Major), uint32(i.Minor)) == uint64(node.Rdev) {
+			places = append(places, i.MountPoint)
+		}
+	}
+	but = resolved(but)
+	return slices.DeleteFunc(places, func(path string) bool { return path == but }), err
 }
 
 // Unmount implements Mounts.

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,10 +72,10 @@ func TestFileSystems(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
-			if err := m.Format(ctx, device, staged, fs, nil, true); err == nil {
+			if err := m.Format(ctx, device, staged, fs, nil, true, right); err == nil {
 				t.Error("a file system was made to be read only")
 			}
-			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false))
+			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false, right))
 			t.Cleanup(func() { _ = m.Unmount(ctx, staged, false) }) // where the test fails
 			if same, err := m.Holds(staged, device); err != nil || !same {
 				t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
@@ -88,8 +89,8 @@ func TestFileSystems(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(shown, "file"), nil, 0o600); err == nil {
 				t.Error("what is shown to be read can be written")
 			}
-			if at, err := m.Shown(staged); err != nil || !slices.Equal(at, []string{shown}) {
-				t.Errorf("shown at %q, %v", at, err)
+			if there, at, err := m.Shown(staged, filepath.Join(dir, "other")); err != nil || there || !slices.Equal(at, []string{shown}) {
+				t.Errorf("shown there %v, and at %q, %v", there, at, err)
 			}
 			before, err := m.Usage(shown)
 			check("usage", err)
@@ -105,7 +106,7 @@ func TestFileSystems(t *testing.T) {
 				check("unpublish", m.Unmount(ctx, shown, true))
 				check("unstage", m.Unmount(ctx, staged, false))
 			}
-			check("mount again", m.Format(ctx, device, staged, fs, nil, false))
+			check("mount again", m.Format(ctx, device, staged, fs, nil, false, right))
 			if got, err := os.ReadFile(filepath.Join(staged, "file")); err != nil || string(got) != "data" {
 				t.Errorf("the file has %q, %v", got, err)
 			}
@@ -128,8 +129,11 @@ func TestDevices(t *testing.T) {
 	if there, err := m.Mounted(at); err != nil || !there {
 		t.Errorf("mounted %v, %v", there, err)
 	}
-	if shown, err := m.Shown(device); err != nil || !slices.Equal(shown, []string{at}) {
-		t.Errorf("shown at %q, %v", shown, err)
+	if there, elsewhere, err := m.Shown(device, at); err != nil || !there || len(elsewhere) > 0 {
+		t.Errorf("shown there %v, and at %q, %v", there, elsewhere, err)
+	}
+	if places, err := m.Elsewhere(device, filepath.Dir(at)); err != nil || !slices.Equal(places, []string{at}) {
+		t.Errorf("it is shown at %q, %v", places, err)
 	}
 	if err := readable(at); err != nil {
 		t.Error(err)
@@ -144,6 +148,113 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// right is what Format asks where the device is the right one.
+func right() error { return nil }
+
+// TestWrongDevice: a device that is another disk by now gets no file system, and is not mounted.
+func TestWrongDevice(t *testing.T) {
+	device, _ := loop(t, 16<<20)
+	m, at, wrong := New(), filepath.Join(t.TempDir(), "staged"), errors.New("another disk")
+	if err := m.Format(t.Context(), device, at, "ext4", nil, false, func() error { return wrong }); !errors.Is(err, wrong) {
+		t.Error(err)
+	}
+	if there, err := m.Mounted(at); err != nil || there {
+		t.Errorf("mounted %v, %v", there, err)
+	}
+	if fs, err := m.mounter.GetDiskFormat(device); err != nil || fs != "" {
+		t.Errorf("it has the file system %q, %v", fs, err)
+	}
+}
+
+// TestLinks: what is mounted is found by a path with a link in it too, as /var/lib/kubelet is on some machines, and
+// can be protected there.
+func TestLinks(t *testing.T) {
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skipf("%v: apt install e2fsprogs", err)
+	}
+	device, _ := loop(t, 16<<20)
+	m, ctx, link := New(), t.Context(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	staged, shown := filepath.Join(link, "staged"), filepath.Join(link, "shown")
+	err := m.Format(ctx, device, staged, "ext4", nil, false, right)
+	if err == nil {
+		err = m.Bind(ctx, staged, shown, false, false)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := m.Protect(ctx, shown); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(shown, "file"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("written to what is shown to be read: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(staged, "file"), nil, 0o600); err != nil {
+		t.Errorf("what is shown elsewhere to be read: %v", err)
+	}
+	if same, err := m.Holds(staged, device); err != nil || !same {
+		t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
+	}
+	if there, elsewhere, err := m.Shown(staged, shown); err != nil || !there || len(elsewhere) > 0 {
+		t.Errorf("shown there %v, and at %q, %v", there, elsewhere, err)
+	}
+	for but, want := range map[string][]string{staged: {resolved(shown)}, shown: {resolved(staged)}} {
+		if at, err := m.Elsewhere(device, but); err != nil || !slices.Equal(at, want) {
+			t.Errorf("but for %s it is mounted at %q, %v", but, at, err)
+		}
+	}
+	if err := errors.Join(m.Unmount(ctx, shown, true), m.Unmount(ctx, staged, false)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnreadable: a device is not empty because a part of it cannot be read in which there might be a file system's
+// signature, as at the ends, and its file system stays.
+func TestUnreadable(t *testing.T) {
+	const size = 64 << 20
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skipf("%v: apt install e2fsprogs", err)
+	}
+	device, grow := loop(t, size)
+	backing := strings.TrimSpace(command(t, "losetup", "--noheadings", "--output", "BACK-FILE", device))
+	m, ctx, at := New(), t.Context(), filepath.Join(t.TempDir(), "staged")
+	command(t, "mkfs.ext4", "-q", device)
+	before := command(t, "blkid", "-p", "-s", "UUID", "-o", "value", device)
+	if err := os.Truncate(backing, size-1<<20); err != nil { // the device keeps its size
+		t.Fatal(err)
+	}
+	command(t, "blockdev", "--flushbufs", device)
+	if err := m.Format(ctx, device, at, "ext4", nil, false, right); err == nil {
+		t.Error("a device whose end cannot be read has been mounted")
+		if err := m.Unmount(ctx, at, false); err != nil {
+			t.Error(err)
+		}
+	}
+	grow(size)
+	if err := m.Format(ctx, device, at, "ext4", nil, false, right); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Unmount(ctx, at, false); err != nil {
+		t.Error(err)
+	}
+	if after := command(t, "blkid", "-p", "-s", "UUID", "-o", "value", device); after != before {
+		t.Errorf("the file system is %s, and was %s", after, before)
+	}
+}
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}
+
 func TestMountErrors(t *testing.T) {
 	m, ctx, dir := New(), t.Context(), t.TempDir()
 	short := filepath.Join(dir, "short")
@@ -151,7 +262,7 @@ func TestMountErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, device := range []string{short, filepath.Join(dir, "none")} {
-		if err := m.Format(ctx, device, filepath.Join(dir, "at"), "ext4", nil, false); err == nil {
+		if err := m.Format(ctx, device, filepath.Join(dir, "at"), "ext4", nil, false, right); err == nil {
 			t.Errorf("%s is mounted", device)
 		}
 	}
@@ -161,14 +272,20 @@ func TestMountErrors(t *testing.T) {
 	if _, err := m.Usage(filepath.Join(dir, "none")); err == nil {
 		t.Error("what is not there is used")
 	}
-	if shown, err := m.Shown(filepath.Join(dir, "none")); err != nil || len(shown) > 0 {
-		t.Errorf("what is not there is shown at %q, %v", shown, err)
+	if there, elsewhere, err := m.Shown(filepath.Join(dir, "none"), dir); err != nil || there || len(elsewhere) > 0 {
+		t.Errorf("what is not there is shown there %v, and at %q, %v", there, elsewhere, err)
 	}
 	if _, err := m.Holds(dir, filepath.Join(dir, "none")); err == nil {
 		t.Error("what is not there is mounted")
 	}
 	if same, err := m.Holds(filepath.Join(dir, "none"), short); err != nil || same {
 		t.Errorf("where nothing is mounted there is a device: %v", err)
+	}
+	if _, err := m.Elsewhere(filepath.Join(dir, "none"), dir); err == nil {
+		t.Error("what is not there may be mounted somewhere")
+	}
+	if err := m.Protect(ctx, dir); err == nil {
+		t.Error("where nothing is mounted there is something to be protected")
 	}
 	if err := m.Grow(ctx, short, dir); err == nil {
 		t.Error("no device has a file system that grew")

@@ -43,7 +43,7 @@ func (s *Set) Delete(ctx context.Context, id ID) error {
 	case len(v.Hosts) > 0:
 		return fmt.Errorf("%s: %w to %s", id, ErrInUse, v.Hosts[0])
 	}
-	err = s.named(id.Target).client.Do(ctx, "POST", v.of("erase"), v.options(), nil, nil)
+	err = s.named(id.Target).client.Do(ctx, "POST", v.of("erase"), append(v.options(), "withdrawn"), nil, nil)
 	if isCode(err, control.CodeNotFound) {
 		return nil // somebody was faster
 	}

@@ -55,6 +55,7 @@ func Read(file string) (*Set, error) {
 		return nil, err
 	}
 	var c Config
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // with which some editors begin a file
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

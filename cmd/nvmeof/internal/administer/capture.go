@@ -89,6 +89,32 @@ func useHolder(cmd *cobra.Command, device string) error {
 	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are", device), err)
 }
 
+// guard has nobody else read what is in packets, also of a file that was there and that others may read.
+func guard(f *os.File) error {
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		err = f.Chmod(0o600)
+	}
+	if err != nil {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// A whole is a file that has whole blocks alone, though one did not fit.
+type whole struct{ file *os.File }
+
+func (w whole) Write(block []byte) (int, error) {
+	n, err := w.file.Write(block)
+	if err == nil || n == 0 {
+		return n, err
+	}
+	if at, seek := w.file.Seek(-int64(n), io.SeekCurrent); seek == nil { // a pipe keeps what it has
+		err = errors.Join(err, w.file.Truncate(at))
+	}
+	return 0, err
+}
+
 // writeCapture writes what comes until it ends, or the user ends it.
 func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 	to, end := cmd.OutOrStdout(), func() error { return nil }
@@ -97,10 +123,13 @@ func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 		if errors.Is(err, syscall.ENXIO) {
 			err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
 		}
+		if err == nil {
+			err = guard(f)
+		}
 		if err != nil {
 			return err
 		}
-		to, end = f, f.Close
+		to, end = whole{f}, f.Close
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: capturing")
 	sum, err := capture.Copy(to, from, func(comment string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", nvmeof.Visible(comment)) })

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/internal/controls"
 )
 
 // NewLog writes for people, or JSON; where the format is auto, for people on a terminal.
@@ -27,5 +28,15 @@ func NewLog(format, level string, out io.Writer, onTerminal bool) (*zap.Logger, 
 	default:
 		return nil, failure.Usagef("--log-format %s: it is auto, console or json", format)
 	}
-	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(out)), lvl)), nil
+	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(escaping{out})), lvl)), nil
+}
+
+// An escaping is where a log goes, of which no entry makes a terminal do something.
+type escaping struct{ to io.Writer }
+
+func (e escaping) Write(entry []byte) (int, error) {
+	if _, err := e.to.Write(controls.Escape(entry)); err != nil {
+		return 0, err
+	}
+	return len(entry), nil
 }
