@@ -83,6 +83,9 @@ func yamlOf(t *testing.T, page string) (all []string) {
 // TestGatewaysPage does what docs/gateways.md says, with its files: three gateways on addresses of this
 // machine, the first of which is killed under a host that verifies what it reads.
 func TestGatewaysPage(t *testing.T) {
+	if !*long {
+		t.Skip("without -long: it takes 20 s")
+	}
 	haveTool(t, "etcd")
 	r, addr := newPageReader(t)
 	at := []string{addr, loopbackAddress(), loopbackAddress()}

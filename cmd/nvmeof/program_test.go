@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var long = flag.Bool("long", false, "change a target under I/O more often")
+var long = flag.Bool("long", false, "all of what takes long, too")
 
 // asProgram, set to anything, makes the test's executable the program itself, so that
 // there is one to be killed.

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if !given { // those that run beside others wait more than they compute
 		var files syscall.Rlimit
 		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files)
-		_ = flag.Set("test.parallel", strconv.Itoa(max(1, min(8*runtime.GOMAXPROCS(0), int(min(files.Cur, 1<<16))/32)))) // each has some
+		_ = flag.Set("test.parallel", strconv.Itoa(max(1, min(16*runtime.GOMAXPROCS(0), int(min(files.Cur, 1<<16))/32)))) // each has some
 	}
 	os.Exit(m.Run())
 }
