@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -17,7 +18,9 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given { // those that run beside others wait more than they compute
-		_ = flag.Set("test.parallel", strconv.Itoa(8*runtime.GOMAXPROCS(0)))
+		var files syscall.Rlimit
+		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files)
+		_ = flag.Set("test.parallel", strconv.Itoa(max(1, min(8*runtime.GOMAXPROCS(0), int(min(files.Cur, 1<<16))/32)))) // each has some
 	}
 	os.Exit(m.Run())
 }
