@@ -124,7 +124,7 @@ func TestGrantedMeanwhile(t *testing.T) {
 	other := newServices(t, r.set, nil)
 	const a = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
 	v := other.create(codes.OK, "kept", mounting(writer), 1<<20, nil)
-	forward := &httputil.ReverseProxy{Director: func(q *http.Request) { q.URL.Scheme, q.URL.Host = "http", "target" },
+	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL.Scheme, q.Out.URL.Host = "http", "target" },
 		Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", r.socket()) }}}
 	path := filepath.Join(r.dir, "between")
 	l, err := net.Listen("unix", path)

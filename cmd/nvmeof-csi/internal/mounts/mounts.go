@@ -165,7 +165,7 @@ func resolved(at string) string {
 // Shown implements Mounts.
 func (m *Mounter) Shown(source, at string) (there bool, elsewhere []string, err error) {
 	var node unix.Stat_t
-	if err := unix.Stat(source, &node); err == nil && node.Mode&unix.S_IFMT == unix.S_IFBLK {
+	if unix.Stat(source, &node) == nil && node.Mode&unix.S_IFMT == unix.S_IFBLK {
 		elsewhere, err = shownDevice(source, uint64(node.Rdev))
 	} else {
 		elsewhere, err = m.mounter.GetMountRefs(source)
