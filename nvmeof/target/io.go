@@ -198,7 +198,7 @@ func (r *request) settled() bool {
 		return true
 	}
 	r.volatile = false
-	r.op.Op = backend.OpFlush
+	r.op.Op, r.op.FUA = backend.OpFlush, false // the last part of a copy may have had it
 	r.submit()
 	return false
 }
