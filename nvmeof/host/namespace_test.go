@@ -180,7 +180,7 @@ func TestManyReaders(t *testing.T) {
 			wg.Go(func() {
 				b := make([]byte, 1<<20)
 				rng := rand.New(rand.NewPCG(uint64(g), 1))
-				for i := range 8 {
+				for i := range 20 {
 					size := 4096 * (1 + rng.IntN(256))
 					off := int64(g) << 20
 					pattern(b[:size], g+i)
