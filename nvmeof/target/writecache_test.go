@@ -225,3 +225,29 @@ func (s *fakeStore) switchOff(f *fixture, admin *hostQueue) {
 	}
 	s.ops()
 }
+
+// TestCopyWriteCacheOffWithin: a copy of which one part was written before the write cache was switched off, and one
+// after, is flushed once.
+func TestCopyWriteCacheOffWithin(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	s.info.Copy = true
+	f.export(s)
+	admin, io := f.both()
+	s.set(true, nil)
+	cmd := io.start(copyCommand(2, capsule.Copy{SDLBA: 128}, capsule.CopyRange{SLBA: 64, Blocks: 8}, capsule.CopyRange{SLBA: 80, Blocks: 8}))
+	f.within(io, "its first part is under way", func() bool { return s.inFlight() == 1 })
+	s.switchOff(f, admin)
+	for _, want := range []backend.Request{{Op: backend.OpCopy, FUA: true}, {Op: backend.OpFlush}} {
+		s.step()
+		var got []backend.Request
+		f.within(io, "more follows", func() bool { got = append(got, s.ops()...); return len(got) > 0 })
+		if len(got) != 1 || got[0].Op != want.Op || got[0].FUA != want.FUA {
+			t.Fatalf("%+v follows, want %v with FUA %v", got, want.Op, want.FUA)
+		}
+	}
+	s.set(false, nil)
+	if r := <-cmd.response; !r.status.OK() {
+		t.Error(r.status)
+	}
+}
