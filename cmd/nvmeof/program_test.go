@@ -72,7 +72,12 @@ type separate struct {
 
 func startSeparate(t *testing.T, args ...string) *separate {
 	t.Helper()
-	s := &separate{cmd: program(context.Background(), t, args...), out: newOutput(), errOut: newOutput(), ended: make(chan error, 1)}
+	return startSeparately(t, program(context.Background(), t, args...))
+}
+
+func startSeparately(t *testing.T, cmd *exec.Cmd) *separate {
+	t.Helper()
+	s := &separate{cmd: cmd, out: newOutput(), errOut: newOutput(), ended: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.errOut
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -81,7 +86,7 @@ func startSeparate(t *testing.T, args ...string) *separate {
 	t.Cleanup(func() {
 		s.kill(t)
 		if t.Failed() {
-			t.Logf("%s said:\n%s%s", args[0], s.out, s.errOut)
+			t.Logf("%q said:\n%s%s", cmd.Args, s.out, s.errOut)
 		}
 	})
 	return s

@@ -48,7 +48,7 @@ func newHostFamilies() *hostFamilies {
 
 		requests: counter("nvmf_host_requests_total", "Requests that have their result, once each, however many commands and attempts they took.", "subsystem", "nqn", "nsid", "op"),
 		bytes:    counter("nvmf_host_data_bytes_total", "Data of reads and writes that succeeded.", "subsystem", "nqn", "nsid", "direction"),
-		errors:   counter("nvmf_host_request_errors_total", "Requests that failed for good, by reason: status, with status code type and status code of the controller's answer, no_path, unknown, removed, canceled, invalid, closed or other.", "subsystem", "nqn", "nsid", "reason", "sct", "sc"),
+		errors:   counter("nvmf_host_request_errors_total", "Requests that failed for good, by reason: status, with status code type and status code of the controller's answer, no_path, unknown, lost, removed, canceled, invalid, closed or other.", "subsystem", "nqn", "nsid", "reason", "sct", "sc"),
 		duration: histogram("nvmf_host_request_duration_seconds", "How long requests took until their result, with all that they waited for a path.", "subsystem", "nqn", "nsid", "op"),
 		inFlight: gauge("nvmf_host_requests_in_flight", "Requests that have begun and have no result yet.", "subsystem", "nqn", "nsid"),
 

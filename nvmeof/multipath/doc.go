@@ -120,6 +120,17 @@
 // specification says of a namespace. Targets of their own with one store between them
 // have to see to that.
 //
+// # Power failures
+//
+// What a target has acknowledged and not flushed is lost with the power of its machine; a
+// Flush after it succeeds, since nothing is left to be flushed. NVMe has no means against
+// that, which between a local disk and its host is needless. Where the target says that
+// its machine has restarted ([capsule.WriteVerifier]), and writes through that boot were
+// not flushed, the next Flush of the namespace fails with [ErrWritesLost], whichever path
+// it takes. Later ones succeed. A flush through any path covers what was written through all,
+// as above: where several targets have one store, and a volatile cache of it each, and all
+// lose power, one that returns first may answer for another.
+//
 // # Who owns what
 //
 // Each path has one goroutine, which alone connects, disconnects, reads the ANA log

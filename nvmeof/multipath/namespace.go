@@ -41,7 +41,8 @@ type Namespace struct {
 	past   NamespaceMeasures // of queues that are closed
 	closed bool
 
-	calls tally // that block
+	calls  tally // that block
+	writes writes
 }
 
 var _ backend.Store = (*Namespace)(nil)
@@ -316,6 +317,7 @@ type call struct {
 	free   bool
 	fn     func(*host.Namespace) error // instead of the above
 	n      int
+	flush  flushing // of a flush
 }
 
 func (c *call) issue(ctx context.Context, ns *host.Namespace) (err error) {
@@ -386,12 +388,12 @@ func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (in
 	return c.n, err
 }
 
-// Flush makes all completed writes durable.
+// Flush makes all completed writes durable. [ErrWritesLost] says that of some it could not.
 func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) }
 
 // FlushContext is Flush that ends early when ctx does, as ReadAtContext.
 func (n *Namespace) FlushContext(ctx context.Context) error {
-	return n.do(ctx, &call{kind: backend.OpFlush}, Harmless)
+	return n.do(ctx, &call{kind: backend.OpFlush, flush: n.writes.beginFlush()}, Harmless)
 }
 
 // WriteZeroes makes a range read as zeroes. With free the storage may be freed.
@@ -469,6 +471,12 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 				}
 				err := r.attachment.carry(ctx, c, now)
 				if err == nil || err == io.EOF {
+					if err == nil && (isVolatile(c.kind, false) || c.fn != nil && safety != Harmless) {
+						n.writes.acknowledged(r.attachment.cache, 1)
+					}
+					if c.kind == backend.OpFlush {
+						err = n.writes.endFlush(c.flush, err)
+					}
 					return err
 				}
 				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {

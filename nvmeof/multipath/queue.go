@@ -50,8 +50,9 @@ type Queue struct {
 type slot struct {
 	backend.Request
 	trial
-	began   int64 // when it was submitted
-	started int64 // when it went to the path where it is, or was last
+	began   int64    // when it was submitted
+	started int64    // when it went to the path where it is, or was last
+	flush   flushing // of a flush
 	err     error
 }
 
@@ -122,6 +123,9 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		q.flying++
 		s := &q.slots[i]
 		s.Request, s.trial, s.began = rs[n], trial{}, now
+		if s.Op == backend.OpFlush {
+			s.flush = q.ns.writes.beginFlush()
+		}
 		if s.err = info.Check(&s.Request); s.err != nil {
 			q.done = append(q.done, i)
 		} else if !q.send(i, now) {
@@ -288,11 +292,15 @@ func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 	now, p := q.ns.sub.now(), c.attachment.session.path
 	c.flying -= len(from)
 	c.attachment.ended(len(from))
+	written := 0
 	for k := range from {
 		i := uint32(from[k].Tag)
 		s := &q.slots[i]
 		if s.err = from[k].Err; s.err == nil {
 			p.measured(now - s.started)
+			if isVolatile(s.Op, s.FUA) {
+				written++
+			}
 		} else if s.err = c.attachment.weigh(&s.trial, s.err, safetyOf(s.Op), now); s.err == nil {
 			q.waiting = append(q.waiting, i)
 			q.next = 0
@@ -301,12 +309,16 @@ func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 		rs[n] = q.give(i, now)
 		n++
 	}
+	q.ns.writes.acknowledged(c.attachment.cache, written)
 	return n
 }
 
 // give ends a request.
 func (q *Queue) give(i uint32, now int64) backend.Result {
 	s := &q.slots[i]
+	if s.Op == backend.OpFlush {
+		s.err = q.ns.writes.endFlush(s.flush, s.err)
+	}
 	if q.ns.sub.counts {
 		q.tally.ended(s.Op, int(s.Length), now-s.began, s.err)
 	}

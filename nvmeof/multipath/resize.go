@@ -66,7 +66,7 @@ func (n *Namespace) Err() error {
 }
 
 // measure takes size, removal, and whether hosts may write from the paths as they are now, and reports
-// whether they were others. Where no path is live all stays as it was. Under Subsystem.mu.
+// whether they were others, or writes were lost. Where no path is live all stays as it was. Under Subsystem.mu.
 func (n *Namespace) measure() (changed bool) {
 	size, there, gone, readOnly := int64(math.MaxInt64), 0, 0, false
 	for _, p := range n.sub.paths {
@@ -86,6 +86,9 @@ func (n *Namespace) measure() (changed bool) {
 	if there > 0 {
 		changed = n.size.Swap(size) != size
 		changed = n.readOnly.Swap(readOnly) != readOnly || changed
+	}
+	if losses := n.writes.losses.Load(); losses != n.writes.announced {
+		n.writes.announced, changed = losses, true
 	}
 	if there+gone > 0 {
 		changed = n.removed.Swap(there == 0) != (there == 0) || changed

@@ -60,7 +60,9 @@ type side struct {
 	target   *target.Target
 	sub      *target.Subsystem
 	listener *target.Listener
-	empty    bool // started without the namespace
+	empty    bool              // started without the namespace
+	state    target.StateStore // nil: none
+	boot     string
 }
 
 func inBubble(t *testing.T, f func(*testing.T)) {
@@ -150,11 +152,11 @@ func (s *side) start() {
 	s.device = s.l.open(s.addr.Addr().String())
 	var err error
 	if s.target, err = target.New(target.Config{
-		Device: s.device, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Polling: nvmeof.PollNever, Arena: 8 << 20,
+		Device: s.device, Log: zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), Polling: nvmeof.PollNever, Arena: 8 << 20, Boot: s.boot,
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN}); err != nil {
+	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN, State: s.state}); err != nil {
 		t.Fatal(err)
 	}
 	s.sub.AllowAnyHost(true)

@@ -64,9 +64,10 @@ func (l commandLock) unlock() { <-l }
 type attachment struct {
 	session *session
 	ns      *host.Namespace
-	err     error // why it cannot be used; then ns is nil
-	removed bool  // it could be, before the controller said that it is there no more, or another
-	unseen  bool  // Identify failed, and is repeated
+	cache   *cache // see Namespace.cacheOf
+	err     error  // why it cannot be used; then ns is nil
+	removed bool   // it could be, before the controller said that it is there no more, or another
+	unseen  bool   // Identify failed, and is repeated
 	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
 	// time, or untilANA.
 	blocked atomic.Int64
@@ -247,7 +248,7 @@ func (s *session) judged(n *Namespace, f identified, was *attachment) *attachmen
 	switch {
 	case err == nil:
 		if err = n.same(f.ns, s.path.addr()); err == nil {
-			a.ns = f.ns
+			a.ns, a.cache = f.ns, n.cacheOf(s)
 		}
 	case errors.As(err, &unusable) && n.isOpen():
 		err = unusable.Removed()

@@ -311,6 +311,7 @@ func (s *Subsystem) enter(ses *session, found map[*Namespace]identified) (missin
 	if state, _, _ := p.life.State(); state != StateLive { // deleted meanwhile
 		return nil, ErrClosed
 	}
+	p.verify(ses)
 	for n := range s.namespaces {
 		ses.spaces[n] = ses.judged(n, found[n], nil)
 	}

@@ -34,7 +34,7 @@ type tally struct {
 // A Failure is what a request failed with.
 type Failure struct {
 	// Reason is "status" for an answer of the controller, which Status has; else "no_path",
-	// "unknown" ([UnknownError]), "removed", "canceled", "invalid", "closed" or "other".
+	// "unknown" ([UnknownError]), "lost" ([ErrWritesLost]), "removed", "canceled", "invalid", "closed" or "other".
 	Reason string
 	Status capsule.Status // without Do Not Retry
 }
@@ -87,6 +87,8 @@ func failureOf(err error) Failure {
 		return Failure{Reason: "unknown"}
 	case errors.As(err, &status):
 		return Failure{"status", status.Status.Code()}
+	case errors.Is(err, ErrWritesLost):
+		return Failure{Reason: "lost"}
 	case errors.Is(err, host.ErrRemoved):
 		return Failure{Reason: "removed"}
 	case errors.Is(err, ErrClosed), errors.Is(err, host.ErrClosed), errors.Is(err, backend.ErrClosed):

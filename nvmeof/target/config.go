@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -89,6 +91,11 @@ type Config struct {
 
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's R_Key, even if the host requests it
+
+	// Boot names the time since the machine was started, with which what was not flushed may be
+	// lost: hosts learn of another one (see [capsule.WriteVerifier]) if the subsystem has a State.
+	// Default: what the kernel has in /proc/sys/kernel/random/boot_id.
+	Boot string
 }
 
 // ownEvents is how many events a target keeps for whom nobody else does.
@@ -135,6 +142,10 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Firmware == "" {
 		c.Firmware = "1.0"
+	}
+	if c.Boot == "" {
+		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it hosts learn of none
+		c.Boot = strings.TrimSpace(string(b))
 	}
 	return c, c.check()
 }

@@ -265,6 +265,10 @@
 // every write of that controller is executed as one with Force Unit Access, until the
 // host resets the controller, or connects again.
 //
+// What was written is flushed when a target, or a subsystem, is closed, too. A subsystem that
+// has a State knows by it, when it is served again, whether that was so, and whether the
+// machine has restarted since: hosts that ask learn of it ([capsule.WriteVerifier]).
+//
 // Commands of several operations (Compare and Verify of many blocks, Copy) are executed
 // part by part through scratch buffers of an arena of their own, so that no command that
 // holds a buffer waits for another one of the same arena.

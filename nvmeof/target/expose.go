@@ -170,7 +170,13 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	awaitEmpty(s)
 	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
 	happened(t, events.Change, events.Info, events.Event{Subsystem: string(nqn), Text: "subsystem removed"})
-	return errors.Join(s.removeNamespaces(), s.endLife())
+	return finish(s)
+}
+
+// finish ends a subsystem that has no controllers any more.
+func finish(s *Subsystem) error {
+	durable, err := flushStores(s)
+	return errors.Join(err, s.removeNamespaces(), s.endLife(durable))
 }
 
 // awaitEmpty waits until no controllers are left.
@@ -189,7 +195,7 @@ func closeSubsystem(s *Subsystem) error {
 	s.retire()
 	defer time.AfterFunc(longClose, func() { _ = s.save() }).Stop() // an error is logged
 	awaitEmpty(s)
-	return errors.Join(s.removeNamespaces(), s.endLife())
+	return finish(s)
 }
 
 // longClose is far above what stores take to finish what they have.

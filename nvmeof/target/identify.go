@@ -105,6 +105,8 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.FUSES = capsule.FUSESCompareWrite
 	if protects(c.target) {
 		id.NWPC = writeProtection
+		// What gateways share they do not have in a cache of their machine.
+		id.WriteVerifier = capsule.WriteVerifier(c.subsystem.life.verifier.Load())
 	}
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
 }

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,8 +75,10 @@ const savePeriod = time.Minute
 // of before are added where they are read.
 type lifetime struct {
 	firmware string                // of the target
+	boot     string                // of the machine; empty: not known
 	keeps    atomic.Bool           // there is a store; for shards
 	begun    atomic.Pointer[begun] // likewise
+	verifier atomic.Uint64         // the record's, once the store has it: 0 until then; likewise
 
 	mu     sync.Mutex // held while the record is saved, which may block; guards what follows
 	store  StateStore // nil: nothing survives the target
@@ -109,8 +113,11 @@ func (l *lifetime) begin(store StateStore) (err error) {
 			return errors.Join(err, unlock())
 		}
 	}
+	var fresh [8]byte
+	rand.Read(fresh[:]) // it never fails
 	now := time.Now()
-	l.store, l.unlock, l.record = store, unlock, before.Begin(now, l.firmware)
+	l.store, l.unlock = store, unlock
+	l.record = before.Begin(now, l.firmware, l.boot, capsule.WriteVerifier(binary.LittleEndian.Uint64(fresh[:])))
 	l.begun.Store(&begun{now, l.record.On, l.record.PowerCycles, l.record.Cycles})
 	l.keeps.Store(store != nil)
 	return nil
@@ -122,7 +129,7 @@ func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.firmware = s.target.cfg.Firmware
+	l.firmware, l.boot = s.target.cfg.Firmware, s.target.cfg.Boot
 	err := s.beginLocked(store, wait)
 	if err != nil && wait {
 		l.awaits = store
@@ -187,13 +194,16 @@ func (s *Subsystem) moveLife(store StateStore) error {
 	case sameState(l.store, store):
 		return nil
 	}
-	next := lifetime{unlock: func() error { return nil }}
+	next := lifetime{unlock: func() error { return nil }, boot: l.boot}
 	if err := next.begin(store); err != nil { // what is there must be a record
 		return err
 	}
 	before, unlock, saved := l.store, l.unlock, l.saved
 	l.store, l.unlock, l.saved = store, next.unlock, ""
 	l.keeps.Store(store != nil)
+	if store == nil {
+		l.verifier.Store(0)
+	}
 	err := s.saveLocked()
 	if err != nil {
 		l.store, l.unlock, l.saved = before, unlock, saved
@@ -304,6 +314,9 @@ func (s *Subsystem) saveLocked() error {
 	l.saved = "" // after an error it may have this one or the one before
 	if err == nil {
 		l.saved, l.at = string(same), time.Now()
+		if l.boot != "" {
+			l.verifier.Store(uint64(l.record.Verifier))
+		}
 	}
 	if !l.failed {
 		s.target.noteUnsaved(s, err)
@@ -327,15 +340,16 @@ func (l *lifetime) on() time.Duration {
 	return b.on + time.Since(b.at)
 }
 
-// endLife saves that the target has ended, and lets another one use the store.
-func (s *Subsystem) endLife() error {
+// endLife saves that the target has ended, in order if all that hosts wrote is durable, and lets
+// another one use the store.
+func (s *Subsystem) endLife(durable bool) error {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return nil
 	}
-	l.record.Running = false
+	l.record.Running = !durable
 	err := s.saveLocked()
 	l.ended = true
 	return errors.Join(err, l.unlock())
@@ -379,6 +393,9 @@ func continueLife(s *Subsystem, r life.Record) {
 		return
 	}
 	r.Running = true
+	if r.Verifier != l.record.Verifier {
+		l.verifier.Store(0) // until it is saved
+	}
 	if r.Namespaces == nil {
 		r.Namespaces = make(map[capsule.NSID]life.Namespace)
 	}

@@ -23,7 +23,7 @@ import (
 
 // MovedVersion is the version of the record in a [Moved]. A process continues what one of the
 // same version has exported.
-const MovedVersion = 3
+const MovedVersion = 4
 
 // A Moved is the state of a target's associations on its way to another process, or to another
 // Target: see [Mover.Export] and [Adopt].

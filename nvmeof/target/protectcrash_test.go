@@ -23,7 +23,7 @@ func keptProtection(t *testing.T, path string) capsule.WriteProtection {
 	if err != nil {
 		t.Fatalf("%v in %s", err, b)
 	}
-	return r.Begin(time.Now(), "").Namespaces[1].Protection
+	return r.Begin(time.Now(), "", "", 1).Namespaces[1].Protection
 }
 
 // TestProtectionPowerFails: after a power failure at any point of a change of the write protection

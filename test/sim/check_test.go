@@ -2,11 +2,14 @@ package sim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
 // check judges the history, block by block: first by a model of its own, which can say
@@ -27,6 +30,49 @@ func (w *world) check() {
 			w.violation("block %d: its history is not linearizable", block)
 		}
 	}
+	for _, o := range w.history {
+		if o.kind == flush && o.done {
+			w.checkFlush(o)
+		}
+	}
+}
+
+// checkFlush judges what a host is told of writes that a power failure may have undone: the first flush that
+// ends after it fails, and none fails so without. Of several targets with one disk one may know, and
+// another answer.
+func (w *world) checkFlush(f *operation) {
+	lost := errors.Is(f.err, multipath.ErrWritesLost)
+	why := w.undone(f)
+	switch {
+	case lost && !slices.ContainsFunc(w.history, func(c *operation) bool { return c.reboot && c.call < f.end }):
+		w.violation("the flush of event %d says that writes are lost, and there was no power failure", f.call)
+	case f.succeeded() && why != nil && len(w.servers) == 1 && w.disk.volatile:
+		w.violation("the flush of event %d succeeded, and the %v of event %d, acknowledged at %d, was not durable when the power failed", f.call, why, why.call, why.end)
+	}
+}
+
+// undone returns a write of a flush's host that was acknowledged before both the flush and a power failure,
+// that no flush in between has made durable, and that none before this one has reported as lost.
+func (w *world) undone(f *operation) *operation {
+	same := func(o *operation) bool { return o.kind != crash && o.host == f.host && o.life == f.life }
+	for _, c := range w.history {
+		if !c.reboot || c.end > f.end {
+			continue
+		}
+		for _, o := range w.history {
+			if !same(o) || !o.succeeded() || o.kind != write && o.kind != swap || o.fua || o.miscompare || o.end > c.call || o.end > f.call {
+				continue
+			}
+			covered := func(g *operation) bool {
+				return same(g) && g.kind == flush &&
+					(g.succeeded() && g.call > o.end && g.end < c.call || errors.Is(g.err, multipath.ErrWritesLost) && g.end > c.end && g.end < f.call)
+			}
+			if !slices.ContainsFunc(w.history, covered) {
+				return o
+			}
+		}
+	}
+	return nil
 }
 
 // wrongRead finds a read that returned neither the last acknowledged write nor a

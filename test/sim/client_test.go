@@ -30,7 +30,8 @@ type client struct {
 	fastFail time.Duration
 
 	up     bool
-	dying  atomic.Bool // what is under way may be carried out at any time
+	lives  atomic.Int32 // how often it has started
+	dying  atomic.Bool  // what is under way may be carried out at any time
 	cancel context.CancelFunc
 	device rdmatransport.Device
 	host   *host.Host
@@ -73,6 +74,7 @@ func (c *client) start() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel, c.up = cancel, true
+	c.lives.Add(1)
 	c.dying.Store(false)
 	c.w.note(c.name(), "starts")
 	c.wait.Go(func() { c.run(ctx) })

@@ -18,6 +18,8 @@
 //   - What was acknowledged with Force Unit Access, or before a Flush that succeeded, is
 //     there after the disk has lost power. A power failure is an operation of the history,
 //     which leaves any value that the block had since it was durable.
+//   - Of one target with a volatile cache the first flush after a power failure fails, if its host had writes
+//     acknowledged that no flush had made durable; without a power failure none says so.
 //   - A host whose registration was preempted, with abort, writes nothing from the moment at
 //     which that is acknowledged until it registers again, also when the target restarts.
 //     The disk sees that, since values name who wrote them.

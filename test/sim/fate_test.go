@@ -132,7 +132,7 @@ func (w *world) loseAllPower() {
 			s.kill()
 		}
 	}
-	w.powerFails()
+	w.powerFails(true)
 }
 
 func (w *world) killClient() {
@@ -247,7 +247,7 @@ func (w *world) repairDisk() {
 	latched := w.disk.latched != nil
 	w.disk.mu.Unlock()
 	if latched {
-		w.powerFails()
+		w.powerFails(false)
 	}
 }
 

@@ -48,10 +48,12 @@ const never = math.MaxInt64
 type operation struct {
 	kind         kind
 	host, worker int
+	life         int32 // of the host
 	first        int
 	values       []value // written, or read; one for each block
 	expected     value   // swap
 	fua          bool
+	reboot       bool // crash: of all targets' machines
 
 	call, end  int64
 	at, until  time.Duration

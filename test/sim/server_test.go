@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -26,6 +27,8 @@ type server struct {
 	sub    *target.Subsystem
 	disk   *opened
 	vault  *openVault
+	state  vault // of counters
+	opened *openVault
 }
 
 type port struct {
@@ -38,14 +41,15 @@ func (s *server) name() string { return "target" + string(rune('1'+s.id)) }
 
 func (s *server) start() error {
 	w := s.w
-	s.disk, s.vault = w.disk.open(s.name()), &openVault{vault: w.vault}
+	s.disk, s.vault, s.opened = w.disk.open(s.name()), &openVault{vault: w.vault}, &openVault{vault: &s.state}
 	var err error
 	if s.target, err = target.New(target.Config{
 		Log: zap.NewNop(), Polling: nvmeof.PollNever, Arena: 4 << 20, QueueDepth: w.depth, InCapsule: w.capsule, BackendDepth: 16,
+		Boot: fmt.Sprintf("boot %d", w.boots),
 	}); err != nil {
 		return err
 	}
-	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: subNQN}); err != nil {
+	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: subNQN, State: s.opened}); err != nil {
 		return err
 	}
 	if err = s.admit(); err != nil {
@@ -103,6 +107,7 @@ func (s *server) kill() {
 		s.w.isolate(p.addr.Addr(), true)
 	}
 	s.vault.kill()
+	s.opened.kill()
 	s.disk.kill()
 	s.w.note(s.name(), "is killed")
 	s.close()
@@ -129,11 +134,10 @@ func (s *server) setANA(p *port, state capsule.ANAState) {
 	s.w.must(p.listener.SetANAState(1, state))
 }
 
-// A vault is where a target keeps reservations.
+// A vault is where a target keeps reservations, or counters.
 type vault struct {
-	w    *world
 	mu   sync.Mutex // guards what follows
-	rng  *rand.Rand
+	rng  *rand.Rand // nil: it never fails
 	kept []byte
 }
 
@@ -154,7 +158,10 @@ func (v *openVault) Load() ([]byte, error) {
 func (v *openVault) Save(b []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.dead || v.rng.IntN(32) == 0 {
+	if v.dead && v.rng == nil {
+		return nil // there is no process that could hear of it
+	}
+	if v.dead || v.rng != nil && v.rng.IntN(32) == 0 {
 		return errors.New("no space left on device")
 	}
 	v.kept = append([]byte{}, b...)

@@ -43,6 +43,7 @@ type world struct {
 	vault   *vault
 	servers []*server
 	clients []*client
+	boots   int // of the targets' machines, so far; fate's
 	blocks  int
 	wait    sync.WaitGroup // what fate has begun
 
@@ -96,7 +97,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.weather.Jitter = pick(rng, time.Microsecond, 100*time.Microsecond, 2*time.Millisecond)
 	}
 	w.disk = newDisk(w, pick(rng, 512, 512, 4096), w.blocks, rng.IntN(4) > 0)
-	w.vault = &vault{w: w, rng: w.stream("vault")}
+	w.vault = &vault{rng: w.stream("vault")}
 	w.kato = pick(rng, time.Second, 2*time.Second, 5*time.Second)
 	w.policy = multipath.Policy(rng.IntN(4))
 	w.depth = pick(rng, 4, 32)
@@ -212,6 +213,9 @@ func (w *world) must(err error) {
 func (w *world) begin(o operation) *operation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if o.kind != crash {
+		o.life = w.clients[o.host].lives.Load()
+	}
 	o.call, o.at, o.end = w.count.Add(1), w.clock(), never
 	w.history = append(w.history, &o)
 	return &o
@@ -223,9 +227,12 @@ func (w *world) end(o *operation, err error) {
 	o.end, o.until, o.err, o.done = w.count.Add(1), w.clock(), err, true
 }
 
-// powerFails has the disk lose what is not durable.
-func (w *world) powerFails() {
-	o := w.begin(operation{kind: crash})
+// powerFails has the disk lose what is not durable; with reboot all targets are down, and start in another boot.
+func (w *world) powerFails(reboot bool) {
+	o := w.begin(operation{kind: crash, reboot: reboot})
+	if reboot {
+		w.boots++
+	}
 	w.disk.powerFails()
 	w.end(o, nil)
 }

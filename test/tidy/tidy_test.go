@@ -92,7 +92,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         2,  // the loop; the file of its socket
-	"nvmeof/target":                      12, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
+	"nvmeof/target":                      13, // connections; freeing queues; keys; stores, one that does not answer, and their flush at the end; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
 	"internal/floor":                     2,  // the other side
 	"internal/group/state/etcd":          4,  // whether the endpoint answers; contexts that end with the store, and with the endpoint in use
 	"internal/group/runner":              2,  // the engine; what takes time

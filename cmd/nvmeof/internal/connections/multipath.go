@@ -63,7 +63,8 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &multiSubsystem{link: link, changed: changed, most: most, wanted: m.Wanted, reported: map[capsule.NSID]string{}}
+	s := &multiSubsystem{link: link, changed: changed, most: most, wanted: m.Wanted,
+		reported: map[capsule.NSID]string{}, losses: map[capsule.NSID]uint64{}}
 	var all []Controller
 	for i, p := range link.Paths() {
 		all = append(all, &multiController{sub: s, path: p, timers: paths[i].Timers})
@@ -86,6 +87,7 @@ type multiSubsystem struct {
 	open     []Namespace
 	left     []backend.Store         // of namespaces that are gone, but in use
 	reported map[capsule.NSID]string // of those that are listed; of 0 what is said of all
+	losses   map[capsule.NSID]uint64 // of their writes that were reported
 	waiting  []capsule.NSID          // never opened, since they are not ready
 }
 
@@ -100,6 +102,19 @@ func (s *multiSubsystem) news(id capsule.NSID, err error) error {
 		s.reported[id] = err.Error()
 	}
 	return err
+}
+
+// lost is an error about writes of a namespace that was not reported yet.
+func (s *multiSubsystem) lost(id capsule.NSID, of backend.Store) error {
+	n, ok := of.(*multipath.Namespace)
+	if !ok {
+		return nil
+	}
+	before := s.losses[id]
+	if s.losses[id] = n.Losses(); s.losses[id] <= before {
+		return nil
+	}
+	return fmt.Errorf("namespace %d: %w: its next flush fails", id, multipath.ErrWritesLost)
 }
 
 // Policy implements [Subsystem].
@@ -159,7 +174,7 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 		if n.Store == nil && errors.Is(err, host.ErrNotReady) {
 			s.waiting = append(s.waiting, id)
 		}
-		errs = append(errs, s.news(id, err))
+		errs = append(errs, s.news(id, err), s.lost(id, n.Store))
 		if n.Store != nil {
 			now = append(now, n)
 		}
@@ -253,7 +268,7 @@ func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Na
 		})
 		return used, err
 	}
-	fresh.Flush = func(ctx context.Context) error { return use(ctx, (*host.Namespace).Flush) }
+	fresh.Flush = n.FlushContext
 	return fresh, why
 }
 

@@ -49,7 +49,7 @@ func FuzzDecode(f *testing.F) {
 func TestCycles(t *testing.T) {
 	var r Record
 	for i := range maxCycles + 2 {
-		r = r.Begin(time.UnixMilli(int64(i)), "a long version")
+		r = r.Begin(time.UnixMilli(int64(i)), "a long version", "", 1)
 	}
 	if n := len(r.Cycles); n != maxCycles || r.Cycles[0] != (Cycle{3, 2, "a long v"}) || r.Cycles[n-1].Number != r.PowerCycles {
 		t.Errorf("%d: %+v", n, r.Cycles)

@@ -17,7 +17,11 @@ import (
 
 // A Record is the state of a subsystem at one time.
 type Record struct {
-	Running         bool // the target that saved it had not ended yet
+	Running bool // the target that saved it had not ended yet, or not with everything flushed
+	// Verifier is another one if the machine restarted while Running. Boot is the boot of the
+	// machine since the record began; empty: not known.
+	Verifier        capsule.WriteVerifier
+	Boot            string
 	PowerCycles     uint64
 	UnsafeShutdowns uint64
 	Errors          uint64 // entries of error logs
@@ -54,8 +58,14 @@ type Namespace struct {
 	Protection capsule.WriteProtection
 }
 
-// Begin is the record of a target of that firmware that starts, made from the one that was saved.
-func (r Record) Begin(now time.Time, firmware string) Record {
+// Begin is the record of a target of that firmware that starts in a boot of the machine, made from the
+// one that was saved. What was not flushed is lost where the machine restarted meanwhile: then the
+// verifier is the fresh one.
+func (r Record) Begin(now time.Time, firmware, boot string, fresh capsule.WriteVerifier) Record {
+	if r.Verifier == 0 || r.Running && r.Boot != boot {
+		r.Verifier = fresh
+	}
+	r.Boot = boot
 	if r.Running {
 		r.UnsafeShutdowns++
 	}
@@ -107,6 +117,8 @@ const version = 1
 
 type stored struct {
 	Running         bool          `json:"running"`
+	Verifier        uint64        `json:"write-verifier,omitempty"`
+	Boot            string        `json:"boot,omitempty"`
 	PowerCycles     uint64        `json:"power-cycles"`
 	UnsafeShutdowns uint64        `json:"unsafe-shutdowns"`
 	Errors          uint64        `json:"errors"`
@@ -136,7 +148,7 @@ type storedOne struct {
 
 // Encode returns the record in the form that Decode reads.
 func (r *Record) Encode() ([]byte, error) {
-	s := stored{r.Running, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), nil, []storedOne{}, nil}
+	s := stored{r.Running, uint64(r.Verifier), r.Boot, r.PowerCycles, r.UnsafeShutdowns, r.Errors, int64(r.On / time.Second), nil, []storedOne{}, nil}
 	for _, c := range r.Cycles {
 		s.Cycles = append(s.Cycles, storedCycle(c))
 	}
@@ -189,7 +201,7 @@ func Decode(b []byte) (Record, error) {
 	if !isTime(s.OnSeconds) {
 		return Record{}, fmt.Errorf("%w: on for %d s", sealed.ErrDamaged, s.OnSeconds)
 	}
-	r := Record{s.Running, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, nil, make(map[capsule.NSID]Namespace), nil}
+	r := Record{s.Running, capsule.WriteVerifier(s.Verifier), s.Boot, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, nil, make(map[capsule.NSID]Namespace), nil}
 	for _, c := range s.Cycles[max(0, len(s.Cycles)-maxCycles):] {
 		c.Firmware = c.Firmware[:min(len(c.Firmware), maxFirmware)]
 		r.Cycles = append(r.Cycles, Cycle(c))

@@ -13,7 +13,7 @@ import (
 // whatever has had its NSID meanwhile, also from a record that was saved; and only what it was last.
 func TestProtectedNamespaces(t *testing.T) {
 	one, two, three := uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
-	r := Record{}.Begin(time.Unix(1, 0), "")
+	r := Record{}.Begin(time.Unix(1, 0), "", "", 1)
 	r.Note(1, Namespace{UUID: one, Protection: capsule.WriteProtected})
 	r.Note(2, Namespace{UUID: two})
 	r.Note(1, Namespace{UUID: three}) // in the place of the first

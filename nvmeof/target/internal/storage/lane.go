@@ -220,6 +220,9 @@ func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 // Put submits an operation to the store, at the end of this turn if there is room, and
 // otherwise in its party's turn.
 func (l *Lane) Put(op *Operation) {
+	if v := l.Volume; op.Op != backend.OpRead && op.Op != backend.OpFlush && !v.written.Load() {
+		v.written.Store(true)
+	}
 	if l.turns.empty() {
 		l.submit.Push(op, &op.link)
 		l.put = true

@@ -29,6 +29,7 @@ type Volume struct {
 	lanes   [MaxShards]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
 	users   map[*Namespace]struct{}         // under the mutex of Volumes
 	leaving bool                            // being closed; under the mutex of Volumes
+	written atomic.Bool                     // something may have changed since it was opened
 
 	// Written under the mutex of Volumes, except by ClearFault.
 	blind atomic.Pointer[error] // why the size is not known; nil: it is
@@ -262,6 +263,10 @@ func (v *Volume) OnLane(f func(*Lane)) (called bool) {
 	}
 	return false
 }
+
+// Unflushed reports whether the store may have something in a volatile cache: it was written since it
+// was opened, flushed or not.
+func (v *Volume) Unflushed() bool { return v.Info.Volatile && v.written.Load() }
 
 // Lane is the lane of a shard that has queues.
 func (v *Volume) Lane(at Index) *Lane { return v.lanes[at].Load() }

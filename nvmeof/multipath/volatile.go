@@ -1,0 +1,140 @@
+package multipath
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// ErrWritesLost is a flush before which writes were acknowledged that may be lost by now: since then the
+// target's machine has restarted, and had not ended the subsystem in order. The flush of what was written
+// afterwards has succeeded, and so do later ones.
+var ErrWritesLost = errors.New("the target's machine restarted before what it had acknowledged was flushed: writes may be lost")
+
+// A cache is what was written to a namespace through paths to one boot of a target's machine, which
+// loses what was not flushed as it ends. Linux and NVMe have nothing of the kind: a flush says
+// nothing of writes before a power failure in between.
+type cache struct {
+	last atomic.Uint64 // number of the last write that was acknowledged; see writes
+	over atomic.Bool   // the boot has ended
+}
+
+// writes numbers those of a namespace that were acknowledged, and knows which may be lost. What is under
+// way counts when it ends.
+type writes struct {
+	count    atomic.Uint64
+	flushed  atomic.Uint64 // those up to this one are durable
+	losses   atomic.Uint64 // how often some may have been lost
+	returned atomic.Uint64 // of these a flush has returned so many
+
+	// Under Subsystem.mu.
+	caches    map[capsule.WriteVerifier]*cache // of boots that may not have ended
+	announced uint64                           // losses that the last event was about
+}
+
+// isVolatile reports whether an operation that succeeded leaves something in a volatile cache.
+func isVolatile(op backend.Op, fua bool) bool {
+	switch op {
+	case backend.OpWrite, backend.OpWriteZeroes, backend.OpCompareAndWrite, backend.OpCopy:
+		return !fua
+	}
+	return false
+}
+
+// raise makes v at least n.
+func raise(v *atomic.Uint64, n uint64) {
+	for old := v.Load(); old < n && !v.CompareAndSwap(old, n); old = v.Load() {
+	}
+}
+
+// acknowledged notes that n writes were, which are in a cache; nil: nobody can know when that is lost.
+func (w *writes) acknowledged(c *cache, n int) {
+	if c == nil || n == 0 {
+		return
+	}
+	raise(&c.last, w.count.Add(uint64(n)))
+	if c.over.Load() { // their completions were taken late
+		w.losses.Add(1)
+	}
+}
+
+// lose notes that the boot has ended whose cache it is.
+func (w *writes) lose(c *cache) {
+	c.over.Store(true) // before last is read: acknowledged does it the other way round
+	if c.last.Load() > w.flushed.Load() {
+		w.losses.Add(1)
+	}
+}
+
+// A flushing is a flush since it was submitted.
+type flushing struct{ count, returned uint64 }
+
+func (w *writes) beginFlush() flushing { return flushing{w.count.Load(), w.returned.Load()} }
+
+// endFlush takes the result of a flush, and returns what to tell of it. Of flushes that are under way
+// together all tell.
+func (w *writes) endFlush(f flushing, err error) error {
+	if err != nil {
+		return err
+	}
+	raise(&w.flushed, f.count)
+	if n := w.losses.Load(); n > f.returned {
+		raise(&w.returned, n)
+		return ErrWritesLost
+	}
+	return nil
+}
+
+// cacheOf is the cache of a namespace that writes through a session are in; nil: there is none, or
+// the subsystem does not say when it is lost. Under Subsystem.mu.
+func (n *Namespace) cacheOf(ses *session) *cache {
+	v := ses.ctrl.Identify().WriteVerifier
+	if v == 0 || !n.info.Volatile {
+		return nil
+	}
+	c := n.writes.caches[v]
+	if c == nil {
+		c = new(cache)
+		if n.writes.caches == nil {
+			n.writes.caches = make(map[capsule.WriteVerifier]*cache)
+		}
+		n.writes.caches[v] = c
+	}
+	return c
+}
+
+// verify takes the verifier of a session that is about to become that of the path. If it is another
+// one than before, the boot of before has ended, and for all that is known those that no live path
+// leads to. Under Subsystem.mu.
+func (p *Path) verify(ses *session) {
+	v := ses.ctrl.Identify().WriteVerifier
+	before := p.verifier
+	if v == 0 || v == before {
+		return
+	}
+	p.verifier = v
+	if before == 0 {
+		return
+	}
+	live := map[capsule.WriteVerifier]bool{v: true}
+	for _, o := range p.sub.paths {
+		if o.session != nil {
+			live[o.session.ctrl.Identify().WriteVerifier] = true
+		}
+	}
+	delete(live, before)
+	for n := range p.sub.namespaces {
+		for v, c := range n.writes.caches {
+			if !live[v] {
+				n.writes.lose(c)
+				delete(n.writes.caches, v)
+			}
+		}
+	}
+}
+
+// Losses is how often writes of the namespace may have been lost, as [ErrWritesLost] says: it is known before a
+// flush returns it.
+func (n *Namespace) Losses() uint64 { return n.writes.losses.Load() }

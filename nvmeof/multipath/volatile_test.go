@@ -1,0 +1,226 @@
+package multipath
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+)
+
+// A volatileStore has, by what it says, a volatile cache.
+type volatileStore struct{ backend.Store }
+
+func (s volatileStore) Info() backend.Info {
+	i := s.Store.Info()
+	i.Volatile = true
+	return i
+}
+
+// A kept is a target's state, which is not saved any more once the target is killed. The targets of a
+// lab close in turn.
+type kept struct {
+	b      []byte
+	killed bool
+}
+
+func (k *kept) Load() ([]byte, error) { return k.b, nil }
+
+func (k *kept) Save(b []byte) error {
+	if !k.killed {
+		k.b = b
+	}
+	return nil
+}
+
+// volatileLab has so many targets, in the same boot of a machine each, on a store with a volatile cache.
+func volatileLab(t *testing.T, targets int) *lab {
+	t.Helper()
+	l := newLab(t, targets)
+	for _, s := range l.sides {
+		s.stop()
+		s.store, s.state, s.boot = volatileStore{l.store}, new(kept), "first"
+		s.start()
+	}
+	return l
+}
+
+// restart kills a target, or ends it in order, and starts it in another boot of its machine, or the same.
+func (s *side) restart(kill, reboot bool) {
+	k := s.state.(*kept)
+	k.killed = kill
+	s.kill()
+	k.killed = false
+	if reboot {
+		s.boot += "+"
+	}
+	s.revive()
+}
+
+// TestWritesLost: a flush says that writes before it may be lost, if the target's machine has restarted
+// since they were acknowledged, and only then, and once.
+func TestWritesLost(t *testing.T) {
+	for _, row := range []struct {
+		name                  string
+		write, flush          bool // before
+		kill, reboot, unknown bool // what happens; unknown: the target keeps no state
+		lost                  bool
+	}{
+		{name: "the machine loses power", write: true, kill: true, reboot: true, lost: true},
+		{name: "nothing was written", kill: true, reboot: true},
+		{name: "all was flushed", write: true, flush: true, kill: true, reboot: true},
+		{name: "the target alone is killed", write: true, kill: true},
+		{name: "the machine is restarted in order", write: true, reboot: true},
+		{name: "the target alone is restarted", write: true},
+		{name: "nobody knows", write: true, kill: true, reboot: true, unknown: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := volatileLab(t, 1)
+				side := l.sides[0]
+				if row.unknown {
+					side.stop()
+					side.state = nil
+					side.start()
+				}
+				events := make(chan *Namespace, 100)
+				cfg := l.config()
+				cfg.NamespaceEvent = func(n *Namespace) { events <- n }
+				s := l.connect(cfg)
+				n := l.namespace(s)
+				q, err := n.OpenQueue(4, nil)
+				l.must(err)
+				block := make([]byte, 512)
+				if row.write {
+					_, err := n.WriteAt(block, 0)
+					l.must(err)
+				}
+				if row.flush {
+					l.must(n.Flush())
+				}
+				if row.unknown {
+					side.kill()
+					side.boot = "second"
+					side.revive()
+				} else {
+					side.restart(row.kill, row.reboot)
+				}
+				l.await(s.Paths()[0], StateLost)
+				l.await(s.Paths()[0], StateLive)
+				if got := n.Losses() > 0; got != row.lost || row.lost && len(events) == 0 {
+					t.Errorf("%d losses, %d events", n.Losses(), len(events))
+				}
+				_, err = n.WriteAt(block, 0) // which the new one has
+				l.must(err)
+				for i, err := range []error{one(q, backend.Request{Op: backend.OpFlush}), one(q, backend.Request{Op: backend.OpFlush}), n.Flush()} {
+					if lost := row.lost && i == 0; errors.Is(err, ErrWritesLost) != lost || err != nil && !lost {
+						t.Errorf("flush %d: %v", i, err)
+					}
+				}
+				l.must(q.Close())
+			})
+		})
+	}
+}
+
+// one executes a request.
+func one(q *Queue, r backend.Request) error {
+	var rs [1]backend.Result
+	for q.Submit([]backend.Request{r}); q.Poll(rs[:]) == 0; {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return rs[0].Err
+}
+
+// TestWritesLostOf: which operations count, whichever way they are submitted.
+func TestWritesLostOf(t *testing.T) {
+	block := make([]byte, 512)
+	for name, row := range map[string]struct {
+		do   func(*Namespace, *Queue) error
+		lost bool
+	}{
+		"a write": {func(_ *Namespace, q *Queue) error {
+			return one(q, backend.Request{Op: backend.OpWrite, Buf: block, Length: 512})
+		}, true},
+		"force unit access": {func(_ *Namespace, q *Queue) error {
+			return one(q, backend.Request{Op: backend.OpWrite, Buf: block, Length: 512, FUA: true})
+		}, false},
+		"a read": {func(_ *Namespace, q *Queue) error {
+			return one(q, backend.Request{Op: backend.OpRead, Buf: block, Length: 512})
+		}, false},
+		"zeroes":                      {func(n *Namespace, _ *Queue) error { return n.WriteZeroes(0, 512, false) }, true},
+		"deallocate, which is a hint": {func(n *Namespace, _ *Queue) error { return n.Deallocate(0, 512) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := volatileLab(t, 1)
+				s := l.connect(l.config())
+				n := l.namespace(s)
+				q, err := n.OpenQueue(4, nil)
+				l.must(err)
+				l.must(row.do(n, q))
+				l.sides[0].restart(true, true)
+				l.await(s.Paths()[0], StateLost)
+				if err := n.Flush(); errors.Is(err, ErrWritesLost) != row.lost || err != nil && !row.lost {
+					t.Errorf("the flush: %v", err)
+				}
+				l.must(q.Close())
+			})
+		})
+	}
+}
+
+// TestWritesLostWithFlushUnderWay: a flush that began before the power failure, and ended after it, says so.
+func TestWritesLostWithFlushUnderWay(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := volatileLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		_, err := n.WriteAt(make([]byte, 512), 0)
+		l.must(err)
+		l.sever(l.sides[0], true)
+		flushes := make(chan error, 2)
+		for range cap(flushes) {
+			go func() { flushes <- n.Flush() }() // ends when the target is back
+		}
+		time.Sleep(time.Millisecond)
+		l.sides[0].restart(true, true)
+		for range cap(flushes) {
+			if err := <-flushes; !errors.Is(err, ErrWritesLost) {
+				t.Errorf("a flush that waited for the target: %v", err)
+			}
+		}
+		l.must(n.Flush())
+	})
+}
+
+// TestWritesLostOfOneTarget: of two targets with one store the machine of one restarts. What was written through
+// it and flushed through the other is durable; what was not may be lost.
+func TestWritesLostOfOneTarget(t *testing.T) {
+	for _, flush := range []bool{true, false} {
+		inBubble(t, func(t *testing.T) {
+			l := volatileLab(t, 2)
+			s := l.connect(l.config())
+			n := l.namespace(s)
+			for range 4 { // by turns
+				_, err := n.WriteAt(make([]byte, 512), 0)
+				l.must(err)
+			}
+			k := l.sides[0].state.(*kept)
+			k.killed = true
+			l.sides[0].kill()
+			l.await(s.Paths()[0], StateLost)
+			if flush {
+				l.must(n.Flush())
+			}
+			_, err := n.WriteAt(make([]byte, 512), 0) // by the other one
+			l.must(err)
+			k.killed, l.sides[0].boot = false, "second"
+			l.sides[0].revive()
+			l.await(s.Paths()[0], StateLive)
+			if err := n.Flush(); errors.Is(err, ErrWritesLost) == flush {
+				t.Errorf("flushed before: %v; now %v", flush, err)
+			}
+		})
+	}
+}
