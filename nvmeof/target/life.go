@@ -213,6 +213,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 	if before != nil {
 		left := l.record
 		left.Running, left.On = false, l.on()
+		left.Verifier = 0 // what happens from now on it does not know
 		if b, err := left.Encode(); err == nil {
 			err = before.Save(b)
 			s.target.noteUnsaved(s, err)

@@ -215,6 +215,15 @@ func call(ctx context.Context, socket, method, path string, body, result any) er
 		return err
 	}
 	r, err := client.Do(q)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		// A process that has just ended leaves connections that it has not accepted.
+		c, gone := dial(ctx, "", "")
+		if gone == nil {
+			_ = c.Close()
+		} else if Ended(gone) {
+			err = gone
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", socket, err)
 	}

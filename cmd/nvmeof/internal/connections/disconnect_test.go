@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -102,4 +104,18 @@ func TestLeaveWhileHung(t *testing.T) {
 		}
 		close(answers)
 	})
+}
+
+// TestDisconnectOfOneThatEnds: a process that ends before it has accepted a connection to its socket has nothing left that
+// could be disconnected.
+func TestDisconnectOfOneThatEnds(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "1.0.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{Socket: l.Addr().String()}
+	time.AfterFunc(50*time.Millisecond, func() { _ = l.Close() }) // the request lies in its backlog
+	if names, err := p.Disconnect(t.Context(), "", "nvme0", ""); len(names) > 0 || err != nil {
+		t.Errorf("%q, %v", names, err)
+	}
 }
