@@ -78,7 +78,9 @@ func (n *Namespace) write(ctx context.Context, w work) (int, error) {
 	return int(w.length), nil
 }
 
-// Flush makes all completed writes durable.
+// Flush makes all completed writes durable that the target's machine still has: of those through an
+// earlier controller [capsule.WriteVerifier] tells whether it may have lost them. Package multipath
+// looks at it.
 func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) }
 
 // FlushContext is Flush that ends early when ctx does.
