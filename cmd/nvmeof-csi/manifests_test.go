@@ -24,16 +24,26 @@ type manifest struct {
 		Template struct {
 			Spec struct {
 				Containers []container
-				Volumes    []struct{ Name string }
+				Volumes    []volume
 			}
 		}
 	}
 }
 
+type volume struct {
+	Name     string
+	HostPath struct{ Path string } `yaml:"hostPath"`
+}
+
 type container struct {
 	Name, Image  string
 	Args         []string
-	VolumeMounts []struct{ Name string } `yaml:"volumeMounts"`
+	VolumeMounts []mounted `yaml:"volumeMounts"`
+}
+
+type mounted struct {
+	Name string
+	Path string `yaml:"mountPath"`
 }
 
 func manifests(t *testing.T, path string) (all []manifest) {
@@ -69,7 +79,7 @@ func TestManifests(t *testing.T) {
 		}
 		for _, c := range m.Spec.Template.Spec.Containers {
 			for _, at := range c.VolumeMounts {
-				if !slices.ContainsFunc(m.Spec.Template.Spec.Volumes, func(v struct{ Name string }) bool { return v.Name == at.Name }) {
+				if !slices.ContainsFunc(m.Spec.Template.Spec.Volumes, func(v volume) bool { return v.Name == at.Name }) {
 					t.Errorf("%s mounts %s, which is no volume", c.Name, at.Name)
 				}
 			}
@@ -91,6 +101,28 @@ func TestManifests(t *testing.T) {
 	for _, m := range manifests(t, dir+"storageclass.yaml") {
 		if m.Kind == "StorageClass" && m.Provisioner != driver.Name {
 			t.Errorf("the storage class is of %s", m.Provisioner)
+		}
+	}
+}
+
+// TestKept: what the node's driver leaves for the one that is started next is the machine's, not the container's.
+func TestKept(t *testing.T) {
+	for _, m := range manifests(t, "../../deploy/kubernetes/driver.yaml") {
+		if m.Kind != "DaemonSet" {
+			continue
+		}
+		for _, path := range []string{"/run/nvmeof-csi", "/var/lib/kubelet", "/dev", "/sys"} {
+			v := slices.IndexFunc(m.Spec.Template.Spec.Volumes, func(v volume) bool { return v.HostPath.Path == path })
+			if v < 0 {
+				t.Errorf("%s is no volume of the machine", path)
+				continue
+			}
+			name := m.Spec.Template.Spec.Volumes[v].Name
+			for _, c := range m.Spec.Template.Spec.Containers {
+				if at := slices.IndexFunc(c.VolumeMounts, func(at mounted) bool { return at.Name == name && at.Path == path }); c.Name == "driver" && at < 0 {
+					t.Errorf("the driver has no %s of the machine", path)
+				}
+			}
 		}
 	}
 }

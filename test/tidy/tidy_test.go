@@ -99,6 +99,7 @@ var agreedGoroutines = map[string]int{
 	"internal/group/state/statetest":     5,  // clients, watches, and calls that must end
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof-csi":                     1,  // the end, which waits for calls
+	"cmd/nvmeof-csi/internal/driver":     1,  // connections that no volume uses
 	"cmd/nvmeof-csi/internal/fabric":     1,  // nvmeof attach, which is waited for
 	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
 	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes

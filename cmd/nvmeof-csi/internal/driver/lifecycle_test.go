@@ -16,6 +16,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 const (
@@ -326,6 +327,40 @@ func TestStaleDevice(t *testing.T) {
 	if m.mounted[at] != device || !m.staged[at] {
 		t.Errorf("%s is mounted, want %s", m.mounted[at], device)
 	}
+}
+
+// TestLeftConnection: a connection without a volume ends when a driver is started, and while it runs.
+func TestLeftConnection(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at := asBlock(writer), filepath.Join(r.dir, "staged")
+	v := s.create(codes.OK, "left", c, 1<<20, nil)
+	api := control.NewClient(r.socket())
+	defer api.Close()
+	for _, when := range []string{"that was there when the driver started", "of later"} {
+		s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
+		s.unpublish(codes.OK, v, string(m.nqn))
+		m.mu.Lock()
+		clear(m.disks) // as the kernel removes what was withdrawn
+		m.mu.Unlock()
+		if when != "of later" {
+			serve(t, r, m)
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			var there []control.Controller
+			if err := api.Do(t.Context(), "GET", "/v1/controllers", nil, nil, &there); err != nil {
+				t.Fatal(err)
+			}
+			if len(there) == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("a connection %s stays", when)
+			}
+		}
+	}
+	s.delete(codes.OK, v)
 }
 
 // TestLostDevice: a device that is no more the volume's when it is to be formatted is left as it is.

@@ -20,6 +20,8 @@ type Fabric interface {
 	// Detach gives a device up, and the connection to the target with its last one. One that is not
 	// there is none to give up.
 	Detach(ctx context.Context, u uuid.UUID) error
+	// Tidy ends the connections of this driver, and of those that were ended before it, that no volume uses.
+	Tidy(ctx context.Context) error
 	// Await waits until a device has at least so many bytes, and returns how many it has.
 	Await(ctx context.Context, device string, size int64) (int64, error)
 }

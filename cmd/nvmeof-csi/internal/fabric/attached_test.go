@@ -192,3 +192,33 @@ func TestNotAttached(t *testing.T) {
 		t.Errorf("without the program: %v", err)
 	}
 }
+
+// TestAttachedLeft: what a driver leaves that is killed between any two steps is ended by the next one's Detach, or as
+// that starts, and the processes of others stay.
+func TestAttachedLeft(t *testing.T) {
+	a := newAttached(t)
+	again := &Attached{Dir: a.Dir, Root: a.Root, Program: a.Program, Client: a.Client}
+	other := &Attached{Dir: filepath.Join(a.Root, "other"), Root: a.Root, Program: a.Program, Wait: a.Wait}
+	for _, x := range []*Attached{a, other} {
+		if err := os.MkdirAll(x.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.serve(t.Context(), attachedDisk(first)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = other.end(t.Context(), other.socket(nqn)) }()
+	if err := again.Tidy(t.Context()); err != nil || reached(a.socket(nqn)) || !reached(other.socket(nqn)) {
+		t.Errorf("%v; a process without a volume serves: %v; that of another folder: %v", err, reached(a.socket(nqn)), reached(other.socket(nqn)))
+	}
+	if err := errors.Join(a.serve(t.Context(), attachedDisk(first)), os.Symlink(filepath.Base(a.socket(nqn)), a.link(first)), again.Tidy(t.Context())); err != nil || !reached(a.socket(nqn)) {
+		t.Errorf("%v; the process of a volume serves: %v", err, reached(a.socket(nqn)))
+	}
+	if err := again.Detach(t.Context(), first); err != nil || reached(a.socket(nqn)) {
+		t.Errorf("%v; the process of a volume that is detached serves: %v", err, reached(a.socket(nqn)))
+	}
+	a.Client, a.Wait = "/nowhere/nbd-client", time.Second
+	if _, err := a.Attach(t.Context(), attachedDisk(first)); err == nil || reached(a.socket(nqn)) {
+		t.Errorf("%v; the process of a volume that was not attached serves: %v", err, reached(a.socket(nqn)))
+	}
+}

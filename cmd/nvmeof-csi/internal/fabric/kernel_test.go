@@ -32,7 +32,7 @@ type tree struct {
 func newTree(t *testing.T) *tree {
 	x := &tree{t: t}
 	dir := t.TempDir()
-	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Wait: time.Millisecond, Loss: -1,
+	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Dir: filepath.Join(dir, "run"), Wait: time.Millisecond, Loss: -1,
 		Connect: func(options string) error {
 			x.asked = append(x.asked, options)
 			return x.fail
@@ -159,24 +159,119 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has.
+// started is the machine with a driver that is started anew.
+func (x *tree) started() *tree {
+	again := *x
+	again.Kernel = &Kernel{Host: x.Host, HostID: x.HostID, Sys: x.Sys, Dev: x.Dev, Dir: x.Dir, Wait: x.Wait, Loss: x.Loss, Connect: x.Connect}
+	return &again
+}
+
+// withdraw removes a namespace, as the kernel does.
+func (x *tree) withdraw(name string) {
+	x.t.Helper()
+	if err := os.RemoveAll(filepath.Join(x.Sys, "block", name)); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// wantEnded checks whether the connection has ended.
+func (x *tree) wantEnded(want bool, when string) {
+	x.t.Helper()
+	if ended := attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1"; ended != want {
+		x.t.Errorf("%s the connection has ended: %v", when, ended)
+	}
+	for _, other := range []string{"nvme8", "nvme9"} {
+		if attribute(x.Sys, "class/nvme", other, "delete_controller") != "" {
+			x.t.Errorf("%s that of somebody else has ended, %s", when, other)
+		}
+	}
+}
+
+// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has, also
+// where the driver has been started anew since.
 func TestDetachWithdrawn(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		x := newTree(t)
+		x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+		for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
+			x.namespace(name, u, "8")
+			if _, err := x.Attach(t.Context(), disk(u)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, u := range []uuid.UUID{first, second, second} {
+			x.withdraw([]string{"nvme0n1", "nvme0n2", "nvme0n2"}[i])
+			if anew {
+				x = x.started()
+				if err := x.Tidy(t.Context()); err != nil {
+					t.Error(err)
+				}
+				x.wantEnded(i == 2, "when the driver is started anew")
+			}
+			if err := x.Detach(t.Context(), u); err != nil {
+				t.Error(err)
+			}
+			x.wantEnded(u == second, "after "+u.String())
+		}
+		if left, err := os.ReadDir(x.Dir); err != nil || len(left) > 0 {
+			t.Errorf("there are yet notes: %v, %v", left, err)
+		}
+	}
+}
+
+// TestTidy: a connection ends that no volume uses, and those of others do not: whatever they lead to, or nothing.
+func TestTidy(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.controller("nvme8", "traddr=192.0.2.1,trsvcid=4420")
+	x.put("sys/class/nvme/nvme8/hostnqn", "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002")
+	x.put("sys/class/nvme/nvme9/hostnqn", hostNQN)
+	x.put("sys/class/nvme/nvme9/delete_controller", "")
+	tidy := func(want bool, when string) {
+		t.Helper()
+		if err := x.Tidy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		x.wantEnded(want, when)
+	}
+	tidy(false, "before a volume was attached")
 	for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
 		x.namespace(name, u, "8")
 		if _, err := x.Attach(t.Context(), disk(u)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, u := range []uuid.UUID{first, second} {
-		if err := os.RemoveAll(filepath.Join(x.Sys, "block", []string{"nvme0n1", "nvme0n2"}[i])); err != nil {
-			t.Fatal(err)
+	for _, u := range []uuid.UUID{first, second} { // both before one is withdrawn
+		if err := x.Detach(t.Context(), u); err != nil {
+			t.Error(err)
 		}
-		err := x.Detach(t.Context(), u)
-		if ended := attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1"; err != nil || ended != (u == second) {
-			t.Errorf("%v; after %d the connection has ended: %v", err, i, ended)
-		}
+	}
+	tidy(false, "while devices are there")
+	x.withdraw("nvme0n1")
+	tidy(false, "while a device is there")
+	x.withdraw("nvme0n2")
+	x.begin(nqn)
+	tidy(false, "while one is waited for")
+	if err := x.end(disk(first), false, false); err != nil {
+		t.Error(err)
+	}
+	x = x.started()
+	tidy(true, "when the last device has gone")
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	tidy(false, "when somebody else has connected since")
+}
+
+// TestNotNoted: what a driver that is started next would not find is not attached.
+func TestNotNoted(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme0n1", first, "8")
+	x.put("run", "a file")
+	if _, err := x.Attach(t.Context(), disk(first)); err == nil || len(x.asked) > 0 {
+		t.Errorf("%v, asked %q", err, x.asked)
+	}
+	if err := x.Detach(t.Context(), first); err == nil {
+		t.Error("detached, whatever other volumes there are")
 	}
 }
 
@@ -191,7 +286,7 @@ func TestConnectionsNeeded(t *testing.T) {
 	if err := x.Detach(t.Context(), first); err != nil || deleted() {
 		t.Errorf("%v; it ended while it was needed: %v", err, deleted())
 	}
-	if err := errors.Join(x.end(nqn, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
+	if err := errors.Join(x.end(disk(first), false, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
 		t.Errorf("%v, ended %v", err, deleted())
 	}
 	if _, err := x.Attach(t.Context(), disk(second)); err == nil || !deleted() {
