@@ -38,7 +38,7 @@ type machine struct {
 	staged  map[string]bool     // paths of Format
 	guarded map[string]bool     // paths of Bind that are read alone
 	full    map[string]int64    // sizes of file systems, by device
-	found   func(device string) // called before Format; nil: nothing
+	found   func(device string) // called within Hold; nil: nothing
 }
 
 // A disk is a namespace that is attached.
@@ -130,6 +130,17 @@ func (m *machine) Find(u uuid.UUID) (string, error) {
 	return "", nil
 }
 
+func (m *machine) Hold(u uuid.UUID) (*fabric.Held, error) {
+	device, _ := m.Find(u)
+	if m.found != nil {
+		m.found(device)
+	}
+	if now, _ := m.Find(u); now != device {
+		return nil, fabric.ErrGone
+	}
+	return &fabric.Held{Path: device}, nil
+}
+
 func (m *machine) ReadOnly(device string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,13 +211,7 @@ func (d *disk) verify() error {
 	return nil
 }
 
-func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool, still func() error) error {
-	if m.found != nil {
-		m.found(device)
-	}
-	if err := still(); err != nil {
-		return err
-	}
+func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.disks[device]
@@ -249,7 +254,7 @@ func (m *machine) Mounted(at string) (bool, error) {
 func (m *machine) Holds(at, device string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mounted[at] == device, nil
+	return m.mounted[at] == device || m.mounted[m.mounted[at]] == device, nil
 }
 
 func (m *machine) Shown(source, at string) (there bool, elsewhere []string, err error) {

@@ -116,6 +116,12 @@ func TestAttached(t *testing.T) {
 	if err != nil || filepath.Base(device) != "nbd1" {
 		t.Errorf("another driver finds %q, %v", device, err)
 	}
+	if err := errors.Join(os.MkdirAll(a.at("dev"), 0o700), os.WriteFile(device, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := again.Hold(second); err != nil || h.Path != device || h.Close() != nil {
+		t.Errorf("it has %v, %v", h, err)
+	}
 	for i, u := range []uuid.UUID{first, second} { // both have the identifier 1 in these tests
 		taken := a.arguments(attribute(a.at("sys/block", devices[i], "pid")))
 		if k := slices.Index(taken, "-N"); k < 0 || taken[k+1] != u.String() {

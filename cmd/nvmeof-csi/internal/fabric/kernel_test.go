@@ -275,6 +275,36 @@ func TestNotNoted(t *testing.T) {
 	}
 }
 
+// TestHold: a device that is another disk's once it is open is not the volume's.
+func TestHold(t *testing.T) {
+	x := newTree(t)
+	if h, err := x.Hold(first); err != nil || h.Path != "" || h.Close() != nil {
+		t.Errorf("without a device: %v, %v", h, err)
+	}
+	x.namespace("nvme0n1", first, "8")
+	device := filepath.Join(x.Dev, "nvme0n1")
+	h, err := x.Hold(first)
+	if err != nil || h.Path != device || h.Close() != nil || h.Close() == nil {
+		t.Errorf("%v, %v; it was not open until it was closed", h, err)
+	}
+	for _, now := range []string{"", filepath.Join(x.Dev, "nvme0n2")} {
+		found := []string{device, now}
+		h, err := hold(func(uuid.UUID) (path string, err error) {
+			path, found = found[0], found[1:]
+			return path, nil
+		}, first)
+		if !errors.Is(err, ErrGone) || h != nil {
+			t.Errorf("where it is %q once it is open: %v, %v", now, h, err)
+		}
+	}
+	if err := os.Remove(device); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Hold(first); !errors.Is(err, ErrGone) {
+		t.Errorf("of a device that is about to come or go: %v", err)
+	}
+}
+
 // TestConnectionsNeeded: a connection stays while a namespace is waited for that the kernel has not found
 // yet, and ends when none comes.
 func TestConnectionsNeeded(t *testing.T) {
