@@ -49,7 +49,12 @@ type disk struct {
 
 func newMachine(t testing.TB, addr netip.Addr, number byte) *machine {
 	t.Helper()
-	d, err := softroce.Open(softroce.Config{Addr: addr})
+	return newMachineOn(t, softroce.Config{Addr: addr}, number)
+}
+
+func newMachineOn(t testing.TB, c softroce.Config, number byte) *machine {
+	t.Helper()
+	d, err := softroce.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
