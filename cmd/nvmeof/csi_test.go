@@ -10,5 +10,6 @@ var csiPage = []documented{
 	{line: "kubectl apply -f deploy/kubernetes/driver.yaml", why: "it needs a cluster; cmd/nvmeof-csi TestManifests reads the file"},
 	{line: "kubectl create secret generic nvmeof-csi -n nvmeof-csi --from-file csi.yaml --from-file token --from-file ca.pem", why: "it needs a cluster"},
 	{line: "kubectl apply -f deploy/kubernetes/storageclass.yaml", why: "it needs a cluster; cmd/nvmeof-csi TestManifests reads the file"},
+	{line: "nvme gen-hostnqn | tee /etc/nvme/hostnqn | sed 's/.*:uuid://' > /etc/nvme/hostid", why: "it is another machine's"},
 	{line: "go test ./cmd/nvmeof-csi/internal/driver -run '^TestKilledWithin$' -long", by: ".ci/run"},
 }

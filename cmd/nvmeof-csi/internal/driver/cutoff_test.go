@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -183,11 +184,21 @@ func TestCutOff(t *testing.T) {
 // connectAgain has the first node connect again, which finds one of two volumes there.
 func (r *cutRig) connectAgain(gone, kept string) {
 	r.t.Helper()
+	ended, cancel := context.WithCancel(r.t.Context())
+	cancel()
 	r.m.mu.Lock()
+	_ = r.m.lines[subsystemNQN].Disconnect(ended) // it is lost
 	delete(r.m.lines, subsystemNQN)
 	r.m.mu.Unlock()
-	if _, err := r.m.Attach(r.t.Context(), r.disk(kept).Disk); err != nil {
-		r.t.Fatal(err)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, err := r.m.Attach(r.t.Context(), r.disk(kept).Disk)
+		if err == nil {
+			break
+		}
+		var busy *host.StatusError // as long as the target has the connection of before
+		if !errors.As(err, &busy) || busy.Status.Code() != capsule.StatusConnectControllerBusy || time.Now().After(end) {
+			r.t.Fatal(err)
+		}
 	}
 	if _, err := r.m.Attach(r.t.Context(), r.disk(gone).Disk); err == nil {
 		r.t.Error("the node finds the volume that another one has")

@@ -3,12 +3,14 @@ package driver
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -192,4 +194,30 @@ func TestHalfProtected(t *testing.T) {
 			t.Errorf("read only %v: %v", readOnly, m.guarded[pod])
 		}
 	}
+}
+
+// TestSameName: a machine that is another one's copy is refused as long as that is connected, whether it has the
+// identifier of its host too or not, and the other is not disturbed.
+func TestSameName(t *testing.T) {
+	r := newTargetRig(t)
+	m := newMachine(t, r.addr.Next(), 1)
+	s := newServices(t, r.set, m)
+	c, at := asBlock(writer), filepath.Join(r.dir, "staged")
+	v := s.create(codes.OK, "one", c, 1<<20, nil)
+	publish := s.publish(codes.OK, v, string(m.nqn), c)
+	s.stage(codes.OK, v, at, publish, c)
+	own := newMachine(t, r.addr.Next().Next(), 2)
+	for id, want := range map[capsule.HostID]string{m.id: "busy", own.id: "refuses the host identifier"} {
+		own.nqn, own.id = m.nqn, id
+		_, err := newServices(t, r.set, own).NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: v, StagingTargetPath: at, PublishContext: publish, VolumeCapability: c})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := s.disk(v).verify(); err != nil {
+		t.Errorf("the first machine: %v", err)
+	}
+	_, err := s.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: v, StagingTargetPath: at})
+	s.want("unstage", codes.OK, err)
+	newServices(t, r.set, own).stage(codes.OK, v, at, publish, c)
 }

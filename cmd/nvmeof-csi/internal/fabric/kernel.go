@@ -237,7 +237,7 @@ func (k *Kernel) connect(d Disk) error {
 			continue
 		}
 		if err := k.ask(d, a); err != nil {
-			errs = append(errs, fmt.Errorf("connecting to %s at %s: %w", d.NQN, a, err))
+			errs = append(errs, fmt.Errorf("connecting to %s at %s: %w%s", d.NQN, a, err, k.reason(err)))
 		}
 	}
 	if len(errs) < len(d.Addresses) {
@@ -271,6 +271,17 @@ func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
 		return nil // somebody else was faster
 	}
 	return err
+}
+
+// reason says what may be behind an error of the kernel's, which has one for all that a target can refuse.
+func (k *Kernel) reason(err error) string {
+	switch {
+	case errors.Is(err, unix.EIO):
+		return fmt.Sprintf(": the target refuses this node; its log says why, as does dmesg. Each machine needs an NQN and an identifier of its own in /etc/nvme: is another one connected as %s, %v?", k.Host, k.HostID)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Sprintf(": dmesg says which option it is. Is this machine connected as %s with another identifier than %v, or the reverse?", k.Host, k.HostID)
+	}
+	return ""
 }
 
 // write writes to a file of the kernel's, and makes none.
