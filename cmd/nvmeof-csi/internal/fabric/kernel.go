@@ -327,20 +327,20 @@ func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
 	return k.forget(u, volumeNotes)
 }
 
-// disconnect ends the connections to a subsystem, unless another namespace than the given one is there, or
+// disconnect ends the connections to a subsystem, unless another namespace than the given one is in use, or
 // is waited for, or another volume than that one is attached. Called with mu held.
 func (k *Kernel) disconnect(nqn, name string, but uuid.UUID) error {
 	all, err := os.ReadDir(k.sys("block"))
 	if err != nil || k.waiting[nqn] > 0 {
 		return err
 	}
-	for _, e := range all {
-		if e.Name() != name && head.MatchString(e.Name()) && attribute(k.sys("block", e.Name(), "device", "subsysnqn")) == nqn {
-			return nil
-		}
-	}
 	if attached, err := k.subsystems(volumeNotes, but); err != nil || slices.Contains(attached, nqn) {
 		return err
+	}
+	for _, e := range all {
+		if e.Name() != name && head.MatchString(e.Name()) && attribute(k.sys("block", e.Name(), "device", "subsysnqn")) == nqn && k.used(nqn, e.Name()) {
+			return nil
+		}
 	}
 	have, err := k.controllers(nqn)
 	for _, c := range have {
@@ -352,7 +352,7 @@ func (k *Kernel) disconnect(nqn, name string, but uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	return k.forget(subsystemNote(nqn), subsystemNotes)
+	return errors.Join(k.forget(subsystemNote(nqn), sharedNotes), k.forget(subsystemNote(nqn), subsystemNotes))
 }
 
 // ReadOnly implements Fabric.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -265,6 +266,64 @@ func TestTidy(t *testing.T) {
 	tidy(true, "when the last device has gone")
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
 	tidy(false, "when somebody else has connected since")
+}
+
+// TestLastUnstaged: the connection that the driver has made ends with the last volume that is staged, whatever was
+// unstaged and not withdrawn yet; but not if somebody has mounted another namespace there.
+func TestLastUnstaged(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		x := newTree(t)
+		x.Connect = func(string) error {
+			x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+			return nil
+		}
+		for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
+			x.namespace(name, u, "8")
+			if _, err := x.Attach(t.Context(), disk(u)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := x.Detach(t.Context(), first); err != nil {
+			t.Error(err)
+		}
+		x.wantEnded(false, "with another volume")
+		if taken {
+			device := filepath.Join(x.Dev, "nvme0n1")
+			if err := errors.Join(os.Remove(device), os.Symlink(loop(t), device)); err != nil {
+				t.Fatal(err)
+			}
+			mounted, err := os.OpenFile(device, os.O_RDONLY|os.O_EXCL, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mounted.Close()
+		}
+		x = x.started()
+		if err := x.Detach(t.Context(), second); err != nil {
+			t.Error(err)
+		}
+		x.wantEnded(!taken, "after the last")
+	}
+}
+
+// loop makes a device, which needs root and loop devices.
+func loop(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", path).CombinedOutput()
+	if err != nil {
+		t.Skipf("there are no loop devices here: %s", out)
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return device
 }
 
 // TestNotNoted: what a driver that is started next would not find is not attached.
