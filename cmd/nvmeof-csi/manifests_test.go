@@ -20,6 +20,12 @@ type manifest struct {
 	Provisioner string
 	Parameters  map[string]string
 	Spec        struct {
+		StorageClassName string `yaml:"storageClassName"`
+		Volumes          []struct {
+			Claim struct {
+				Name string `yaml:"claimName"`
+			} `yaml:"persistentVolumeClaim"`
+		}
 		Strategy struct{ Type string }
 		Template struct {
 			Spec struct {
@@ -39,6 +45,9 @@ type container struct {
 	Name, Image  string
 	Args         []string
 	VolumeMounts []mounted `yaml:"volumeMounts"`
+	Readiness    struct {
+		Get struct{ Port string } `yaml:"httpGet"`
+	} `yaml:"readinessProbe"`
 }
 
 type mounted struct {
@@ -98,9 +107,36 @@ func TestManifests(t *testing.T) {
 	if ran != 2 {
 		t.Errorf("the driver is run %d times, want as controller and as node", ran)
 	}
-	for _, m := range manifests(t, dir+"storageclass.yaml") {
-		if m.Kind == "StorageClass" && m.Provisioner != driver.Name {
-			t.Errorf("the storage class is of %s", m.Provisioner)
+	class := manifests(t, dir+"storageclass.yaml")
+	if len(class) != 1 || class[0].Kind != "StorageClass" || class[0].Provisioner != driver.Name {
+		t.Fatalf("storage classes are %+v", class)
+	}
+	example := manifests(t, dir+"example.yaml")
+	if len(example) != 2 || example[0].Kind != "PersistentVolumeClaim" || example[0].Spec.StorageClassName != class[0].Metadata.Name ||
+		example[1].Kind != "Pod" || example[1].Spec.Volumes[0].Claim.Name != example[0].Metadata.Name {
+		t.Errorf("the example is %+v", example)
+	}
+}
+
+// TestReady: the controller is ready when the container beside it says that the targets answer.
+func TestReady(t *testing.T) {
+	for _, m := range manifests(t, "../../deploy/kubernetes/driver.yaml") {
+		if m.Kind != "Deployment" {
+			continue
+		}
+		ports := map[string]string{}
+		for _, c := range m.Spec.Template.Spec.Containers {
+			if port := c.Readiness.Get.Port; port != "" {
+				ports[c.Name] = port
+			}
+			for _, arg := range c.Args {
+				if port, is := strings.CutPrefix(arg, "--health-port="); is {
+					ports[c.Name] = port
+				}
+			}
+		}
+		if ports["driver"] == "" || ports["driver"] != ports["liveness"] {
+			t.Errorf("ports are %v", ports)
 		}
 	}
 }
