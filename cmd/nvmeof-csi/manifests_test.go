@@ -20,20 +20,39 @@ type manifest struct {
 	Provisioner string
 	Parameters  map[string]string
 	Spec        struct {
+		StorageClassName string `yaml:"storageClassName"`
+		Volumes          []struct {
+			Claim struct {
+				Name string `yaml:"claimName"`
+			} `yaml:"persistentVolumeClaim"`
+		}
 		Strategy struct{ Type string }
 		Template struct {
 			Spec struct {
 				Containers []container
-				Volumes    []struct{ Name string }
+				Volumes    []volume
 			}
 		}
 	}
 }
 
+type volume struct {
+	Name     string
+	HostPath struct{ Path string } `yaml:"hostPath"`
+}
+
 type container struct {
 	Name, Image  string
 	Args         []string
-	VolumeMounts []struct{ Name string } `yaml:"volumeMounts"`
+	VolumeMounts []mounted `yaml:"volumeMounts"`
+	Readiness    struct {
+		Get struct{ Port string } `yaml:"httpGet"`
+	} `yaml:"readinessProbe"`
+}
+
+type mounted struct {
+	Name string
+	Path string `yaml:"mountPath"`
 }
 
 func manifests(t *testing.T, path string) (all []manifest) {
@@ -69,7 +88,7 @@ func TestManifests(t *testing.T) {
 		}
 		for _, c := range m.Spec.Template.Spec.Containers {
 			for _, at := range c.VolumeMounts {
-				if !slices.ContainsFunc(m.Spec.Template.Spec.Volumes, func(v struct{ Name string }) bool { return v.Name == at.Name }) {
+				if !slices.ContainsFunc(m.Spec.Template.Spec.Volumes, func(v volume) bool { return v.Name == at.Name }) {
 					t.Errorf("%s mounts %s, which is no volume", c.Name, at.Name)
 				}
 			}
@@ -88,9 +107,58 @@ func TestManifests(t *testing.T) {
 	if ran != 2 {
 		t.Errorf("the driver is run %d times, want as controller and as node", ran)
 	}
-	for _, m := range manifests(t, dir+"storageclass.yaml") {
-		if m.Kind == "StorageClass" && m.Provisioner != driver.Name {
-			t.Errorf("the storage class is of %s", m.Provisioner)
+	class := manifests(t, dir+"storageclass.yaml")
+	if len(class) != 1 || class[0].Kind != "StorageClass" || class[0].Provisioner != driver.Name {
+		t.Fatalf("storage classes are %+v", class)
+	}
+	example := manifests(t, dir+"example.yaml")
+	if len(example) != 2 || example[0].Kind != "PersistentVolumeClaim" || example[0].Spec.StorageClassName != class[0].Metadata.Name ||
+		example[1].Kind != "Pod" || example[1].Spec.Volumes[0].Claim.Name != example[0].Metadata.Name {
+		t.Errorf("the example is %+v", example)
+	}
+}
+
+// TestReady: the controller is ready when the container beside it says that the targets answer.
+func TestReady(t *testing.T) {
+	for _, m := range manifests(t, "../../deploy/kubernetes/driver.yaml") {
+		if m.Kind != "Deployment" {
+			continue
+		}
+		ports := map[string]string{}
+		for _, c := range m.Spec.Template.Spec.Containers {
+			if port := c.Readiness.Get.Port; port != "" {
+				ports[c.Name] = port
+			}
+			for _, arg := range c.Args {
+				if port, is := strings.CutPrefix(arg, "--health-port="); is {
+					ports[c.Name] = port
+				}
+			}
+		}
+		if ports["driver"] == "" || ports["driver"] != ports["liveness"] {
+			t.Errorf("ports are %v", ports)
+		}
+	}
+}
+
+// TestKept: what the node's driver leaves for the one that is started next is the machine's, not the container's.
+func TestKept(t *testing.T) {
+	for _, m := range manifests(t, "../../deploy/kubernetes/driver.yaml") {
+		if m.Kind != "DaemonSet" {
+			continue
+		}
+		for _, path := range []string{"/run/nvmeof-csi", "/var/lib/kubelet", "/dev", "/sys"} {
+			v := slices.IndexFunc(m.Spec.Template.Spec.Volumes, func(v volume) bool { return v.HostPath.Path == path })
+			if v < 0 {
+				t.Errorf("%s is no volume of the machine", path)
+				continue
+			}
+			name := m.Spec.Template.Spec.Volumes[v].Name
+			for _, c := range m.Spec.Template.Spec.Containers {
+				if at := slices.IndexFunc(c.VolumeMounts, func(at mounted) bool { return at.Name == name && at.Path == path }); c.Name == "driver" && at < 0 {
+					t.Errorf("the driver has no %s of the machine", path)
+				}
+			}
 		}
 	}
 }

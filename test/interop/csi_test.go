@@ -11,13 +11,14 @@ import (
 var taken = regexp.MustCompile(`rescanning namespaces|error, dev nvme|I/O Cmd|no available path - failing I/O`)
 
 // TestCSI: volumes of the CSI driver on our target come and go through the kernel's initiator: with ext4 and
-// xfs, which are made larger in use, and as block devices, one of which is taken away under writes.
+// xfs, which are made larger in use, and as block devices, one of which is taken away under writes, and the driver
+// is killed before it hears that they are to be left.
 func TestCSI(t *testing.T) {
 	l, e := csiLab(t)
 	at := l.logEnd(t)
 	l.onPeer(t, time.Minute, "csi", e.with(env{"action": "target"}))
 	l.onHost(t, time.Minute, "csi", e.with(env{"action": "driver"}))
-	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -socket /run/csi.sock -files /srv/csi"}))
+	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -socket /run/csi.sock -files /srv/csi -driver /run/csi.pid"}))
 	l.onHost(t, time.Minute, "csi", e.with(env{"action": "finish"}))
 	l.wantCleanLog(t, at, taken)
 }
@@ -44,6 +45,6 @@ func TestCSIAttach(t *testing.T) {
 	l.onPeer(t, 10*time.Second, "client", e.with(env{"action": "make"}))
 	l.onPeer(t, time.Minute, "csi", e.with(env{"action": "target"}))
 	l.onHost(t, time.Minute, "csi", e.with(env{"action": "driver"}))
-	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -offline -socket /run/csi.sock -files /srv/csi"}))
+	t.Log(l.onHost(t, 6*time.Minute, "foreground", env{"command": "csi -offline -socket /run/csi.sock -files /srv/csi -driver /run/csi.pid"}))
 	l.onHost(t, time.Minute, "csi", e.with(env{"action": "finish"}))
 }

@@ -112,7 +112,7 @@ func TestDebianCSI(t *testing.T) {
 	if said := ran(t, filepath.Join(dir, "root/usr/bin/nvmeof-csi"), "--help"); !strings.Contains(said, "--endpoint") {
 		t.Errorf("--help: %s", said)
 	}
-	for _, name := range []string{"copyright", "changelog.gz", "licences.gz", "csi.md", "examples/driver.yaml", "examples/storageclass.yaml"} {
+	for _, name := range []string{"copyright", "changelog.gz", "licences.gz", "csi.md", "examples/driver.yaml", "examples/storageclass.yaml", "examples/example.yaml"} {
 		if info, err := os.Stat(filepath.Join(dir, "root/usr/share/doc/nvmeof-csi", name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is not there, or empty: %v", name, err)
 		}

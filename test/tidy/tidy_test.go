@@ -99,7 +99,8 @@ var agreedGoroutines = map[string]int{
 	"internal/group/state/statetest":     5,  // clients, watches, and calls that must end
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof-csi":                     1,  // the end, which waits for calls
-	"cmd/nvmeof-csi/internal/fabric":     1,  // nvmeof attach, which is waited for
+	"cmd/nvmeof-csi/internal/driver":     1,  // connections that no volume uses
+	"cmd/nvmeof-csi/internal/fabric":     2,  // nvmeof attach, which is waited for; a device that may not answer
 	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
 	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records

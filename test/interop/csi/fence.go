@@ -65,6 +65,10 @@ func (o *orchestrator) fence(files string) error {
 	if err := o.unchanged(files, both, before); err != nil {
 		return err
 	}
+	// The next driver has no device to find the first by, and leaves the connection of the second alone.
+	if err := errors.Join(o.kill(), o.unchanged(files, both, before)); err != nil {
+		return err
+	}
 	for _, v := range both {
 		for _, step := range []func(*volume) error{o.leave, o.take, o.remove} {
 			if err := step(v); err != nil {

@@ -2,19 +2,23 @@
 // kernel's initiator: volumes are made, connected to, mounted, written, made larger and removed, and one is
 // taken from the machine while it writes there.
 //
-//	csi -socket SOCKET -files FOLDER [-offline]
+//	csi -socket SOCKET -files FOLDER -driver FILE [-offline]
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -22,9 +26,10 @@ import (
 func main() {
 	socket := flag.String("socket", "", "socket of the driver")
 	files := flag.String("files", "", "folder of the target's files")
+	driver := flag.String("driver", "", "file with the process of the driver, which is started again where it ends")
 	offline := flag.Bool("offline", false, "volumes are larger when they are staged again")
 	flag.Parse()
-	if err := run(*socket, *files, *offline); err != nil {
+	if err := run(*socket, *files, *driver, *offline); err != nil {
 		fmt.Println("csi:", err)
 		os.Exit(1)
 	}
@@ -33,7 +38,7 @@ func main() {
 // limit is for all of it, on a machine that is emulated.
 const limit = 5 * time.Minute
 
-func run(socket, files string, offline bool) error {
+func run(socket, files, driver string, offline bool) error {
 	c, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
 	if err != nil {
 		return err
@@ -41,7 +46,7 @@ func run(socket, files string, offline bool) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	d := &orchestrator{csi.NewControllerClient(c), csi.NewNodeClient(c), ctx, "", offline}
+	d := &orchestrator{csi.NewControllerClient(c), csi.NewNodeClient(c), ctx, "", driver, offline}
 	info, err := d.NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
 	if err != nil {
 		return err
@@ -54,6 +59,9 @@ func run(socket, files string, offline bool) error {
 	}
 	if err := d.fence(files); err != nil {
 		return fmt.Errorf("a volume that is taken away: %w", err)
+	}
+	if err := d.both(); err != nil {
+		return fmt.Errorf("two volumes of a pod: %w", err)
 	}
 	left, err := filepath.Glob(filepath.Join(files, "*.img"))
 	if err != nil || len(left) > 0 {
@@ -68,6 +76,7 @@ type orchestrator struct {
 	csi.NodeClient
 	ctx     context.Context
 	host    string
+	driver  string
 	offline bool
 }
 
@@ -133,6 +142,29 @@ func (o *orchestrator) remove(v *volume) error {
 	return err
 }
 
+// kill ends the driver with no warning, and waits for the next one.
+func (o *orchestrator) kill() error {
+	text, err := os.ReadFile(o.driver)
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		return err
+	}
+	for {
+		now, _ := os.ReadFile(o.driver)
+		_, err := o.NodeGetInfo(o.ctx, &csi.NodeGetInfoRequest{})
+		if err == nil && !bytes.Equal(now, text) || o.ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // writeFile writes a file for good.
 func writeFile(path string, data []byte) error {
 	f, err := os.Create(path)
@@ -182,6 +214,40 @@ func (o *orchestrator) fileSystem(fs string, size int64) error {
 		}
 	}
 	return nil
+}
+
+// both has a pod with two volumes go: the machine is left by both before either is taken from it. No connection
+// stays then, which the target would have to end.
+func (o *orchestrator) both() error {
+	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
+	var both []*volume
+	for _, name := range []string{"one", "two"} {
+		v, err := o.attach(name, 1<<20, c)
+		if err != nil {
+			return err
+		}
+		both = append(both, v)
+	}
+	for _, step := range []func(*volume) error{o.leave, o.unconnected, o.take, o.remove} {
+		for _, v := range both {
+			if err := step(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unconnected wants no connection of this machine.
+func (o *orchestrator) unconnected(*volume) error {
+	all, err := filepath.Glob("/sys/class/nvme/*/hostnqn")
+	for _, path := range all {
+		if host, _ := os.ReadFile(path); strings.TrimSpace(string(host)) == o.host {
+			return fmt.Errorf("the last volume was left, and there is %s yet", filepath.Dir(path))
+		}
+	}
+	return err
 }
 
 // grow doubles a volume that is in use.

@@ -1,12 +1,12 @@
 # A CSI driver, and the target that has its volumes. Parameters: action (target: starts that, in the
-# peer's namespace; driver: starts the driver beside the kernel's initiator; finish: ends both), addr, nqn, inside (in
+# peer's namespace; driver: starts the driver beside the kernel's initiator, again and again; finish: ends both), addr, nqn, inside (in
 # which network namespace the driver is), options (of it).
 dir=/srv/csi socket=/run/csi-target.sock
 case $action in
 target)
   rm -rf "$dir"
   mkdir -p "$dir"
-  printf 'version: 1\nlisteners:\n  - id: 1\n    address: %s\nsubsystems:\n  - nqn: %s\n' "$addr" "$nqn" >"$dir/target.yaml"
+  printf 'version: 1\nlisteners:\n  - id: 1\n    address: %s\nsubsystems:\n  - nqn: %s\n    refuse-duplicates: true\n' "$addr" "$nqn" >"$dir/target.yaml"
   setsid nvmeof target --config "$dir/target.yaml" --socket "$socket" </dev/null >/mnt/host/csi-target.log 2>&1 &
   echo $! >/run/csi-target.pid
   within 30 nvmeof ls --socket "$socket"
@@ -14,13 +14,19 @@ target)
 driver)
   printf 'targets:\n  - name: guest\n    control: unix:%s\n    subsystem: %s\n    directory: %s\n' "$socket" "$nqn" "$dir" >/run/csi.yaml
   modprobe nbd # for those who attach
-  setsid $inside nvmeof-csi $options --endpoint unix:///run/csi.sock --config /run/csi.yaml --node --hostnqn "$NVME_HOSTNQN" --hostid "$hostid" -v </dev/null >/mnt/host/csi.log 2>&1 &
-  echo $! >/run/csi.pid
+  # As a kubelet starts it again where it is killed.
+  setsid bash -c 'while :; do
+    "$@" & echo $! >/run/csi.pid; wait $!
+  done' supervisor $inside nvmeof-csi $options --endpoint unix:///run/csi.sock --config /run/csi.yaml --node --hostnqn "$NVME_HOSTNQN" --hostid "$hostid" -v </dev/null >/mnt/host/csi.log 2>&1 &
+  echo $! >/run/csi-supervisor.pid
   within 30 test -S /run/csi.sock
   ;;
 finish)
   ! controller "$nqn" || die "the last volume is gone, and there is a controller yet"
   want "what is mounted" "$(grep -c /run/csi/ /proc/mounts || true)" 0
+  want "notes of the driver" "$(find /run/nvmeof-csi -name '*.subsystem' -o -name '*.volume' -o -name '*.sock' | wc -l)" 0
+  within 15 bash -c "! pgrep -f '[n]vmeof attach .*/run/nvmeof-csi/'"
+  kill "$(</run/csi-supervisor.pid)"
   for p in csi csi-target; do
     kill "$(<"/run/$p.pid")"
     within 15 bash -c "! kill -0 $(<"/run/$p.pid")"

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,9 +20,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // A console is the API of a target over TLS, with a token for each role.
@@ -30,7 +34,8 @@ type console struct {
 	dir string
 }
 
-func newConsole(t *testing.T) *console {
+// newConsole makes one; its target listens at an address, if there is one, of a network.
+func newConsole(t *testing.T, n *softroce.Network, at string) *console {
 	t.Helper()
 	c := &console{dir: t.TempDir()}
 	tgt, err := target.New(target.Config{Arena: 4 << 20})
@@ -38,7 +43,20 @@ func newConsole(t *testing.T) *console {
 		t.Fatal(err)
 	}
 	settings := &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{config.Path(c.dir)}}}
-	m := control.New(control.Config{Target: tgt, Settings: settings, File: filepath.Join(c.dir, "saved.yaml"), State: filepath.Join(c.dir, "state")})
+	m := control.New(control.Config{Target: tgt, Settings: settings, File: filepath.Join(c.dir, "saved.yaml"), State: filepath.Join(c.dir, "state"),
+		Device: func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
+			return softroce.Open(softroce.Config{Addr: a, Network: n})
+		}})
+	if at != "" {
+		address, err := nvmeof.ParseListen(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings.Listeners = []*config.Listener{{ID: 1, Address: config.Address{AddrPort: address}}}
+		if _, err := m.Apply(settings, control.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.Server = httptest.NewTLSServer(control.HandlerFor(m, func(q *http.Request) control.Caller {
 		return control.Caller{Name: "t", Address: "192.0.2.7", Role: control.Role(strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "))}
 	}))
@@ -61,7 +79,7 @@ func (c *console) put(t *testing.T, name, text string) {
 
 // TestTokens: the file of the token is read for each call, and what the token may not do fails as such.
 func TestTokens(t *testing.T) {
-	c := newConsole(t)
+	c := newConsole(t, nil, "")
 	c.put(t, "csi.yaml", strings.ReplaceAll(`targets:
   - name: remote
     control: `+c.URL+`

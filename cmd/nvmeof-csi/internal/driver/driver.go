@@ -1,9 +1,11 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"go.uber.org/zap"
@@ -26,12 +28,16 @@ type Config struct {
 	Host    nvmeof.NQN   // of this node; empty: no node
 	Fabric  Fabric       // required with Host
 	Mounts  Mounts       // likewise
+
+	TidyEvery time.Duration // how often connections are looked for that no volume uses; default one minute
 }
 
 // A Driver serves CSI.
 type Driver struct {
 	server *grpc.Server
 	log    *zap.Logger
+	fabric Fabric // nil: no node
+	every  time.Duration
 }
 
 // New returns a driver that does not serve yet.
@@ -39,20 +45,42 @@ func New(c Config) *Driver {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	d := &Driver{log: c.Log}
+	d := &Driver{log: c.Log, every: cmp.Or(c.TidyEvery, time.Minute)}
 	d.server = grpc.NewServer(grpc.UnaryInterceptor(d.call))
 	csi.RegisterIdentityServer(d.server, &identity{version: c.Version, volumes: c.Volumes})
 	if c.Volumes != nil {
 		csi.RegisterControllerServer(d.server, &controller{volumes: c.Volumes})
 	}
 	if c.Host != "" {
+		d.fabric = c.Fabric
 		csi.RegisterNodeServer(d.server, &node{host: c.Host, fabric: c.Fabric, mounts: c.Mounts})
 	}
 	return d
 }
 
 // Serve serves until Stop.
-func (d *Driver) Serve(l net.Listener) error { return d.server.Serve(l) }
+func (d *Driver) Serve(l net.Listener) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if d.fabric != nil {
+		go d.tidy(ctx) // ends with ctx
+	}
+	return d.server.Serve(l)
+}
+
+// tidy has connections ended that no volume uses, until ctx ends: those of a driver that was killed, and those whose
+// last volume was taken from the node after it was unstaged.
+func (d *Driver) tidy(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := d.fabric.Tidy(ctx); err != nil {
+			d.log.Warn("connections that no volume uses", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(d.every):
+		}
+	}
+}
 
 // Stop ends the driver when the calls under way have ended.
 func (d *Driver) Stop() { d.server.GracefulStop() }

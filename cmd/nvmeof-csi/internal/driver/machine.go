@@ -15,21 +15,24 @@ type Fabric interface {
 	Attach(ctx context.Context, d fabric.Disk) (device string, err error)
 	// Find returns the device of a volume; empty: there is none.
 	Find(u uuid.UUID) (device string, err error)
+	// Hold is Find, and keeps the device's name from other disks until what it returns is closed.
+	Hold(u uuid.UUID) (*fabric.Held, error)
 	// ReadOnly reports whether nobody on this machine can write to a device.
 	ReadOnly(device string) bool
 	// Detach gives a device up, and the connection to the target with its last one. One that is not
 	// there is none to give up.
 	Detach(ctx context.Context, u uuid.UUID) error
+	// Tidy ends the connections of this driver, and of those that were ended before it, that no volume uses.
+	Tidy(ctx context.Context) error
 	// Await waits until a device has at least so many bytes, and returns how many it has.
 	Await(ctx context.Context, device string, size int64) (int64, error)
 }
 
 // Mounts are the file systems of a node.
 type Mounts interface {
-	// Format mounts a device at a folder, which is made, with a file system of that type: one that is made if
-	// the device has none and readOnly is not set. still is asked while the device is open, which keeps another disk
-	// from getting its name: it is an error where one has it already.
-	Format(ctx context.Context, device, at, fs string, options []string, readOnly bool, still func() error) error
+	// Format mounts a device, whose name is kept from other disks, at a folder, which is made, with a file system of
+	// that type: one that is made if the device has none and readOnly is not set.
+	Format(ctx context.Context, device, at, fs string, options []string, readOnly bool) error
 	// Bind shows a folder or, as a file, a device at another path, which is made.
 	Bind(ctx context.Context, source, at string, device, readOnly bool) error
 	// Protect has nobody write to what Bind shows at a path. Bind does so in two steps, and may have been ended

@@ -38,7 +38,7 @@ type machine struct {
 	staged  map[string]bool     // paths of Format
 	guarded map[string]bool     // paths of Bind that are read alone
 	full    map[string]int64    // sizes of file systems, by device
-	found   func(device string) // called before Format; nil: nothing
+	found   func(device string) // called within Hold; nil: nothing
 }
 
 // A disk is a namespace that is attached.
@@ -49,7 +49,12 @@ type disk struct {
 
 func newMachine(t testing.TB, addr netip.Addr, number byte) *machine {
 	t.Helper()
-	d, err := softroce.Open(softroce.Config{Addr: addr})
+	return newMachineOn(t, softroce.Config{Addr: addr}, number)
+}
+
+func newMachineOn(t testing.TB, c softroce.Config, number byte) *machine {
+	t.Helper()
+	d, err := softroce.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +135,17 @@ func (m *machine) Find(u uuid.UUID) (string, error) {
 	return "", nil
 }
 
+func (m *machine) Hold(u uuid.UUID) (*fabric.Held, error) {
+	device, _ := m.Find(u)
+	if m.found != nil {
+		m.found(device)
+	}
+	if now, _ := m.Find(u); now != device {
+		return nil, fabric.ErrGone
+	}
+	return &fabric.Held{Path: device}, nil
+}
+
 func (m *machine) ReadOnly(device string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,14 +160,29 @@ func (m *machine) Detach(ctx context.Context, u uuid.UUID) error {
 		return nil
 	}
 	delete(m.disks, "/dev/"+u.String())
-	for _, other := range m.disks {
-		if other.NQN == d.NQN {
-			return nil
+	m.disconnect(ctx)
+	return nil
+}
+
+// disconnect ends connections without disks.
+func (m *machine) disconnect(ctx context.Context) {
+	needed := map[nvmeof.NQN]bool{}
+	for _, d := range m.disks {
+		needed[d.NQN] = true
+	}
+	for nqn, c := range m.lines {
+		if !needed[nqn] {
+			_ = c.Disconnect(ctx) // it may be lost
+			delete(m.lines, nqn)
 		}
 	}
-	_ = m.lines[d.NQN].Disconnect(ctx) // it may be lost
-	delete(m.lines, d.NQN)
-	return nil
+}
+
+func (m *machine) Tidy(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disconnect(ctx)
+	return errors.New("what the test does not look for")
 }
 
 func (m *machine) Await(ctx context.Context, device string, size int64) (int64, error) {
@@ -185,13 +216,7 @@ func (d *disk) verify() error {
 	return nil
 }
 
-func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool, still func() error) error {
-	if m.found != nil {
-		m.found(device)
-	}
-	if err := still(); err != nil {
-		return err
-	}
+func (m *machine) Format(_ context.Context, device, at, _ string, _ []string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.disks[device]
@@ -234,7 +259,7 @@ func (m *machine) Mounted(at string) (bool, error) {
 func (m *machine) Holds(at, device string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mounted[at] == device, nil
+	return m.mounted[at] == device || m.mounted[m.mounted[at]] == device, nil
 }
 
 func (m *machine) Shown(source, at string) (there bool, elsewhere []string, err error) {

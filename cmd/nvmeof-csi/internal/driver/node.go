@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,7 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 	if err != nil {
 		return nil, err
 	}
-	device, err := n.fabric.Attach(ctx, d)
+	attached, err := n.fabric.Attach(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,15 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 	if mount == nil {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
-	if staged, err := n.staged(ctx, q.GetStagingTargetPath(), device); err != nil || staged {
+	device, err := n.fabric.Hold(id.UUID)
+	if err != nil {
+		return nil, err
+	}
+	defer device.Close()
+	if device.Path == "" {
+		return nil, fmt.Errorf("%s, which was %s: %w", id, attached, fabric.ErrGone)
+	}
+	if staged, err := n.staged(ctx, q.GetStagingTargetPath(), device.Path); err != nil || staged {
 		return &csi.NodeStageVolumeResponse{}, err
 	}
 	fs := mount.GetFsType()
@@ -100,14 +109,7 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 		fs = fileSystems[0]
 	}
 	readOnly := slices.Contains(readers, q.GetVolumeCapability().GetAccessMode().GetMode())
-	still := func() error {
-		now, err := n.fabric.Find(id.UUID)
-		if err == nil && now != device {
-			err = status.Errorf(codes.Unavailable, "volume %s has lost its device, which was %s", id, device)
-		}
-		return err
-	}
-	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly, still)
+	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device.Path, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly)
 }
 
 // staged reports whether a device is mounted at a path. What is mounted there of a device that is gone is
@@ -170,23 +172,24 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 		return nil, err
 	}
 	defer end()
-	device, err := n.fabric.Find(id.UUID)
+	device, err := n.fabric.Hold(id.UUID)
 	if err != nil {
 		return nil, err
 	}
-	if device == "" {
+	defer device.Close()
+	if device.Path == "" {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is not staged", id)
 	}
 	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
 	readOnly := q.GetReadonly() || slices.Contains(readers, mode)
-	source, block := device, q.GetVolumeCapability().GetBlock() != nil
+	source, block := device.Path, q.GetVolumeCapability().GetBlock() != nil
 	if !block {
 		source = q.GetStagingTargetPath()
-		if there, err := n.holds(source, device); err != nil || !there {
+		if there, err := n.holds(source, device.Path); err != nil || !there {
 			return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", id, source))
 		}
 	}
-	if block && readOnly && !n.fabric.ReadOnly(device) { // a mount keeps nobody from writing to a device
+	if block && readOnly && !n.fabric.ReadOnly(device.Path) { // a mount keeps nobody from writing to a device
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is a device that this node may write to: it is to be published to the node to be read (readOnly of the PersistentVolume, or ReadOnlyMany)", id)
 	}
 	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)

@@ -11,21 +11,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 )
 
-// device is that of a volume, at a path where something has to be mounted.
-func (n *node) device(volume, path string) (string, error) {
-	id, err := volumes.ParseID(volume)
-	if err != nil {
-		return "", err
-	}
-	device, err := n.fabric.Find(id.UUID)
-	if err != nil {
-		return "", err
-	}
+// there is nil where something is mounted at a path and a volume has a device.
+func (n *node) there(id volumes.ID, device, path string) error {
 	there, err := n.mounts.Mounted(path)
 	if err == nil && (device == "" || !there) {
 		err = status.Errorf(codes.NotFound, "volume %s is not published at %s", id, path)
 	}
-	return device, err
+	return err
 }
 
 // isBlock reports whether a path shows the device itself.
@@ -37,7 +29,14 @@ func (n *node) NodeGetVolumeStats(ctx context.Context, q *csi.NodeGetVolumeStats
 	if err := required("volume ID", q.GetVolumeId(), "volume path", q.GetVolumePath()); err != nil {
 		return nil, err
 	}
-	device, err := n.device(q.GetVolumeId(), q.GetVolumePath())
+	id, err := volumes.ParseID(q.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	device, err := n.fabric.Find(id.UUID)
+	if err == nil {
+		err = n.there(id, device, q.GetVolumePath())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func (n *node) NodeGetVolumeStats(ctx context.Context, q *csi.NodeGetVolumeStats
 }
 
 func (n *node) NodeExpandVolume(ctx context.Context, q *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
-	_, end, err := n.begin(q.GetVolumeId(), "volume path", q.GetVolumePath())
+	id, end, err := n.begin(q.GetVolumeId(), "volume path", q.GetVolumePath())
 	if err != nil {
 		return nil, err
 	}
@@ -65,18 +64,25 @@ func (n *node) NodeExpandVolume(ctx context.Context, q *csi.NodeExpandVolumeRequ
 	if err := checkRange(q.GetCapacityRange()); err != nil {
 		return nil, err
 	}
-	device, err := n.device(q.GetVolumeId(), q.GetVolumePath())
+	device, err := n.fabric.Hold(id.UUID)
 	if err != nil {
 		return nil, err
 	}
-	size, err := n.fabric.Await(ctx, device, q.GetCapacityRange().GetRequiredBytes())
+	defer device.Close()
+	if err := n.there(id, device.Path, q.GetVolumePath()); err != nil {
+		return nil, err
+	}
+	size, err := n.fabric.Await(ctx, device.Path, q.GetCapacityRange().GetRequiredBytes())
 	if err != nil {
 		return nil, err
 	}
-	block, err := n.isBlock(device, q.GetVolumePath())
-	if err == nil && !block {
-		// What a pod has may be mounted to be read alone, which keeps it from growing.
-		err = n.mounts.Grow(ctx, device, cmp.Or(q.GetStagingTargetPath(), q.GetVolumePath()))
+	block, err := n.isBlock(device.Path, q.GetVolumePath())
+	if err != nil || block {
+		return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, err
 	}
-	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, err
+	at := cmp.Or(q.GetStagingTargetPath(), q.GetVolumePath()) // what a pod has may be mounted to be read alone, which keeps it from growing
+	if same, err := n.holds(at, device.Path); err != nil || !same {
+		return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not what is mounted at %s", id, at))
+	}
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, n.mounts.Grow(ctx, device.Path, at)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 	"github.com/onsi/ginkgo/v2"
@@ -20,7 +21,7 @@ func serve(t testing.TB, r *targetRig, m *machine) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := New(Config{Version: "test", Log: zap.NewNop(), Volumes: r.set, Host: m.nqn, Fabric: m, Mounts: m})
+	d := New(Config{Version: "test", Log: zap.NewNop(), Volumes: r.set, Host: m.nqn, Fabric: m, Mounts: m, TidyEvery: 10 * time.Millisecond})
 	ended := make(chan error, 1)
 	go func() { ended <- d.Serve(l) }() // ends with Stop
 	t.Cleanup(func() {

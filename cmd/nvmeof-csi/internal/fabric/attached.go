@@ -46,7 +46,7 @@ type Attached struct {
 // ErrOffline says that a device keeps its size until it is made anew.
 var ErrOffline = errors.New("a volume by NBD is larger when it is staged again")
 
-func (a *Attached) dir() string { return cmp.Or(a.Dir, "/run/nvmeof-csi") }
+func (a *Attached) dir() string { return cmp.Or(a.Dir, defaultDir) }
 
 func (a *Attached) wait() time.Duration { return cmp.Or(a.Wait, defaultWait) }
 
@@ -87,8 +87,8 @@ func (a *Attached) Find(u uuid.UUID) (string, error) {
 	return "", nil
 }
 
-// Attach implements Fabric.
-func (a *Attached) Attach(ctx context.Context, d Disk) (string, error) {
+// Attach implements Fabric. The link is there before the process: whatever ends the driver, Detach ends both.
+func (a *Attached) Attach(ctx context.Context, d Disk) (device string, err error) {
 	if d.Key != "" {
 		return "", errors.New("nvmeof attach gets no keys from a driver: use the kernel's initiator for hosts that have one")
 	}
@@ -97,16 +97,28 @@ func (a *Attached) Attach(ctx context.Context, d Disk) (string, error) {
 	if device, err := a.Find(d.UUID); err != nil || device != "" {
 		return device, err
 	}
+	link, socket := a.link(d.UUID), filepath.Base(a.socket(d.NQN))
+	if to, _ := os.Readlink(link); to != socket {
+		_ = os.Remove(link) // one that is left
+		if err := errors.Join(os.MkdirAll(a.dir(), onlyOwnersEnter), os.Symlink(socket, link)); err != nil {
+			return "", err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, a.detach(context.WithoutCancel(ctx), d.UUID))
+			}
+		}()
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.wait())
 	defer cancel()
 	if err := a.serve(ctx, d); err != nil {
 		return "", err
 	}
-	link := a.link(d.UUID)
-	_ = os.Remove(link) // one that is left
-	if err := os.Symlink(filepath.Base(a.socket(d.NQN)), link); err != nil {
-		return "", err
-	}
+	return a.disk(ctx, link, d)
+}
+
+// disk makes a device of a volume whose subsystem has a process.
+func (a *Attached) disk(ctx context.Context, link string, d Disk) (string, error) {
 	for {
 		err := error(nil)
 		if device, _ := a.Find(d.UUID); device == "" {
@@ -129,9 +141,6 @@ func (a *Attached) serve(ctx context.Context, d Disk) error {
 	socket := a.socket(d.NQN)
 	if reached(socket) {
 		return nil
-	}
-	if err := os.MkdirAll(a.dir(), 0o700); err != nil {
-		return err
 	}
 	first, err := netip.ParseAddrPort(d.Addresses[0])
 	if err != nil {
@@ -205,6 +214,11 @@ func (a *Attached) take(ctx context.Context, link string, u uuid.UUID) error {
 func (a *Attached) Detach(ctx context.Context, u uuid.UUID) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.detach(ctx, u)
+}
+
+// detach is Detach with mu held. The link goes last, by which the next call finds what is left.
+func (a *Attached) detach(ctx context.Context, u uuid.UUID) error {
 	device, err := a.Find(u)
 	if err != nil {
 		return err
@@ -218,29 +232,49 @@ func (a *Attached) Detach(ctx context.Context, u uuid.UUID) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err = errors.Join(err, os.Remove(a.link(u))); err != nil {
+	needed, failed := a.needed(u)
+	if err = errors.Join(err, failed); err == nil && !slices.Contains(needed, socket) {
+		err = a.end(ctx, filepath.Join(a.dir(), socket))
+	}
+	if err != nil {
 		return err
 	}
+	return os.Remove(a.link(u))
+}
+
+// needed are the sockets, by their names, to which links lead, without that of one volume.
+func (a *Attached) needed(but uuid.UUID) (sockets []string, err error) {
 	links, err := filepath.Glob(filepath.Join(a.dir(), "*.sock"))
 	for _, l := range links {
-		if other, _ := os.Readlink(l); other == socket {
-			return err
+		if to, err := os.Readlink(l); err == nil && l != a.link(but) {
+			sockets = append(sockets, to)
 		}
 	}
-	return errors.Join(err, a.end(ctx, filepath.Join(a.dir(), socket)))
+	return sockets, err
+}
+
+// processes are those of nvmeof attach, by the socket at which each serves.
+func (a *Attached) processes() (map[string][]int, error) {
+	all, err := os.ReadDir(a.at("proc"))
+	of := map[string][]int{}
+	for _, e := range all {
+		pid, failed := strconv.Atoi(e.Name())
+		args := a.arguments(e.Name())
+		if at := slices.Index(args, "--socket") + 1; failed == nil && slices.Contains(args, "attach") && at > 0 && at < len(args) {
+			of[args[at]] = append(of[args[at]], pid)
+		}
+	}
+	return of, err
 }
 
 // end ends the process of a socket, which flushes first.
 func (a *Attached) end(ctx context.Context, socket string) error {
-	all, err := os.ReadDir(a.at("proc"))
+	all, err := a.processes()
 	if err != nil {
 		return err
 	}
-	for _, e := range all {
-		pid, err := strconv.Atoi(e.Name())
-		if args := a.arguments(e.Name()); err == nil && slices.Contains(args, "attach") && slices.Contains(args, socket) {
-			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
-		}
+	for _, pid := range all[socket] {
+		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.wait())
 	defer cancel()
@@ -252,6 +286,23 @@ func (a *Attached) end(ctx context.Context, socket string) error {
 		}
 	}
 	return nil
+}
+
+// Tidy implements Fabric: it ends processes whose socket is in the driver's folder, and to which no link leads.
+func (a *Attached) Tidy(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all, err := a.processes()
+	if err != nil {
+		return err
+	}
+	needed, err := a.needed(uuid.Nil)
+	for socket := range all {
+		if filepath.Dir(socket) == a.dir() && !slices.Contains(needed, filepath.Base(socket)) {
+			err = errors.Join(err, a.end(ctx, socket))
+		}
+	}
+	return err
 }
 
 // ReadOnly implements Fabric.

@@ -116,6 +116,12 @@ func TestAttached(t *testing.T) {
 	if err != nil || filepath.Base(device) != "nbd1" {
 		t.Errorf("another driver finds %q, %v", device, err)
 	}
+	if err := errors.Join(os.MkdirAll(a.at("dev"), 0o700), os.WriteFile(device, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := again.Hold(second); err != nil || h.Path != device || h.Close() != nil {
+		t.Errorf("it has %v, %v", h, err)
+	}
 	for i, u := range []uuid.UUID{first, second} { // both have the identifier 1 in these tests
 		taken := a.arguments(attribute(a.at("sys/block", devices[i], "pid")))
 		if k := slices.Index(taken, "-N"); k < 0 || taken[k+1] != u.String() {
@@ -190,5 +196,35 @@ func TestNotAttached(t *testing.T) {
 	a.Program = "/nowhere/nvmeof"
 	if _, err := a.Attach(t.Context(), d); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the program: %v", err)
+	}
+}
+
+// TestAttachedLeft: what a driver leaves that is killed between any two steps is ended by the next one's Detach, or as
+// that starts, and the processes of others stay.
+func TestAttachedLeft(t *testing.T) {
+	a := newAttached(t)
+	again := &Attached{Dir: a.Dir, Root: a.Root, Program: a.Program, Client: a.Client}
+	other := &Attached{Dir: filepath.Join(a.Root, "other"), Root: a.Root, Program: a.Program, Wait: a.Wait}
+	for _, x := range []*Attached{a, other} {
+		if err := os.MkdirAll(x.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.serve(t.Context(), attachedDisk(first)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = other.end(t.Context(), other.socket(nqn)) }()
+	if err := again.Tidy(t.Context()); err != nil || reached(a.socket(nqn)) || !reached(other.socket(nqn)) {
+		t.Errorf("%v; a process without a volume serves: %v; that of another folder: %v", err, reached(a.socket(nqn)), reached(other.socket(nqn)))
+	}
+	if err := errors.Join(a.serve(t.Context(), attachedDisk(first)), os.Symlink(filepath.Base(a.socket(nqn)), a.link(first)), again.Tidy(t.Context())); err != nil || !reached(a.socket(nqn)) {
+		t.Errorf("%v; the process of a volume serves: %v", err, reached(a.socket(nqn)))
+	}
+	if err := again.Detach(t.Context(), first); err != nil || reached(a.socket(nqn)) {
+		t.Errorf("%v; the process of a volume that is detached serves: %v", err, reached(a.socket(nqn)))
+	}
+	a.Client, a.Wait = "/nowhere/nbd-client", time.Second
+	if _, err := a.Attach(t.Context(), attachedDisk(first)); err == nil || reached(a.socket(nqn)) {
+		t.Errorf("%v; the process of a volume that was not attached serves: %v", err, reached(a.socket(nqn)))
 	}
 }

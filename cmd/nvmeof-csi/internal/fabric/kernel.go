@@ -40,14 +40,14 @@ type Kernel struct {
 	HostID  uuid.UUID  // required
 	Sys     string     // default /sys
 	Dev     string     // default /dev
+	Dir     string     // of notes for the driver that is started next; default /run/nvmeof-csi
 	Loss    int        // seconds until a target that is away is given up, with its devices; -1: never; 0: 600
 	Connect func(options string) error
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
 
-	mu      sync.Mutex           // one connects or disconnects at a time
-	waiting map[string]int       // calls of Attach under way, by subsystem: their connections are needed
-	of      map[uuid.UUID]string // subsystems of what this process has attached, whose device may have gone before Detach
+	mu      sync.Mutex     // one connects or disconnects at a time
+	waiting map[string]int // calls of Attach under way, by subsystem: their connections are needed
 }
 
 const (
@@ -136,26 +136,16 @@ func (c *controller) at(a netip.AddrPort) bool {
 // device after all, nobody would end the connections: no namespace leads to them.
 func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) {
 	k.begin(string(d.NQN))
+	added := false
 	defer func() {
-		if unused := k.end(string(d.NQN), err != nil); unused != nil {
+		if unused := k.end(d, err != nil, added); unused != nil {
 			err = errors.Join(err, unused)
 		}
 	}()
-	device, err = k.attach(ctx, d)
-	if err == nil {
-		k.remember(d)
+	if added, err = k.remember(d); err != nil {
+		return "", fmt.Errorf("noting what is attached, for the driver that is started next: %w", err)
 	}
-	return device, err
-}
-
-// remember notes which subsystem a volume is of.
-func (k *Kernel) remember(d Disk) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.of == nil {
-		k.of = map[uuid.UUID]string{}
-	}
-	k.of[d.UUID] = string(d.NQN)
+	return k.attach(ctx, d)
 }
 
 // begin says that the connections to a subsystem are needed.
@@ -168,8 +158,10 @@ func (k *Kernel) begin(nqn string) {
 	k.waiting[nqn]++
 }
 
-// end says that they are needed no more than their namespaces need them.
-func (k *Kernel) end(nqn string, failed bool) error {
+// end says that they are needed no more than their namespaces need them. With added the volume was not attached
+// before.
+func (k *Kernel) end(d Disk, failed, added bool) error {
+	nqn := string(d.NQN)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiting[nqn]--; k.waiting[nqn] == 0 {
@@ -178,7 +170,12 @@ func (k *Kernel) end(nqn string, failed bool) error {
 	if !failed {
 		return nil
 	}
-	return k.disconnect(nqn, "")
+	if added {
+		if err := k.forget(d.UUID, volumeNotes); err != nil {
+			return err
+		}
+	}
+	return k.disconnect(nqn, "", uuid.Nil)
 }
 
 func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
@@ -240,7 +237,7 @@ func (k *Kernel) connect(d Disk) error {
 			continue
 		}
 		if err := k.ask(d, a); err != nil {
-			errs = append(errs, fmt.Errorf("connecting to %s at %s: %w", d.NQN, a, err))
+			errs = append(errs, fmt.Errorf("connecting to %s at %s: %w%s", d.NQN, a, err, k.reason(err)))
 		}
 	}
 	if len(errs) < len(d.Addresses) {
@@ -276,6 +273,17 @@ func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
 	return err
 }
 
+// reason says what may be behind an error of the kernel's, which has one for all that a target can refuse.
+func (k *Kernel) reason(err error) string {
+	switch {
+	case errors.Is(err, unix.EIO):
+		return fmt.Sprintf(": the target refuses this node; its log says why, as does dmesg. Each machine needs an NQN and an identifier of its own in /etc/nvme: is another one connected as %s, %v?", k.Host, k.HostID)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Sprintf(": dmesg says which option it is. Is this machine connected as %s with another identifier than %v, or the reverse?", k.Host, k.HostID)
+	}
+	return ""
+}
+
 // write writes to a file of the kernel's, and makes none.
 func write(path string, how int, text string) error {
 	f, err := os.OpenFile(path, how, 0)
@@ -303,29 +311,34 @@ func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	nqn := k.of[u]
+	nqn, err := os.Readlink(k.notePath(u, volumeNotes))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if name != "" {
 		nqn = attribute(k.sys("block", name, "device", "subsysnqn"))
 	}
 	if nqn == "" {
 		return nil
 	}
-	err = k.disconnect(nqn, name)
-	if err == nil {
-		delete(k.of, u)
+	if err := k.disconnect(nqn, name, u); err != nil {
+		return err
 	}
-	return err
+	return k.forget(u, volumeNotes)
 }
 
-// disconnect ends the connections to a subsystem, unless another namespace than the given one is there, or
-// is waited for. Called with mu held.
-func (k *Kernel) disconnect(nqn, name string) error {
+// disconnect ends the connections to a subsystem, unless another namespace than the given one is in use, or
+// is waited for, or another volume than that one is attached. Called with mu held.
+func (k *Kernel) disconnect(nqn, name string, but uuid.UUID) error {
 	all, err := os.ReadDir(k.sys("block"))
 	if err != nil || k.waiting[nqn] > 0 {
 		return err
 	}
+	if attached, err := k.subsystems(volumeNotes, but); err != nil || slices.Contains(attached, nqn) {
+		return err
+	}
 	for _, e := range all {
-		if e.Name() != name && head.MatchString(e.Name()) && attribute(k.sys("block", e.Name(), "device", "subsysnqn")) == nqn {
+		if e.Name() != name && head.MatchString(e.Name()) && attribute(k.sys("block", e.Name(), "device", "subsysnqn")) == nqn && k.used(nqn, e.Name()) {
 			return nil
 		}
 	}
@@ -336,7 +349,10 @@ func (k *Kernel) disconnect(nqn, name string) error {
 			err = errors.Join(err, gone)
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return errors.Join(k.forget(subsystemNote(nqn), sharedNotes), k.forget(subsystemNote(nqn), subsystemNotes))
 }
 
 // ReadOnly implements Fabric.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type tree struct {
 func newTree(t *testing.T) *tree {
 	x := &tree{t: t}
 	dir := t.TempDir()
-	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Wait: time.Millisecond, Loss: -1,
+	x.Kernel = &Kernel{Host: hostNQN, HostID: first, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), Dir: filepath.Join(dir, "run"), Wait: time.Millisecond, Loss: -1,
 		Connect: func(options string) error {
 			x.asked = append(x.asked, options)
 			return x.fail
@@ -108,6 +109,12 @@ func TestAttach(t *testing.T) {
 	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("by no path: %v", err)
 	}
+	for fail, want := range map[error]string{unix.EIO: "is another one connected as " + hostNQN, unix.EINVAL: "with another identifier than " + first.String()} {
+		x.fail = fail
+		if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, fail) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	wrong := disk(first)
 	wrong.Key = "DHHC-1:00:a:,nqn=other"
 	if _, err := x.Attach(t.Context(), wrong); err == nil || slices.ContainsFunc(x.asked, func(s string) bool { return strings.Contains(s, "nqn=other") }) {
@@ -159,24 +166,207 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has.
+// started is the machine with a driver that is started anew.
+func (x *tree) started() *tree {
+	again := *x
+	again.Kernel = &Kernel{Host: x.Host, HostID: x.HostID, Sys: x.Sys, Dev: x.Dev, Dir: x.Dir, Wait: x.Wait, Loss: x.Loss, Connect: x.Connect}
+	return &again
+}
+
+// withdraw removes a namespace, as the kernel does.
+func (x *tree) withdraw(name string) {
+	x.t.Helper()
+	if err := os.RemoveAll(filepath.Join(x.Sys, "block", name)); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// wantEnded checks whether the connection has ended.
+func (x *tree) wantEnded(want bool, when string) {
+	x.t.Helper()
+	if ended := attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1"; ended != want {
+		x.t.Errorf("%s the connection has ended: %v", when, ended)
+	}
+	for _, other := range []string{"nvme8", "nvme9"} {
+		if attribute(x.Sys, "class/nvme", other, "delete_controller") != "" {
+			x.t.Errorf("%s that of somebody else has ended, %s", when, other)
+		}
+	}
+}
+
+// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has, also
+// where the driver has been started anew since.
 func TestDetachWithdrawn(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		x := newTree(t)
+		x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+		for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
+			x.namespace(name, u, "8")
+			if _, err := x.Attach(t.Context(), disk(u)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, u := range []uuid.UUID{first, second, second} {
+			x.withdraw([]string{"nvme0n1", "nvme0n2", "nvme0n2"}[i])
+			if anew {
+				x = x.started()
+				if err := x.Tidy(t.Context()); err != nil {
+					t.Error(err)
+				}
+				x.wantEnded(i == 2, "when the driver is started anew")
+			}
+			if err := x.Detach(t.Context(), u); err != nil {
+				t.Error(err)
+			}
+			x.wantEnded(u == second, "after "+u.String())
+		}
+		if left, err := os.ReadDir(x.Dir); err != nil || len(left) > 0 {
+			t.Errorf("there are yet notes: %v, %v", left, err)
+		}
+	}
+}
+
+// TestTidy: a connection ends that no volume uses, and those of others do not: whatever they lead to, or nothing.
+func TestTidy(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.controller("nvme8", "traddr=192.0.2.1,trsvcid=4420")
+	x.put("sys/class/nvme/nvme8/hostnqn", "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002")
+	x.put("sys/class/nvme/nvme9/hostnqn", hostNQN)
+	x.put("sys/class/nvme/nvme9/delete_controller", "")
+	tidy := func(want bool, when string) {
+		t.Helper()
+		if err := x.Tidy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		x.wantEnded(want, when)
+	}
+	tidy(false, "before a volume was attached")
 	for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
 		x.namespace(name, u, "8")
 		if _, err := x.Attach(t.Context(), disk(u)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, u := range []uuid.UUID{first, second} {
-		if err := os.RemoveAll(filepath.Join(x.Sys, "block", []string{"nvme0n1", "nvme0n2"}[i])); err != nil {
-			t.Fatal(err)
+	for _, u := range []uuid.UUID{first, second} { // both before one is withdrawn
+		if err := x.Detach(t.Context(), u); err != nil {
+			t.Error(err)
 		}
-		err := x.Detach(t.Context(), u)
-		if ended := attribute(x.Sys, "class/nvme/nvme0/delete_controller") == "1"; err != nil || ended != (u == second) {
-			t.Errorf("%v; after %d the connection has ended: %v", err, i, ended)
+	}
+	tidy(false, "while devices are there")
+	x.withdraw("nvme0n1")
+	tidy(false, "while a device is there")
+	x.withdraw("nvme0n2")
+	x.begin(nqn)
+	tidy(false, "while one is waited for")
+	if err := x.end(disk(first), false, false); err != nil {
+		t.Error(err)
+	}
+	x = x.started()
+	tidy(true, "when the last device has gone")
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	tidy(false, "when somebody else has connected since")
+}
+
+// TestLastUnstaged: the connection that the driver has made ends with the last volume that is staged, whatever was
+// unstaged and not withdrawn yet; but not if somebody has mounted another namespace there.
+func TestLastUnstaged(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		x := newTree(t)
+		x.Connect = func(string) error {
+			x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+			return nil
 		}
+		for name, u := range map[string]uuid.UUID{"nvme0n1": first, "nvme0n2": second} {
+			x.namespace(name, u, "8")
+			if _, err := x.Attach(t.Context(), disk(u)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := x.Detach(t.Context(), first); err != nil {
+			t.Error(err)
+		}
+		x.wantEnded(false, "with another volume")
+		if taken {
+			device := filepath.Join(x.Dev, "nvme0n1")
+			if err := errors.Join(os.Remove(device), os.Symlink(loop(t), device)); err != nil {
+				t.Fatal(err)
+			}
+			mounted, err := os.OpenFile(device, os.O_RDONLY|os.O_EXCL, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mounted.Close()
+		}
+		x = x.started()
+		if err := x.Detach(t.Context(), second); err != nil {
+			t.Error(err)
+		}
+		x.wantEnded(!taken, "after the last")
+	}
+}
+
+// loop makes a device, which needs root and loop devices.
+func loop(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("losetup", "--find", "--show", path).CombinedOutput()
+	if err != nil {
+		t.Skipf("there are no loop devices here: %s", out)
+	}
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return device
+}
+
+// TestNotNoted: what a driver that is started next would not find is not attached.
+func TestNotNoted(t *testing.T) {
+	x := newTree(t)
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme0n1", first, "8")
+	x.put("run", "a file")
+	if _, err := x.Attach(t.Context(), disk(first)); err == nil || len(x.asked) > 0 {
+		t.Errorf("%v, asked %q", err, x.asked)
+	}
+	if err := x.Detach(t.Context(), first); err == nil {
+		t.Error("detached, whatever other volumes there are")
+	}
+}
+
+// TestHold: a device that is another disk's once it is open is not the volume's.
+func TestHold(t *testing.T) {
+	x := newTree(t)
+	if h, err := x.Hold(first); err != nil || h.Path != "" || h.Close() != nil {
+		t.Errorf("without a device: %v, %v", h, err)
+	}
+	x.namespace("nvme0n1", first, "8")
+	device := filepath.Join(x.Dev, "nvme0n1")
+	h, err := x.Hold(first)
+	if err != nil || h.Path != device || h.Close() != nil || h.Close() == nil {
+		t.Errorf("%v, %v; it was not open until it was closed", h, err)
+	}
+	for _, now := range []string{"", filepath.Join(x.Dev, "nvme0n2")} {
+		found := []string{device, now}
+		h, err := hold(func(uuid.UUID) (path string, err error) {
+			path, found = found[0], found[1:]
+			return path, nil
+		}, first)
+		if !errors.Is(err, ErrGone) || h != nil {
+			t.Errorf("where it is %q once it is open: %v, %v", now, h, err)
+		}
+	}
+	if err := os.Remove(device); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Hold(first); !errors.Is(err, ErrGone) {
+		t.Errorf("of a device that is about to come or go: %v", err)
 	}
 }
 
@@ -191,7 +381,7 @@ func TestConnectionsNeeded(t *testing.T) {
 	if err := x.Detach(t.Context(), first); err != nil || deleted() {
 		t.Errorf("%v; it ended while it was needed: %v", err, deleted())
 	}
-	if err := errors.Join(x.end(nqn, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
+	if err := errors.Join(x.end(disk(first), false, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
 		t.Errorf("%v, ended %v", err, deleted())
 	}
 	if _, err := x.Attach(t.Context(), disk(second)); err == nil || !deleted() {

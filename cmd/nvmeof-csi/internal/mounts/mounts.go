@@ -36,15 +36,7 @@ func New() *Mounter {
 }
 
 // Format implements Mounts.
-func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool, still func() error) error {
-	open, err := os.Open(device) // the kernel gives its name and its number to no other disk
-	if err != nil {
-		return err
-	}
-	defer open.Close()
-	if err := still(); err != nil {
-		return err
-	}
+func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool) error {
 	if has, err := m.mounter.GetDiskFormat(device); err != nil {
 		return fmt.Errorf("file system of %s: %w", device, err)
 	} else if has == "" {

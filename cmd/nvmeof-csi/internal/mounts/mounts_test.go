@@ -72,10 +72,10 @@ func TestFileSystems(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
-			if err := m.Format(ctx, device, staged, fs, nil, true, right); err == nil {
+			if err := m.Format(ctx, device, staged, fs, nil, true); err == nil {
 				t.Error("a file system was made to be read only")
 			}
-			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false, right))
+			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false))
 			t.Cleanup(func() { _ = m.Unmount(ctx, staged, false) }) // where the test fails
 			if same, err := m.Holds(staged, device); err != nil || !same {
 				t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
@@ -106,7 +106,7 @@ func TestFileSystems(t *testing.T) {
 				check("unpublish", m.Unmount(ctx, shown, true))
 				check("unstage", m.Unmount(ctx, staged, false))
 			}
-			check("mount again", m.Format(ctx, device, staged, fs, nil, false, right))
+			check("mount again", m.Format(ctx, device, staged, fs, nil, false))
 			if got, err := os.ReadFile(filepath.Join(staged, "file")); err != nil || string(got) != "data" {
 				t.Errorf("the file has %q, %v", got, err)
 			}
@@ -148,24 +148,6 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// right is what Format asks where the device is the right one.
-func right() error { return nil }
-
-// TestWrongDevice: a device that is another disk by now gets no file system, and is not mounted.
-func TestWrongDevice(t *testing.T) {
-	device, _ := loop(t, 16<<20)
-	m, at, wrong := New(), filepath.Join(t.TempDir(), "staged"), errors.New("another disk")
-	if err := m.Format(t.Context(), device, at, "ext4", nil, false, func() error { return wrong }); !errors.Is(err, wrong) {
-		t.Error(err)
-	}
-	if there, err := m.Mounted(at); err != nil || there {
-		t.Errorf("mounted %v, %v", there, err)
-	}
-	if fs, err := m.mounter.GetDiskFormat(device); err != nil || fs != "" {
-		t.Errorf("it has the file system %q, %v", fs, err)
-	}
-}
-
 // TestLinks: what is mounted is found by a path with a link in it too, as /var/lib/kubelet is on some machines, and
 // can be protected there.
 func TestLinks(t *testing.T) {
@@ -178,7 +160,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	staged, shown := filepath.Join(link, "staged"), filepath.Join(link, "shown")
-	err := m.Format(ctx, device, staged, "ext4", nil, false, right)
+	err := m.Format(ctx, device, staged, "ext4", nil, false)
 	if err == nil {
 		err = m.Bind(ctx, staged, shown, false, false)
 	}
@@ -228,14 +210,14 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	command(t, "blockdev", "--flushbufs", device)
-	if err := m.Format(ctx, device, at, "ext4", nil, false, right); err == nil {
+	if err := m.Format(ctx, device, at, "ext4", nil, false); err == nil {
 		t.Error("a device whose end cannot be read has been mounted")
 		if err := m.Unmount(ctx, at, false); err != nil {
 			t.Error(err)
 		}
 	}
 	grow(size)
-	if err := m.Format(ctx, device, at, "ext4", nil, false, right); err != nil {
+	if err := m.Format(ctx, device, at, "ext4", nil, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Unmount(ctx, at, false); err != nil {
@@ -262,7 +244,7 @@ func TestMountErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, device := range []string{short, filepath.Join(dir, "none")} {
-		if err := m.Format(ctx, device, filepath.Join(dir, "at"), "ext4", nil, false, right); err == nil {
+		if err := m.Format(ctx, device, filepath.Join(dir, "at"), "ext4", nil, false); err == nil {
 			t.Errorf("%s is mounted", device)
 		}
 	}

@@ -192,7 +192,8 @@ func free(s *config.Subsystem, refused []int) int {
 	return slices.Index(taken[1:], false) + 1
 }
 
-// add adds a namespace, and the subsystem where it is missing.
+// add adds a namespace, and the subsystem where it is missing: one in which two machines with the same identity are
+// not connected at a time, by one address at least.
 func (t *target) add(ctx context.Context, n *config.Namespace) error {
 	add := func() error {
 		return t.client.Do(ctx, "POST", control.Path("subsystems", string(t.nqn), "namespaces"), []string{"save"}, config.JSON(n), nil)
@@ -201,7 +202,7 @@ func (t *target) add(ctx context.Context, n *config.Namespace) error {
 	if !isCode(err, control.CodeNotFound) {
 		return err
 	}
-	err = t.client.Do(ctx, "POST", control.Path("subsystems"), []string{"save"}, config.JSON(&config.Subsystem{NQN: t.nqn}), nil)
+	err = t.client.Do(ctx, "POST", control.Path("subsystems"), []string{"save"}, config.JSON(&config.Subsystem{NQN: t.nqn, RefuseDuplicates: true}), nil)
 	if err != nil && !isCode(err, control.CodeExists) {
 		return fmt.Errorf("subsystem %s of target %s is missing: %w", t.nqn, t.Name, err)
 	}

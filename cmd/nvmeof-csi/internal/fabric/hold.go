@@ -1,0 +1,53 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/google/uuid"
+)
+
+// ErrGone says that a volume lost its device while that was looked for.
+var ErrGone = errors.New("the volume has lost its device")
+
+// A Held is the device of a volume, kept open: until it is closed the kernel gives neither its name nor its number to
+// another disk, and has no other volume behind a device of NBD. Path is what programs can be given meanwhile; empty: there
+// is no device.
+type Held struct {
+	Path string
+	open *os.File
+}
+
+// Close gives it back.
+func (h *Held) Close() error {
+	if h.open == nil {
+		return nil
+	}
+	return h.open.Close()
+}
+
+// hold opens the device that is found, and finds it once more.
+func hold(find func(uuid.UUID) (string, error), u uuid.UUID) (*Held, error) {
+	path, err := find(u)
+	switch {
+	case err != nil:
+		return nil, err
+	case path == "":
+		return &Held{}, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	if now, err := find(u); err != nil || now != path {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrGone), err, f.Close())
+	}
+	return &Held{path, f}, nil
+}
+
+// Hold implements Fabric.
+func (k *Kernel) Hold(u uuid.UUID) (*Held, error) { return hold(k.Find, u) }
+
+// Hold implements Fabric.
+func (a *Attached) Hold(u uuid.UUID) (*Held, error) { return hold(a.Find, u) }
