@@ -45,3 +45,58 @@ func (f *flush) Admitted() {}
 
 // Wanted implements [storage.Owner]: a flush leases nothing.
 func (f *flush) Wanted(time.Duration) {}
+
+const (
+	// drainFlushes is how many flushes a drain has under way: each may have a thread.
+	drainFlushes = 16
+	// slowFlush is how long a flush may take until it is no reason for others to wait: its store may hang.
+	slowFlush = time.Second
+)
+
+// A flushed is the result of the flush of a volume.
+type flushed struct {
+	of  *storage.Volume
+	err error
+}
+
+// volumeFlushes are the flushes of several volumes, some at a time. They belong to one goroutine.
+type volumeFlushes struct {
+	waiting []*storage.Volume
+	begun   map[*storage.Volume]time.Time // and not ended
+	ended   chan flushed                  // has room for all: shards send, and do not wait
+}
+
+// newVolumeFlushes has room for those of so many volumes, one each.
+func newVolumeFlushes(volumes int) *volumeFlushes {
+	return &volumeFlushes{begun: make(map[*storage.Volume]time.Time), ended: make(chan flushed, volumes)}
+}
+
+// add begins the flush of a volume, or has it wait for its turn.
+func (f *volumeFlushes) add(v *storage.Volume) {
+	f.waiting = append(f.waiting, v)
+	f.next()
+}
+
+// end is called with each result.
+func (f *volumeFlushes) end(r flushed) {
+	delete(f.begun, r.of)
+	f.next()
+}
+
+// next begins those whose turn it is.
+func (f *volumeFlushes) next() {
+	now, recent := time.Now(), 0
+	for _, began := range f.begun {
+		if now.Sub(began) < slowFlush {
+			recent++
+		}
+	}
+	for ; len(f.waiting) > 0 && recent < drainFlushes; recent++ {
+		v := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		f.begun[v] = now
+		if !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { f.ended <- flushed{v, err} }) }) {
+			f.ended <- flushed{v, nil} // no device is left, nor a command of its hosts
+		}
+	}
+}
