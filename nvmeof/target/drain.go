@@ -218,7 +218,7 @@ func (d *drain) finish(ctx context.Context) (busy []string) {
 func (d *drain) quiet() <-chan *Namespace {
 	quiet := make(chan *Namespace, len(d.pending)) // shards send, and do not wait
 	for n := range d.pending {
-		n.subsystem.change.Lock()
+		n.subsystem.change.LockAt(0)
 		n.stopPause()
 		n.subsystem.change.Unlock()
 		n.ns.Drain(func() { quiet <- n })
@@ -269,7 +269,7 @@ func givenUp(v *storage.Volume) bool {
 // reports false if that was removed meanwhile.
 func vacate(n *Namespace) bool {
 	s := n.subsystem
-	s.change.Lock()
+	s.change.LockAt(0)
 	defer s.change.Unlock()
 	if s.exported(n.ns.ID) != n {
 		return false
