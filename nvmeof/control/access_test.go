@@ -211,7 +211,8 @@ func TestRemoteClient(t *testing.T) {
 	}))
 	defer s.Close()
 	token, failed := "one", error(nil)
-	c, err := NewRemoteClient(s.URL, func() (string, error) { return token, failed }, nil)
+	tokens := func() (string, error) { return token, failed }
+	c, err := NewRemoteClient(s.URL, tokens, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,9 +232,12 @@ func TestRemoteClient(t *testing.T) {
 		t.Errorf("the tokens were %q", got)
 	}
 	for _, wrong := range []string{"", "192.0.2.1:9430", "ftp://a", "https://", "https://a/b", "https://u@a", "http://a?b", ":"} {
-		if _, err := NewRemoteClient(wrong, nil, nil); err == nil {
+		if _, err := NewRemoteClient(wrong, tokens, nil); err == nil {
 			t.Errorf("%q is an address", wrong)
 		}
+	}
+	if _, err := NewRemoteClient(s.URL, nil, nil); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("a client that has no token: %v", err)
 	}
 	s.Close()
 	failed = nil

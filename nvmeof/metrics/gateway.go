@@ -74,6 +74,9 @@ type gatewayCollector struct {
 
 // NewGateway returns a collector of what a gateway of a group has counted.
 func NewGateway(stats func() *GatewayStats) prometheus.Collector {
+	if stats == nil {
+		return missing("NewGateway's function")
+	}
 	return &gatewayCollector{stats, newGatewayFamilies()}
 }
 
@@ -83,6 +86,10 @@ func (*gatewayCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *gatewayCollector) Collect(out chan<- prometheus.Metric) {
 	to, s := sink(out), c.stats()
+	if s == nil {
+		missing("what NewGateway's function returns").Collect(out)
+		return
+	}
 	to.put(c.info, 1, s.Store, s.Name)
 	for state, n := range s.Members {
 		to.put(c.members, float64(n), s.Store, state)
