@@ -49,7 +49,7 @@ type gatewayFamilies struct {
 func newGatewayFamilies() *gatewayFamilies {
 	return &gatewayFamilies{
 		info:      gauge("nvmf_gateway_info", "A gateway of a group, always 1.", "store", "gateway"),
-		members:   gauge("nvmf_gateway_members", "Gateways of the group as this one sees them, by state: alive, drained, leaving, sick, silent or ended.", "store", "state"),
+		members:   gauge("nvmf_gateway_members", "Gateways of the group as this one sees them, by state: alive, starting, drained, leaving, sick, silent or ended.", "store", "state"),
 		alarms:    gauge("nvmf_gateway_alarms", "What an administrator has to do something about, by kind; nvmeof gateway list has the text.", "store", "kind"),
 		owned:     gauge("nvmf_gateway_group_owned", "1 while the ANA group has an owner, whichever gateway that is.", "store", "group"),
 		served:    gauge("nvmf_gateway_group_served", "1 while this gateway serves the ANA group.", "store", "group"),
