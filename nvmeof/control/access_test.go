@@ -6,9 +6,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -146,6 +149,36 @@ func TestErase(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(r.dir, "a7")); err == nil {
 		t.Error("the file of an erased namespace is there")
+	}
+}
+
+// TestEraseMark: where the mark of a file is in another one that goes too.
+func TestEraseMark(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	r, dir := newAccessRig(t), t.TempDir()
+	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // which has no extended attributes
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	left := func() (names []string) {
+		all, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "`+filepath.Join(dir, "f")+`", "size": "1MiB", "thin": true, "buffered": true}}`, nil)
+	if names := left(); !slices.Equal(names, []string{".f.mark", "f"}) {
+		t.Errorf("there are %q", names)
+	}
+	r.do("POST", "/v1/subsystems/a/namespaces/7/erase", "", nil)
+	if names := left(); len(names) > 0 {
+		t.Errorf("left are %q", names)
 	}
 }
 
