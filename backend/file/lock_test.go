@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		writeAndDie(path)
 	case "full":
 		fillUp(path)
+	case "unmarked":
+		unmarked(path)
 	case "lose":
 		loseUnderStores(path)
 	case "serve losing":
@@ -181,8 +183,15 @@ func namespaces() *syscall.SysProcAttr {
 }
 
 // Row 79 of the catalogue of bad input: ENOSPC, on a real file system. Space that comes back is used.
-func TestNoSpace(t *testing.T) {
-	_, out := startRole(t, "full", t.TempDir(), func(cmd *exec.Cmd) {
+func TestNoSpace(t *testing.T) { onFileSystem(t, "full") }
+
+// TestMarkBeside: on a file system without extended attributes the mark of a file is beside it.
+func TestMarkBeside(t *testing.T) { onFileSystem(t, "unmarked") }
+
+// onFileSystem has a role mount a file system for itself.
+func onFileSystem(t *testing.T, role string) {
+	t.Helper()
+	_, out := startRole(t, role, t.TempDir(), func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = namespaces()
 	})
 	line, _ := out.ReadString('\n')
@@ -190,7 +199,7 @@ func TestNoSpace(t *testing.T) {
 		t.Skip("mounting in a user namespace is not allowed here")
 	}
 	if line != "done\n" {
-		t.Errorf("on a full file system: %q", line)
+		t.Errorf("%s: %q", role, line)
 	}
 }
 

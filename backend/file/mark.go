@@ -20,6 +20,19 @@ func markFile(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".mark")
 }
 
+// MarkFile is the file in which Open has kept the mark of another, whose file system has no extended attributes;
+// empty: there is none. Who removes a file that is not to come back removes this one too.
+func MarkFile(path string) string {
+	if retry(func() error { _, err := unix.Getxattr(filepath.Dir(path), markName, nil); return err }) != unix.ENOTSUP {
+		return "" // what has the name is somebody's own
+	}
+	at := markFile(path)
+	if info, err := os.Lstat(at); err != nil || !info.Mode().IsRegular() || info.Size() != markSize {
+		return ""
+	}
+	return at
+}
+
 // mark gives a file that was created a mark. Where that cannot be kept it lasts as long as
 // the store: the mark of the next content is another all the same.
 func (s *Store) mark() {

@@ -2,7 +2,10 @@ package file
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
 
@@ -60,4 +63,42 @@ func TestMark(t *testing.T) {
 	if err := os.WriteFile(path+"2", make([]byte, 4096), 0o600); err != nil || ReadMark(path+"2") != nil {
 		t.Errorf("a file that was there has a mark: %v", err)
 	}
+}
+
+// TestMarkFile: it is none where the file system has extended attributes: what has the name is somebody's own.
+func TestMarkFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := writeMarkFile(markFile(path), make([]byte, markSize)); err != nil {
+		t.Fatal(err)
+	}
+	if at := MarkFile(path); at != "" {
+		t.Errorf("%s is a mark", at)
+	}
+}
+
+// unmarked runs as root of a user namespace of its own.
+func unmarked(dir string) {
+	must(unix.Mount("none", dir, "ramfs", 0, "")) // which has no extended attributes
+	path := filepath.Join(dir, "f")
+	s, err := Open(path, Config{Size: 1 << 20, Thin: true, Buffered: true})
+	must(err)
+	if at := MarkFile(path); at != markFile(path) || !bytes.Equal(ReadMark(path), s.Mark()) {
+		must(fmt.Errorf("the mark is in %q", at))
+	}
+	must(errors.Join(s.Close(), os.Remove(path), os.WriteFile(markFile(path), nil, 0o600)))
+	if at := MarkFile(path); at != "" {
+		must(fmt.Errorf("%s, which is empty, is a mark", at))
+	}
+	must(os.Remove(markFile(path)))
+	signal.Ignore(unix.SIGXFSZ)
+	must(unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 19, Max: 1 << 19}))
+	if _, err := Open(path, Config{Size: 1 << 20, Thin: true}); !errors.Is(err, unix.EFBIG) {
+		must(fmt.Errorf("a file is larger than it may be: %w", err))
+	}
+	left, err := os.ReadDir(dir)
+	must(err)
+	if len(left) > 0 {
+		must(fmt.Errorf("%v is left of what could not be created", left))
+	}
+	fmt.Println("done")
 }

@@ -30,6 +30,9 @@ func Open(path string, cfg Config) (*Store, error) {
 		var busy *inuse.Error
 		if created && !errors.As(err, &locked) && !errors.As(err, &busy) && !errors.Is(err, unix.ENOENT) { // or it is another's by now
 			_ = os.Remove(path)
+			if at := MarkFile(path); at != "" {
+				_ = os.Remove(at)
+			}
 		}
 		_ = unlockAndClose(s.fd)
 		return nil, fmt.Errorf("open store %s: %w", path, err)

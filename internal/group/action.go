@@ -73,8 +73,9 @@ type (
 	// then, unless none of them can.
 	Health struct{ Stuck bool }
 	// Behind says whether the gateway does not have the group's configuration: others get the
-	// groups that are to be taken, where they can, since it may not know them.
-	Behind struct{ Behind bool }
+	// groups that are to be taken, where they can, since it may not know them. Starting says that it has
+	// just been started: it need not be sick.
+	Behind struct{ Behind, Starting bool }
 	// Gone says that no process of an incarnation is left, which the caller is sure of.
 	Gone struct{ Incarnation Incarnation }
 )

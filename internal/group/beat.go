@@ -36,7 +36,7 @@ func (e *Engine) beat() {
 	b.count++
 	b.token, b.sent, b.next = e.store.next(), e.now, e.now+e.cfg.Interval
 	key := beatKey(e.cfg.Name)
-	v := Beat{Version: version, Incarnation: e.inc, Count: b.count, Sick: e.isSick(), Stuck: e.stuck}
+	v := Beat{Version: version, Incarnation: e.inc, Count: b.count, Sick: e.isSick(), Stuck: e.stuck, Starting: e.starting && !e.stuck}
 	if len(e.loads) > 0 {
 		v.Loads = e.loads
 	}

@@ -17,16 +17,17 @@ type Engine struct {
 	wake time.Duration // the earliest time that something waits for
 	out  []Action
 
-	stage   stage
-	inc     Incarnation
-	past    []Incarnation // of this process
-	storage []string
-	groups  groups
-	loads   map[ID]uint64
-	leaving time.Duration // since when, 0: it is not
-	sick    time.Duration // until when: it could not fence another; 0: it is not
-	stuck   bool          // it cannot serve: see Health
-	behind  bool          // it does not have the group's configuration
+	stage    stage
+	inc      Incarnation
+	past     []Incarnation // of this process
+	storage  []string
+	groups   groups
+	loads    map[ID]uint64
+	leaving  time.Duration // since when, 0: it is not
+	sick     time.Duration // until when: it could not fence another; 0: it is not
+	stuck    bool          // it cannot serve: see Health
+	behind   bool          // it does not have the group's configuration
+	starting bool          // it has not tried to get it yet
 
 	view      view
 	weight    map[ID]uint64 // of each group, as was last read
@@ -116,7 +117,7 @@ func (e *Engine) handle(ev Event) {
 		e.publish(was)
 	case Behind:
 		was := e.isSick()
-		e.behind = ev.Behind
+		e.behind, e.starting = ev.Behind, ev.Starting
 		e.publish(was)
 	case Gone:
 		e.gone = append(e.gone, ev.Incarnation)

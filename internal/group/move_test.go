@@ -398,7 +398,7 @@ func TestBehind(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a, b := c.start("a"), c.start("b")
 	c.wantSpread(time.Minute, 1, 1)
-	b.step(Behind{true})
+	b.step(Behind{Behind: true, Starting: true})
 	c.run(time.Second)
 	c.config = fenced(6)
 	a.step(Configure{c.config})
@@ -409,7 +409,7 @@ func TestBehind(t *testing.T) {
 		t.Errorf("it serves %v of the two that it knows", b.serving)
 	}
 	b.step(Configure{c.config})
-	b.step(Behind{false})
+	b.step(Behind{})
 	c.wantSpread(2*time.Second, 6)
 }
 

@@ -41,9 +41,10 @@ type Beat struct {
 	Version     int           `json:"version"`
 	Incarnation Incarnation   `json:"incarnation"`
 	Count       uint64        `json:"count"`
-	Loads       map[ID]uint64 `json:"loads,omitempty"` // of the groups that it serves
-	Sick        bool          `json:"sick,omitempty"`  // it should get no groups: it cannot fence, is stuck, or does not have the configuration
-	Stuck       bool          `json:"stuck,omitempty"` // it cannot serve: see Health
+	Loads       map[ID]uint64 `json:"loads,omitempty"`    // of the groups that it serves
+	Sick        bool          `json:"sick,omitempty"`     // it should get no groups: it cannot fence, is stuck, or does not have the configuration
+	Stuck       bool          `json:"stuck,omitempty"`    // it cannot serve: see Health
+	Starting    bool          `json:"starting,omitempty"` // it is sick since it has just been started: see Behind
 }
 
 // An Owner says who owns an ANA group.

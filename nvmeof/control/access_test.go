@@ -6,9 +6,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -149,6 +152,36 @@ func TestErase(t *testing.T) {
 	}
 }
 
+// TestEraseMark: where the mark of a file is in another one that goes too.
+func TestEraseMark(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	r, dir := newAccessRig(t), t.TempDir()
+	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // which has no extended attributes
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	left := func() (names []string) {
+		all, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "`+filepath.Join(dir, "f")+`", "size": "1MiB", "thin": true, "buffered": true}}`, nil)
+	if names := left(); !slices.Equal(names, []string{".f.mark", "f"}) {
+		t.Errorf("there are %q", names)
+	}
+	r.do("POST", "/v1/subsystems/a/namespaces/7/erase", "", nil)
+	if names := left(); len(names) > 0 {
+		t.Errorf("left are %q", names)
+	}
+}
+
 // TestEraseWithdrawn: where that is asked for, what a host may use is not erased, though none is connected and whatever
 // else is said.
 func TestEraseWithdrawn(t *testing.T) {
@@ -211,7 +244,8 @@ func TestRemoteClient(t *testing.T) {
 	}))
 	defer s.Close()
 	token, failed := "one", error(nil)
-	c, err := NewRemoteClient(s.URL, func() (string, error) { return token, failed }, nil)
+	tokens := func() (string, error) { return token, failed }
+	c, err := NewRemoteClient(s.URL, tokens, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,9 +265,12 @@ func TestRemoteClient(t *testing.T) {
 		t.Errorf("the tokens were %q", got)
 	}
 	for _, wrong := range []string{"", "192.0.2.1:9430", "ftp://a", "https://", "https://a/b", "https://u@a", "http://a?b", ":"} {
-		if _, err := NewRemoteClient(wrong, nil, nil); err == nil {
+		if _, err := NewRemoteClient(wrong, tokens, nil); err == nil {
 			t.Errorf("%q is an address", wrong)
 		}
+	}
+	if _, err := NewRemoteClient(s.URL, nil, nil); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("a client that has no token: %v", err)
 	}
 	s.Close()
 	failed = nil

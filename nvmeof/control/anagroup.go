@@ -283,28 +283,24 @@ func (all openedStores) close(m *Manager) {
 }
 
 // DrainGroup gives an ANA group back: see [target.Gateway.Drain]. When it returns without an
-// error what the namespaces export is closed, and another target can open it.
+// error what the namespaces export is closed, and another target can open it. What hangs keeps nothing else open.
 func DrainGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
-	if m.cfg.Gateway == nil {
-		return errNoGateway
-	}
-	err := m.cfg.Gateway.Drain(ctx, group)
-	if err == nil {
-		return closeForeign(m, group)
-	}
-	closeHung(m, group, err)
-	return err
+	return giveBack(ctx, m, group, (*target.Gateway).Drain)
 }
 
 // ReleaseGroup closes what the namespaces of an ANA group export that the target may have lost:
 // see [target.Gateway.Release]. What hangs keeps nothing else open.
 func ReleaseGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
+	return giveBack(ctx, m, group, (*target.Gateway).Release)
+}
+
+func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(*target.Gateway, context.Context, capsule.ANAGroup) error) error {
 	if m.cfg.Gateway == nil {
 		return errNoGateway
 	}
 	released := make(chan struct{})
 	closed := closeFreed(m, group, released)
-	err := m.cfg.Gateway.Release(ctx, group)
+	err := how(m.cfg.Gateway, ctx, group)
 	close(released)
 	err = errors.Join(err, <-closed)
 	closeHung(m, group, err)

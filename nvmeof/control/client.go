@@ -65,6 +65,9 @@ func NewRemoteClient(address string, token func() (string, error), c *tls.Config
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("%q is not the address of a console, as https://192.0.2.1:9430", address)
 	}
+	if token == nil {
+		return nil, errors.New("control: the function that has the token is missing")
+	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the token is for nobody else
 	base := u.Scheme + "://" + u.Host
 	return &Client{base, base, token, &http.Client{CheckRedirect: stay, Transport: &http.Transport{TLSClientConfig: c, TLSHandshakeTimeout: 10 * time.Second,

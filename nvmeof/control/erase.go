@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -125,6 +126,9 @@ func eraseStore(m *Manager, n *config.Namespace) error {
 	}
 	return ask(func() error {
 		err := namedfile.Remove(string(n.Path())) // an erasure before may have come so far
+		if at := file.MarkFile(string(n.Path())); err == nil && at != "" {
+			err = namedfile.Remove(at)
+		}
 		if err == nil && m.stores.known != "" {
 			_ = os.Remove(m.stores.known.entry(n)) // one that is left is for a file of these identifiers alone
 		}

@@ -60,7 +60,7 @@ type GroupStatus struct {
 type Member struct {
 	Name        string   `json:"name"`
 	Incarnation string   `json:"incarnation,omitempty"`
-	State       string   `json:"state"`               // alive, drained, leaving, sick, silent or ended
+	State       string   `json:"state"`               // alive, starting, drained, leaving, sick, silent or ended
 	Addresses   []string `json:"addresses,omitempty"` // to which hosts connect
 	Storage     []string `json:"storage,omitempty"`   // its clients of the storage, by which it is fenced
 	Groups      int      `json:"ana-groups"`          // that it serves

@@ -499,3 +499,11 @@ func TestClosed(t *testing.T) {
 	cancel()
 	backoff(ctx, longWait, func() bool { t.Error("tried"); return true })
 }
+
+// TestExportsNothing: a namespace that was not checked, and exports nothing, is no panic.
+func TestExportsNothing(t *testing.T) {
+	_, _, err := OpenStore(new(config.Namespace), nil)
+	if _, also := ProbeStore(new(config.Namespace)); !errors.Is(err, errNoExport) || !errors.Is(also, errNoExport) {
+		t.Errorf("opened with %v, probed with %v", err, also)
+	}
+}

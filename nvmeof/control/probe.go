@@ -34,6 +34,8 @@ func ProbeStore(n *config.Namespace) (p Probed, err error) {
 		p.Info, err = block.Probe(string(n.Block.Path), block.Config{BlockSize: n.BlockSize, ReadOnly: n.Block.ReadOnly, Buffered: n.Block.Buffered})
 	case n.RBD != nil:
 		return probeImage(n)
+	case n.File == nil:
+		return p, errNoExport
 	default:
 		p.Info, err = file.Probe(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
 			ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +78,87 @@ func TestReleasedBeside(t *testing.T) {
 	}
 	g.must(ReleaseGroup(ctx, g.Manager, 1))
 	g.must(ServeGroup(ctx, g.Manager, 1, 2))
+	g.wantOpen(1, 3)
+}
+
+// A slowToFlush does not end a flush while it is held.
+type slowToFlush struct {
+	backend.Store
+	held *atomic.Bool
+}
+
+func (s slowToFlush) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return &flushLate{Queue: q, held: s.held, notify: notify}, err
+}
+
+type flushLate struct {
+	backend.Queue
+	held   *atomic.Bool
+	notify func()
+	kept   []backend.Request
+}
+
+func (q *flushLate) Submit(rs []backend.Request) int {
+	if rs[0].Op != backend.OpFlush || !q.held.Load() {
+		return q.Queue.Submit(rs[:1])
+	}
+	q.kept = append(q.kept, rs[0])
+	time.AfterFunc(10*time.Millisecond, q.notify)
+	return 1
+}
+
+func (q *flushLate) Poll(rs []backend.Result) int {
+	switch {
+	case len(q.kept) == 0:
+	case q.held.Load():
+		time.AfterFunc(10*time.Millisecond, q.notify)
+	default:
+		q.kept = q.kept[q.Queue.Submit(q.kept):]
+	}
+	return q.Queue.Poll(rs)
+}
+
+func (q *flushLate) Idle() bool { return len(q.kept) == 0 && q.Queue.Idle() }
+
+// TestDrainedBeside: the flush of one store that hangs keeps the files of no other namespaces of its group.
+func TestDrainedBeside(t *testing.T) {
+	var held atomic.Bool
+	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := OpenStore(n, pool)
+			if err == nil && n.NSID == 1 {
+				s = slowToFlush{s, &held}
+			}
+			return s, notes, err
+		}
+	})
+	g.set(strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1))
+	g.must(ServeGroup(t.Context(), g.Manager, 1, 1))
+	held.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	drained := make(chan error)
+	go func() { drained <- DrainGroup(ctx, g.Manager, 1) }()
+	for end := time.Now().Add(20 * time.Second); g.inUse("three"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what does not hang is open")
+		}
+	}
+	if !g.inUse("one") {
+		t.Error("what is not flushed is closed")
+	}
+	cancel()
+	var hung *target.DrainError
+	if err := <-drained; !errors.As(err, &hung) || len(hung.Unfinished) != 1 || filepath.Base(hung.Unfinished[0]) != "one" {
+		t.Errorf("drained with %v", err)
+	}
+	held.Store(false)
+	g.must(DrainGroup(t.Context(), g.Manager, 1))
+	if g.inUse("one") {
+		t.Error("what was drained is open")
+	}
+	g.must(ServeGroup(t.Context(), g.Manager, 1, 2))
 	g.wantOpen(1, 3)
 }
 

@@ -54,6 +54,9 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 		}
 		return s, nil, nil
 	}
+	if n.File == nil {
+		return nil, nil, errNoExport
+	}
 	engine := options(n.File.Engine)
 	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
 		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin, Force: n.File.Force,
@@ -63,6 +66,9 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 	}
 	return s, s.Notes(), nil
 }
+
+// errNoExport is not met in a document that was checked.
+var errNoExport = errors.New("control: the namespace exports nothing: give it memory, a file, a device or an image")
 
 // options are those of a target's store with that engine. The target binds its loops to
 // their threads for it, but not with a single processor, where they sleep whenever they have

@@ -31,6 +31,9 @@ type Session interface {
 // logs have been read, with the errors of those that could not be, joined; with it
 // when ctx ends, and then nil.
 func Run(ctx context.Context, config Config, dialer Dialer, seeds ...Endpoint) error {
+	if dialer == nil {
+		return errors.New("discovery: the Dialer is missing")
+	}
 	e := newEngine(config)
 	ctx, cancel := context.WithCancel(ctx)
 	r := &runner{

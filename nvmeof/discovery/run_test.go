@@ -243,3 +243,10 @@ func (w *watch) afterLast(d time.Duration, want string) {
 		w.Errorf("seen %s, want %s at the end", strings.Join(seen, ", "), want)
 	}
 }
+
+// TestRunNobody: without a Dialer it does not begin.
+func TestRunNobody(t *testing.T) {
+	if err := Run(t.Context(), Config{}, nil, Endpoint{}); err == nil || !strings.Contains(err.Error(), "Dialer is missing") {
+		t.Errorf("%v", err)
+	}
+}

@@ -39,7 +39,7 @@ func TestAlertsNameMetrics(t *testing.T) {
 // allFamilies are those of all collectors, by name.
 func allFamilies() map[string]*family {
 	known := map[string]*family{}
-	for _, of := range []any{newFamilies(), newHostFamilies(), NewNBD(nil), newGatewayFamilies(), NewSoftroce(nil)} {
+	for _, of := range []any{newFamilies(), newHostFamilies(), NewNBD(noStats), newGatewayFamilies(), NewSoftroce(noDevices)} {
 		v := reflect.ValueOf(of).Elem()
 		for i := range v.NumField() {
 			if v.Field(i).Type() == reflect.TypeFor[*family]() {

@@ -49,7 +49,7 @@ type gatewayFamilies struct {
 func newGatewayFamilies() *gatewayFamilies {
 	return &gatewayFamilies{
 		info:      gauge("nvmf_gateway_info", "A gateway of a group, always 1.", "store", "gateway"),
-		members:   gauge("nvmf_gateway_members", "Gateways of the group as this one sees them, by state: alive, drained, leaving, sick, silent or ended.", "store", "state"),
+		members:   gauge("nvmf_gateway_members", "Gateways of the group as this one sees them, by state: alive, starting, drained, leaving, sick, silent or ended.", "store", "state"),
 		alarms:    gauge("nvmf_gateway_alarms", "What an administrator has to do something about, by kind; nvmeof gateway list has the text.", "store", "kind"),
 		owned:     gauge("nvmf_gateway_group_owned", "1 while the ANA group has an owner, whichever gateway that is.", "store", "group"),
 		served:    gauge("nvmf_gateway_group_served", "1 while this gateway serves the ANA group.", "store", "group"),
@@ -74,6 +74,9 @@ type gatewayCollector struct {
 
 // NewGateway returns a collector of what a gateway of a group has counted.
 func NewGateway(stats func() *GatewayStats) prometheus.Collector {
+	if stats == nil {
+		return missing("NewGateway's function")
+	}
 	return &gatewayCollector{stats, newGatewayFamilies()}
 }
 
@@ -83,6 +86,10 @@ func (*gatewayCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *gatewayCollector) Collect(out chan<- prometheus.Metric) {
 	to, s := sink(out), c.stats()
+	if s == nil {
+		missing("what NewGateway's function returns").Collect(out)
+		return
+	}
 	to.put(c.info, 1, s.Store, s.Name)
 	for state, n := range s.Members {
 		to.put(c.members, float64(n), s.Store, state)

@@ -23,7 +23,12 @@ const scrapes = 2
 func Handler(log *zap.Logger, all ...prometheus.Collector) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.MustRegister(all...)
+	for _, c := range all {
+		if c == nil {
+			c = missing("a collector of Handler")
+		}
+		r.MustRegister(c)
+	}
 	o := promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, Timeout: 30 * time.Second, EnableOpenMetrics: true}
 	if log != nil {
 		o.ErrorLog = zap.NewStdLog(log)

@@ -71,6 +71,9 @@ type hostCollector struct {
 
 // NewHost returns a collector of what a host has counted.
 func NewHost(cfg HostConfig) prometheus.Collector {
+	if cfg.Subsystems == nil {
+		return missing("HostConfig.Subsystems")
+	}
 	if cfg.Started.IsZero() {
 		cfg.Started = time.Now()
 	}

@@ -234,7 +234,7 @@ func TestEveryCounter(t *testing.T) {
 	var names []string
 	n := uint64(1000)
 	number(reflect.ValueOf(&s).Elem(), "", &n, &names)
-	c := NewSoftroce(nil).(*softroceCollector)
+	c := NewSoftroce(noDevices).(*softroceCollector)
 	out := make(chan prometheus.Metric, 1000)
 	c.show(out, &s)
 	close(out)
@@ -287,7 +287,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for _, table := range []string{describe(newFamilies()), describe(newHostFamilies()), describe(NewNBD(nil)), describe(newGatewayFamilies()), describe(NewSoftroce(nil))} {
+	for _, table := range []string{describe(newFamilies()), describe(newHostFamilies()), describe(NewNBD(noStats)), describe(newGatewayFamilies()), describe(NewSoftroce(noDevices))} {
 		name := strings.SplitN(table, "`", 3)[1]
 		at := strings.Index(text, "| metric | labels | |\n|---|---|---|\n| `"+name+"`")
 		switch {

@@ -14,6 +14,9 @@ type nbdCollector struct {
 
 // NewNBD returns a collector of what NBD servers have counted, in sum.
 func NewNBD(stats func() nbd.Stats) prometheus.Collector {
+	if stats == nil {
+		return missing("NewNBD's function")
+	}
 	return &nbdCollector{
 		stats:    stats,
 		clients:  counter("nvmf_host_nbd_clients_total", "NBD clients that were accepted."),

@@ -16,6 +16,9 @@ type softroceCollector struct {
 // NewSoftroce returns a collector of what those of the devices have counted that are of package
 // softroce. A device that is closed takes its series along.
 func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
+	if devices == nil {
+		return missing("NewSoftroce's function")
+	}
 	return &softroceCollector{
 		devices:     devices,
 		packets:     counter("roce_packets_total", "RoCEv2 packets received and sent, by the class of their opcode; invalid ones were not understood.", "direction", "opcode_class"),

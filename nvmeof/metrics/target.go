@@ -52,8 +52,11 @@ type targetCollector struct {
 
 // NewTarget returns a collector of what a target has counted. A registry takes one: of
 // several targets in a program each has its own, or a label that
-// [prometheus.WrapRegistererWith] adds; without either Gather fails.
+// [prometheus.WrapRegistererWith] adds; without either, or without a Target, Gather fails.
 func NewTarget(cfg TargetConfig) prometheus.Collector {
+	if cfg.Target == nil {
+		return missing("TargetConfig.Target")
+	}
 	if cfg.Started.IsZero() {
 		cfg.Started = time.Now()
 	}

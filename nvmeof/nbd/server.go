@@ -189,6 +189,9 @@ type export struct {
 const maxRequest = 32 << 20
 
 func newExport(d Disk) (*export, error) {
+	if d.Store == nil {
+		return nil, errors.New("Disk.Store is missing")
+	}
 	info := d.Store.Info()
 	if info.BlockSize < 512 || info.BlockSize > 64<<10 || info.BlockSize&(info.BlockSize-1) != 0 {
 		return nil, fmt.Errorf("blocks of %d bytes", info.BlockSize)

@@ -107,6 +107,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestNoStore: a disk that has no store is refused.
+func TestNoStore(t *testing.T) {
+	if _, err := Listen(Config{Socket: t.TempDir() + "/s"}, Disk{Name: "a"}); err == nil || err.Error() != "disk a: Disk.Store is missing" {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestBlockStatus: who has selected base:allocation is told that all is allocated, of a disk
 // that is read only too, whatever else is in flight; others may not ask.
 func TestBlockStatus(t *testing.T) {

@@ -32,7 +32,7 @@ func (s *Subsystem) SetHost(c HostConfig) error {
 // SetAccess changes an allowed host's right to one namespace: AccessNone
 // detaches it from the host, the others attach it.
 func (s *Subsystem) SetAccess(nqn nvmeof.NQN, id capsule.NSID, a Access) error {
-	s.change.Lock() // two of these at a time would lose one
+	s.change.LockAt(0) // two of these at a time would lose one
 	defer s.change.Unlock()
 	e := s.hosts.Named(nqn)
 	if e == nil {

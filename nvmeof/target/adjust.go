@@ -45,7 +45,7 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.ns.ID, n.subsystem.nqn, g, ana.MaxGroups)
 	}
 	s := n.subsystem
-	s.change.Lock()
+	s.change.LockAt(0)
 	defer s.change.Unlock()
 	if n.Group() == g {
 		return nil
@@ -84,7 +84,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	t := n.subsystem.target
 	timeout := max(min(t.fetchTimeout, limit/2), time.Millisecond)
 	ended := t.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.is) })
-	n.subsystem.change.Lock()
+	n.subsystem.change.LockAt(0)
 	defer n.subsystem.change.Unlock()
 	if n.pausing != late { // what was held goes on already
 		return n.unfit(errors.New("it was removed, or resumed before commands had finished; it is not paused"))
@@ -104,7 +104,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 // shut begins a pause: quiet is closed when no command is under way any more. The timer ends
 // the waiting for that, without Subsystem.change held: a store may hang.
 func (n *Namespace) shut(limit time.Duration) (quiet <-chan struct{}, late *time.Timer, err error) {
-	n.subsystem.change.Lock()
+	n.subsystem.change.LockAt(0)
 	defer n.subsystem.change.Unlock()
 	switch {
 	case n.removed:
@@ -122,7 +122,7 @@ func (n *Namespace) shut(limit time.Duration) (quiet <-chan struct{}, late *time
 // [StateError] if there is none, or no more.
 func (n *Namespace) Resume() error {
 	s := n.subsystem
-	s.change.Lock()
+	s.change.LockAt(0)
 	defer s.change.Unlock()
 	if n.pause == nil && n.pausing == nil {
 		return n.unfit(errors.New("it is not paused"))
@@ -135,7 +135,7 @@ func (n *Namespace) Resume() error {
 // endPause is called when the limit of a pause has passed.
 func (n *Namespace) endPause(which uint64) {
 	s := n.subsystem
-	s.change.Lock()
+	s.change.LockAt(0)
 	defer s.change.Unlock()
 	if n.pause == nil || n.pauses != which {
 		return
@@ -149,7 +149,7 @@ func (n *Namespace) endPause(which uint64) {
 
 // Paused reports whether commands are held.
 func (n *Namespace) Paused() bool {
-	n.subsystem.change.Lock()
+	n.subsystem.change.LockAt(0)
 	defer n.subsystem.change.Unlock()
 	return n.pause != nil
 }

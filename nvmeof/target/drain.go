@@ -32,7 +32,8 @@ func (e *DrainError) Unwrap() error { return e.Err }
 // Drain gives a group back: no command begins any more, those under way end, what they wrote is
 // flushed, and the stores are not used any more when it returns, so that they can be closed, and
 // another target can serve the group. Hosts find the group in transition meanwhile, then
-// inaccessible, and its namespaces as they were. A store that has failed for good is given back all the same,
+// inaccessible, and its namespaces as they were. Each store can be closed when its own commands have ended and
+// its flush has succeeded: what hangs delays no other, see [Gateway.Leaving]. A store that has failed for good is given back all the same,
 // and whoever opens it next has to have it take no writes (see [backend.Failer]). A [DrainError] says what hung until ctx ended;
 // the group is not served then, and what a Drain or Release repeats is what is left.
 func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
@@ -40,7 +41,7 @@ func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
 }
 
 // Release is Drain of a group that the target serves no more, and may have lost: nothing is
-// flushed, and commands under way fail. What hangs delays no other namespace: see [Gateway.Leaving].
+// flushed, and commands under way fail.
 func (g *Gateway) Release(ctx context.Context, group capsule.ANAGroup) error {
 	return g.giveBack(ctx, group, false)
 }
@@ -53,29 +54,12 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 		return err
 	}
 	defer g.endDrain(group)
-	d := drain{gateway: g, group: group}
-	if !whole {
-		d.all = g.exported(group)
-		return d.await(ctx, d.quiet(ctx, d.release))
-	}
-	if err := d.await(ctx, nil); err != nil { // of an earlier attempt
-		return err
-	}
-	d.all = g.exported(group)
-	if busy := d.quiet(ctx, func(*Namespace) {}); len(busy) > 0 {
-		return d.hung(ctx, busy)
-	}
-	all, err := d.flush(ctx)
-	if err != nil {
-		return err
-	}
-	if all {
+	d := newDrain(g, group, whole)
+	busy := d.finish(ctx)
+	if whole && len(busy) == 0 && len(d.failed) == 0 {
 		g.noteFlushed(group)
 	}
-	for _, n := range d.all {
-		d.release(n)
-	}
-	return d.await(ctx, nil)
+	return errors.Join(append(d.failed, d.await(ctx, busy))...)
 }
 
 // earlyFlush is how long stores have for the flush before commands are stopped.
@@ -86,8 +70,20 @@ const earlyFlush = time.Second
 func (g *Gateway) flushEarly(ctx context.Context, group capsule.ANAGroup) {
 	ctx, cancel := context.WithTimeout(ctx, g.early)
 	defer cancel()
-	d := drain{gateway: g, group: group, all: g.exported(group)}
-	_, _ = d.flush(ctx)
+	d := newDrain(g, group, true)
+	for v := range d.volumes {
+		if v.Info.Volatile {
+			d.flushes.add(v)
+		}
+	}
+	for len(d.flushes.begun) > 0 {
+		select {
+		case r := <-d.flushes.ended:
+			d.flushes.end(r)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
@@ -111,12 +107,12 @@ func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
 	return nil
 }
 
-// noteFlushed notes that nothing of a group is lost any more, unless some of its stores were given back before,
-// without a flush.
+// noteFlushed notes that nothing of a group is lost any more, unless some of its stores were given back without a
+// flush, by this drain or before.
 func (g *Gateway) noteFlushed(group capsule.ANAGroup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.groups[group].given {
+	if !g.groups[group].spoiled {
 		g.unflushed[group].Store(false)
 	}
 }
@@ -144,8 +140,34 @@ func (g *Gateway) exported(group capsule.ANAGroup) (all []*Namespace) {
 type drain struct {
 	gateway *Gateway
 	group   capsule.ANAGroup
-	all     []*Namespace
+	whole   bool                    // what was written is flushed
+	pending map[*Namespace]struct{} // not given back
+	volumes map[*storage.Volume]*portion
+	flushes *volumeFlushes
+	failed  []error // of flushes: those namespaces are not given back
 	errs    []error // of volumes that were closed; under Gateway.mu
+}
+
+// A portion is what of a volume belongs to a group.
+type portion struct {
+	namespaces []*Namespace
+	busy       int // namespaces in which commands are under way
+}
+
+func newDrain(g *Gateway, group capsule.ANAGroup, whole bool) *drain {
+	d := &drain{gateway: g, group: group, whole: whole, pending: make(map[*Namespace]struct{}), volumes: make(map[*storage.Volume]*portion)}
+	for _, n := range g.exported(group) {
+		d.pending[n] = struct{}{}
+		p := d.volumes[n.ns.Volume]
+		if p == nil {
+			p = new(portion)
+			d.volumes[n.ns.Volume] = p
+		}
+		p.namespaces = append(p.namespaces, n)
+		p.busy++
+	}
+	d.flushes = newVolumeFlushes(len(d.volumes))
+	return d
 }
 
 func (d *drain) has(n *storage.Namespace) bool { return n.Group() == d.group }
@@ -158,35 +180,32 @@ func (d *drain) hung(ctx context.Context, names []string) *DrainError {
 // name is what a namespace exports.
 func (n *Namespace) name() string { return n.ns.Volume.Name }
 
-// quiet waits until no command is under way in the namespaces, and calls then with each when it has none.
-// Commands that were held fail, as new ones do. It names the namespaces that have some when ctx ends.
-func (d *drain) quiet(ctx context.Context, then func(*Namespace)) (busy []string) {
-	left := make(map[*Namespace]struct{}, len(d.all))
-	quiet := make(chan *Namespace, len(d.all)) // shards send, and do not wait
-	for _, n := range d.all {
-		n.subsystem.change.Lock()
-		n.stopPause()
-		n.subsystem.change.Unlock()
-		left[n] = struct{}{}
-		n.ns.Drain(func() { quiet <- n })
-	}
+// finish gives each namespace back once no command is under way in it, and its volume is flushed. Commands that
+// were held fail, as new ones do. It names the namespaces of which that has not happened when ctx ends.
+func (d *drain) finish(ctx context.Context) (busy []string) {
+	quiet := d.quiet()
 	t := d.gateway.target
-	again := time.NewTicker(t.fetchTimeout)
+	again, slow := time.NewTicker(t.fetchTimeout), time.NewTicker(slowFlush)
 	defer again.Stop()
-	for len(left) > 0 {
+	defer slow.Stop()
+	for len(d.pending) > 0 {
 		select {
 		case n := <-quiet:
-			delete(left, n)
-			then(n)
+			d.ended(n)
+		case r := <-d.flushes.ended:
+			d.flushed(r)
+		case <-slow.C:
+			d.flushes.next()
 		case <-again.C:
 			t.dropStalled(func(q *queue) bool { return q.holdsUp(d.has) })
 		case <-ctx.Done():
 			for range len(quiet) { // they do not hang
-				n := <-quiet
-				delete(left, n)
-				then(n)
+				d.ended(<-quiet)
 			}
-			for n := range left {
+			for range len(d.flushes.ended) {
+				d.flushed(<-d.flushes.ended)
+			}
+			for n := range d.pending {
 				busy = append(busy, n.name())
 			}
 			return busy
@@ -195,49 +214,48 @@ func (d *drain) quiet(ctx context.Context, then func(*Namespace)) (busy []string
 	return nil
 }
 
-// drainFlushes is how many flushes a drain has under way: each may have a thread.
-const drainFlushes = 16
-
-// A flushed is the result of the flush of a volume.
-type flushed struct {
-	of  *storage.Volume
-	err error
+// quiet sends each namespace when no command is under way in it.
+func (d *drain) quiet() <-chan *Namespace {
+	quiet := make(chan *Namespace, len(d.pending)) // shards send, and do not wait
+	for n := range d.pending {
+		n.subsystem.change.LockAt(0)
+		n.stopPause()
+		n.subsystem.change.Unlock()
+		n.ns.Drain(func() { quiet <- n })
+	}
+	return quiet
 }
 
-// flush makes durable what hosts wrote to the namespaces, and reports whether all of it is. What a store that has
-// failed for good has not made durable it never will: that is no reason to keep the group, and whoever opens it next
-// has to know.
-func (d *drain) flush(ctx context.Context) (all bool, err error) {
-	volumes := d.volatile()
-	results := make(chan flushed, len(volumes))
-	left := make(map[*storage.Volume]struct{})
-	var errs []error
-	all = true
-	for next := 0; next < len(volumes) || len(left) > 0; {
-		if next < len(volumes) && len(left) < drainFlushes {
-			v := volumes[next]
-			left[v] = struct{}{}
-			if next++; !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { results <- flushed{v, err} }) }) {
-				delete(left, v) // no device is left, nor a command of its hosts
-			}
-			continue
-		}
-		select {
-		case r := <-results:
-			delete(left, r.of)
-			all = all && r.err == nil
-			if r.err != nil && !givenUp(r.of) {
-				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
-			}
-		case <-ctx.Done():
-			var names []string
-			for v := range left {
-				names = append(names, v.Name)
-			}
-			return false, d.hung(ctx, names)
+// ended gives a namespace back in which no command is under way any more, or flushes its volume first, when that
+// holds for all that the group has of it.
+func (d *drain) ended(n *Namespace) {
+	p := d.volumes[n.ns.Volume]
+	p.busy--
+	switch {
+	case !d.whole:
+		d.release(n, false)
+	case !n.ns.Volume.Info.Volatile:
+		d.release(n, true)
+	case p.busy == 0:
+		d.flushes.add(n.ns.Volume)
+	}
+}
+
+// flushed gives back what the group has of a volume that was flushed. What a store that has failed for good has not
+// made durable it never will: that is no reason to keep it, and whoever opens it next has to know.
+func (d *drain) flushed(r flushed) {
+	d.flushes.end(r)
+	failed := r.err != nil && !givenUp(r.of)
+	if failed {
+		d.failed = append(d.failed, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
+	}
+	for _, n := range d.volumes[r.of].namespaces {
+		if failed {
+			delete(d.pending, n)
+		} else {
+			d.release(n, r.err == nil)
 		}
 	}
-	return all, errors.Join(errs...)
 }
 
 // givenUp reports whether a store has failed for good. One that is another's by now has not: its content has
@@ -247,21 +265,11 @@ func givenUp(v *storage.Volume) bool {
 	return why != nil && !errors.Is(why, backend.ErrFenced)
 }
 
-// volatile are the volumes of the namespaces that have a cache to flush.
-func (d *drain) volatile() (all []*storage.Volume) {
-	for _, n := range d.all {
-		if v := n.ns.Volume; v.Info.Volatile && !slices.Contains(all, v) {
-			all = append(all, v)
-		}
-	}
-	return all
-}
-
 // vacate leaves in the place of a namespace one that is elsewhere and the same to hosts. It
 // reports false if that was removed meanwhile.
 func vacate(n *Namespace) bool {
 	s := n.subsystem
-	s.change.Lock()
+	s.change.LockAt(0)
 	defer s.change.Unlock()
 	if s.exported(n.ns.ID) != n {
 		return false

@@ -2,6 +2,7 @@ package target
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -14,40 +15,72 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// AddNamespace exports a store. An event notifies connected hosts.
+// AddNamespace exports a store. An event notifies connected hosts. If the store, or what saves its reservations,
+// hangs only this call waits, and others for the same namespace.
 func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if c.Store == nil {
 		return nil, fmt.Errorf("namespace of %s: Store is missing", s.nqn)
 	}
-	s.change.Lock()
+	if err := s.awaitedLife(); err != nil {
+		return nil, fmt.Errorf("state of %s: %w", s.nqn, err)
+	}
+	a, err := beginAdding(s, &c)
+	if err != nil {
+		return nil, err
+	}
+	defer s.change.endAdding(c.NSID)
+	name, volumes := cmp.Or(c.Name, fmt.Sprintf("%T", c.Store)), &s.target.volumes
+	if err := volumes.Acquire(c.Store, name, c.reservationStore(), ownerOf(s.nqn, a.ns.Identity, c.Name), a.ns); err != nil {
+		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, name, err)
+	}
+	if err := a.export(name); err != nil {
+		return nil, errors.Join(err, volumes.Release(a.ns))
+	}
+	return a.Namespace, nil
+}
+
+// An addition is a namespace whose store is being opened.
+type addition struct {
+	*Namespace
+	was  *storage.Namespace // which has its NSID, and is away; or nil
+	left departure
+}
+
+// beginAdding checks what is configured for a namespace. It is in no table before export.
+func beginAdding(s *Subsystem, c *NamespaceConfig) (*addition, error) {
+	s.change.LockAt(c.NSID)
 	defer s.change.Unlock()
 	if s.isRemoved() {
 		return nil, fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
 	}
-	if err := s.awaitedLife(); err != nil {
-		return nil, fmt.Errorf("state of %s: %w", s.nqn, err)
-	}
-	ns, err := s.newNamespace(c)
+	ns, err := s.newNamespace(*c)
 	if err != nil {
 		return nil, err
 	}
 	c.NSID, c.Group = ns.ID(), ns.Group()
-	was := s.table().At(c.NSID)
-	left := s.departed.find(ns.ns.Identity, c.Store, &s.target.unsettled)
-	ns.ns.Former = left.former(was, ns.ns)
-	name := cmp.Or(c.Name, fmt.Sprintf("%T", c.Store))
-	if err := s.target.volumes.Acquire(c.Store, name, c.reservationStore(), ownerOf(s.nqn, ns.ns.Identity, c.Name), ns.ns); err != nil {
-		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, name, err)
+	a := &addition{ns, s.table().At(c.NSID), s.departed.find(ns.ns.Identity, c.Store, &s.target.unsettled)}
+	ns.ns.Former = a.left.former(a.was, ns.ns)
+	s.change.beginAdding(c.NSID)
+	return a, nil
+}
+
+// export shows hosts a namespace that has its volume. The subsystem is there: who removes it waits.
+func (a *addition) export(name string) error {
+	s := a.subsystem
+	s.change.LockAt(0)
+	defer s.change.Unlock()
+	if err := s.target.checkIdentity(a.Namespace); err != nil { // others have been added meanwhile
+		return err
 	}
-	s.succeed(ns.ns)
-	s.resume(ns.ns, left)
+	s.succeed(a.ns)
+	s.resume(a.ns, a.left)
 	// A host that connects meanwhile is found by the second call.
-	s.dismissOthers(ns.ns.Volume)
-	s.replace(c.NSID, ns)
-	s.dismissOthers(ns.ns.Volume)
-	s.moved(was, ns.ns)
-	ns.happened(events.Namespace, events.Info, textAdded+": "+name)
-	return ns, nil
+	s.dismissOthers(a.ns.Volume)
+	s.replace(a.ID(), a.Namespace)
+	s.dismissOthers(a.ns.Volume)
+	s.moved(a.was, a.ns)
+	a.happened(events.Namespace, events.Info, textAdded+": "+name)
+	return nil
 }
 
 // newNamespace checks what is configured for a namespace. One that is away gives its NSID
@@ -56,7 +89,7 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	table := s.table()
 	c.Group = cmp.Or(c.Group, 1)
 	if c.NSID == 0 {
-		c.NSID = table.Free()
+		c.NSID = table.Free(s.change.isAdding)
 	}
 	if c.NSID > storage.MaxNamespace {
 		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, storage.MaxNamespace)
@@ -105,7 +138,7 @@ func (s *Subsystem) moved(was, now *storage.Namespace) {
 // its block device, and waits. NSID is required; Store is ignored, and what Reservations has
 // is not looked at. One that is away already is what c says from then on.
 func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
-	s.change.Lock()
+	s.change.LockAt(c.NSID)
 	defer s.change.Unlock()
 	if s.isRemoved() {
 		return fmt.Errorf("namespace of %s: the subsystem was removed", s.nqn)
@@ -166,7 +199,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 // withdraw removes a namespace of which commands may still be in flight. It returns nil
 // for one that was away.
 func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
-	s.change.Lock()
+	s.change.LockAt(id)
 	defer s.change.Unlock()
 	was, ns := s.table().At(id), s.exported(id)
 	if was == nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -50,6 +49,61 @@ func (f *flush) Admitted() {}
 // Wanted implements [storage.Owner]: a flush leases nothing.
 func (f *flush) Wanted(time.Duration) {}
 
+const (
+	// drainFlushes is how many flushes a drain has under way: each may have a thread.
+	drainFlushes = 16
+	// slowFlush is how long a flush may take until it is no reason for others to wait: its store may hang.
+	slowFlush = time.Second
+)
+
+// A flushed is the result of the flush of a volume.
+type flushed struct {
+	of  *storage.Volume
+	err error
+}
+
+// volumeFlushes are the flushes of several volumes, some at a time. They belong to one goroutine.
+type volumeFlushes struct {
+	waiting []*storage.Volume
+	begun   map[*storage.Volume]time.Time // and not ended
+	ended   chan flushed                  // has room for all: shards send, and do not wait
+}
+
+// newVolumeFlushes has room for those of so many volumes, one each.
+func newVolumeFlushes(volumes int) *volumeFlushes {
+	return &volumeFlushes{begun: make(map[*storage.Volume]time.Time), ended: make(chan flushed, volumes)}
+}
+
+// add begins the flush of a volume, or has it wait for its turn.
+func (f *volumeFlushes) add(v *storage.Volume) {
+	f.waiting = append(f.waiting, v)
+	f.next()
+}
+
+// end is called with each result.
+func (f *volumeFlushes) end(r flushed) {
+	delete(f.begun, r.of)
+	f.next()
+}
+
+// next begins those whose turn it is.
+func (f *volumeFlushes) next() {
+	now, recent := time.Now(), 0
+	for _, began := range f.begun {
+		if now.Sub(began) < slowFlush {
+			recent++
+		}
+	}
+	for ; len(f.waiting) > 0 && recent < drainFlushes; recent++ {
+		v := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		f.begun[v] = now
+		if !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { f.ended <- flushed{v, err} }) }) {
+			f.ended <- flushed{v, nil} // no device is left, nor a command of its hosts
+		}
+	}
+}
+
 // flushStores makes durable what hosts, of which there are none any more, wrote to the subsystem's
 // namespaces, and reports whether all of it is. That what a store has lost as it failed is not
 // durable is no error: it was reported. Nor is it one that somebody has closed a store.
@@ -60,30 +114,26 @@ func flushStores(s *Subsystem) (durable bool, err error) {
 			volumes = append(volumes, v)
 		}
 	}
-	errs, room := make([]error, len(volumes)), make(chan struct{}, drainFlushes)
-	var flushing sync.WaitGroup
-	for i, v := range volumes {
-		room <- struct{}{}
-		flushing.Go(func() { // ends when the store has ended the flush
-			ended := make(chan error, 1)
-			if v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { ended <- err }) }) {
-				errs[i] = <-ended
-			}
-			<-room
-		})
+	flushes := newVolumeFlushes(len(volumes))
+	for _, v := range volumes {
+		flushes.add(v)
 	}
-	flushing.Wait()
+	slow := time.NewTicker(slowFlush)
+	defer slow.Stop()
 	durable = true
-	for i, v := range volumes {
-		switch {
-		case errs[i] == nil:
-			continue
-		case v.Latched() != nil, errors.Is(errs[i], backend.ErrClosed):
-			errs[i] = nil
-		default:
-			errs[i] = fmt.Errorf("flush of %s: %w", v.Name, errs[i])
+	var errs []error
+	for left := len(volumes); left > 0; {
+		select {
+		case r := <-flushes.ended:
+			left--
+			flushes.end(r)
+			durable = durable && r.err == nil
+			if r.err != nil && r.of.Latched() == nil && !errors.Is(r.err, backend.ErrClosed) {
+				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
+			}
+		case <-slow.C:
+			flushes.next()
 		}
-		durable = false
 	}
 	return durable, errors.Join(errs...)
 }

@@ -53,7 +53,7 @@ type Gateway struct {
 type ownership struct {
 	epoch    uint64 // the highest one that it was served in
 	draining bool
-	given    bool     // stores were given back since it was served
+	spoiled  bool     // stores were given back without a flush since it was served
 	leaving  *leaving // what was given back and is still used; nil: nothing
 }
 
@@ -98,7 +98,7 @@ func (g *Gateway) Serve(group capsule.ANAGroup, epoch uint64) error {
 	case epoch < o.epoch:
 		return fmt.Errorf("ANA group %d: epoch %d is over: it is %d", group, epoch, o.epoch)
 	}
-	o.epoch, o.given = epoch, false
+	o.epoch, o.spoiled = epoch, false
 	g.unflushed[group].Store(false)
 	g.set(capsule.ANAOptimized, fmt.Sprintf("is served by this target, epoch %d", epoch), group)
 	return nil

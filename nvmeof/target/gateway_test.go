@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -304,6 +305,97 @@ func TestGatewayReleaseHangs(t *testing.T) {
 	if !asked.queues[0].closed || !writing.queues[0].closed {
 		t.Error("a store is in use")
 	}
+}
+
+// TestGatewayDrainsBeside: of a group that is drained each store is free that is flushed, whatever others do, and the
+// group counts as flushed when all of it is.
+func TestGatewayDrainsBeside(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	writing, unflushed, free := newFakeStore(1<<20), newFakeStore(1<<20), newFakeStore(1<<20)
+	durable := newFakeStore(1 << 20)
+	durable.info.Volatile = false
+	ids := map[string]capsule.NSID{}
+	for name, s := range map[string]*fakeStore{"writing": writing, "writing too": writing, "unflushed": unflushed, "free": free, "durable": durable} {
+		n, err := f.sub.AddNamespace(NamespaceConfig{Store: s, Name: strings.TrimSuffix(name, " too")})
+		f.must(err)
+		ids[name] = n.ID()
+	}
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	for _, name := range []string{"unflushed", "free", "durable", "writing too"} {
+		a.io.wantStatus(capsule.StatusSuccess, writeOf(ids[name]))
+	}
+	writing.set(true, nil)
+	write := a.io.start(writeOf(ids["writing"]))
+	f.within(a.io, "the store has it", func() bool { return writing.inFlight() == 1 })
+	unflushed.set(true, nil)
+	all := func() *hostCommand { return ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil) }
+	ctx, cancel := context.WithCancel(t.Context())
+	drained := make(chan error)
+	go func() { drained <- g.Drain(ctx, 1) }()
+	for len(f.sub.Namespaces()) > 3 || len(g.Leaving(1)) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	free.wantFlushed(t)
+	if !durable.queues[0].closed {
+		t.Error("what needs no flush is in use")
+	}
+	a.wantIO(moving, ids["free"])
+	a.io.wantStatus(moving, all())
+	cancel()
+	var hung *DrainError
+	err := <-drained
+	if !errors.As(err, &hung) || !slices.Equal(hung.Unfinished, []string{"unflushed", "writing"}) || hung.Ended != nil {
+		t.Errorf("drained with %v", err)
+	}
+	if writing.queues[0].closed || unflushed.queues[0].closed {
+		t.Error("what is not flushed is given back")
+	}
+	a.io.wantStatus(elsewhere, all())
+	writing.set(false, nil)
+	if r := <-write.response; !r.status.OK() {
+		t.Errorf("the write that had begun: %v", r.status)
+	}
+	unflushed.set(false, syscall.EIO)
+	if err := g.Drain(t.Context(), 1); !errors.Is(err, syscall.EIO) || unflushed.queues[0].closed {
+		t.Errorf("drained with %v", err)
+	}
+	writing.wantFlushed(t)
+	a.io.wantStatus(elsewhere, all())
+	unflushed.set(false, nil)
+	f.must(g.Drain(t.Context(), 1))
+	unflushed.wantFlushed(t)
+	a.io.wantOK(all()) // each of them was flushed, by one drain or the other
+}
+
+// TestGatewayDrainsCrowded: however many stores hang in their flush, others get theirs.
+func TestGatewayDrainsCrowded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, g := withGateway(t)
+		f.must(g.Serve(1, 1))
+		var all []*fakeStore
+		for range 2*drainFlushes + 1 {
+			s := newFakeStore(1 << 20)
+			s.hold = true
+			f.export(s)
+			all = append(all, s)
+		}
+		f.listen("192.0.2.1:4420")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*slowFlush)
+		defer cancel()
+		var hung *DrainError
+		if err := g.Drain(ctx, 1); !errors.As(err, &hung) {
+			t.Errorf("drained with %v", err)
+		}
+		for _, s := range all {
+			if s.inFlight() == 0 {
+				t.Error("a store was not asked to flush")
+			}
+			s.set(false, nil)
+		}
+		f.must(g.Drain(t.Context(), 1))
+		f.close2(t)
+	})
 }
 
 // A latchedStore has failed for good.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
@@ -193,9 +196,12 @@ func TestStalledStoreLeavesRoom(t *testing.T) {
 }
 
 // hungReservations are in a file that is not read to its end before answer is closed.
-type hungReservations struct{ answer chan struct{} }
+type hungReservations struct {
+	answer chan struct{}
+	read   atomic.Bool // it is being
+}
 
-func (r *hungReservations) Load() ([]byte, error) { <-r.answer; return nil, nil }
+func (r *hungReservations) Load() ([]byte, error) { r.read.Store(true); <-r.answer; return nil, nil }
 func (r *hungReservations) Save([]byte) error     { return nil }
 
 // TestReservationsHang: a namespace that is added, whose reservations are on a file system that
@@ -204,17 +210,15 @@ func TestReservationsHang(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
 	f.must(err)
-	hung := &hungReservations{make(chan struct{})}
+	hung := &hungReservations{answer: make(chan struct{})}
 	added := make(chan error, 1)
 	go func() { // ends when it answers
 		_, err := other.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Reservations: hung})
 		added <- err
 	}()
-	for other.change.TryLock() {
-		other.change.Unlock()
+	for !hung.read.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(10 * time.Millisecond) // it reads, or is about to
 	done := make(chan struct{})
 	go func() { // soon
 		defer close(done)
@@ -236,3 +240,122 @@ func TestReservationsHang(t *testing.T) {
 	<-done
 	f.must(<-added)
 }
+
+// addLater adds a namespace, and returns when its reservations are being read.
+func (f *fixture) addLater(s *Subsystem, c NamespaceConfig, r *hungReservations) <-chan error {
+	added := make(chan error, 1)
+	c.Reservations = r
+	go func() {
+		_, err := s.AddNamespace(c)
+		added <- err
+	}()
+	for !r.read.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	return added
+}
+
+// soon fails the test if something waits for what hangs.
+func (f *fixture) soon(do func() error) {
+	f.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		f.must(err)
+	case <-time.After(20 * time.Second):
+		f.t.Fatal("it waits for what hangs")
+	}
+}
+
+// TestAddingHangs: nor does it delay one that is added or removed with another store, also in its own subsystem. What
+// is done at its NSID waits, and no other one gets that, nor is its store opened twice.
+func TestAddingHangs(t *testing.T) {
+	f := newFixture(t)
+	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
+	f.must(err)
+	hung, store, third := &hungReservations{answer: make(chan struct{})}, newFakeStore(1<<20), newFakeStore(1<<20)
+	added := f.addLater(f.sub, NamespaceConfig{NSID: 2, Store: store}, hung)
+	joined, behind := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := other.AddNamespace(NamespaceConfig{NSID: 1, Store: store})
+		joined <- err
+	}()
+	go func() { behind <- f.sub.AwaitNamespace(NamespaceConfig{NSID: 2}) }()
+	f.soon(func() error {
+		n, err := f.sub.AddNamespace(NamespaceConfig{Store: third})
+		if err != nil || n.ID() != 3 {
+			return fmt.Errorf("the next is %v, %v", n, err)
+		}
+		_, err = other.AddNamespace(NamespaceConfig{NSID: 2, Store: newFakeStore(1 << 20)})
+		return errors.Join(err, n.SetGroup(2), n.Pause(0), n.Resume(), f.sub.RemoveNamespace(3),
+			other.AwaitNamespace(NamespaceConfig{NSID: 5}), other.RemoveNamespace(2))
+	})
+	if len(added)+len(joined)+len(behind) > 0 {
+		t.Error("what hangs has ended")
+	}
+	close(hung.answer)
+	f.must(<-added)
+	f.must(<-joined)
+	if err := <-behind; err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("two namespaces have one NSID: %v", err)
+	}
+	if len(store.queues) != len(third.queues) {
+		t.Error("a store is opened twice")
+	}
+}
+
+// TestAddingClashes: of two namespaces of one identity the second to be there fails, and its store is free.
+func TestAddingClashes(t *testing.T) {
+	f := newFixture(t)
+	hung, store, id := &hungReservations{answer: make(chan struct{})}, newFakeStore(1<<20), uuid.New()
+	added := f.addLater(f.sub, NamespaceConfig{NSID: 2, Store: store, UUID: id}, hung)
+	f.soon(func() error {
+		_, err := f.sub.AddNamespace(NamespaceConfig{NSID: 3, Store: newFakeStore(1 << 20), UUID: id})
+		return err
+	})
+	close(hung.answer)
+	if err := <-added; err == nil || !strings.Contains(err.Error(), "UUID") {
+		t.Errorf("two namespaces have one UUID: %v", err)
+	}
+	if !store.queues[0].closed || len(f.sub.Namespaces()) != 2 {
+		t.Error("its store is open, or it is there")
+	}
+}
+
+// TestAwaitedStateHangs: while the state of a subsystem cannot be read what waits for it can be added and removed.
+func TestAwaitedStateHangs(t *testing.T) {
+	f := newFixture(t)
+	state := &unreadState{answer: make(chan struct{})}
+	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other", State: state, AwaitState: true})
+	f.must(err)
+	state.hangs.Store(true)
+	added := make(chan error, 1)
+	go func() { // ends when it answers
+		_, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20)})
+		added <- err
+	}()
+	for s.life.mu.TryLock() {
+		s.life.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	f.soon(func() error { return errors.Join(s.AwaitNamespace(NamespaceConfig{NSID: 5}), s.RemoveNamespace(5)) })
+	close(state.answer)
+	f.must(<-added)
+}
+
+// An unreadState cannot be read at first, and then hangs before it can.
+type unreadState struct {
+	hangs  atomic.Bool
+	answer chan struct{}
+}
+
+func (s *unreadState) Load() ([]byte, error) {
+	if !s.hangs.Load() {
+		return nil, syscall.EIO
+	}
+	<-s.answer
+	return nil, nil
+}
+
+func (s *unreadState) Save([]byte) error { return nil }

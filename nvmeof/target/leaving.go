@@ -54,9 +54,10 @@ func (g *Gateway) awaitLeft(s *Subsystem, id capsule.NSID) {
 }
 
 // release leaves in place of a namespace one that is elsewhere, and has its volume closed. Each has a task: however many
-// stores hang, the others do not wait for one.
-func (d *drain) release(n *Namespace) {
-	d.leave(n) // before others can see that it is given back
+// stores hang, the others do not wait for one. Whole says that nothing of the namespace is lost.
+func (d *drain) release(n *Namespace, whole bool) {
+	delete(d.pending, n)
+	d.leave(n, whole) // before others can see that it is given back
 	if !vacate(n) {
 		d.left(n, nil)
 		return
@@ -65,12 +66,12 @@ func (d *drain) release(n *Namespace) {
 	t.tasks.Go(func() { d.left(n, t.volumes.Release(n.ns)) }) // ends when the store has finished
 }
 
-func (d *drain) leave(n *Namespace) {
+func (d *drain) leave(n *Namespace, whole bool) {
 	g := d.gateway
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := &g.groups[d.group]
-	o.given = true
+	o.spoiled = o.spoiled || !whole
 	if o.leaving == nil {
 		o.leaving = &leaving{make(map[*Namespace]chan struct{}), make(chan struct{})}
 	}
@@ -111,7 +112,7 @@ func (d *drain) await(ctx context.Context, busy []string) error {
 		return errors.Join(d.errs...)
 	}
 	var ended <-chan struct{} // nil while others are not given back
-	if len(busy) == 0 {
+	if len(busy) == 0 && len(d.failed) == 0 {
 		ended = l.ended
 	}
 	if l != nil {

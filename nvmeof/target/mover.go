@@ -279,14 +279,18 @@ func (m *Mover) devices() (all []*Device) {
 // release is called: who changes a namespace waits for shards, which park stops, and who saves a
 // record waits for a file system.
 func (m *Mover) settle(ctx context.Context) (release func(), err error) {
-	var held []*sync.Mutex
+	type lock interface {
+		TryLock() bool
+		Unlock()
+	}
+	var held []lock
 	release = func() {
 		for _, mu := range slices.Backward(held) {
 			mu.Unlock()
 		}
 	}
 	for _, s := range m.subsystems() {
-		for _, mu := range []*sync.Mutex{&s.change, &s.life.mu} {
+		for _, mu := range []lock{&s.change, &s.life.mu} {
 			for !mu.TryLock() {
 				select {
 				case <-ctx.Done():

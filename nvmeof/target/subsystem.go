@@ -58,7 +58,7 @@ type Subsystem struct {
 	errors atomic.Uint64 // entries of all error logs
 	life   lifetime
 
-	change     sync.Mutex               // held while the namespaces change, which waits for shards
+	change     changeLock
 	past       map[capsule.NSID]lineage // the last namespace at each NSID; under change
 	departed   departures               // what the change under way has removed; under change
 	generation atomic.Uint32            // of namespaces; changed under change

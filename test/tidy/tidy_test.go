@@ -92,7 +92,7 @@ var agreedGoroutines = map[string]int{
 	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         2,  // the loop; the file of its socket
-	"nvmeof/target":                      13, // connections; freeing queues; keys; stores, one that does not answer, and their flush at the end; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
+	"nvmeof/target":                      12, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
 	"internal/floor":                     2,  // the other side
 	"internal/group/state/etcd":          4,  // whether the endpoint answers; contexts that end with the store, and with the endpoint in use
 	"internal/group/runner":              2,  // the engine; what takes time
@@ -114,7 +114,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
 	"cmd/nvmeof/internal/connections":    11, // following changes; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes; saying how many lines were left out; each flush at the end
-	"cmd/nvmeof/internal/targetcommand":  7,  // the gateway; what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events; a takeover that a signal ends
+	"cmd/nvmeof/internal/targetcommand":  8,  // the gateway; what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events, and syncing the audit; a takeover that a signal ends
 	"cmd/nvmeof/internal/takeover":       1,  // the process that connects
 	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side
 }

@@ -73,6 +73,11 @@ func (r *Runner) Stuck(stuck bool) {
 	r.post(func() { r.step(group.Health{Stuck: stuck}) })
 }
 
+// Starting says that the gateway does not have the group's configuration yet.
+func (r *Runner) Starting() {
+	r.post(func() { r.step(group.Behind{Behind: true, Starting: true}) })
+}
+
 // Behind says whether the gateway does not have the group's configuration.
 func (r *Runner) Behind(behind bool) {
 	r.post(func() { r.step(group.Behind{Behind: behind}) })

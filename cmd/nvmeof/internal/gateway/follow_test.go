@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -173,4 +175,42 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("change %d: who made it has\n%s\nwho follows has\n%s\nwho begins has\n%s", i, all[0], all[1], all[2])
 		}
 	}
+}
+
+// A lateGroup does not say what its document is before it may.
+type lateGroup struct {
+	control.Group
+	may <-chan error
+}
+
+func (g lateGroup) Latest(ctx context.Context) (int64, *config.Document, error) {
+	select {
+	case err := <-g.may:
+		if err != nil {
+			return 0, nil, err
+		}
+	case <-ctx.Done():
+		return 0, nil, ctx.Err()
+	}
+	return g.Group.Latest(ctx)
+}
+
+// TestStarting: a gateway that does not have the configuration yet is starting to the others, and sick if it cannot get it.
+func TestStarting(t *testing.T) {
+	t.Parallel()
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(3, 1))))
+	a := start(t, store.Open(time.Second), "gw1", 237)
+	may := make(chan error, 1)
+	b := listen(t, store.Open(time.Second), "gw2", 238, func(c *control.Config) { c.Group = lateGroup{c.Group, may} })
+	b.begin()
+	a.until(t, "gw2 is starting", func(s *control.GroupStatus) bool {
+		if len(s.Gateways) == 2 && s.Gateways[1].State == "sick" {
+			t.Fatal("it is sick as it starts")
+		}
+		return len(s.Gateways) == 2 && s.Gateways[1].State == "starting" && a.Stats().Members["starting"] == 1
+	})
+	may <- errors.New("the document cannot be read")
+	a.until(t, "gw2 is sick", func(s *control.GroupStatus) bool { return len(s.Gateways) == 2 && s.Gateways[1].State == "sick" })
+	close(may)
+	a.until(t, "gw2 is alive", func(s *control.GroupStatus) bool { return s.Gateways[1].State == "alive" })
 }

@@ -163,7 +163,7 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	if err != nil {
 		return err
 	}
-	run.Behind(true) // until the configuration has come
+	run.Starting() // until follow has got the configuration
 	g.run.Store(run)
 	var all sync.WaitGroup
 	all.Go(func() { g.follow(ctx, run) })                       // ends with ctx

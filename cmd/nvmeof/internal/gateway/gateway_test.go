@@ -282,12 +282,13 @@ func TestAlarms(t *testing.T) {
 
 func TestStateOf(t *testing.T) {
 	for want, x := range map[string]group.GatewayStatus{
-		"ended":   {Member: group.Member{Ended: true}},
-		"silent":  {},
-		"leaving": {Alive: true, Member: group.Member{Leaving: true}},
-		"sick":    {Alive: true, Beat: group.Beat{Sick: true}},
-		"drained": {Alive: true, Drained: true},
-		"alive":   {Alive: true},
+		"ended":    {Member: group.Member{Ended: true}},
+		"silent":   {},
+		"leaving":  {Alive: true, Member: group.Member{Leaving: true}},
+		"sick":     {Alive: true, Beat: group.Beat{Sick: true}},
+		"starting": {Alive: true, Beat: group.Beat{Sick: true, Starting: true}},
+		"drained":  {Alive: true, Drained: true},
+		"alive":    {Alive: true},
 	} {
 		if got := stateOf(&x); got != want {
 			t.Errorf("%+v is %s, want %s", x, got, want)

@@ -150,6 +150,26 @@ func TestLetsGoBeside(t *testing.T) {
 	n.untilFree(t, doc.Subsystems[0].Namespaces[0])
 }
 
+// TestDrainsBeside: others can open what a group exports that is drained, but for what a store keeps that does not answer.
+func TestDrainsBeside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	doc := inFile(t, filepath.Join(dir, "disk"), "}\n      - {nsid: 2, ana-group: 7, fence: lease, file: {path: "+filepath.Join(dir, "other")+", size: 1MiB}")
+	n, d := behindDam(t, doc, 235, time.Minute)
+	drained := make(chan error)
+	go func() { drained <- (*served)(n.Gateway).Drain(t.Context(), 7, 1) }()
+	n.untilFree(t, doc.Subsystems[0].Namespaces[1])
+	if s, _, err := control.OpenStore(doc.Subsystems[0].Namespaces[0], nil); err == nil {
+		_ = s.Close()
+		t.Error("what has a command is closed")
+	}
+	d.set(false)
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	n.untilFree(t, doc.Subsystems[0].Namespaces[0])
+}
+
 // ThreadBound implements [backend.ThreadBound].
 func (q dammed) ThreadBound() bool {
 	b, ok := q.Queue.(backend.ThreadBound)

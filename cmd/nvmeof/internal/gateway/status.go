@@ -102,7 +102,7 @@ func (g *Gateway) alarmed() []control.GroupAlarm {
 }
 
 // states are what stateOf returns.
-var states = [...]string{"alive", "drained", "leaving", "sick", "silent", "ended"}
+var states = [...]string{"alive", "starting", "drained", "leaving", "sick", "silent", "ended"}
 
 // forgetAlarms forgets those that were not repeated: one that comes again later is new. Called with mu
 // held.
@@ -123,6 +123,8 @@ func stateOf(x *group.GatewayStatus) string {
 		return "silent"
 	case x.Member.Leaving:
 		return "leaving"
+	case x.Beat.Starting:
+		return "starting"
 	case x.Beat.Sick:
 		return "sick"
 	case x.Drained:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -23,14 +24,18 @@ import (
 // auditLog is what --audit takes for the log.
 const auditLog = "-"
 
-// An audit writes a line for each operation. A goroutine of its own writes: a file system that
-// hangs holds up no operation.
+// An audit writes a line for each operation. A goroutine of its own writes, and another one makes lines
+// durable: a file system that hangs or is slow holds up no operation, and a slow one no line.
 type audit struct {
 	path     string // empty: the log
 	log      *zap.Logger
 	happened *events.Log
-	ended    chan struct{}
-	apart    func() error // why the file is something else too
+	written  chan struct{} // closed when all lines are
+	ended    chan struct{} // closed when they are durable too
+	apart    func() error  // why the file is something else too
+	sync     func(*os.File) error
+	dirty    chan struct{} // there is something to sync
+	named    *os.File      // the last one whose name is durable; of keep
 
 	mu     sync.Mutex // guards what follows
 	lines  chan control.Operation
@@ -38,11 +43,14 @@ type audit struct {
 	why    string // it is not open
 	over   bool   // no line is taken any more
 	lost   uint64
+	file   *os.File   // to sync; nil: none
+	left   []*os.File // to sync and close
 }
 
 const (
-	auditQueue = 256             // operations that wait to be written
-	auditEnd   = 3 * time.Second // that a file system may take at the end
+	auditQueue = 256                    // operations that wait to be written
+	auditEnd   = 3 * time.Second        // that a file system may take at the end
+	auditSync  = 500 * time.Millisecond // how long lines wait to be synced together
 )
 
 // errNoAudit is that what is named can take no lines, whatever the state of its file system.
@@ -55,7 +63,7 @@ func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.L
 	if doc == (config.Audit{}) {
 		return nil, nil
 	}
-	a := &audit{path: string(doc.File), log: log, happened: happened, ended: make(chan struct{}), apart: apart, lines: make(chan control.Operation, auditQueue)}
+	a := &audit{path: string(doc.File), log: log, happened: happened, apart: apart, sync: (*os.File).Sync, lines: make(chan control.Operation, auditQueue)}
 	var f *os.File
 	if a.path != "" {
 		var err error
@@ -69,8 +77,15 @@ func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.L
 			happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: lines are lost until the file can be opened: " + a.why})
 		}
 	}
-	go a.write(f) // ends with end
+	a.begin(f)
 	return a, nil
+}
+
+// begin writes to a file, if that is open.
+func (a *audit) begin(f *os.File) {
+	a.written, a.ended, a.dirty = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	go a.write(f) // ends with end
+	go a.keep()   // likewise
 }
 
 // troubles are those of its file.
@@ -175,7 +190,7 @@ func cameTo(o *control.Operation) string {
 // write writes lines until end. What is missing of a line that could not be written whole is
 // ended by the next one.
 func (a *audit) write(f *os.File) {
-	defer close(a.ended)
+	defer close(a.written)
 	torn := false
 	for o := range a.lines {
 		if o.By.Process != nil {
@@ -195,6 +210,7 @@ func (a *audit) write(f *os.File) {
 		var err error
 		if f, err = a.current(f); err == nil {
 			n, err = f.Write(line)
+			a.wrote(f, nil)
 		}
 		if err != nil {
 			a.mu.Lock()
@@ -203,9 +219,79 @@ func (a *audit) write(f *os.File) {
 		}
 		torn = err != nil && (n > 0 || torn)
 	}
-	if f != nil {
-		_ = f.Close()
+	a.wrote(nil, f)
+}
+
+// wrote has a file synced, and another one, to which nothing is written any more, synced and closed; nil is none.
+func (a *audit) wrote(f, left *os.File) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.file = f
+	if left != nil {
+		a.left = append(a.left, left)
 	}
+	select {
+	case a.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// keep makes lines durable soon after they are written, until all are.
+func (a *audit) keep() {
+	defer close(a.ended)
+	failed := ""
+	for last := false; !last; {
+		select {
+		case <-a.dirty:
+			select { // others may follow
+			case <-time.After(auditSync):
+			case <-a.written:
+			}
+		case <-a.written:
+			last = true
+		}
+		why := ""
+		if err := a.syncAll(); err != nil {
+			why = err.Error()
+		}
+		if why != "" && why != failed {
+			a.log.Error("audit: lines may be lost if the machine ends", zap.String("file", a.path), zap.String("why", why))
+			a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: lines may be lost if the machine ends: " + why})
+		}
+		failed = why
+	}
+}
+
+// syncAll syncs what was written, and closes what nobody writes to any more.
+func (a *audit) syncAll() error {
+	a.mu.Lock()
+	f, left := a.file, a.left
+	a.file, a.left = nil, nil
+	a.mu.Unlock()
+	var errs []error
+	for _, old := range left {
+		errs = append(errs, a.syncFile(old), old.Close())
+	}
+	if f != nil {
+		errs = append(errs, a.syncFile(f))
+	}
+	return errors.Join(errs...)
+}
+
+// syncFile syncs what keeps data, which a FIFO or a terminal does not, and the first time its name, if the process may
+// read the folder.
+func (a *audit) syncFile(f *os.File) error {
+	if f != a.named {
+		if d, err := os.Open(filepath.Dir(a.path)); err == nil {
+			_, _ = d.Sync(), d.Close() // not all file systems can, and the lines are there all the same
+		}
+		a.named = f
+	}
+	err := a.sync(f)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTSUP) {
+		return nil
+	}
+	return err
 }
 
 // current is the file to write to.
@@ -223,9 +309,7 @@ func (a *audit) current(f *os.File) (*os.File, error) {
 		a.noteWhy(err.Error())
 		return f, err
 	}
-	if f != nil {
-		_ = f.Close()
-	}
+	a.wrote(nil, f)
 	a.noteWhy("")
 	return next, nil
 }
@@ -245,7 +329,7 @@ func auditLine(o *control.Operation) []byte {
 	return b.Bytes()
 }
 
-// end writes what is left.
+// end writes what is left, and makes it durable.
 func (a *audit) end() error {
 	if a == nil {
 		return nil

@@ -1,12 +1,16 @@
 package targetcommand
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -74,6 +78,91 @@ func TestAuditQueue(t *testing.T) {
 	a.add(control.Operation{})
 	if a.lost != 1 {
 		t.Errorf("%d are lost", a.lost)
+	}
+}
+
+// TestAuditSynced: lines are made durable soon, several together, also those of a file that was moved away, and at
+// the end. A disk that is slow to do that holds up neither operations nor lines.
+func TestAuditSynced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	synced, slow := make(chan string, 16), make(chan struct{})
+	a := &audit{path: path, log: zap.NewNop(), happened: events.New(events.Config{}), lines: make(chan control.Operation, auditQueue)}
+	a.sync = func(f *os.File) error {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+		if err != nil {
+			return err
+		}
+		synced <- strings.Join(regexp.MustCompile(`"one"|"two"|"three"|"four"`).FindAllString(string(text), -1), " ")
+		<-slow
+		return nil
+	}
+	f, err := a.openFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.add(control.Operation{Name: "one"})
+	a.add(control.Operation{Name: "two"})
+	a.begin(f)
+	want := func(names string) {
+		t.Helper()
+		select {
+		case got := <-synced:
+			if got != names {
+				t.Errorf("synced is %s, want %s", got, names)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing is synced")
+		}
+	}
+	want(`"one" "two"`)
+	for range 2 * auditQueue { // while that is under way
+		a.add(control.Operation{Name: "three"})
+		for len(a.lines) > 0 {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	if a.lost > 0 {
+		t.Errorf("%d lines are lost", a.lost)
+	}
+	close(slow)
+	<-synced
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	a.rotated()
+	a.add(control.Operation{Name: "four"})
+	ended := make(chan error, 1)
+	go func() { ended <- a.end() }()
+	want(`"one" "two"` + strings.Repeat(` "three"`, 2*auditQueue))
+	want(`"four"`)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAuditUnsynced: that lines cannot be made durable is said once while it lasts, and is nothing where the file keeps none.
+func TestAuditUnsynced(t *testing.T) {
+	for why, said := range map[error]int{syscall.EIO: 1, syscall.EINVAL: 0} {
+		core, logs := observer.New(zapcore.ErrorLevel)
+		happened := events.New(events.Config{})
+		a := &audit{path: filepath.Join(t.TempDir(), "audit"), log: zap.New(core), happened: happened, lines: make(chan control.Operation, auditQueue)}
+		synced := make(chan struct{})
+		once := sync.OnceFunc(func() { close(synced) })
+		a.sync = func(*os.File) error { once(); return why }
+		f, err := a.openFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.begin(f)
+		a.add(control.Operation{Name: "one"})
+		<-synced
+		a.add(control.Operation{Name: "two"})
+		if err := a.end(); err != nil {
+			t.Error(err)
+		}
+		if n := logs.FilterMessageSnippet("may be lost").Len(); n != said || happened.Last() != uint64(said) {
+			t.Errorf("%v is said %d times, and %d events", why, n, happened.Last())
+		}
 	}
 }
 

@@ -201,10 +201,10 @@ func (t *Table) With(id capsule.NSID, n *Namespace) *Table {
 // Last is the highest identifier that a namespace may have.
 func (t *Table) Last() capsule.NSID { return capsule.NSID(max(len(t.at), 1) - 1) }
 
-// Free is the lowest identifier without a namespace.
-func (t *Table) Free() capsule.NSID {
+// Free is the lowest identifier without a namespace that is not taken.
+func (t *Table) Free(taken func(capsule.NSID) bool) capsule.NSID {
 	for id := capsule.NSID(1); ; id++ {
-		if t.At(id) == nil {
+		if t.At(id) == nil && !taken(id) {
 			return id
 		}
 	}

@@ -30,8 +30,9 @@ func TestTable(t *testing.T) {
 	if a.At(3) != nil || b.At(3) == nil || b.Get(3) != nil || b.Get(4) == nil || a.Get(0) != nil || a.Get(5) != nil || a.Get(capsule.NSIDBroadcast) != nil {
 		t.Error("a table finds what it has not, or has changed")
 	}
-	if a.Free() != 3 || b.Free() != 5 || new(Table).Free() != 1 {
-		t.Errorf("free are %d, %d and %d", a.Free(), b.Free(), new(Table).Free())
+	none := func(capsule.NSID) bool { return false }
+	if a.Free(none) != 3 || b.Free(none) != 5 || new(Table).Free(none) != 1 || b.Free(func(id capsule.NSID) bool { return id == 5 }) != 6 {
+		t.Errorf("free are %d, %d and %d", a.Free(none), b.Free(none), new(Table).Free(none))
 	}
 }
 

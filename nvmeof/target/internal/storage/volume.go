@@ -80,7 +80,7 @@ func (v *Volume) leaser(d *Site) backend.Leaser {
 func (v *Volume) open() error {
 	for _, d := range v.volumes.sites {
 		if err := v.openOn(d); err != nil {
-			return errors.Join(err, v.closeLanes(), v.Reservations.Close())
+			return errors.Join(err, v.closeLanes())
 		}
 	}
 	return nil

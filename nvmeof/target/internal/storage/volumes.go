@@ -46,13 +46,10 @@ type Volumes struct {
 	log   *peerlog.Log
 	began time.Time // of Init
 
-	// opening is held while a volume is opened or closed, with its reservations, which may
-	// take as long as a file system does. It is taken before mu.
-	opening sync.Mutex
-
 	// mu guards what follows. It is held while lanes are opened and closed, which waits
-	// for shards.
+	// for shards, and not while reservations are.
 	mu      sync.Mutex
+	claims  map[*claim]struct{}
 	byStore map[backend.Store]*Volume // of stores that can be compared
 	all     map[*Volume]struct{}
 	sites   []*Site
@@ -62,7 +59,7 @@ type Volumes struct {
 // Init initialises an empty set.
 func (t *Volumes) Init(depth int, log *peerlog.Log) {
 	t.depth, t.log, t.began = depth, log, time.Now()
-	t.byStore, t.all = make(map[backend.Store]*Volume), make(map[*Volume]struct{})
+	t.byStore, t.all, t.claims = make(map[backend.Store]*Volume), make(map[*Volume]struct{}), make(map[*claim]struct{})
 }
 
 // age is how old the set is at a time, at least a nanosecond: a clock that does not jump when
@@ -140,7 +137,8 @@ func (t *Volumes) All() []*Volume {
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// Acquire gives a namespace the volume of its store, and opens it if it is the first.
+// Acquire gives a namespace the volume of its store, and opens it if it is the first. A store that hangs delays
+// no other.
 // The reservations of the first one are used, which is their owner, with what that had before it went away.
 func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, owner reservation.Owner, n *Namespace) error {
 	opened, err := t.acquire(store, name, reservations, owner, n)
@@ -152,11 +150,11 @@ func (t *Volumes) Acquire(store backend.Store, name string, reservations Reserva
 
 // acquire is Acquire but for how much is allocated, if it has opened the volume.
 func (t *Volumes) acquire(store backend.Store, name string, reservations ReservationStore, owner reservation.Owner, n *Namespace) (opened bool, err error) {
-	t.opening.Lock()
-	defer t.opening.Unlock()
-	if joined, err := t.join(store, reservations, n); joined || err != nil {
+	c, err := t.joinOrClaim(store, reservations, n)
+	if c == nil || err != nil {
 		return false, err
 	}
+	defer t.unclaim(c)
 	v, err := newVolume(t, store, name)
 	if err != nil {
 		return false, err
@@ -164,24 +162,77 @@ func (t *Volumes) acquire(store backend.Store, name string, reservations Reserva
 	if v.Reservations, err = newReservations(reservations, owner, n.Former); err != nil {
 		return false, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := v.open(); err != nil {
-		return false, err
+	if err := t.add(v, n); err != nil {
+		return false, errors.Join(err, v.Reservations.Close())
 	}
-	if reflect.TypeOf(store).Comparable() {
-		t.byStore[store] = v
-	}
-	t.all[v] = struct{}{}
-	v.use(n)
 	return true, nil
 }
 
-// join makes the namespace a user of the volume that its store has, and reports whether it has
-// one. Where it has none an error says that its reservations are another volume's.
-func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Namespace) (joined bool, err error) {
+// A claim is the right to open or close the volume of a store with its reservations, which may take as long as a
+// file system does: who wants either of them waits, and nobody else.
+type claim struct {
+	store        backend.Store
+	reservations ReservationStore
+	ended        chan struct{}
+}
+
+// joinOrClaim makes the namespace a user of the volume that its store has, or claims the store, if that has none.
+func (t *Volumes) joinOrClaim(store backend.Store, reservations ReservationStore, n *Namespace) (*claim, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for other := t.claimed(store, reservations); other != nil; other = t.claimed(store, reservations) {
+		t.mu.Unlock()
+		<-other.ended
+		t.mu.Lock()
+	}
+	if joined, err := t.join(store, reservations, n); joined || err != nil {
+		return nil, err
+	}
+	return t.claim(store, reservations), nil
+}
+
+// claimed is somebody's claim of a store or reservations; nil: there is none. Called with mu held.
+func (t *Volumes) claimed(store backend.Store, reservations ReservationStore) *claim {
+	for c := range t.claims {
+		if same(c.store, store) || same(c.reservations, reservations) {
+			return c
+		}
+	}
+	return nil
+}
+
+// claim is called with mu held. Unclaim has to follow.
+func (t *Volumes) claim(store backend.Store, reservations ReservationStore) *claim {
+	c := &claim{store, reservations, make(chan struct{})}
+	t.claims[c] = struct{}{}
+	return c
+}
+
+func (t *Volumes) unclaim(c *claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.claims, c)
+	close(c.ended)
+}
+
+// add gives a volume lanes, and its first user.
+func (t *Volumes) add(v *Volume, n *Namespace) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := v.open(); err != nil {
+		return err
+	}
+	if reflect.TypeOf(v.store).Comparable() {
+		t.byStore[v.store] = v
+	}
+	t.all[v] = struct{}{}
+	v.use(n)
+	return nil
+}
+
+// join makes the namespace a user of the volume that its store has, and reports whether it has
+// one. Where it has none an error says that its reservations are another volume's. Called with mu held.
+func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Namespace) (joined bool, err error) {
 	if reflect.TypeOf(store).Comparable() && t.byStore[store] != nil {
 		if t.byStore[store].leaving {
 			return false, errors.New("its store is being closed, and has not completed earlier commands: try again")
@@ -190,7 +241,7 @@ func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Na
 		return true, nil
 	}
 	for v := range t.all {
-		if reservations != nil && same(v.Reservations.store, reservations) {
+		if same(v.Reservations.store, reservations) {
 			return false, fmt.Errorf("its reservations would be saved where those of %s are: name another file", v.Name)
 		}
 	}
@@ -223,20 +274,20 @@ func (t *Volumes) Release(n *Namespace) error {
 		<-c
 	}
 	v.Reservations.End()
-	t.opening.Lock()
-	defer t.opening.Unlock()
-	return errors.Join(t.remove(v), v.Reservations.Close())
+	c, err := t.remove(v)
+	defer t.unclaim(c)
+	return errors.Join(err, v.Reservations.Close())
 }
 
-// remove closes the lanes of a volume that no namespace uses.
-func (t *Volumes) remove(v *Volume) error {
+// remove closes the lanes of a volume that no namespace uses, and claims its store.
+func (t *Volumes) remove(v *Volume) (*claim, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if reflect.TypeOf(v.store).Comparable() {
 		delete(t.byStore, v.store)
 	}
 	delete(t.all, v)
-	return v.closeLanes()
+	return t.claim(v.store, v.Reservations.store), v.closeLanes()
 }
 
 // drop removes a namespace. With the last one the lanes retire.
