@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -38,6 +39,12 @@ func TestServes(t *testing.T) {
 	go func() {
 		ended <- run(ctx, "--endpoint", at, "--config", dir+"/csi.yaml", "--node", "--nvme-dir", dir, "-v")
 	}() // ends with ctx
+	for { // a client that finds no socket waits a second before it tries again
+		if _, err := os.Lstat(filepath.Join(dir, "csi.sock")); err == nil || len(ended) > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	c, err := grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
 	if err != nil {
 		t.Fatal(err)

@@ -15,11 +15,12 @@ import (
 func converse(t *testing.T, server, client string) (atServer, atClient outcome) {
 	t.Helper()
 	out, errOut := newOutput(), newOutput()
-	root := newRoot(nil)
+	args := append([]string{"rdma"}, strings.Fields(server)...)
+	root := newRootFor(args, nil)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	ended := make(chan error, 1)
-	go func() { ended <- execute(t.Context(), root, append([]string{"rdma"}, strings.Fields(server)...)) }() // with the client, or the test
+	go func() { ended <- execute(t.Context(), root, args) }() // with the client, or the test
 	errOut.await(t, "listening on ")
 	atClient = command(t, append([]string{"rdma"}, strings.Fields(client)...)...)
 	select {
@@ -34,6 +35,7 @@ func converse(t *testing.T, server, client string) (atServer, atClient outcome) 
 // TestRDMA runs every command's server against its client. What each prints at both ends
 // is that of rping and perftest.
 func TestRDMA(t *testing.T) {
+	t.Parallel()
 	const bandwidth, latency = " #bytes     #iterations    BW peak[MiB/sec]", " #bytes #iterations    t_min[usec]"
 	for _, c := range []struct {
 		server, client     string
@@ -70,6 +72,7 @@ func TestRDMA(t *testing.T) {
 // TestRDMAJSON: the names are those of perftest's --out_json, and nothing else is on the
 // standard output of either end.
 func TestRDMAJSON(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		server, client string
 		keys           []string
@@ -104,6 +107,7 @@ func TestRDMAJSON(t *testing.T) {
 // TestRDMADisagreement: an end notices when the other does something else than was agreed
 // to.
 func TestRDMADisagreement(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		server, client         string
 		serverCode, clientCode int
@@ -150,14 +154,16 @@ func TestRDMANobody(t *testing.T) {
 	if verbs.Built {
 		t.Skip("the other provider's words are other ones")
 	}
+	t.Parallel()
 	addr := loopbackAddress()
 	out, errOut := newOutput(), newOutput()
-	root := newRoot(nil)
+	args := []string{"rdma", "ping", "-s", "-a", addr}
+	root := newRootFor(args, nil)
 	root.SetOut(out)
 	root.SetErr(errOut)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- execute(ctx, root, []string{"rdma", "ping", "-s", "-a", addr}) }() // at cancel
+	go func() { ended <- execute(ctx, root, args) }() // at cancel
 	errOut.await(t, "listening on "+addr)
 	command(t, "rdma", "write-bw", addr).want(t, exitConnection, "nothing listens on that port")
 	cancel()

@@ -25,6 +25,7 @@ func TestAckTimeout(t *testing.T) {
 // TestCongestion: nonsense on a command line is refused where it is written, and two peers
 // may differ.
 func TestCongestion(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"target --listen 127.0.0.1 --nqn a --export mem:1MiB --allow-any-host", "discover -a 127.0.0.1", "attach -a 127.0.0.1", "bench -a 127.0.0.1",
 		"connect -t rdma -a 127.0.0.1 -n a", "rdma write-bw 127.0.0.1"} {
 		command(t, append(strings.Fields(line), "--congestion", "min-rat=8Mbit")...).want(t, exitUsage, "unknown field min-rat; did you mean min-rate?")

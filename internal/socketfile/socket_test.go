@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -223,36 +224,38 @@ func TestRenewTaken(t *testing.T) {
 // keeps nobody from listening, and what is dead from being cleared by others.
 func TestLockedFolder(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	folder, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	leave(t, filepath.Join(dir, "dead"))
-	if err := RemoveDead(filepath.Join(dir, "dead")); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Lstat(filepath.Join(dir, "dead")); err != nil {
-		t.Error(err)
-	}
-	done := make(chan error, 1)
-	go func() { // ends with the wait for the lock
-		s, err := Listen(filepath.Join(dir, "s"))
-		if err == nil {
-			err = s.Close()
-		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		folder, err := os.Open(dir)
 		if err != nil {
+			t.Fatal(err)
+		}
+		defer folder.Close()
+		if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		leave(t, filepath.Join(dir, "dead"))
+		if err := RemoveDead(filepath.Join(dir, "dead")); err != nil {
 			t.Error(err)
 		}
-	case <-time.After(6 * lockWait):
-		t.Error("it waits for the lock for good")
-	}
+		if _, err := os.Lstat(filepath.Join(dir, "dead")); err != nil {
+			t.Error(err)
+		}
+		done := make(chan error, 1)
+		go func() { // ends with the wait for the lock
+			s, err := Listen(filepath.Join(dir, "s"))
+			if err == nil {
+				err = s.Close()
+			}
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(6 * lockWait):
+			t.Error("it waits for the lock for good")
+		}
+	})
 }

@@ -33,6 +33,7 @@ func (g *fakeGateways) Order(_ context.Context, o Order) error {
 
 // TestOrders has each order of an administrator come to those who carry it out.
 func TestOrders(t *testing.T) {
+	t.Parallel()
 	g := new(fakeGateways)
 	r := newAPIRig(t, func(c *Config) {
 		c.Gateways = g

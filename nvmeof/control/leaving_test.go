@@ -19,6 +19,7 @@ import (
 // TestRemovalsThatHang: a change waits for a store that hangs only so long, says which
 // it is, and what is under way goes on without holding up the changes of others.
 func TestRemovalsThatHang(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.leaveTimeout = 20 * time.Millisecond
 	hang := make(chan struct{})

@@ -195,6 +195,7 @@ func (r *rig) endure(all ...mishap) {
 // TestRemovedWhileServed: a file that is no longer at its path is trouble, said in the
 // log and in the status, until it is back.
 func TestRemovedWhileServed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "disk")
 	begin(t, dir, "        file:\n          path: DIR/disk\n          size: 1MiB\n", func(r *rig) {

@@ -41,6 +41,7 @@ func (r *rig) letGo() {
 // TestNotRight: what is wrong with a namespace at a start keeps that one waiting, and
 // nothing else. It comes when it has been mended.
 func TestNotRight(t *testing.T) {
+	t.Parallel()
 	block := make([]byte, 1<<20)
 	for name, c := range map[string]struct {
 		namespace string // lines of the first namespace

@@ -182,6 +182,7 @@ func TestOpenedInVain(t *testing.T) {
 
 // TestWaitsNoMore: what is opened late is closed where the namespace waits no more.
 func TestWaitsNoMore(t *testing.T) {
+	t.Parallel()
 	r, h := newHanging(t)
 	if _, err := r.Apply(r.doc(hungDocument), Options{Wait: true}); err != nil {
 		t.Fatal(err)
@@ -197,6 +198,7 @@ func TestWaitsNoMore(t *testing.T) {
 
 // TestCloseWithHungStore: a target ends whatever hangs.
 func TestCloseWithHungStore(t *testing.T) {
+	t.Parallel()
 	r, h := newHanging(t)
 	if _, err := r.Apply(r.doc(hungDocument), Options{Wait: true}); err != nil {
 		t.Fatal(err)

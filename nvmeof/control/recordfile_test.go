@@ -88,6 +88,7 @@ subsystems:
 // TestStartWithHungRecords: what does not answer makes its namespaces wait at a start, and the
 // others are served.
 func TestStartWithHungRecords(t *testing.T) {
+	t.Parallel()
 	r, _ := newHanging(t)
 	r.pipe("reservations")
 	r.pipe("state")

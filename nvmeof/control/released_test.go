@@ -45,6 +45,7 @@ func (g *gatewayRig) inUse(name string) bool {
 
 // TestReleasedBeside: a store that hangs keeps the files of no other namespaces of its group.
 func TestReleasedBeside(t *testing.T) {
+	t.Parallel()
 	asked, may := make(chan struct{}, 1), make(chan struct{})
 	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
 		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
@@ -164,6 +165,7 @@ func TestDrainedBeside(t *testing.T) {
 
 // TestReleasedMeanwhile: a change of what hangs as its group is given back closes it when that ends, not before.
 func TestReleasedMeanwhile(t *testing.T) {
+	t.Parallel()
 	const one = "        file: {path: DIR/one, size: 1MiB}\n"
 	for name, to := range map[string]string{"removed": "", "read-only": one + "        read-only: true\n", "in another group": one + "        ana-group: 3\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -212,6 +214,7 @@ func TestReleasedMeanwhile(t *testing.T) {
 
 // TestReleasedAgain: a group is given back a second time while a store has not finished with the first.
 func TestReleasedAgain(t *testing.T) {
+	t.Parallel()
 	asked, may := make(chan struct{}, 1), make(chan struct{})
 	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
 		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {

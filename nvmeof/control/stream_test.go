@@ -129,6 +129,7 @@ func TestCapture(t *testing.T) {
 // TestCaptureDevices: a device that goes and comes while packets are captured is said in the capture,
 // which goes on.
 func TestCaptureDevices(t *testing.T) {
+	t.Parallel()
 	r := newAPIRig(t)
 	r.do("POST", "/v1/listeners", `{"id": 1, "address": "ADDR"}`, nil)
 	body, err := r.client.Stream(t.Context(), "/v1/capture", nil)

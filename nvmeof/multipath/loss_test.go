@@ -35,6 +35,13 @@ func TestCtrlLoss(t *testing.T) {
 		s := l.connect(cfg)
 		n := l.namespace(s)
 		l.sides[0].kill()
+		time.Sleep(15 * time.Second)
+		l.sides[0].revive() // in time: the next loss is counted from its own beginning
+		l.await(s.Paths()[0], StateLive)
+		if err := n.Flush(); err != nil {
+			t.Errorf("after its return: %v", err)
+		}
+		l.sides[0].kill()
 		d, err := took(func() error { _, err := n.ReadAt(make([]byte, 512), 0); return err })
 		wantBetween(t, "a read", d, 20*time.Second, 26*time.Second)
 		var none *NoPathError

@@ -310,6 +310,7 @@ func TestManyInFlight(t *testing.T) {
 
 // TestBadClients: what cannot be understood ends the connection, and no other.
 func TestBadClients(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{Handshake: 200 * time.Millisecond}, newStore(t, 1<<20, 512))
 	good := connect(t, s, how{})
 	c := connect(t, s, how{})

@@ -20,6 +20,7 @@ func bigLog() *hostCommand {
 // and take none of them have no buffer that a host needs, and a later one gets its log.
 // What is sent behind the end of a page is zeroes.
 func TestUndeliveredLogPages(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 64<<20 })
 	f.export(newNullStore(4 << 20))
 	_, id := f.connectAdmin(0)
@@ -74,6 +75,7 @@ func (f *fixture) connectHost(nqn string, entries int) *hostQueue {
 // TestUndeliveredReads: a host that takes none of what it reads has at most half of the
 // buffers, and others go on.
 func TestUndeliveredReads(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 64<<20 })
 	f.export(newNullStore(4 << 20))
 	hoarder := f.connectHost("nqn.2026-11.io.example:hoarder", 128)

@@ -250,6 +250,7 @@ func TestGatewayDrainHangs(t *testing.T) {
 // TestGatewayReleaseHangs: of a group that is not served any more each store that ends what it has is free,
 // whatever others do, and only those that hang are named.
 func TestGatewayReleaseHangs(t *testing.T) {
+	t.Parallel()
 	f, g := withGateway(t)
 	f.must(g.Serve(1, 1))
 	writing, asked, free := newFakeStore(1<<20), &muteStore{fakeStore: newFakeStore(1 << 20), answer: make(chan struct{})}, newFakeStore(1<<20)

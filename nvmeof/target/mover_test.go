@@ -93,6 +93,7 @@ func (r *remote) tryMove(n *softroce.Network) bool {
 
 // TestMove moves the associations of a host that reads and writes without pause.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	for name, faults := range map[string]softroce.Faults{"sound": {Delay: 20 * time.Microsecond}, "lossy": lossy} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 // connection up, keeps nobody from pausing the namespace or taking it out, while the
 // commands of all others are held.
 func TestStalledHost(t *testing.T) {
+	t.Parallel()
 	for name, act := range map[string]func(f *fixture) error{
 		"pause":   func(f *fixture) error { return f.sub.Namespaces()[0].Pause(0) },
 		"remove":  func(f *fixture) error { return f.sub.RemoveNamespace(1) },

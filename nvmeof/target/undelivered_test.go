@@ -32,6 +32,7 @@ func (g *gremlin) takeOne() {
 // bounded time, and with it the leases that others wait for. One that takes a response now
 // and then keeps it.
 func TestResponsesNotTaken(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		each time.Duration // a receive is posted; 0: none

@@ -26,7 +26,7 @@ const (
 // measure runs all groups, if nobody else uses the machine.
 func measure(ctx context.Context, o options, progress io.Writer) (*report.Report, error) {
 	r := &report.Report{Date: time.Now().UTC().Truncate(time.Second), Revision: revision(), Machine: machine(), Full: o.full}
-	others, err := settle(ctx, o.force)
+	others, err := settle(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +64,12 @@ func measure(ctx context.Context, o options, progress io.Writer) (*report.Report
 }
 
 // settle is how many processors others use while this process does nothing: the
-// least of a few tries, or of one where it is of no consequence.
-func settle(ctx context.Context, forced bool) (least float64, err error) {
+// least of a few tries, or of one where it is of no consequence, as short as what is measured.
+func settle(ctx context.Context, o options) (least float64, err error) {
 	least = float64(runtime.NumCPU())
-	tries := 3
-	if forced {
-		tries = 1
+	tries, each := 3, time.Second
+	if o.force {
+		tries, each = 1, min(each, 4*o.time)
 	}
 	for try := 0; try < tries && least > quietBefore; try++ {
 		w, err := process.NewWatch()
@@ -77,7 +77,7 @@ func settle(ctx context.Context, forced bool) (least float64, err error) {
 			return 0, err
 		}
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(each):
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}

@@ -3,10 +3,8 @@
 package faultyfs
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"net/rpc"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +25,7 @@ type FS struct {
 	Dir string // where it is mounted
 
 	t       *testing.T
-	calls   *rpc.Client
+	calls   *caller
 	devices *net.UnixConn
 }
 
@@ -45,7 +42,7 @@ func Run(t *testing.T, f func(t *testing.T, fs *FS)) {
 	fs.must(err)
 	devices, err := net.FileConn(os.NewFile(4, "devices"))
 	fs.must(err)
-	fs.calls, fs.devices = rpc.NewClient(calls), devices.(*net.UnixConn)
+	fs.calls, fs.devices = newCaller(calls), devices.(*net.UnixConn)
 	fs.must(os.Mkdir(fs.Dir, 0o755))
 	fs.Mount()
 	t.Cleanup(func() {
@@ -88,11 +85,7 @@ func outside(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	}
 	s := newServer()
-	r := rpc.NewServer()
-	if err := r.RegisterName("FS", &served{s, devices}); err != nil {
-		t.Fatal(err)
-	}
-	go r.ServeConn(calls) // ends when the process does
+	go (&served{s, devices}).serve(calls) // ends when the process does
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -142,9 +135,11 @@ func (f *FS) must(err error) {
 	}
 }
 
-func (f *FS) call(method string, args, reply any) {
+func (f *FS) call(c call) answer {
 	f.t.Helper()
-	f.must(f.calls.Call("FS."+method, args, reply))
+	a, err := f.calls.call(c)
+	f.must(err)
+	return a
 }
 
 // Mount mounts it at Dir, again after Unmount.
@@ -161,7 +156,7 @@ func (f *FS) Mount() {
 	}
 	_, _, err = f.devices.WriteMsgUnix([]byte{0}, unix.UnixRights(fd), nil)
 	f.must(err)
-	f.call("Serve", 0, new(int))
+	f.call(call{Method: "serve"})
 }
 
 // Unmount takes it away from everybody, also from those who have files open there: all that
@@ -172,29 +167,29 @@ func (f *FS) Unmount() {
 }
 
 // Inject puts a fault in force.
-func (f *FS) Inject(fault Fault) { f.t.Helper(); f.call("Inject", fault, new(int)) }
+func (f *FS) Inject(fault Fault) { f.t.Helper(); f.call(call{Method: "inject", Fault: fault}) }
 
 // Release ends all faults, and lets go what hangs.
-func (f *FS) Release() { f.t.Helper(); f.call("Release", 0, new(int)) }
+func (f *FS) Release() { f.t.Helper(); f.call(call{Method: "release"}) }
 
 // Space bounds how many bytes there are in all; 0: no bound.
-func (f *FS) Space(bytes int64) { f.t.Helper(); f.call("Space", bytes, new(int)) }
+func (f *FS) Space(bytes int64) { f.t.Helper(); f.call(call{Method: "space", Bytes: bytes}) }
 
 // Hanging is how many requests hang.
-func (f *FS) Hanging() (n int) { f.t.Helper(); f.call("Hanging", 0, &n); return n }
+func (f *FS) Hanging() int { f.t.Helper(); return f.call(call{Method: "hanging"}).Hanging }
 
 // Begin makes what is there durable, and begins the log anew.
-func (f *FS) Begin() { f.t.Helper(); f.call("Begin", 0, new(int)) }
+func (f *FS) Begin() { f.t.Helper(); f.call(call{Method: "begin"}) }
 
 // Log is what was changed since Begin.
-func (f *FS) Log() (l *Log) { f.t.Helper(); l = new(Log); f.call("Log", 0, l); return l }
+func (f *FS) Log() *Log { f.t.Helper(); a := f.call(call{Method: "log"}); return &a.Log }
 
 // Crash is a power failure: it takes the file system away, with what was not synced as the
 // seed has it, and mounts it again.
 func (f *FS) Crash(seed uint64) {
 	f.t.Helper()
 	f.Unmount()
-	f.call("Crash", seed, new(int))
+	f.call(call{Method: "crash", Seed: seed})
 	f.Mount()
 }
 
@@ -213,70 +208,3 @@ func (f *FS) EveryCrash(check func(m *Image)) {
 	}
 	f.t.Logf("%d states after %d changes", states, len(l.Changes))
 }
-
-// served is what the other process calls.
-type served struct {
-	s       *server
-	devices net.Conn
-}
-
-func (v *served) Serve(int, *int) error {
-	b, oob := make([]byte, 1), make([]byte, 64)
-	_, n, _, _, err := v.devices.(*net.UnixConn).ReadMsgUnix(b, oob)
-	if err != nil {
-		return err
-	}
-	messages, err := unix.ParseSocketControlMessage(oob[:n])
-	if err != nil || len(messages) != 1 {
-		return errors.Join(errors.New("no descriptor"), err)
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		return err
-	}
-	server, err := fuse.NewServer(v.s, fmt.Sprintf("/dev/fd/%d", fds[0]), &fuse.MountOptions{MaxWrite: 128 << 10, DisableReadDirPlus: true})
-	if err != nil {
-		return err
-	}
-	go server.Serve() // ends when it is taken away
-	return server.WaitMount()
-}
-
-func (v *served) Inject(f Fault, _ *int) error {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	v.s.faults = append(v.s.faults, &f)
-	return nil
-}
-
-func (v *served) Release(int, *int) error { v.s.release(); return nil }
-
-func (v *served) Space(n int64, _ *int) error {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	v.s.space = n
-	return nil
-}
-
-func (v *served) Hanging(_ int, n *int) error {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	*n = v.s.hangs
-	return nil
-}
-
-func (v *served) Begin(int, *int) error {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	v.s.begin(v.s.live)
-	return nil
-}
-
-func (v *served) Log(_ int, l *Log) error {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	*l = Log{v.s.log.Base, v.s.log.Changes[:len(v.s.log.Changes):len(v.s.log.Changes)]}
-	return nil
-}
-
-func (v *served) Crash(seed uint64, _ *int) error { v.s.powerFails(seed); return nil }

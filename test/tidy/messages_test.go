@@ -10,6 +10,7 @@ import (
 // TestTroubleshooting: the messages that docs/troubleshooting.md explains are those of the
 // program, word for word but for what the page writes as an ellipsis.
 func TestTroubleshooting(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)

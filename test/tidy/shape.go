@@ -17,8 +17,8 @@ const (
 
 // unformatted finds files that gofmt would change.
 func unformatted(s *source) []string {
-	formatted, err := format.Source(s.text)
-	if err != nil || !bytes.Equal(formatted, s.text) {
+	var formatted bytes.Buffer
+	if err := format.Node(&formatted, s.fset, s.file); err != nil || !bytes.Equal(formatted.Bytes(), s.text) {
 		return []string{s.finding(s.file.FileStart, "not formatted as gofmt does")}
 	}
 	return nil

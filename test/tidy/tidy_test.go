@@ -146,7 +146,10 @@ func TestNoLocalPaths(t *testing.T) {
 	}
 }
 
-func TestStaleNames(t *testing.T) { report(t, staleNames(sources(t))) }
+func TestStaleNames(t *testing.T) {
+	t.Parallel()
+	report(t, staleNames(sources(t)))
+}
 
 func TestDocLinks(t *testing.T) { report(t, brokenLinks(sources(t))) }
 

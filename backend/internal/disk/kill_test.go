@@ -116,6 +116,7 @@ func exitOn(err error) {
 // kill -9 at every point: no block is torn, and each has what was acknowledged
 // last, or something newer that was under way.
 func TestKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	engines := []Engine{EngineThreads, EngineURing}
 	if err := backendtest.NoRings(); err != nil {
 		engines = engines[:1]
@@ -123,6 +124,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 	for _, engine := range engines {
 		t.Run(engine.String(), func(t *testing.T) {
+			t.Parallel()
 			point := 0
 			for !killedAt(t, engine, point) {
 				if point++; point > 200 {

@@ -294,6 +294,7 @@ func (r *targetRig) wantEmpty() {
 // TestKilledBetween: after each step the target is killed, and so is the driver, which has nothing that another
 // one lacks.
 func TestKilledBetween(t *testing.T) {
+	t.Parallel()
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
 	s := newServices(t, r.set, m)
@@ -330,6 +331,7 @@ func TestImages(t *testing.T) {
 // TestKilledWithin: the target is killed while it carries out what the controller asks, at times from a
 // seed; asking again is enough.
 func TestKilledWithin(t *testing.T) {
+	t.Parallel()
 	rounds := 4
 	if *long {
 		rounds = 100
@@ -379,6 +381,7 @@ func TestKilledWithin(t *testing.T) {
 
 // TestAtOnce: two drivers, each of which many ask for the same volumes and for others, make each once.
 func TestAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newTargetRig(t)
 	drivers := []*services{newServices(t, r.set, nil), newServices(t, r.set, nil)}
 	const names = 10

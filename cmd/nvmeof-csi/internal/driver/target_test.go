@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,18 +93,17 @@ type targetRig struct {
 
 const subsystemNQN = "nqn.2026-11.org.example:csi"
 
-// lastAddr counts addresses; those of tests do not run beside each other.
-var lastAddr byte
+// lastAddr counts addresses: a target has one, and a machine of the test the next.
+var lastAddr atomic.Uint32
 
 func newTargetRig(t testing.TB) *targetRig {
 	t.Helper()
-	lastAddr++
 	dir, err := os.MkdirTemp("", "csi") // short: it has sockets
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r := &targetRig{t: t, dir: dir, addr: netip.AddrFrom4([4]byte{127, 106, byte(1 + os.Getpid()%250), lastAddr})}
+	r := &targetRig{t: t, dir: dir, addr: netip.AddrFrom4([4]byte{127, 106, byte(1 + os.Getpid()%250), byte(lastAddr.Add(2))})}
 	text := fmt.Sprintf("version: 1\n# volumes of a driver\nlisteners:\n  - id: 1\n    address: %s\nsandbox: {paths: [%s]}\n", r.addr, dir)
 	if err := os.WriteFile(filepath.Join(dir, "target.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -134,6 +134,7 @@ func TestRequestsAtATime(t *testing.T) {
 // TestHostileBodies is row 115: nesting without end, bodies without end, and what is not
 // JSON are refused, and the next call is answered.
 func TestHostileBodies(t *testing.T) {
+	t.Parallel()
 	_, p := serve(t, nil)
 	for name, body := range map[string]string{
 		"deep arrays":  strings.Repeat("[", 1<<20),

@@ -99,6 +99,7 @@ func TestManyListed(t *testing.T) {
 // TestNumberMany: the time that numbers take grows with how many namespaces there are, and not with its square, where
 // they are new and where each is another one, of more than are noted for long.
 func TestNumberMany(t *testing.T) {
+	t.Parallel()
 	const many = 8 * maxDisks
 	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 	began := time.Now()

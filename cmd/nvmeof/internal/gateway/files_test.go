@@ -60,55 +60,56 @@ func (n *node) moveTo(t *testing.T, name string) {
 // creates none, and says so; hosts find the same namespace once the file is there. One that was removed is made again.
 func TestFileMadeOnce(t *testing.T) {
 	t.Parallel()
-	for name, more := range map[string]string{"": "", "its UUID is given": ", uuid: 11111111-2222-3333-4444-555555555555"} {
-		store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
-		last := byte(201 + len(more)/10*2)
-		a, b := start(t, store.Open(time.Second), "gw1", last), start(t, store.Open(time.Second), "gw2", last+1)
-		mnt := filepath.Join(t.TempDir(), "mnt")
-		path, doc := filepath.Join(mnt, "disk"), inFile(t, filepath.Join(mnt, "disk"), more)
-		if err := os.Mkdir(mnt, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.m.Apply(doc, control.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		a.until(t, name+": it is served", func(s *control.GroupStatus) bool { return len(a.ids())+len(b.ids()) == 1 && len(s.Groups) == 1 })
-		from, to := a, b
-		if len(a.ids()) == 0 {
-			from, to = b, a
-		}
-		was := from.ids()
-		if err := errors.Join(os.Rename(mnt, mnt+".away"), os.Mkdir(mnt, 0o700)); err != nil {
-			t.Fatal(err)
-		}
-		from.moveTo(t, to.name)
-		to.until(t, name+": the next owner waits", func(*control.GroupStatus) bool { return strings.Contains(to.why(), "was made at gateway "+from.name) })
-		from.moveTo(t, from.name) // which does not make it again either
-		from.until(t, name+": so does the first", func(*control.GroupStatus) bool { return strings.Contains(from.why(), "is missing here") })
-		if _, err := os.Lstat(path); err == nil {
-			t.Fatal(name + ": the file was made anew")
-		}
-		from.moveTo(t, to.name)
-		if err := errors.Join(os.Remove(mnt), os.Rename(mnt+".away", mnt)); err != nil {
-			t.Fatal(err)
-		}
-		to.until(t, name+": it is served where its file is", func(*control.GroupStatus) bool { return len(to.ids()) == 1 })
-		if now := to.ids(); now[0] != was[0] {
-			t.Errorf("%s: it is %v, and was %v", name, now, was)
-		}
-		if _, err := a.m.Apply(inFile(t, path+".other", ""), control.Options{Force: true}); err != nil {
-			t.Fatal(err)
-		}
-		to.until(t, name+": another is made", func(*control.GroupStatus) bool { _, err := os.Lstat(path + ".other"); return err == nil })
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.m.Apply(doc, control.Options{Force: true}); err != nil {
-			t.Fatal(err)
-		}
-		to.until(t, name+": it is made again", func(*control.GroupStatus) bool { _, err := os.Lstat(path); return err == nil })
-		a.stop()
-		b.stop()
+	for name, more := range map[string]string{"no UUID is given": "", "its UUID is given": ", uuid: 11111111-2222-3333-4444-555555555555"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
+			last := byte(201 + len(more)/10*2)
+			a, b := start(t, store.Open(time.Second), "gw1", last), start(t, store.Open(time.Second), "gw2", last+1)
+			mnt := filepath.Join(t.TempDir(), "mnt")
+			path, doc := filepath.Join(mnt, "disk"), inFile(t, filepath.Join(mnt, "disk"), more)
+			if err := os.Mkdir(mnt, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.m.Apply(doc, control.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			a.until(t, "it is served", func(s *control.GroupStatus) bool { return len(a.ids())+len(b.ids()) == 1 && len(s.Groups) == 1 })
+			from, to := a, b
+			if len(a.ids()) == 0 {
+				from, to = b, a
+			}
+			was := from.ids()
+			if err := errors.Join(os.Rename(mnt, mnt+".away"), os.Mkdir(mnt, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			from.moveTo(t, to.name)
+			to.until(t, "the next owner waits", func(*control.GroupStatus) bool { return strings.Contains(to.why(), "was made at gateway "+from.name) })
+			from.moveTo(t, from.name) // which does not make it again either
+			from.until(t, "so does the first", func(*control.GroupStatus) bool { return strings.Contains(from.why(), "is missing here") })
+			if _, err := os.Lstat(path); err == nil {
+				t.Fatal("the file was made anew")
+			}
+			from.moveTo(t, to.name)
+			if err := errors.Join(os.Remove(mnt), os.Rename(mnt+".away", mnt)); err != nil {
+				t.Fatal(err)
+			}
+			to.until(t, "it is served where its file is", func(*control.GroupStatus) bool { return len(to.ids()) == 1 })
+			if now := to.ids(); now[0] != was[0] {
+				t.Errorf("it is %v, and was %v", now, was)
+			}
+			if _, err := a.m.Apply(inFile(t, path+".other", ""), control.Options{Force: true}); err != nil {
+				t.Fatal(err)
+			}
+			to.until(t, "another is made", func(*control.GroupStatus) bool { _, err := os.Lstat(path + ".other"); return err == nil })
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.m.Apply(doc, control.Options{Force: true}); err != nil {
+				t.Fatal(err)
+			}
+			to.until(t, "it is made again", func(*control.GroupStatus) bool { _, err := os.Lstat(path); return err == nil })
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 // TestStats: what a gateway counts of its group.
 func TestStats(t *testing.T) {
+	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(5, 1))))
 	a := start(t, store.Open(time.Second), "gw1", 5)
 	if _, err := a.m.Apply(document(t), control.Options{}); err != nil {

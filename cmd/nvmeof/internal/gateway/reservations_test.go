@@ -316,6 +316,7 @@ func TestReservationsRegroup(t *testing.T) {
 // TestReservationsChangedElsewhere: a record that another gateway has changed, as one that has served the
 // namespace in another ANA group, is not overwritten. The target reads it and goes on with that.
 func TestReservationsChangedElsewhere(t *testing.T) {
+	t.Parallel()
 	p, ctx := startPair(t, 10, 161), t.Context()
 	p.move("gw1")
 	p.at("gw1", "register", func() error {

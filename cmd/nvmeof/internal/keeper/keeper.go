@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type Keeper struct {
 	forget    func()             // ends the reports on SIGUSR1
 
 	answerTime time.Duration // that a lender has for an answer; 0: no other than Info gives it
+	lookTime   time.Duration // after which lenders are asked again; 0: lending.LookInterval
 
 	mu   sync.Mutex       // guards what follows
 	gone map[string]error // controllers that have ended here, until Gone is called
@@ -229,7 +231,7 @@ func (k *Keeper) Wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lending.LookInterval): // so that one that has ended has left its address
+		case <-time.After(cmp.Or(k.lookTime, lending.LookInterval)): // so that one that has ended has left its address
 		}
 		for _, o := range k.Orphans(ctx) {
 			if o.Err != nil {

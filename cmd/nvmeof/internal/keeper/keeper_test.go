@@ -31,7 +31,7 @@ func newBorrower(t *testing.T) *Keeper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	k := &Keeper{holder: connections.New(connections.Config{Dir: dir}), answerTime: time.Second}
+	k := &Keeper{holder: connections.New(connections.Config{Dir: dir}), answerTime: 300 * time.Millisecond, lookTime: time.Millisecond}
 	t.Cleanup(func() {
 		if err := k.holder.Close(); err != nil {
 			t.Error(err)
