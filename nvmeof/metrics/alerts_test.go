@@ -53,6 +53,7 @@ func allFamilies() map[string]*family {
 
 // TestAlerts: each alert comes when it has to, and not otherwise.
 func TestAlerts(t *testing.T) {
+	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool, of Debian's package prometheus, is not installed")

@@ -27,6 +27,7 @@ func (c *slowCollector) Collect(out chan<- prometheus.Metric) {
 // TestHostileScrapers is row 115: clients that send nothing, too much, or ask without end keep
 // neither others from the metrics for long, nor the shards busy.
 func TestHostileScrapers(t *testing.T) {
+	t.Parallel()
 	var c slowCollector
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {

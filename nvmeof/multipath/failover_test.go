@@ -82,6 +82,7 @@ func TestNamespaceComesLater(t *testing.T) {
 
 // TestPartition: no packet passes for half a minute.
 func TestPartition(t *testing.T) {
+	t.Parallel()
 	for paths := 1; paths <= 2; paths++ {
 		if testing.Short() && paths == 1 {
 			continue // takes seconds under the race detector

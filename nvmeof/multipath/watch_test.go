@@ -69,6 +69,7 @@ func loopbackRequests(n int) (rs []backend.Request) {
 // TestWatchFailover: one descriptor signals for all paths, as they go and come back,
 // and of the end of a wait.
 func TestWatchFailover(t *testing.T) {
+	t.Parallel()
 	l := newLabOn(t, 2, rdmatest.NewLoopback())
 	cfg := l.config()
 	cfg.Policy = RoundRobin
