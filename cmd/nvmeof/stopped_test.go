@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestStoppedProcesses: a process that was stopped is named by who asks it, and what is disconnected
+// while a target hangs is counted, though its clients' requests have not ended.
+func TestStoppedProcesses(t *testing.T) {
+	beside(t)
+	c := configure(t, durable)
+	target := startDurable(t, c)
+	host := startSeparate(t, c.at("connect", "-n", testNQN)...)
+	host.out.await(t, "nvme0\n")
+	host.signal(t, unix.SIGSTOP)
+	silent := fmt.Sprintf("process %d has not answered for 5s: it was stopped, or hangs", host.cmd.Process.Pid)
+	command(t, "list-subsys").want(t, exitFailed, silent)
+	host.signal(t, unix.SIGCONT)
+
+	n := dialNBD(t, filepath.Join(runDirOf(t), "nvme0n1.sock"), "nvme0n1")
+	target.signal(t, unix.SIGSTOP)
+	read := make(chan error, 1)
+	go func() { read <- n.do(nbdRead, 0, make([]byte, 4096)) }() // ends with the connection
+	time.Sleep(100 * time.Millisecond)                           // it has got there
+	command(t, "disconnect", "-n", testNQN).want(t, exitFailed, "disconnected 1 controller(s)\n", "requests of its clients were not finished in time")
+	if err := <-read; err == nil {
+		t.Error("a read of a target that was stopped succeeds")
+	}
+	host.wantEnd(t, 0, "nvme0: dead")
+}
