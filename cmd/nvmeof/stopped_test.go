@@ -33,3 +33,25 @@ func TestStoppedProcesses(t *testing.T) {
 	}
 	host.wantEnd(t, 0, "nvme0: dead")
 }
+
+// TestTakeoverOfStopped: who wants to take over a target that was stopped says so, and ends; the target goes on with its
+// hosts when it may, and can be taken over then.
+func TestTakeoverOfStopped(t *testing.T) {
+	beside(t)
+	c := configure(t, durable)
+	old := startDurable(t, c)
+	a := startAttach(t, c.testTarget)
+	old.signal(t, unix.SIGSTOP)
+	taker := startSeparate(t, "target", "--config", c.file, "--takeover")
+	taker.wantEnd(t, 1, "has not answered for 10s: it was stopped, or hangs")
+	old.signal(t, unix.SIGCONT)
+	l := a.load(t, "1")
+	l.more(t, 50)
+	next := startSeparate(t, "target", "--config", c.file, "--takeover")
+	old.wantEnd(t, 0, "another process has taken over")
+	l.more(t, 50)
+	l.end(t)
+	a.finish(t)
+	next.kill(t)
+	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+}
