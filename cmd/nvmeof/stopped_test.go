@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -54,4 +57,28 @@ func TestTakeoverOfStopped(t *testing.T) {
 	a.finish(t)
 	next.kill(t)
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+}
+
+// TestKilledConnect: of what nvmeof connect leaves behind when it is killed, the next one of that subsystem removes what
+// nobody is served at any more.
+func TestKilledConnect(t *testing.T) {
+	beside(t)
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	host := startSeparate(t, s.at("connect", "-n", testNQN)...)
+	host.out.await(t, "nvme0\n")
+	host.kill(t)
+	command(t, words("namespace remove 2 -n "+testNQN)...).want(t, 0)
+	gone := filepath.Join(runDirOf(t), "nvme0n2.sock")
+	if _, err := os.Lstat(gone); err != nil {
+		t.Errorf("a process that is killed removes a socket: %v", err)
+	}
+	again := startCommand(t, s.at("connect", "-n", testNQN)...)
+	again.out.await(t, "nvme0\n")
+	if _, err := os.Lstat(gone); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket of a disk that is no more: %v", err)
+	}
+	dialNBD(t, filepath.Join(runDirOf(t), "nvme0n1.sock"), "nvme0n1")
+	again.stop()
+	again.wantEnd(0)
 }
