@@ -169,7 +169,7 @@ type File struct {
 	ReadOnly bool   `json:"read-only,omitzero" export:"ro" default:"false" doc:"Open the file for reading only. Default false."`
 	Buffered bool   `json:"buffered,omitzero" default:"false" doc:"Go through the page cache. Default false."`
 	Thin     bool   `json:"thin,omitzero" default:"false" doc:"Do not preallocate, and give back what hosts deallocate. Default false."`
-	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a file that a virtual machine, a loop device or another target has, whose content is then destroyed by one of the two. Default false."`
+	Force    bool   `json:"force,omitzero" default:"false" doc:"Open a file that a virtual machine, a loop device or a target of the kernel has, whose content is then destroyed by one of the two. Default false."`
 	Engine   Engine `json:"engine,omitzero" default:"auto" doc:"auto, uring or threads. Default auto."`
 }
 

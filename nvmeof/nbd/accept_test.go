@@ -145,3 +145,32 @@ func TestSocketRemoved(t *testing.T) {
 		t.Errorf("the place of another is taken: %v", err)
 	}
 }
+
+// TestSentAway: clients that come back at once whenever they are sent away are all counted, and told of once a second.
+func TestSentAway(t *testing.T) {
+	const clients = 300
+	var mu sync.Mutex
+	lines := 0
+	s := serve(t, Config{Clients: 1, Log: func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(line, "a client more than 1 is sent away") {
+			lines++
+		}
+	}}, newStore(t, 1<<20, 512))
+	connect(t, s, how{})
+	began := time.Now()
+	for range clients {
+		c, err := net.Dial("unix", s.cfg.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Read(make([]byte, 1)) // until it is sent away
+		c.Close()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if most := 1 + int(time.Since(began)/reportPause); lines < 1 || lines > most || s.Stats().TooMany != clients {
+		t.Errorf("%d lines of %d clients in %v; %+v", lines, clients, time.Since(began), s.Stats())
+	}
+}

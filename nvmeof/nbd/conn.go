@@ -111,7 +111,7 @@ func (k catalog) Open(name string) error {
 	}
 	if !k.c.loop.spares(e.disk.Name) {
 		k.c.loop.server.counters.share.Add(1)
-		k.c.loop.say("a client of disk %s is refused: the places that are left are for the other disks", e.disk.Name)
+		k.c.loop.sayOfClient("a client of disk %s is refused: the places that are left are for the other disks", e.disk.Name)
 		return errors.New("disk has as many clients as others leave")
 	}
 	return k.c.open(e)

@@ -3,6 +3,7 @@ package nbd
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -31,8 +32,9 @@ type loop struct {
 
 	unflushed []error // disks that could not be flushed at the end
 
-	lastFailure time.Time // that was told
-	lastReason  string    // of that
+	said        map[string]time.Time // by sayOfClient in the last reportPause, and when
+	lastFailure time.Time            // that was told
+	lastReason  string               // of that
 
 	acceptAt     time.Time     // nobody is accepted until then; zero: whoever connects is
 	acceptPause  time.Duration // before that; 0: the last accept succeeded
@@ -55,7 +57,7 @@ func newLoop(s *Server) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nbd: epoll: %w", err)
 	}
-	l := &loop{server: s, epoll: fd, owner: map[int32]*conn{}, gates: map[string]*gate{}}
+	l := &loop{server: s, epoll: fd, owner: map[int32]*conn{}, gates: map[string]*gate{}, said: map[string]time.Time{}}
 	l.spin.init(&s.cfg)
 	err = errors.Join(l.watch(s.listener.Descriptor(), unix.EPOLLIN), l.watch(s.wake.Descriptor(), unix.EPOLLIN))
 	if err != nil {
@@ -220,7 +222,7 @@ func (l *loop) accept() {
 		l.acceptPause = 0
 		if l.clients() >= l.server.cfg.clients() && !l.makeRoom() {
 			l.server.counters.tooMany.Add(1)
-			l.say("a client more than %d is sent away", l.server.cfg.clients())
+			l.sayOfClient("a client more than %d is sent away", l.server.cfg.clients())
 			_ = unix.Close(fd) // it was never used
 			continue
 		}
@@ -238,7 +240,7 @@ func (l *loop) makeRoom() bool {
 			continue
 		}
 		l.server.counters.gaveWay.Add(1)
-		l.say("a client that has not finished the handshake makes room for another")
+		l.sayOfClient("a client that has not finished the handshake makes room for another")
 		c.abandon()
 		return true
 	}
@@ -366,7 +368,7 @@ func (l *loop) expire() {
 		}
 		if now.After(c.deadline) {
 			l.server.counters.slow.Add(1)
-			l.say("a client did not finish the handshake in %v", l.server.cfg.handshake())
+			l.sayOfClient("a client did not finish the handshake in %v", l.server.cfg.handshake())
 			c.abandon()
 		}
 	}
@@ -378,7 +380,18 @@ func (l *loop) say(format string, args ...any) {
 	}
 }
 
-// reportPause is the shortest time between two lines about requests that failed.
+// sayOfClient says what a client has brought about, the same once in reportPause: clients that come back at once
+// whenever they are sent away would fill the log. [Stats] has how many there were.
+func (l *loop) sayOfClient(format string, args ...any) {
+	line, now := fmt.Sprintf(format, args...), time.Now()
+	maps.DeleteFunc(l.said, func(_ string, at time.Time) bool { return now.Sub(at) >= reportPause })
+	if _, repeated := l.said[line]; !repeated {
+		l.said[line] = now
+		l.say("%s", line)
+	}
+}
+
+// reportPause is the shortest time between two lines about requests that failed, and between two of clients that are the same.
 const reportPause = time.Second
 
 // shortagePause is that between two lines about clients that could not be accepted.

@@ -91,7 +91,7 @@ func (c *conn) negotiate() {
 	switch {
 	case err != nil:
 		c.loop.server.counters.badHandshake.Add(1)
-		c.loop.say("a client is disconnected in the handshake: %v", err)
+		c.loop.sayOfClient("a client is disconnected in the handshake: %v", err)
 		c.ending = true
 	case n.State() == wire.Agreed:
 		c.agree()
@@ -118,7 +118,7 @@ func (c *conn) parseOne() bool {
 	head, err := wire.DecodeRequest(rest)
 	if err != nil {
 		c.loop.server.counters.badRequests.Add(1)
-		c.loop.say("a client is disconnected: %v where a request should begin", err)
+		c.loop.sayOfClient("a client is disconnected: %v where a request should begin", err)
 		c.ending = true
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
@@ -94,8 +95,18 @@ func claimNumber(dir string, nqn nvmeof.NQN) (*claim, error) {
 		if c == nil && err == nil {
 			continue
 		}
-		if err != nil || slices.Contains([]nvmeof.NQN{"", nqn, had[n]}, c.past.Subsystem) {
-			return c, err
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains([]nvmeof.NQN{"", nqn, had[n]}, c.past.Subsystem) {
+			entries, _ := os.ReadDir(dir) // or they stay, and nobody is served there
+			for _, e := range entries {
+				// A process that was killed leaves the sockets of its disks, and those of disks that are no more nobody makes anew.
+				if is, _ := filepath.Match(fmt.Sprintf("nvme%dn[0-9]*%s", n, suffix), e.Name()); is {
+					_ = socketfile.RemoveDead(filepath.Join(dir, e.Name()))
+				}
+			}
+			return c, nil
 		}
 		if err := c.file.Close(); err != nil { // somebody had it since it was looked at
 			return nil, err

@@ -56,6 +56,9 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 				all[i] = &p
 			case errors.Is(err, syscall.ECONNREFUSED):
 				_ = socketfile.RemoveDead(path) // or the next who looks does
+			case errors.Is(err, context.DeadlineExceeded):
+				pid, _, _ := strings.Cut(filepath.Base(path), ".")
+				errs[i] = fmt.Errorf("process %s has not answered for %v: it was stopped, or hangs; what it holds is not known (%s)", pid, replyTimeout, path)
 			case !errors.Is(err, fs.ErrNotExist):
 				errs[i] = err
 			}
@@ -233,6 +236,9 @@ func call(ctx context.Context, socket, method, path string, body, result any) er
 		var f failure
 		if d.Decode(&f) != nil || f.Error == "" {
 			f.Error = r.Status
+		}
+		if done, ok := result.(*disconnected); ok {
+			done.Names = f.Names
 		}
 		if f.Passing {
 			return &passingError{f.Error}

@@ -151,8 +151,9 @@ type discovered struct {
 }
 
 type failure struct {
-	Error   string `json:"error"`
-	Passing bool   `json:"passing,omitempty"` // it may succeed a little later
+	Error   string   `json:"error"`
+	Passing bool     `json:"passing,omitempty"` // it may succeed a little later
+	Names   []string `json:"names,omitempty"`   // disconnected, or changed, all the same
 }
 
 func handler(h *Holder, services Services) http.Handler {
@@ -274,7 +275,11 @@ func answer(w http.ResponseWriter, value any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
-		value = failure{err.Error(), Passing(err)}
+		f := failure{Error: err.Error(), Passing: Passing(err)}
+		if done, ok := value.(disconnected); ok {
+			f.Names = done.Names
+		}
+		value = f
 	}
 	_ = json.NewEncoder(w).Encode(value)
 }

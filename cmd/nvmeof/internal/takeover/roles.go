@@ -19,6 +19,8 @@ import (
 const (
 	// talkTime is how long a step takes at most that hosts do not wait for.
 	talkTime = 30 * time.Second
+	// askTime is how long the running process may take to hear that another one asks: it does nothing for that.
+	askTime = 10 * time.Second
 	// takeTime is how long the new process may take to open everything, before the running one
 	// goes on. The RDMA connections of hosts are lost where nobody acknowledges for some 4 s.
 	takeTime = 3 * time.Second
@@ -128,7 +130,12 @@ func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
 	}
 	client := control.NewClient(at)
 	defer client.Close()
-	if err := client.Do(ctx, "POST", control.Path("takeover"), nil, body, nil); err != nil {
+	limit, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if err := client.Do(limit, "POST", control.Path("takeover"), nil, body, nil); err != nil {
+		if limit.Err() == context.DeadlineExceeded && ctx.Err() == nil {
+			err = fmt.Errorf("the target at %s has not answered for %v: it was stopped, or hangs", at, askTime)
+		}
 		return nil, Hello{}, err
 	}
 	select {
