@@ -27,6 +27,9 @@ import "os"
 // device.
 type MovableDevice interface {
 	Device
+	// Prepare takes the descriptors that Move needs, before anything is given up: Move does not
+	// fail for want of them afterwards. They are the device's until then.
+	Prepare() error
 	// Move gives up the device. Nobody polls its completion queues, or waits in them, while
 	// it runs, and all its queue pairs are exported or closed; else it fails and changes
 	// nothing. Afterwards polling does no harm and brings nothing. Listeners are

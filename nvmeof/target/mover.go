@@ -220,6 +220,12 @@ func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 		return nil, err
 	}
 	defer settled()
+	for _, d := range m.devices() {
+		if err := d.rdma.(rdmatransport.MovableDevice).Prepare(); err != nil {
+			m.Resume()
+			return nil, fmt.Errorf("target: connections cannot move now: device %s: %w", d.attrs.Name, err)
+		}
+	}
 	release, err := m.park(ctx)
 	if err != nil {
 		m.Resume()

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,6 +260,38 @@ func TestMoveRefused(t *testing.T) {
 			t.Error(err)
 		} else if _, err := NewMover(r.target); err == nil {
 			t.Error("two movers")
+		}
+		r.close()
+	})
+}
+
+// A fullDevice has no descriptors left.
+type fullDevice struct{ rdmatransport.MovableDevice }
+
+func (fullDevice) Prepare() error { return syscall.EMFILE }
+
+// TestMoveWithoutDescriptors checks that a process that has no descriptors left for the other one refuses, before
+// anything is given up, and that the target goes on.
+func TestMoveWithoutDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, _ := overMovable(6, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, func(t *testing.T) (target, host rdmatransport.Device) {
+			target, host = open(t)
+			return fullDevice{target.(rdmatransport.MovableDevice)}, host
+		})
+		_, io := r.controller(1)
+		m, err := NewMover(r.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Suspend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Export(t.Context()); !errors.Is(err, syscall.EMFILE) || m.Ended() {
+			t.Errorf("Export: %v; ended: %v", err, m.Ended())
+		}
+		if req := <-io[0].start(rwCommand(capsule.IORead, 0, 1), 0, 4096); req.Err != nil || !req.Completion.Status.OK() {
+			t.Errorf("%v, %v", req.Completion.Status, req.Err)
 		}
 		r.close()
 	})

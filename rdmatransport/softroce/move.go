@@ -48,6 +48,19 @@ func (s *shard) keep(d *udp.Datagram, b []byte) {
 	s.kept = append(s.kept, keptPacket{Shard: s.index, From: d.From, TOS: d.TOS, ID: d.ID, Data: append([]byte(nil), b...)})
 }
 
+// Prepare implements rdmatransport.MovableDevice.
+func (d *Device) Prepare() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return rdmatransport.ErrClosed
+	}
+	if err := d.group.Prepare(); err != nil {
+		return fmt.Errorf("softroce: %w", err)
+	}
+	return nil
+}
+
 // Move implements rdmatransport.MovableDevice. What was dropped of the connection exchange is
 // counted in Stats.CM.HalfOpenMoved.
 func (d *Device) Move() (*rdmatransport.Moved, error) {

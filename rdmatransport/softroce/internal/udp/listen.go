@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,7 @@ type group struct {
 	ports    []Port
 	warnings []string
 	lock     int // descriptor of the address's lock; -1 once closed
+	prepared []*os.File
 }
 
 // Listen opens the sockets of an address, which needs no privilege. It fails
@@ -95,6 +97,10 @@ func (g *group) Close() error {
 	for _, p := range g.ports {
 		p.(*port).close()
 	}
+	for _, f := range g.prepared {
+		f.Close()
+	}
+	g.prepared = nil
 	if g.lock < 0 {
 		return nil
 	}

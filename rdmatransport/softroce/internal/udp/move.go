@@ -18,14 +18,15 @@ type Moved struct {
 	Overflow []uint32 `json:"overflow"`
 }
 
-// Move implements Group.
-func (g *group) Move() (Moved, []*os.File, error) {
+// Prepare implements Group.
+func (g *group) Prepare() error {
+	if g.prepared != nil {
+		return nil
+	}
 	fds := []int{g.lock}
-	out := Moved{Transmit: len(g.ports[0].(*port).transmit)}
 	for _, p := range g.ports {
 		p := p.(*port)
 		fds = append(append(fds, p.recv), p.transmit...)
-		out.Overflow = append(out.Overflow, p.overflow)
 	}
 	var files []*os.File
 	for _, fd := range fds {
@@ -34,13 +35,27 @@ func (g *group) Move() (Moved, []*os.File, error) {
 			for _, f := range files {
 				f.Close()
 			}
-			return Moved{}, nil, fmt.Errorf("duplicate a descriptor of %v: %w", g.addr, err)
+			return fmt.Errorf("duplicate a descriptor of %v: %w", g.addr, err)
 		}
 		files = append(files, os.NewFile(uintptr(dup), "socket of "+g.addr.String()))
 	}
-	for _, p := range g.ports {
-		p.(*port).wait.Forget() // or what arrives for the next owner would wake this one
+	g.prepared = files
+	return nil
+}
+
+// Move implements Group.
+func (g *group) Move() (Moved, []*os.File, error) {
+	if err := g.Prepare(); err != nil {
+		return Moved{}, nil, err
 	}
+	out := Moved{Transmit: len(g.ports[0].(*port).transmit)}
+	for _, p := range g.ports {
+		p := p.(*port)
+		out.Overflow = append(out.Overflow, p.overflow)
+		p.wait.Forget() // or what arrives for the next owner would wake this one
+	}
+	files := g.prepared
+	g.prepared = nil
 	return out, files, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +20,16 @@ func TestAdopt(t *testing.T) {
 			at := netip.MustParseAddr(addr)
 			const shards = 3
 			old := listenEither(t, at, Config{Shards: shards, Transmit: 2})
+			if err := errors.Join(old.Prepare(), old.Prepare()); err != nil {
+				t.Fatal(err)
+			}
+			prepared := old.(*group).prepared
 			m, files, err := old.Move()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(files) != 1+3*shards {
-				t.Fatalf("%d files", len(files))
+			if len(files) != 1+3*shards || !slices.Equal(files, prepared) {
+				t.Fatalf("%d files, of which %d were there before", len(files), len(prepared))
 			}
 			wantFlags(t, files)
 			for qpn := range byte(2 * shards) {

@@ -6,6 +6,9 @@ import (
 	"os"
 )
 
+// Prepare implements Group.
+func (g *memoryGroup) Prepare() error { return nil }
+
 // Move implements Group. There are no descriptors: the ports stay on the network with what
 // has arrived, until Readopt.
 func (g *memoryGroup) Move() (Moved, []*os.File, error) {

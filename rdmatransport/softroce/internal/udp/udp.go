@@ -68,6 +68,9 @@ type Group interface {
 	// Warnings says in words what the system did not grant, and what the
 	// administrator can do about it.
 	Warnings() []string
+	// Prepare takes the descriptors that Move returns, which then does not fail for want of any. Close
+	// closes those that no Move has returned.
+	Prepare() error
 	// Move gives up the group for [Adopt] or [Readopt]: descriptors, in the order that Moved
 	// says, and what else is to be known of them. Nobody receives or sends afterwards. Wait
 	// is ended by Wake and watched descriptors alone, and Close closes what is of this group.
