@@ -14,8 +14,10 @@ func verifierOf(t *testing.T, f *fixture, s *Subsystem) capsule.WriteVerifier {
 	t.Helper()
 	h := f.tenant("a", s, 0)
 	b := make([]byte, capsule.IdentifySize)
-	h.admin.wantOK(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: capsule.CNSController}, b))
-	id, err := capsule.DecodeIdentifyController(b)
+	identify := adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: capsule.CNSNamespace}, b)
+	identify.sqe.NSID = 1
+	h.admin.wantOK(identify)
+	id, err := capsule.DecodeIdentifyNamespace(b)
 	f.must(err)
 	return id.WriteVerifier
 }
@@ -82,11 +84,37 @@ func TestNoWriteVerifier(t *testing.T) {
 	}
 	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":full", State: fullState{}, AwaitState: true})
 	f.must(err)
+	_, err = s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Name: "two"})
+	f.must(err)
 	if v := verifierOf(t, f, s); v != 0 {
 		t.Errorf("of a state that could not be saved it is %#x", v)
 	}
 	if err := f.target.Close(); !errors.Is(err, backend.ErrNoSpace) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestWriteVerifierOfKind: a namespace without a volatile cache loses nothing, and verifiers of a state, and of no other
+// one, have their keeper in common.
+func TestWriteVerifierOfKind(t *testing.T) {
+	f, s, store := verified(t, new(savedState), "a")
+	first := verifierOf(t, f, s)
+	f.must(s.RemoveNamespace(1))
+	store.info.Volatile = false
+	_, err := s.AddNamespace(NamespaceConfig{Store: store, Name: "one"})
+	f.must(err)
+	if v := verifierOf(t, f, s); v != 0 {
+		t.Errorf("without a cache it is %#x", v)
+	}
+	state := new(savedState)
+	f, s, _ = verified(t, state, "a")
+	second := verifierOf(t, f, s)
+	running, _ := state.Load()
+	f.must(f.target.Close())
+	f.must(state.Save(running))
+	f, s, _ = verified(t, state, "b")
+	if third := verifierOf(t, f, s); first.Keeper() == second.Keeper() || third.Keeper() != second.Keeper() || third == second {
+		t.Errorf("%#x of one state, then %#x and %#x of another", first, second, third)
 	}
 }
 
