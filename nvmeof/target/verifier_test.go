@@ -4,9 +4,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // verifierOf is what a host reads.
@@ -139,4 +142,34 @@ func TestFlushedAtTheEnd(t *testing.T) {
 			t.Errorf("written: %v, flushed: %v", write, flushed)
 		}
 	}
+}
+
+// TestMovedUnflushed: nothing is flushed while associations move, which hosts would wait for. The target that goes on
+// with them flushes at its end what hosts wrote before, and only then is the state one of a target that ended in order.
+func TestMovedUnflushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(1, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		store := newFakeStore(1 << 20)
+		r.served = store
+		if err := r.sub.RemoveNamespace(1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.sub.AddNamespace(NamespaceConfig{Store: store}); err != nil {
+			t.Fatal(err)
+		}
+		_, io := r.controller(1)
+		io[0].do(writeOf(1).sqe, 0, 512)
+		flushed := func() bool {
+			return slices.ContainsFunc(store.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
+		}
+		r.move(n)
+		if flushed() {
+			t.Error("flushed while the associations moved")
+		}
+		r.close()
+		if !flushed() {
+			t.Error("not flushed at the end")
+		}
+	})
 }
