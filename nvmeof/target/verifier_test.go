@@ -79,6 +79,39 @@ func TestWriteVerifier(t *testing.T) {
 	}
 }
 
+// TestWriteVerifierWithoutDevice: what a target without a device cannot flush at its end may be lost.
+func TestWriteVerifierWithoutDevice(t *testing.T) {
+	state := new(savedState)
+	f, s, _ := verified(t, state, "a")
+	before := verifierOf(t, f, s)
+	f.tenant("b", s, 0).io.wantOK(writeOf(1))
+	f.must(f.target.first.Remove("test"))
+	f.must(f.target.Close())
+	f, s, _ = verified(t, state, "b")
+	if now := verifierOf(t, f, s); now == before {
+		t.Errorf("it is %#x still", now)
+	}
+}
+
+// TestEndWhileStoreHangs: a target that ends waits for the flush of a store that does not answer, and names it.
+func TestEndWhileStoreHangs(t *testing.T) {
+	f, s, store := verified(t, nil, "a")
+	f.tenant("b", s, 0).io.wantOK(writeOf(1))
+	store.set(true, nil)
+	closed := make(chan error, 1)
+	go func() { closed <- f.target.Close() }()
+	for end := time.Now().Add(10 * time.Second); store.inFlight() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no flush")
+		}
+	}
+	if names := f.target.Unfinished(); !slices.Equal(names, []string{"one"}) {
+		t.Errorf("unfinished: %q", names)
+	}
+	store.set(false, nil)
+	f.must(<-closed)
+}
+
 // TestNoWriteVerifier: without a state that survives nobody knows.
 func TestNoWriteVerifier(t *testing.T) {
 	f, s, _ := verified(t, nil, "a")
