@@ -67,7 +67,6 @@ type IdentifyController struct {
 	OFCS                                 uint16
 	DCTYPE                               uint8
 	PSD                                  [32][32]byte // power state descriptors
-	WriteVerifier                        WriteVerifier
 }
 
 func (c *IdentifyController) fields(l layout) {
@@ -201,7 +200,6 @@ func (c *IdentifyController) fabrics(l layout) {
 	for i := range c.PSD {
 		l.bytes(2048+32*i, c.PSD[i][:])
 	}
-	c.WriteVerifier.field(l, 3072)
 }
 
 // DecodeIdentifyController reads the 4096 bytes at the start of b.

@@ -24,6 +24,7 @@ type IdentifyNamespace struct {
 	NGUID                               [16]byte
 	EUI64                               [8]byte
 	LBAF                                [64]LBAFormat
+	WriteVerifier                       WriteVerifier
 }
 
 // Bits of NSFEAT, NMIC, DLFEAT and NSATTR.
@@ -87,6 +88,7 @@ func (n *IdentifyNamespace) fields(l layout) {
 		u8(l, 130+4*i, &n.LBAF[i].LBADS)
 		u8(l, 131+4*i, &n.LBAF[i].RP)
 	}
+	n.WriteVerifier.field(l, 384)
 }
 
 // DecodeIdentifyNamespace reads the 4096 bytes at the start of b.

@@ -127,7 +127,8 @@
 // that, which between a local disk and its host is needless. Where the target says that
 // its machine has restarted ([capsule.WriteVerifier]), and writes through that boot were
 // not flushed, the next Flush of the namespace fails with [ErrWritesLost], whichever path
-// it takes. Later ones succeed. A flush through any path covers what was written through all,
+// it takes, or the host meets the target by. So it does where a path leads to another target than before, and none to
+// that one any more. Later ones succeed. A flush through any path covers what was written through all,
 // as above: where several targets have one store, and a volatile cache of it each, and all
 // lose power, one that returns first may answer for another.
 //

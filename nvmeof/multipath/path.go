@@ -35,9 +35,8 @@ type Path struct {
 
 	// Under Subsystem.mu; written by run, but for Delete.
 	life     decide.Life
-	session  *session              // nil unless live
-	verifier capsule.WriteVerifier // of the last controller that had one
-	sessions []*session            // whose controllers have memory
+	session  *session   // nil unless live
+	sessions []*session // whose controllers have memory
 	reported reported
 	losses   map[string]uint64 // of controllers, by reason
 	failures map[string]uint64 // of attempts to connect, by reason

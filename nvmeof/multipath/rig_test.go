@@ -156,7 +156,7 @@ func (s *side) start() {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN, State: s.state}); err != nil {
+	if s.sub, err = s.target.AddSubsystem(target.SubsystemConfig{NQN: testNQN, State: s.state, AwaitState: true}); err != nil {
 		t.Fatal(err)
 	}
 	s.sub.AllowAnyHost(true)

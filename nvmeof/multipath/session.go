@@ -248,7 +248,7 @@ func (s *session) judged(n *Namespace, f identified, was *attachment) *attachmen
 	switch {
 	case err == nil:
 		if err = n.same(f.ns, s.path.addr()); err == nil {
-			a.ns, a.cache = f.ns, n.cacheOf(s)
+			a.ns, a.cache = f.ns, n.cacheOf(s.path, f.ns)
 		}
 	case errors.As(err, &unusable) && n.isOpen():
 		err = unusable.Removed()

@@ -214,6 +214,9 @@ func (p *Path) Delete() {
 	<-p.ended
 	s.mu.Lock()
 	s.paths = slices.DeleteFunc(slices.Clone(s.paths), func(o *Path) bool { return o == p })
+	for n := range s.namespaces {
+		delete(n.writes.led, p)
+	}
 	others := s.publish()
 	s.mu.Unlock()
 	s.announce(others)
@@ -311,7 +314,6 @@ func (s *Subsystem) enter(ses *session, found map[*Namespace]identified) (missin
 	if state, _, _ := p.life.State(); state != StateLive { // deleted meanwhile
 		return nil, ErrClosed
 	}
-	p.verify(ses)
 	for n := range s.namespaces {
 		ses.spaces[n] = ses.judged(n, found[n], nil)
 	}

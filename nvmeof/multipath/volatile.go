@@ -2,10 +2,13 @@ package multipath
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
 // ErrWritesLost is a flush before which writes were acknowledged that may be lost by now: since then the
@@ -31,6 +34,7 @@ type writes struct {
 
 	// Under Subsystem.mu.
 	caches    map[capsule.WriteVerifier]*cache // of boots that may not have ended
+	led       map[*Path]capsule.WriteVerifier  // to which boot each path does, or did last
 	announced uint64                           // losses that the last event was about
 }
 
@@ -87,52 +91,44 @@ func (w *writes) endFlush(f flushing, err error) error {
 	return nil
 }
 
-// cacheOf is the cache of a namespace that writes through a session are in; nil: there is none, or
-// the subsystem does not say when it is lost. Under Subsystem.mu.
-func (n *Namespace) cacheOf(ses *session) *cache {
-	v := ses.ctrl.Identify().WriteVerifier
+// cacheOf is the cache of a namespace that writes by a path are in, as the controller says there; nil: there is none, or
+// the subsystem does not say when it is lost. It takes the boots to have ended of which it is not by what the
+// controller says: an earlier one of the same target, whichever path led there, and that to which the path led before,
+// unless another one still does: in its place is another target, or one that has forgotten all. Under Subsystem.mu.
+func (n *Namespace) cacheOf(p *Path, ns *host.Namespace) *cache {
+	v := ns.Identify().WriteVerifier
 	if v == 0 || !n.info.Volatile {
 		return nil
 	}
-	c := n.writes.caches[v]
-	if c == nil {
-		c = new(cache)
-		if n.writes.caches == nil {
-			n.writes.caches = make(map[capsule.WriteVerifier]*cache)
-		}
-		n.writes.caches[v] = c
+	w := &n.writes
+	if w.caches == nil {
+		w.caches, w.led = make(map[capsule.WriteVerifier]*cache), make(map[*Path]capsule.WriteVerifier)
 	}
-	return c
+	before := w.led[p]
+	w.led[p] = v
+	led := slices.Collect(maps.Values(w.led))
+	for o, c := range w.caches {
+		switch {
+		case o == v:
+		case o.Keeper() == v.Keeper(), o == before && !w.isLive(o), len(w.caches) > 2*MaxPaths && !slices.Contains(led, o):
+			w.lose(c)
+			delete(w.caches, o)
+		}
+	}
+	if w.caches[v] == nil {
+		w.caches[v] = new(cache)
+	}
+	return w.caches[v]
 }
 
-// verify takes the verifier of a session that is about to become that of the path. If it is another
-// one than before, the boot of before has ended, and for all that is known those that no live path
-// leads to. Under Subsystem.mu.
-func (p *Path) verify(ses *session) {
-	v := ses.ctrl.Identify().WriteVerifier
-	before := p.verifier
-	if v == 0 || v == before {
-		return
-	}
-	p.verifier = v
-	if before == 0 {
-		return
-	}
-	live := map[capsule.WriteVerifier]bool{v: true}
-	for _, o := range p.sub.paths {
-		if o.session != nil {
-			live[o.session.ctrl.Identify().WriteVerifier] = true
+// isLive reports whether a live path leads to a boot. Under Subsystem.mu.
+func (w *writes) isLive(v capsule.WriteVerifier) bool {
+	for p, o := range w.led {
+		if o == v && p.session != nil {
+			return true
 		}
 	}
-	delete(live, before)
-	for n := range p.sub.namespaces {
-		for v, c := range n.writes.caches {
-			if !live[v] {
-				n.writes.lose(c)
-				delete(n.writes.caches, v)
-			}
-		}
-	}
+	return false
 }
 
 // Losses is how often writes of the namespace may have been lost, as [ErrWritesLost] says: it is known before a

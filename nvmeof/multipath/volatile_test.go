@@ -22,9 +22,10 @@ func (s volatileStore) Info() backend.Info {
 type kept struct {
 	b      []byte
 	killed bool
+	away   error // why it cannot be read
 }
 
-func (k *kept) Load() ([]byte, error) { return k.b, nil }
+func (k *kept) Load() ([]byte, error) { return k.b, k.away }
 
 func (k *kept) Save(b []byte) error {
 	if !k.killed {
@@ -64,6 +65,7 @@ func TestWritesLost(t *testing.T) {
 		name                  string
 		write, flush          bool // before
 		kill, reboot, unknown bool // what happens; unknown: the target keeps no state
+		through               bool // the store has no cache
 		lost                  bool
 	}{
 		{name: "the machine loses power", write: true, kill: true, reboot: true, lost: true},
@@ -72,15 +74,20 @@ func TestWritesLost(t *testing.T) {
 		{name: "the target alone is killed", write: true, kill: true},
 		{name: "the machine is restarted in order", write: true, reboot: true},
 		{name: "the target alone is restarted", write: true},
+		{name: "the store has no cache", write: true, kill: true, reboot: true, through: true},
 		{name: "nobody knows", write: true, kill: true, reboot: true, unknown: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				l := volatileLab(t, 1)
 				side := l.sides[0]
-				if row.unknown {
+				if row.unknown || row.through {
 					side.stop()
-					side.state = nil
+					if row.unknown {
+						side.state = nil
+					} else {
+						side.store = l.store
+					}
 					side.start()
 				}
 				events := make(chan *Namespace, 100)
@@ -223,4 +230,71 @@ func TestWritesLostOfOneTarget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWritesLostByAnotherPath: the path by which the host meets the target again need not be the one by which it wrote.
+func TestWritesLostByAnotherPath(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := volatileLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		_, err := n.WriteAt(make([]byte, 512), 0)
+		l.must(err)
+		s.Paths()[0].Delete()
+		l.sides[0].restart(true, true)
+		_, err = s.Add(t.Context(), l.path(l.sides[0]))
+		l.must(err)
+		if err := n.Flush(); !errors.Is(err, ErrWritesLost) {
+			t.Errorf("the flush: %v", err)
+		}
+		l.must(n.Flush())
+	})
+}
+
+// TestWritesLostWhileStateIsAway: a target whose state cannot be read as it starts says what has become of the writes
+// when it can.
+func TestWritesLostWhileStateIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := volatileLab(t, 1)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		_, err := n.WriteAt(make([]byte, 512), 0)
+		l.must(err)
+		side := l.sides[0]
+		k := side.state.(*kept)
+		k.away, side.empty = errors.New("not mounted"), true
+		side.restart(true, true)
+		l.await(s.Paths()[0], StateLost)
+		l.await(s.Paths()[0], StateLive)
+		k.away = nil
+		side.export()
+		if err := n.Flush(); !errors.Is(err, ErrWritesLost) {
+			t.Errorf("the flush: %v", err)
+		}
+		l.must(n.Flush())
+	})
+}
+
+// TestWritesKeptOfTargetAway: that the machine of one target restarts says nothing of what was written through another
+// one, to which no path is live then.
+func TestWritesKeptOfTargetAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := volatileLab(t, 2)
+		s := l.connect(l.config())
+		n := l.namespace(s)
+		k := l.sides[1].state.(*kept)
+		k.killed = true
+		l.sides[1].kill()
+		l.await(s.Paths()[1], StateLost)
+		_, err := n.WriteAt(make([]byte, 512), 0) // by the first
+		l.must(err)
+		l.sever(l.sides[0], true)
+		l.await(s.Paths()[0], StateLost)
+		k.killed, l.sides[1].boot = false, "second"
+		l.sides[1].revive()
+		l.await(s.Paths()[1], StateLive)
+		l.sever(l.sides[0], false)
+		l.await(s.Paths()[0], StateLive)
+		l.must(n.Flush())
+	})
 }

@@ -176,7 +176,10 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 // finish ends a subsystem that has no controllers any more.
 func finish(s *Subsystem) error {
 	durable, err := true, error(nil)
-	if s.target.cfg.Gateway == nil { // else a group that is drained has been flushed, and one that is lost cannot be
+	switch {
+	case s.target.moved.Load(): // hosts wait, and who goes on with them flushes
+		durable = false
+	case s.target.cfg.Gateway == nil: // else a group that is drained has been flushed, and one that is lost cannot be
 		durable, err = flushStores(s)
 	}
 	return errors.Join(err, s.removeNamespaces(), s.endLife(durable))

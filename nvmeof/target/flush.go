@@ -58,8 +58,9 @@ const (
 
 // A flushed is the result of the flush of a volume.
 type flushed struct {
-	of  *storage.Volume
-	err error
+	of     *storage.Volume
+	err    error
+	undone bool // no device is left by which it could be flushed
 }
 
 // volumeFlushes are the flushes of several volumes, some at a time. They belong to one goroutine.
@@ -98,15 +99,16 @@ func (f *volumeFlushes) next() {
 		v := f.waiting[0]
 		f.waiting = f.waiting[1:]
 		f.begun[v] = now
-		if !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { f.ended <- flushed{v, err} }) }) {
-			f.ended <- flushed{v, nil} // no device is left, nor a command of its hosts
+		if !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { f.ended <- flushed{of: v, err: err} }) }) {
+			f.ended <- flushed{of: v, undone: true} // nor is a command of its hosts left
 		}
 	}
 }
 
 // flushStores makes durable what hosts, of which there are none any more, wrote to the subsystem's
 // namespaces, and reports whether all of it is. That what a store has lost as it failed is not
-// durable is no error: it was reported. Nor is it one that somebody has closed a store.
+// durable is no error: it was reported. Nor is it one that somebody has closed a store, or removed all
+// devices, whose shards flush.
 func flushStores(s *Subsystem) (durable bool, err error) {
 	var volumes []*storage.Volume
 	for _, n := range s.Namespaces() {
@@ -127,7 +129,7 @@ func flushStores(s *Subsystem) (durable bool, err error) {
 		case r := <-flushes.ended:
 			left--
 			flushes.end(r)
-			durable = durable && r.err == nil
+			durable = durable && r.err == nil && !r.undone
 			if r.err != nil && r.of.Latched() == nil && !errors.Is(r.err, backend.ErrClosed) {
 				errs = append(errs, fmt.Errorf("flush of %s: %w", r.of.Name, r.err))
 			}

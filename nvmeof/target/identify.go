@@ -105,8 +105,6 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 	id.FUSES = capsule.FUSESCompareWrite
 	if protects(c.target) {
 		id.NWPC = writeProtection
-		// What gateways share they do not have in a cache of their machine.
-		id.WriteVerifier = capsule.WriteVerifier(c.subsystem.life.verifier.Load())
 	}
 	id.VWC = capsule.VWCFlushAll | capsule.VWCPresent
 }
@@ -149,9 +147,19 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	id.MSSRL, id.MCL, id.MSRC = uint16(int64(maxCopyRange)>>shape.Shift), uint32(int64(maxCopy)>>shape.Shift), maxCopyRanges-1
 	optimal(&shape, &id)
 	atomicUnits(&shape, &id)
+	id.WriteVerifier = writeVerifier(c, &shape)
 	id.Encode(r.data)
 	c.identified(ns, state.IdentifyStructure)
 	return capsule.StatusSuccess
+}
+
+// writeVerifier is what tells hosts that the machine has lost what was written to a namespace and not flushed. What gateways
+// share they do not have in a cache of their machine.
+func writeVerifier(c *Controller, s *storage.Shape) capsule.WriteVerifier {
+	if !s.Info.Volatile || !protects(c.target) {
+		return 0
+	}
+	return capsule.WriteVerifier(c.subsystem.life.verifier.Load())
 }
 
 // identifyAway has what is known of a namespace that is away, without a size: NVM command

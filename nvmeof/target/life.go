@@ -407,5 +407,8 @@ func continueLife(s *Subsystem, r life.Record) {
 	l.mu.Unlock()
 	for ns := range s.table().All {
 		s.resume(ns, departure{})
+		if ns.Volume != nil {
+			ns.Volume.Inherit()
+		}
 	}
 }

@@ -233,6 +233,7 @@ func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 	}
 	defer release()
 	m.exported = true
+	m.target.moved.Store(true)
 	out := &Moved{record: m.exportSubsystems()}
 	if err := m.export(out); err != nil {
 		for _, d := range out.Devices {

@@ -81,7 +81,7 @@ func (r *remote) tryMove(n *softroce.Network) bool {
 	s, err := r.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN})
 	must(err)
 	s.AllowHost(testHostNQN)
-	_, err = s.AddNamespace(NamespaceConfig{Store: r.store, UUID: id})
+	_, err = s.AddNamespace(NamespaceConfig{Store: r.served, UUID: id})
 	must(err)
 	_, err = r.target.Listen(r.addr)
 	must(err)

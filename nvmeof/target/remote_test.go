@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -64,6 +65,7 @@ type remote struct {
 	target *Target
 	sub    *Subsystem
 	store  *memory.Store
+	served backend.Store // store, or another one
 	logs   *observer.ObservedLogs
 	devs   [2]rdmatransport.Device
 	addr   netip.AddrPort
@@ -101,7 +103,8 @@ func newRemote(t *testing.T, open provider, change ...func(*Config)) *remote {
 	r.sub.AllowHost(testHostNQN)
 	r.store, err = memory.New(memory.Config{Size: 16 << 20})
 	must(err)
-	_, err = r.sub.AddNamespace(NamespaceConfig{Store: r.store})
+	r.served = r.store
+	_, err = r.sub.AddNamespace(NamespaceConfig{Store: r.served})
 	must(err)
 	_, err = r.target.Listen(r.addr)
 	must(err)

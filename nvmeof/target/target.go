@@ -71,12 +71,13 @@ type Target struct {
 	queues     map[*queue]struct{}
 	late       lateHosts
 	referrals  []Referral
-	peers      []Peer // by port; see Gateway.SetPeers
-	generation uint64 // counts changes of what the discovery log has for anybody
-	changing   int    // how many [Target.Change] are under way
-	shown      *scene // the discovery log meanwhile; else nil
-	trace      *Trace // that has not ended; nil: none
-	mover      *Mover // that has not resumed; nil: none
+	peers      []Peer      // by port; see Gateway.SetPeers
+	generation uint64      // counts changes of what the discovery log has for anybody
+	changing   int         // how many [Target.Change] are under way
+	shown      *scene      // the discovery log meanwhile; else nil
+	trace      *Trace      // that has not ended; nil: none
+	mover      *Mover      // that has not resumed; nil: none
+	moved      atomic.Bool // another Target or process goes on with the hosts, and this one is to be closed
 }
 
 // New starts a target without subsystems or listeners, on Config.Device if that is set.

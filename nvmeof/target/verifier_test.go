@@ -4,9 +4,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // verifierOf is what a host reads.
@@ -14,8 +17,10 @@ func verifierOf(t *testing.T, f *fixture, s *Subsystem) capsule.WriteVerifier {
 	t.Helper()
 	h := f.tenant("a", s, 0)
 	b := make([]byte, capsule.IdentifySize)
-	h.admin.wantOK(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: capsule.CNSController}, b))
-	id, err := capsule.DecodeIdentifyController(b)
+	identify := adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: capsule.CNSNamespace}, b)
+	identify.sqe.NSID = 1
+	h.admin.wantOK(identify)
+	id, err := capsule.DecodeIdentifyNamespace(b)
 	f.must(err)
 	return id.WriteVerifier
 }
@@ -74,6 +79,39 @@ func TestWriteVerifier(t *testing.T) {
 	}
 }
 
+// TestWriteVerifierWithoutDevice: what a target without a device cannot flush at its end may be lost.
+func TestWriteVerifierWithoutDevice(t *testing.T) {
+	state := new(savedState)
+	f, s, _ := verified(t, state, "a")
+	before := verifierOf(t, f, s)
+	f.tenant("b", s, 0).io.wantOK(writeOf(1))
+	f.must(f.target.first.Remove("test"))
+	f.must(f.target.Close())
+	f, s, _ = verified(t, state, "b")
+	if now := verifierOf(t, f, s); now == before {
+		t.Errorf("it is %#x still", now)
+	}
+}
+
+// TestEndWhileStoreHangs: a target that ends waits for the flush of a store that does not answer, and names it.
+func TestEndWhileStoreHangs(t *testing.T) {
+	f, s, store := verified(t, nil, "a")
+	f.tenant("b", s, 0).io.wantOK(writeOf(1))
+	store.set(true, nil)
+	closed := make(chan error, 1)
+	go func() { closed <- f.target.Close() }()
+	for end := time.Now().Add(10 * time.Second); store.inFlight() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no flush")
+		}
+	}
+	if names := f.target.Unfinished(); !slices.Equal(names, []string{"one"}) {
+		t.Errorf("unfinished: %q", names)
+	}
+	store.set(false, nil)
+	f.must(<-closed)
+}
+
 // TestNoWriteVerifier: without a state that survives nobody knows.
 func TestNoWriteVerifier(t *testing.T) {
 	f, s, _ := verified(t, nil, "a")
@@ -82,11 +120,37 @@ func TestNoWriteVerifier(t *testing.T) {
 	}
 	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":full", State: fullState{}, AwaitState: true})
 	f.must(err)
+	_, err = s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Name: "two"})
+	f.must(err)
 	if v := verifierOf(t, f, s); v != 0 {
 		t.Errorf("of a state that could not be saved it is %#x", v)
 	}
 	if err := f.target.Close(); !errors.Is(err, backend.ErrNoSpace) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestWriteVerifierOfKind: a namespace without a volatile cache loses nothing, and verifiers of a state, and of no other
+// one, have their keeper in common.
+func TestWriteVerifierOfKind(t *testing.T) {
+	f, s, store := verified(t, new(savedState), "a")
+	first := verifierOf(t, f, s)
+	f.must(s.RemoveNamespace(1))
+	store.info.Volatile = false
+	_, err := s.AddNamespace(NamespaceConfig{Store: store, Name: "one"})
+	f.must(err)
+	if v := verifierOf(t, f, s); v != 0 {
+		t.Errorf("without a cache it is %#x", v)
+	}
+	state := new(savedState)
+	f, s, _ = verified(t, state, "a")
+	second := verifierOf(t, f, s)
+	running, _ := state.Load()
+	f.must(f.target.Close())
+	f.must(state.Save(running))
+	f, s, _ = verified(t, state, "b")
+	if third := verifierOf(t, f, s); first.Keeper() == second.Keeper() || third.Keeper() != second.Keeper() || third == second {
+		t.Errorf("%#x of one state, then %#x and %#x of another", first, second, third)
 	}
 }
 
@@ -111,4 +175,34 @@ func TestFlushedAtTheEnd(t *testing.T) {
 			t.Errorf("written: %v, flushed: %v", write, flushed)
 		}
 	}
+}
+
+// TestMovedUnflushed: nothing is flushed while associations move, which hosts would wait for. The target that goes on
+// with them flushes at its end what hosts wrote before, and only then is the state one of a target that ended in order.
+func TestMovedUnflushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(1, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		store := newFakeStore(1 << 20)
+		r.served = store
+		if err := r.sub.RemoveNamespace(1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.sub.AddNamespace(NamespaceConfig{Store: store}); err != nil {
+			t.Fatal(err)
+		}
+		_, io := r.controller(1)
+		io[0].do(writeOf(1).sqe, 0, 512)
+		flushed := func() bool {
+			return slices.ContainsFunc(store.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
+		}
+		r.move(n)
+		if flushed() {
+			t.Error("flushed while the associations moved")
+		}
+		r.close()
+		if !flushed() {
+			t.Error("not flushed at the end")
+		}
+	})
 }

@@ -187,6 +187,7 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 			errs = append(errs, fmt.Errorf("namespace %d was removed", old.ID))
 		}
 	}
+	maps.DeleteFunc(s.losses, func(id capsule.NSID, _ uint64) bool { return !slices.Contains(ids, id) })
 	maps.DeleteFunc(s.reported, func(id capsule.NSID, _ string) bool { return id != 0 && !slices.Contains(ids, id) })
 	s.open = now
 	return slices.Clone(now), errors.Join(errs...)

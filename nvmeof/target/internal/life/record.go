@@ -60,10 +60,13 @@ type Namespace struct {
 
 // Begin is the record of a target of that firmware that starts in a boot of the machine, made from the
 // one that was saved. What was not flushed is lost where the machine restarted meanwhile: then the
-// verifier is the fresh one.
+// verifier is another one, from the fresh one.
 func (r Record) Begin(now time.Time, firmware, boot string, fresh capsule.WriteVerifier) Record {
-	if r.Verifier == 0 || r.Running && r.Boot != boot {
+	switch {
+	case r.Verifier == 0:
 		r.Verifier = fresh
+	case r.Running && r.Boot != boot:
+		r.Verifier = r.Verifier.Next(fresh)
 	}
 	r.Boot = boot
 	if r.Running {

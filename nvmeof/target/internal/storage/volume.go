@@ -264,8 +264,11 @@ func (v *Volume) OnLane(f func(*Lane)) (called bool) {
 	return false
 }
 
+// Inherit notes that another process may have written to the store, and did not flush it.
+func (v *Volume) Inherit() { v.written.Store(true) }
+
 // Unflushed reports whether the store may have something in a volatile cache: it was written since it
-// was opened, flushed or not.
+// was opened, or by whom it is inherited from, flushed or not.
 func (v *Volume) Unflushed() bool { return v.Info.Volatile && v.written.Load() }
 
 // Lane is the lane of a shard that has queues.
