@@ -96,6 +96,7 @@ type Info struct {
 	Optimal    int   // preferred write size and alignment; 0: unknown
 	AtomicUnit int   // bytes written atomically across power failure; 0: one block; may be less
 	Volatile   bool  // has a write cache that Flush empties
+	Remote     bool  // that cache is not lost with the power of this machine
 	ReadOnly   bool
 	Deallocate bool // OpDeallocate frees storage
 	Compare    bool // has OpCompareAndWrite

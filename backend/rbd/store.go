@@ -174,7 +174,7 @@ func (s *Store) describe(g geometry) (backend.Info, error) {
 	return backend.Info{
 		Size: g.size &^ (int64(block) - 1), BlockSize: block, Alignment: 1,
 		Optimal:  int(min(g.unit, 64<<10)), // what the cluster allocates, mostly
-		Volatile: writable, ReadOnly: !writable, Deallocate: writable, Compare: writable,
+		Volatile: writable, Remote: true, ReadOnly: !writable, Deallocate: writable, Compare: writable,
 	}, nil
 }
 

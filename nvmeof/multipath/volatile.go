@@ -106,6 +106,9 @@ func (n *Namespace) cacheOf(p *Path, ns *host.Namespace) *cache {
 	}
 	before := w.led[p]
 	w.led[p] = v
+	if len(w.led) > len(p.sub.paths) { // some were deleted
+		maps.DeleteFunc(w.led, func(p *Path, _ capsule.WriteVerifier) bool { return !slices.Contains(p.sub.paths, p) })
+	}
 	led := slices.Collect(maps.Values(w.led))
 	for o, c := range w.caches {
 		switch {

@@ -156,7 +156,7 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 // writeVerifier is what tells hosts that the machine has lost what was written to a namespace and not flushed. What gateways
 // share they do not have in a cache of their machine.
 func writeVerifier(c *Controller, s *storage.Shape) capsule.WriteVerifier {
-	if !s.Info.Volatile || !protects(c.target) {
+	if !s.Info.Volatile || s.Info.Remote || !protects(c.target) {
 		return 0
 	}
 	return capsule.WriteVerifier(c.subsystem.life.verifier.Load())

@@ -130,17 +130,19 @@ func TestNoWriteVerifier(t *testing.T) {
 	}
 }
 
-// TestWriteVerifierOfKind: a namespace without a volatile cache loses nothing, and verifiers of a state, and of no other
+// TestWriteVerifierOfKind: a namespace without a volatile cache in the machine loses nothing, and verifiers of a state, and of no other
 // one, have their keeper in common.
 func TestWriteVerifierOfKind(t *testing.T) {
 	f, s, store := verified(t, new(savedState), "a")
 	first := verifierOf(t, f, s)
-	f.must(s.RemoveNamespace(1))
-	store.info.Volatile = false
-	_, err := s.AddNamespace(NamespaceConfig{Store: store, Name: "one"})
-	f.must(err)
-	if v := verifierOf(t, f, s); v != 0 {
-		t.Errorf("without a cache it is %#x", v)
+	for _, cache := range []struct{ volatile, remote bool }{{false, false}, {true, true}} {
+		f.must(s.RemoveNamespace(1))
+		store.info.Volatile, store.info.Remote = cache.volatile, cache.remote
+		_, err := s.AddNamespace(NamespaceConfig{Store: store, Name: "one"})
+		f.must(err)
+		if v := verifierOf(t, f, s); v != 0 {
+			t.Errorf("%+v: it is %#x", cache, v)
+		}
 	}
 	state := new(savedState)
 	f, s, _ = verified(t, state, "a")
