@@ -64,8 +64,11 @@ func (w *world) undone(f *operation) *operation {
 				continue
 			}
 			covered := func(g *operation) bool {
-				return same(g) && g.kind == flush &&
-					(g.succeeded() && g.call > o.end && g.end < c.call || errors.Is(g.err, multipath.ErrWritesLost) && g.end > c.end && g.end < f.call)
+				if !same(g) || g.kind != flush {
+					return false
+				}
+				lost := errors.Is(g.err, multipath.ErrWritesLost) // by a failure before: what there was since is durable
+				return (g.succeeded() || lost) && g.call > o.end && g.end < c.call || lost && g.end > c.end && g.end < f.call
 			}
 			if !slices.ContainsFunc(w.history, covered) {
 				return o
