@@ -97,6 +97,11 @@ func (s *separate) signal(t *testing.T, sig unix.Signal) {
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		t.Errorf("signal %v: %v", sig, err)
 	}
+	if sig == unix.SIGSTOP { // of which each thread hears in its time
+		for err := unix.EINTR; err == unix.EINTR; {
+			err, _ = unix.Waitid(unix.P_PID, s.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil).(unix.Errno)
+		}
+	}
 }
 
 // kill ends the process at once, as kill -9 does, if it has not ended.
