@@ -34,7 +34,7 @@ func (k *kept) Save(b []byte) error {
 	return nil
 }
 
-// volatileLab has so many targets, in the same boot of a machine each, on a store with a volatile cache.
+// volatileLab has so many targets, all in the first boot of their machines, on a store with a volatile cache.
 func volatileLab(t *testing.T, targets int) *lab {
 	t.Helper()
 	l := newLab(t, targets)
@@ -209,7 +209,7 @@ func TestWritesLostOfOneTarget(t *testing.T) {
 			l := volatileLab(t, 2)
 			s := l.connect(l.config())
 			n := l.namespace(s)
-			for range 4 { // by turns
+			for range 4 { // by the first path, with which NUMA stays
 				_, err := n.WriteAt(make([]byte, 512), 0)
 				l.must(err)
 			}
