@@ -1,7 +1,6 @@
 package group
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -34,7 +33,14 @@ const (
 // holdings are the groups that an incarnation holds.
 type holdings map[ID]*held
 
-func (h holdings) ids() []ID { return slices.Sorted(maps.Keys(h)) }
+func (h holdings) ids() []ID {
+	all := make([]ID, 0, len(h))
+	for id := range h {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	return all
+}
 
 // reconcile starts and stops groups as the store says.
 func (e *Engine) reconcile() {

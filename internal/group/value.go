@@ -191,19 +191,13 @@ func fields(v any) map[string]bool {
 	return known
 }
 
-// decode reads a value, and refuses that of a later version.
+// decode reads a value, a pointer to a struct with a Version, and refuses that of a later version.
 func decode(b []byte, v any) error {
-	var head struct {
-		Version int `json:"version"`
-	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return err
-	}
-	if head.Version > version {
-		return fmt.Errorf("a value of version %d, of which this gateway knows %d: upgrade it", head.Version, version)
+	if of := reflect.ValueOf(v).Elem().FieldByName("Version").Int(); of > version {
+		return fmt.Errorf("a value of version %d, of which this gateway knows %d: upgrade it", of, version)
 	}
 	return nil
 }

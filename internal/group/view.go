@@ -18,11 +18,18 @@ type entry[T any] struct {
 type table[T any] []entry[T]
 
 func (t table[T]) find(key string) *entry[T] {
-	i, ok := slices.BinarySearchFunc(t, key, func(e entry[T], key string) int { return strings.Compare(e.Key, key) })
-	if !ok {
+	from, to := 0, len(t)
+	for from < to { // slices.BinarySearchFunc takes three times as long, and this is most of what an engine does
+		if i := (from + to) / 2; t[i].Key < key {
+			from = i + 1
+		} else {
+			to = i
+		}
+	}
+	if from == len(t) || t[from].Key != key {
 		return nil
 	}
-	return &t[i]
+	return &t[from]
 }
 
 // revision is that of a key, 0 where there is none.
