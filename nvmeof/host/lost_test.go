@@ -32,6 +32,35 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
+// TestUnsentWaits: what waits for an entry of a queue when that is lost is known not to have been executed.
+func TestUnsentWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newSlow(t, func(_ *liar, o *Options) { o.QueueSize = 2 })
+		results := make(chan error, 2)
+		write := func() { results <- operations["write"](context.Background(), s.ns) }
+		go write()
+		s.want(1, 0)
+		go write()
+		s.want(1, 0)
+		lost := errors.New("lost for the test")
+		ioq := s.controller.queues.Queues()[1]
+		ioq.Shard.Do(func() { ioq.Fabric.Fail(lost) })
+		unsent := 0
+		for range 2 {
+			err := <-results
+			if !errors.Is(err, lost) {
+				t.Error(err)
+			}
+			if errors.As(err, new(*UnsentError)) {
+				unsent++
+			}
+		}
+		if unsent != 1 {
+			t.Errorf("of a write that was sent and one that was not %d are known not to have been sent", unsent)
+		}
+	})
+}
+
 // TestLossComesFirst: who gets a request back from a queue that was lost finds the
 // controller lost.
 func TestLossComesFirst(t *testing.T) {
