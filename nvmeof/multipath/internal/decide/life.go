@@ -165,8 +165,9 @@ func (l *Life) delay(random float64) time.Duration {
 	return d - time.Duration(random*float64(d)/4)
 }
 
+// giveUpAt is when the path is given up. One that was not tried yet is tried, however short the time.
 func (l *Life) giveUpAt() (time.Time, bool) {
-	if l.timers.CtrlLoss < 0 {
+	if l.timers.CtrlLoss < 0 || l.state == Connecting && l.attempts == 0 {
 		return time.Time{}, false
 	}
 	return l.lost.Add(l.timers.CtrlLoss), true

@@ -61,6 +61,7 @@ func TestLife(t *testing.T) {
 		{"given up by an attempt that took long", Timers{time.Second, 5 * time.Second, -1}, []step{
 			{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 5.1}, {11, "failed", Dead, End, 0},
 		}},
+		{"tried once", Timers{10 * time.Second, 1, -1}, []step{{1, "", Connecting, Connect, 0.001}, {2, "failed", Dead, End, 0}}},
 		{"not even tried", Timers{time.Second, 0, -1}, []step{{0, "connected", Live, Wait, 0}, {5, "lost", Dead, End, 0}}},
 		{"for ever", Timers{time.Second, -1, -1}, []step{{0, "connected", Live, Wait, 0}, {1e6, "lost", Lost, Wait, 1e6 + 0.1}, {3e6, "", Lost, Connect, 1e6 + 0.1}}},
 		{"deleted", linux, []step{{0, "connected", Live, Wait, 0}, {1, "delete", Deleting, End, 0}, {2, "lost", Deleting, End, 0}, {3, "failed", Deleting, End, 0}}},
