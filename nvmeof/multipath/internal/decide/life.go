@@ -126,9 +126,9 @@ func (l *Life) LostController(now time.Time, err error, random float64) {
 }
 
 // Spare is called when another path is live. One that never was is not given up then: it
-// is as if it came now.
-func (l *Life) Spare(now time.Time) {
-	if l.state == Connecting {
+// is as if it came now. Nor is one that was, if lost ones are kept: it is as if it was lost now.
+func (l *Life) Spare(now time.Time, keepLost bool) {
+	if l.state == Connecting || keepLost && l.state == Lost {
 		l.lost = now
 	}
 }
