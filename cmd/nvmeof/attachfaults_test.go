@@ -146,6 +146,27 @@ func TestAttachListeners(t *testing.T) {
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
 }
 
+// TestAttachPathReturns: a path that was away for longer than a controller is waited for, while another one was
+// there, is used again when it is back.
+func TestAttachPathReturns(t *testing.T) {
+	beside(t)
+	c := startConfigured(t, durable)
+	c.out.await(t, "nvme connect -t rdma -a "+c.second)
+	a := startAttach(t, c.testTarget, append(quick, "-a", c.addr+","+c.second, "-l", "1")...)
+	l := a.load(t, "1")
+	command(t, words("listener remove 1")...).want(t, 0)
+	a.errOut.await(t, "nvmeof: "+c.addr+": connecting")
+	time.Sleep(2 * time.Second)
+	l.more(t, 9)
+	command(t, words("listener add 1 "+c.addr)...).want(t, 0)
+	a.errOut.await(t, "nvmeof: "+c.addr+": live\n")
+	command(t, words("listener remove 2")...).want(t, 0)
+	l.more(t, 9)
+	l.end(t)
+	a.finish(t)
+	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
+}
+
 // TestAttachReplaced: a target that comes back with another namespace at the same
 // identifier is said to have one. Who used the old one cannot write into it; who comes
 // now gets it, unless it names the old one by its UUID.

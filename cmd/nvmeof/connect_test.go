@@ -331,6 +331,20 @@ func (c *configured) again(t *testing.T) *testTarget {
 	return again
 }
 
+// TestConnectOnce: with --ctrl-loss-tmo 0 a controller is connected to, and given up when it is lost.
+func TestConnectOnce(t *testing.T) {
+	beside(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
+	c := startCommand(t, s.at("connect", "-n", testNQN, "-l", "0")...)
+	c.out.await(t, "connecting to device: nvme0\n")
+	eventually(t, " +- nvme0 rdma traddr="+s.addr+",trsvcid=4420 live\n", "list-subsys")
+	a := startAttach(t, s, "-l", "0")
+	dialNBD(t, a.socket, "1").wantErrno(t, 0, 0)
+	s.end(t)
+	c.wantEnd(exitConnection, "nvme0: ")
+	a.errOut.await(t, s.addr+": dead: ")
+}
+
 func TestBadConnect(t *testing.T) {
 	inOwnRunDir(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-host", "nqn.2014-08.org.example:somebody")

@@ -108,6 +108,38 @@ func TestConnectAllGivenUp(t *testing.T) {
 	c.wantEnd(0)
 }
 
+// TestConnectAllListedAgain: what was not listed for a while, and stayed connected, is connected to again after it
+// was given up.
+func TestConnectAllListedAgain(t *testing.T) {
+	beside(t)
+	lists := startConfigured(t, "version: 1\nlimits: {shards: 1}\nlisteners:\n  - {id: 1, address: ADDR}\n")
+	s := startConfigured(t, testConfig)
+	s.out.await(t, "nvme connect")
+	referral := func(what string) {
+		t.Helper()
+		command(t, "referral", what, s.addr, "--socket", lists.socket).want(t, 0)
+	}
+	eventually(t, lists.addr, "ls", "--socket", lists.socket)
+	referral("add")
+	c := startCommand(t, lists.at("connect-all", "--persistent", "-l", "1", "-c", "1")...)
+	c.out.await(t, "nvme0\n")
+	for begun := time.Now(); !strings.Contains(c.errOut.String(), "is connected already: nvme0\n"); time.Sleep(200 * time.Millisecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatalf("it does not notice what is listed:\n%s%s", c.out, c.errOut)
+		}
+		referral("remove")
+		time.Sleep(200 * time.Millisecond)
+		referral("add")
+	}
+	s.end(t)
+	c.errOut.await(t, "nvme0: dead: not connected again within 1s")
+	again := s.again(t)
+	again.out.await(t, "nvme connect")
+	eventually(t, " +- nvme0 rdma traddr="+s.addr+",trsvcid=4420 live\n", "list-subsys")
+	c.stop()
+	c.wantEnd(0)
+}
+
 // TestDiscoverBesides: a controller that another process has found is read and
 // connected by that one.
 func TestDiscoverBesides(t *testing.T) {

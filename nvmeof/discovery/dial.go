@@ -47,7 +47,8 @@ func (d *HostDialer) Dial(ctx context.Context, at Endpoint, stay bool, notify fu
 	if err != nil {
 		return s, nil // the controller answers to the name that all have
 	}
-	return better, s.Close()
+	_ = s.Close() // it is not used, however it ends
+	return better, nil
 }
 
 // A hostSession is a connected controller.

@@ -2,8 +2,10 @@ package discovery
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -185,6 +187,48 @@ func TestNoDiscoveryController(t *testing.T) {
 		t.Log(err)
 		s.must(h.Close())
 		s.must(device.Close())
+		s.close()
+	})
+}
+
+// TestFirstConnectionHangs: a connection by the controller's own name is used, though the one before it, by which
+// the name was found, does not end in order.
+func TestFirstConnectionHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := softroce.NewNetwork(1)
+		s := &site{t: t, device: openDevice(t, network, 1)}
+		var err error
+		s.target, err = target.New(target.Config{Device: s.device, Polling: nvmeof.PollNever, Arena: 4 << 20, DiscoveryNQN: "nqn.2014-08.org.example:own"})
+		s.must(err)
+		_, err = s.target.Listen(at(1).Addr)
+		s.must(err)
+		var queues []rdmatransport.QPN // of the target, as they are spoken to
+		network.SetFaults(func(_, to netip.Addr) softroce.Faults {
+			return softroce.Faults{Drop: func(packet []byte) bool {
+				n := rdmatransport.QPN(binary.BigEndian.Uint32(packet[4:]) & 0xffffff) // of the BTH
+				if to != at(1).Addr.Addr() || n <= 1 {
+					return false
+				}
+				if !slices.Contains(queues, n) {
+					queues = append(queues, n)
+				}
+				return len(queues) > 1 && n == queues[0]
+			}}
+		})
+		device := openDevice(t, network, 9)
+		h, err := host.New(host.Config{Device: device, Polling: nvmeof.PollNever})
+		s.must(err)
+		dialer := &HostDialer{Host: func(context.Context, Endpoint) (*host.Host, host.Options, error) { return h, host.Options{}, nil }}
+		c, err := dialer.Dial(t.Context(), at(1), true, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Log(t.Context()); err != nil || c.Name() != "nqn.2014-08.org.example:own" || len(queues) != 2 {
+			t.Errorf("%v; %s, by %d queues", err, c.Name(), len(queues))
+		}
+		for _, err := range []error{c.Close(), h.Close(), device.Close()} {
+			s.must(err)
+		}
 		s.close()
 	})
 }

@@ -31,7 +31,7 @@ func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byt
 	}
 	t, err := q.Execute(ctx, &n.io, bar, []capsule.Command{cmd}, data)
 	if err != nil {
-		return capsule.Completion{}, err
+		return capsule.Completion{}, operationError(err)
 	}
 	copy(data, t.Data(0))
 	c := t.Completion(0)

@@ -20,7 +20,7 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 		return err
 	}
 	if len(next) == 0 {
-		return n.controller.Err()
+		return n.controller.unsent()
 	}
 	fields := capsule.ReadWrite{SLBA: n.lba(off), Blocks: uint32(len(next) >> n.io.Shift)}
 	compare := capsule.Command{
@@ -34,7 +34,7 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 	q := n.controller.nextIOQueue()
 	t, err := q.Execute(ctx, &n.io, &n.io.Bar, []capsule.Command{compare, write}, expected, next)
 	if err != nil {
-		return err
+		return operationError(err)
 	}
 	return fusedError(t)
 }
@@ -53,7 +53,7 @@ func (n *Namespace) mayCompareAndWrite(off int64, expected, next []byte) error {
 	c := n.controller
 	switch limit := n.MaxCompareAndWrite(); {
 	case c.Err() != nil:
-		return c.Err()
+		return c.unsent()
 	case c.identify.FUSES&capsule.FUSESCompareWrite == 0:
 		return fmt.Errorf("%w: Compare and Write", ErrUnsupported)
 	case c.QueueDepth() < minFusedDepth:

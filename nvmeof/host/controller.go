@@ -105,9 +105,17 @@ func execute(ctx context.Context, lost <-chan struct{}, q *association.Queue, cm
 	return done, statusError(&cmd, q.ID == 0, done)
 }
 
+// unsent is the error of what is not sent since the controller is lost; nil: it is not.
+func (c *Controller) unsent() error {
+	if err := c.Err(); err != nil {
+		return &UnsentError{err}
+	}
+	return nil
+}
+
 // mayExecute judges what every command must keep to.
 func (c *Controller) mayExecute(q *association.Queue, cmd *capsule.Command, data []byte) error {
-	if err := c.Err(); err != nil {
+	if err := c.unsent(); err != nil {
 		return err
 	}
 	if len(data) > c.limits.Write {

@@ -24,12 +24,55 @@ func TestUnsent(t *testing.T) {
 		for _, q := range c.queues.Queues() {
 			<-q.Ended()
 		}
-		_, err := n.WriteAt(make([]byte, 4096), 0)
-		var unsent *UnsentError
-		if !errors.As(err, &unsent) || !errors.Is(err, lost) {
-			t.Errorf("writing to a lost controller: %v", err)
+		block := make([]byte, 4096)
+		for what, f := range map[string]func() error{
+			"write":             func() error { return second(n.WriteAt(block, 0)) },
+			"discard":           func() error { return n.Discard(context.Background(), Range{0, 4096}) },
+			"compare and write": func() error { return n.CompareAndWrite(context.Background(), 0, block, block) },
+			"execute": func() error {
+				return second(n.Execute(context.Background(), capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil))
+			},
+			"admin": func() error {
+				return second(c.IdentifyData(context.Background(), 0, capsule.Identify{CNS: capsule.CNSController}))
+			},
+		} {
+			err := f()
+			if !errors.As(err, new(*UnsentError)) || !errors.Is(err, lost) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	})
+}
+
+// TestUnsentWaits: what waits for an entry of a queue when that is lost is known not to have been executed.
+func TestUnsentWaits(t *testing.T) {
+	for name, begin := range operations {
+		inBubble(t, func(t *testing.T) {
+			s := newSlow(t, func(_ *liar, o *Options) { o.QueueSize = 2 })
+			results := make(chan error, 2)
+			start := func() { results <- begin(context.Background(), s.ns) }
+			go start()
+			s.want(1, 0)
+			go start()
+			s.want(1, 0)
+			lost := errors.New("lost for the test")
+			ioq := s.controller.queues.Queues()[1]
+			ioq.Shard.Do(func() { ioq.Fabric.Fail(lost) })
+			unsent := 0
+			for range 2 {
+				err := <-results
+				if !errors.Is(err, lost) {
+					t.Errorf("%s: %v", name, err)
+				}
+				if errors.As(err, new(*UnsentError)) {
+					unsent++
+				}
+			}
+			if unsent != 1 {
+				t.Errorf("%s: of one that was sent and one that was not %d are known not to have been sent", name, unsent)
+			}
+		})
+	}
 }
 
 // TestLossComesFirst: who gets a request back from a queue that was lost finds the

@@ -103,7 +103,7 @@ func (n *Namespace) checkRanges(ranges []Range) error {
 			return fmt.Errorf("%d bytes at %d: %w", r.Length, r.Off, err)
 		}
 	}
-	return n.controller.Err()
+	return n.controller.unsent()
 }
 
 // A batchLimit bounds the ranges of one command: their number, the blocks of each and

@@ -136,7 +136,7 @@ func (n *Namespace) do(ctx context.Context, w work) error {
 		return err
 	}
 	if w.length == 0 {
-		return n.controller.Err()
+		return n.controller.unsent()
 	}
 	c := n.controller
 	b := c.operations.Get().(*operation.Blocking)

@@ -19,6 +19,9 @@ type Config struct {
 	// Wait has Connect wait for targets that do not answer yet, or not take anybody
 	// yet: until each path is refused or given up ([Timers].CtrlLossTmo).
 	Wait bool
+	// KeepLost has no path given up that is lost, as long as another one is live: CtrlLossTmo counts from when all
+	// are lost. It is for who does not add such a path again. Default: each path is given up by itself.
+	KeepLost bool
 	// Event is called when a path's state or an ANA state changes, from goroutines of
 	// the package: it must not block, nor call the subsystem. Default: none.
 	Event func(Event)

@@ -236,6 +236,50 @@ func TestRefusedPath(t *testing.T) {
 	}
 }
 
+// TestKeptPath: while another path is live one that never was is not given up, however long an attempt takes, nor is
+// one that was with KeepLost. Once all are lost they are.
+func TestKeptPath(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, 3)
+			l.sever(l.sides[2], true) // which takes longer to find out
+			cfg := l.config()
+			cfg.KeepLost = keep
+			for i := range cfg.Paths {
+				cfg.Paths[i].CtrlLossTmo = time.Second
+			}
+			s := l.connect(cfg)
+			n := l.namespace(s)
+			l.sides[1].kill()
+			time.Sleep(time.Minute)
+			if got := s.Paths()[1].Status().State; (got == StateLost) != keep || got == StateLive {
+				t.Errorf("kept: %v; the path that was lost is %v", keep, got)
+			}
+			if got := s.Paths()[2].Status(); got.State != StateConnecting || got.Attempts == 0 {
+				t.Errorf("the path that never was live is %v after %d attempts", got.State, got.Attempts)
+			}
+			if keep {
+				l.sides[1].revive()
+				l.await(s.Paths()[1], StateLive)
+			}
+			l.sides[0].kill()
+			if err := n.Flush(); (err == nil) != keep {
+				t.Errorf("kept: %v; by the path that is back: %v", keep, err)
+			}
+			if keep {
+				l.sides[1].kill()
+			}
+			d, _ := took(func() error {
+				for _, p := range s.Paths() {
+					l.await(p, StateDead)
+				}
+				return nil
+			})
+			wantBetween(t, "giving up", d, 0, 30*time.Second)
+		})
+	}
+}
+
 // TestRefusedAlone: a path that is refused is no reason to wait, nor is it kept for ever
 // once it is the only one.
 func TestRefusedAlone(t *testing.T) {

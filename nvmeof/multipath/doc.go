@@ -15,7 +15,7 @@
 // [Timers].ReconnectDelay, each further one after twice as long, up to that delay; all
 // are up to a quarter shorter by chance, so that the hosts of a target that returns do
 // not come at once. After CtrlLossTmo without success the path is dead for good; one that
-// never was live is not while another is. Whatever the target says, the path tries on,
+// never was live is not while another is, nor, with [Config].KeepLost, is one that was. Whatever the target says, the path tries on,
 // since a target that is being set up anew refuses for a while; Linux gives up at Do Not
 // Retry. One that never was live, and is refused so or leads elsewhere, is tried after
 // ReconnectDelay, and then ever more rarely, up to eight times that. What becomes of one

@@ -93,9 +93,7 @@ func (p *Path) run(ctx context.Context) {
 	first := true
 	for {
 		p.sub.mu.Lock()
-		if p.sub.othersLive(p) {
-			p.life.Spare(time.Now())
-		}
+		spared := p.spare(time.Now())
 		do := p.life.Due(time.Now())
 		wake, ok := p.life.Wake()
 		p.sub.mu.Unlock()
@@ -121,9 +119,26 @@ func (p *Path) run(ctx context.Context) {
 			if !ok {
 				return // never: a live path is in live
 			}
-			sleep(ctx, time.Until(wake))
+			d := time.Until(wake)
+			if spared {
+				d = max(d, sparedLook)
+			}
+			sleep(ctx, d)
 		}
 	}
+}
+
+// sparedLook is how often a path looks at least whether others are live, that would be given up in less if they
+// were not.
+const sparedLook = 10 * time.Millisecond
+
+// spare keeps the path from being given up as long as another one is live, which it reports. Under Subsystem.mu.
+func (p *Path) spare(now time.Time) bool {
+	others := p.sub.othersLive(p)
+	if others {
+		p.life.Spare(now, p.sub.keepLost)
+	}
+	return others
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -160,6 +175,7 @@ func (p *Path) connect(ctx context.Context) *session {
 		p.disconnect(c, s) // why it failed says more than what that returns
 	}
 	p.sub.mu.Lock()
+	p.spare(time.Now())
 	p.life.Failed(time.Now(), err, Refused(err), p.random.Float64())
 	count(&p.failures, attemptOf(err))
 	p.sub.mu.Unlock()

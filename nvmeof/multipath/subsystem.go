@@ -20,15 +20,16 @@ import (
 // A Subsystem is a subsystem with the paths to it. Its methods may be called from
 // any goroutine.
 type Subsystem struct {
-	nqn    nvmeof.NQN
-	policy atomic.Uint32 // a Policy
-	event  func(Event)
-	about  func(*Namespace) // Config.NamespaceEvent, or does nothing
-	base   time.Time        // of the clock that requests go by
-	nodes  *nodes           // nil: one node, or nobody knows
-	counts bool             // requests; see Config.Unmeasured
-	most   int              // namespaces; see Config.MaxNamespaces
-	steps  chan struct{}    // a path was tried, since it was last read; Connect reads
+	nqn      nvmeof.NQN
+	policy   atomic.Uint32 // a Policy
+	event    func(Event)
+	about    func(*Namespace) // Config.NamespaceEvent, or does nothing
+	base     time.Time        // of the clock that requests go by
+	nodes    *nodes           // nil: one node, or nobody knows
+	counts   bool             // requests; see Config.Unmeasured
+	most     int              // namespaces; see Config.MaxNamespaces
+	keepLost bool             // see Config.KeepLost
+	steps    chan struct{}    // a path was tried, since it was last read; Connect reads
 
 	// sharing is held while memory becomes known to controllers, or is taken from them,
 	// which takes no commands. It comes before mu.
@@ -54,7 +55,7 @@ func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	}
 	s := &Subsystem{
 		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), counts: !cfg.Unmeasured, steps: make(chan struct{}, 1),
-		most:    cmp.Or(cfg.MaxNamespaces, nvmeof.MaxNamespaces),
+		most: cmp.Or(cfg.MaxNamespaces, nvmeof.MaxNamespaces), keepLost: cfg.KeepLost,
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.nodes = loadNodes(os.DirFS("/sys"))

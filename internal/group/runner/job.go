@@ -12,8 +12,9 @@ type job struct {
 	done   chan struct{} // closed when it has ended
 }
 
-// begin does something with a group, once what was before has ended.
-func (r *Runner) begin(id group.ID, do func(ctx context.Context)) {
+// begin does something with a group, once what was before has ended. The engine gets the result, if there is
+// one and it has not wanted something else of the group since: it would take it for the result of that.
+func (r *Runner) begin(id group.ID, do func(ctx context.Context) group.Event) {
 	before, life := r.jobs[id], r.life
 	ctx, cancel := context.WithCancel(life)
 	j := &job{cancel, make(chan struct{})}
@@ -27,29 +28,30 @@ func (r *Runner) begin(id group.ID, do func(ctx context.Context)) {
 		if before != nil {
 			<-before.done
 		}
-		do(ctx)
+		if result := do(ctx); result != nil {
+			r.post(func() {
+				if r.jobs[id] == j {
+					r.step(result)
+				}
+			})
+		}
 	})
 }
 
 func (r *Runner) serve(a group.Serve) {
-	life := r.life
-	r.begin(a.Group, func(ctx context.Context) {
+	r.begin(a.Group, func(ctx context.Context) group.Event {
 		err := r.cfg.Target.Serve(ctx, a.Group, a.Epoch, a.Backend)
 		if ctx.Err() != nil && err == nil { // it was stopped meanwhile
 			r.cfg.Target.Stop(a.Group, a.Epoch)
 			err = ctx.Err()
 		}
-		r.during(life, group.Served{Group: a.Group, Epoch: a.Epoch, Err: err})
+		return group.Served{Group: a.Group, Epoch: a.Epoch, Err: err}
 	})
 }
 
 func (r *Runner) drain(a group.Drain) {
-	life := r.life
-	r.begin(a.Group, func(ctx context.Context) {
-		err := r.cfg.Target.Drain(ctx, a.Group, a.Epoch)
-		if ctx.Err() == nil { // otherwise nobody waits for it
-			r.during(life, group.Drained{Group: a.Group, Epoch: a.Epoch, Err: err})
-		}
+	r.begin(a.Group, func(ctx context.Context) group.Event {
+		return group.Drained{Group: a.Group, Epoch: a.Epoch, Err: r.cfg.Target.Drain(ctx, a.Group, a.Epoch)}
 	})
 }
 
@@ -57,6 +59,9 @@ func (r *Runner) drain(a group.Drain) {
 func (r *Runner) stop(a group.Stop) {
 	r.cfg.Target.Stop(a.Group, a.Epoch)
 	if r.jobs[a.Group] != nil {
-		r.begin(a.Group, func(context.Context) { r.cfg.Target.Stop(a.Group, a.Epoch) })
+		r.begin(a.Group, func(context.Context) group.Event {
+			r.cfg.Target.Stop(a.Group, a.Epoch)
+			return nil
+		})
 	}
 }

@@ -25,7 +25,8 @@ type target struct {
 	serves map[group.ID]uint64
 	opens  int
 	fails  error
-	hangs  bool // drains do not end
+	hangs  bool          // drains do not end
+	deaf   time.Duration // how long it opens a group before it looks whether that is still wanted
 	until  time.Duration
 }
 
@@ -70,6 +71,10 @@ func (t *target) Close() {
 }
 
 func (t *target) Serve(ctx context.Context, id group.ID, epoch uint64, b group.Backend) error {
+	t.mu.Lock()
+	deaf := t.deaf
+	t.mu.Unlock()
+	time.Sleep(deaf)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -300,6 +305,25 @@ func TestDrainHangs(t *testing.T) {
 		}
 		ca.Close()
 		cb.Close()
+	})
+}
+
+// TestOpeningOutlivesLease: a group whose lease has ended while it was being opened is opened once more, and that
+// the time before was in vain ends no attempt after it.
+func TestOpeningOutlivesLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, group.Lease)
+		a, ta, ca := w.start("a", func(_ *Config, tgt *target) { tgt.deaf = 20 * time.Second })
+		time.Sleep(5 * time.Second) // it is being opened
+		w.shared.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(true) })
+		time.Sleep(10 * time.Second) // the lease has ended
+		ta.mu.Lock()
+		ta.deaf = time.Second // longer than the engine waits until it asks again
+		ta.mu.Unlock()
+		w.shared.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
+		w.until("the group is served", 10*time.Second, func() bool { return ta.count() == 1 })
+		a.Close()
+		ca.Close()
 	})
 }
 

@@ -50,8 +50,8 @@ when there is something to serve. A namespace that the target lists while what i
 addresses with commas between them: paths to one subsystem. It begins when one of them
 leads there, for which it waits where a target does not answer yet or no route leads to it,
 and goes on with the others by itself: one that is refused is tried again, ever more slowly. When a controller
-is lost it is connected to again; without any requests wait, as --fast_io_fail_tmo says,
-and after --ctrl-loss-tmo it ends, as it does at the start.`,
+is lost it is connected to again, for as long as that takes while there is another one; without any
+requests wait, as --fast_io_fail_tmo says, and after --ctrl-loss-tmo it ends, as it does at the start.`,
 		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
 			"  fio --name=t --ioengine=nbd --uri='nbd+unix:///1?socket=/run/disk.sock' --rw=randread --bs=4k --iodepth=32",
 		Args: cobra.NoArgs,

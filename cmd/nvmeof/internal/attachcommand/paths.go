@@ -21,7 +21,7 @@ func (a *attachment) connect(ctx context.Context, all *hosts.Pool, p *publisher)
 	}
 	silence := hosts.StartSilence(p.warn, paths...)
 	defer silence.Stop()
-	m := connections.Multipath{Wait: true, Attempt: silence.Failed, Wanted: p.wanted}
+	m := connections.Multipath{Wait: true, Attempt: silence.Failed, Wanted: p.wanted, KeepLost: a.CtrlLoss > 0}
 	if p.subsystem, p.controllers, err = m.Connect(ctx, paths, p.changed); err != nil {
 		o := paths[0].Options
 		return nil, hosts.Explain(ctx, err, nvmeof.HostIdentity{NQN: o.HostNQN, ID: o.HostID})

@@ -139,7 +139,7 @@ func (e *nothingError) Error() string { return "nothing was connected" }
 
 func (e *nothingError) Unwrap() error { return e.why }
 
-// connect connects, unless that is so already.
+// connect connects, unless that is so already, and returns the controller's name.
 func (a *autoconnect) connect(options map[string]string) (name string, err error) {
 	h, err := fabricoptions.Parse(options)
 	if err != nil {
@@ -149,18 +149,20 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	if err != nil {
 		return "", err
 	}
+	a.ended(a.keeper.Gone()) // what ends from now on may be what is found
 	if there := connected(a.cmd, w, h.Duplicate); there != "" {
 		a.already++
 		if !a.quiet {
 			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
 		}
-		return "", nil
+		return there, nil
 	}
 	name, err = a.keeper.ConnectAnyhow(a.cmd.Context(), h, fabricoptions.AsWhom(options, identity))
 	if err != nil {
 		return "", err
 	}
 	a.made++
+	a.ended(a.keeper.Gone()) // one may have had the name
 	return name, a.print(a.cmd.OutOrStdout(), name)
 }
 
@@ -187,10 +189,7 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	if err != nil {
 		return fmt.Errorf("%v: %w", r, err)
 	}
-	if name != "" {
-		a.ended(a.keeper.Gone()) // one may have had the name
-		a.connected[name] = *r
-	}
+	a.connected[name] = *r // also of one that there was: the record may have come back to it
 	return nil
 }
 

@@ -27,6 +27,8 @@ type Multipath struct {
 	// attempt that fails meanwhile, from any goroutine; it may be nil.
 	Wait    bool
 	Attempt func(at netip.AddrPort, err error)
+	// KeepLost has no path given up that is lost while another one is live, as [multipath.Config].KeepLost does.
+	KeepLost bool
 	// MaxNamespaces is how many namespaces of a subsystem are opened. Default nvmeof.MaxNamespaces.
 	MaxNamespaces int
 	// Wanted is a namespace that is opened however many the subsystem lists. 0: there is none.
@@ -40,7 +42,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	}
 	most := cmp.Or(m.MaxNamespaces, nvmeof.MaxNamespaces)
 	cfg := multipath.Config{
-		NQN: paths[0].Options.NQN, Policy: m.Policy, Wait: m.Wait,
+		NQN: paths[0].Options.NQN, Policy: m.Policy, Wait: m.Wait, KeepLost: m.KeepLost,
 		MaxNamespaces: 2 * most, // with those that are listed no more and still in use
 		Event: func(e multipath.Event) {
 			if m.Attempt != nil && e.State == multipath.StateConnecting && e.Err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +15,9 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
 // A fakeCluster is a client of one.
@@ -167,6 +171,31 @@ func TestTender(t *testing.T) {
 	if !slices.Equal(said, []string{"serve-failed"}) || !slices.Equal(run.stuck, []bool{true, true, false}) {
 		t.Errorf("the storage does not answer: %v, %v", said, run.stuck)
 	}
+}
+
+// TestTenderOfClusterThatHangs: while a cluster does not answer the gateway that is to be its client, others hear that no
+// host reaches the gateway.
+func TestTenderOfClusterThatHangs(t *testing.T) {
+	t.Parallel()
+	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
+	n := listen(t, store.Open(time.Second), "gw1", 20)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	ask := sync.OnceFunc(func() { close(asked) })
+	n.images.dial = func(rbd.ClientConfig) (cluster, error) {
+		ask()
+		<-answer
+		return nil, errors.New("no monitor answers")
+	}
+	n.begin()
+	defer close(answer) // before the gateway ends
+	if _, err := n.m.Apply(images(t, "x"), control.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if _, err := n.m.Edit(func(d *config.Document) error { d.Listeners = nil; return nil }, control.Options{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	n.until(t, "no host reaches it", func(s *control.GroupStatus) bool { return len(s.Gateways) == 1 && s.Gateways[0].State == "sick" })
 }
 
 // TestChangedSilent: a gateway that was not heard yet is not said to be silent.

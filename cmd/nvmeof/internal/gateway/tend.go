@@ -28,11 +28,14 @@ type tender struct {
 		Stuck(bool)
 	}
 
-	revision  int64     // of the configuration whose clusters were looked at
-	begun     int       // which clients had been made then
-	said      string    // why others are missing
-	tried     time.Time // when fencing was not allowed
-	unfit     string    // why no I/O can be served here; empty: it can
+	// Of storage alone.
+	revision int64     // of the configuration whose clusters were looked at
+	begun    int       // which clients had been made then
+	said     string    // why others are missing
+	tried    time.Time // when fencing was not allowed
+
+	// Of service alone.
+	unfit     string // why no I/O can be served here; empty: it can
 	unfitSaid time.Time
 	reach     reach
 }
@@ -44,7 +47,7 @@ func newTender(g *Gateway, run *runner.Runner) *tender {
 }
 
 // tend looks each second until ctx ends.
-func (t *tender) tend(ctx context.Context) {
+func tend(ctx context.Context, look func(context.Context)) {
 	every := time.NewTicker(tendEvery)
 	defer every.Stop()
 	for {
@@ -52,11 +55,20 @@ func (t *tender) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			t.clusters(ctx)
-			t.fencing(ctx)
-			t.health(len(t.target.Listeners()), t.reach.now(ctx, t.silent(), t.stuck.Load()))
+			look(ctx)
 		}
 	}
+}
+
+// storage looks after the clusters. One that does not answer takes as long as Ceph waits for it.
+func (t *tender) storage(ctx context.Context) {
+	t.clusters(ctx)
+	t.fencing(ctx)
+}
+
+// service looks whether the gateway can serve, which others hear soon, whatever clusters do.
+func (t *tender) service(ctx context.Context) {
+	t.health(len(t.target.Listeners()), t.reach.now(ctx, t.silent(), t.stuck.Load()))
 }
 
 // clusters makes the gateway a client of the clusters that have images of the configuration.

@@ -33,7 +33,11 @@ func (q *IOQueue) Execute(ctx context.Context, n *Namespace, bar *association.Ba
 		}
 	}
 	t.Ended = e.ended
-	return t, t.Await(ctx, func() { q.Begin(&e.Op) }, e.cancel)
+	err := t.Await(ctx, func() { q.Begin(&e.Op) }, e.cancel)
+	if unsent, is := e.Err.(*Unsent); is && err != nil {
+		err = unsent // which says more than the loss
+	}
+	return t, err
 }
 
 // cancel ends it early, in the loop.

@@ -100,7 +100,7 @@ func (q *IOQueue) serve() {
 func (q *IOQueue) serveLane(l *Lane) bool {
 	sent := 0
 	for o := l.waiting.First(); o != nil; o = l.waiting.First() {
-		if q.dead {
+		if q.dead || q.Queue.Fabric.State() == fabric.StateClosed { // or it is about to be, and gives back what was sent
 			o.fail(q.lostOf(o))
 		}
 		for !o.allSent() {

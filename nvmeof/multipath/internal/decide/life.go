@@ -126,9 +126,9 @@ func (l *Life) LostController(now time.Time, err error, random float64) {
 }
 
 // Spare is called when another path is live. One that never was is not given up then: it
-// is as if it came now.
-func (l *Life) Spare(now time.Time) {
-	if l.state == Connecting {
+// is as if it came now. Nor is one that was, if lost ones are kept: it is as if it was lost now.
+func (l *Life) Spare(now time.Time, keepLost bool) {
+	if l.state == Connecting || keepLost && l.state == Lost {
 		l.lost = now
 	}
 }
@@ -165,8 +165,9 @@ func (l *Life) delay(random float64) time.Duration {
 	return d - time.Duration(random*float64(d)/4)
 }
 
+// giveUpAt is when the path is given up. One that was not tried yet is tried, however short the time.
 func (l *Life) giveUpAt() (time.Time, bool) {
-	if l.timers.CtrlLoss < 0 {
+	if l.timers.CtrlLoss < 0 || l.state == Connecting && l.attempts == 0 {
 		return time.Time{}, false
 	}
 	return l.lost.Add(l.timers.CtrlLoss), true

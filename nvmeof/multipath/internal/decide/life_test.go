@@ -18,7 +18,7 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 func TestLife(t *testing.T) {
 	type step struct {
 		at    float64 // seconds
-		do    string  // "", connected, failed, refused, spare, lost, delete
+		do    string  // "", connected, failed, refused, spare, keep, lost, delete
 		state State
 		due   Action
 		wake  float64 // 0: none
@@ -53,6 +53,10 @@ func TestLife(t *testing.T) {
 		{"lost while others are live", Timers{10 * time.Second, 60 * time.Second, -1}, []step{
 			{0, "connected", Live, Wait, 0}, {1, "lost", Lost, Wait, 2}, {60, "spare", Lost, Connect, 2}, {61, "", Dead, End, 0},
 		}},
+		{"lost and kept while others are live", Timers{10 * time.Second, 60 * time.Second, -1}, []step{
+			{0, "connected", Live, Wait, 0}, {1, "lost", Lost, Wait, 2}, {60, "keep", Lost, Connect, 2}, {119, "failed", Lost, Wait, 120},
+			{120, "", Dead, End, 0},
+		}},
 		{"refused later", linux, []step{{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 6}, {6, "refused", Lost, Wait, 8}}},
 		{"given up between attempts", Timers{10 * time.Second, 5 * time.Second, -1}, []step{
 			{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 6}, {6, "failed", Lost, Wait, 8}, {8, "failed", Lost, Wait, 10},
@@ -61,6 +65,7 @@ func TestLife(t *testing.T) {
 		{"given up by an attempt that took long", Timers{time.Second, 5 * time.Second, -1}, []step{
 			{0, "connected", Live, Wait, 0}, {5, "lost", Lost, Wait, 5.1}, {11, "failed", Dead, End, 0},
 		}},
+		{"tried once", Timers{10 * time.Second, 1, -1}, []step{{1, "", Connecting, Connect, 0.001}, {2, "failed", Dead, End, 0}}},
 		{"not even tried", Timers{time.Second, 0, -1}, []step{{0, "connected", Live, Wait, 0}, {5, "lost", Dead, End, 0}}},
 		{"for ever", Timers{time.Second, -1, -1}, []step{{0, "connected", Live, Wait, 0}, {1e6, "lost", Lost, Wait, 1e6 + 0.1}, {3e6, "", Lost, Connect, 1e6 + 0.1}}},
 		{"deleted", linux, []step{{0, "connected", Live, Wait, 0}, {1, "delete", Deleting, End, 0}, {2, "lost", Deleting, End, 0}, {3, "failed", Deleting, End, 0}}},
@@ -77,7 +82,9 @@ func TestLife(t *testing.T) {
 			case "refused":
 				l.Failed(now, errAny, true, 0)
 			case "spare":
-				l.Spare(now)
+				l.Spare(now, false)
+			case "keep":
+				l.Spare(now, true)
 			case "lost":
 				l.LostController(now, errAny, 0)
 			case "delete":
@@ -119,7 +126,7 @@ func TestHope(t *testing.T) {
 		{linux, func(l *Life) { l.Connected(at(1)); l.LostController(at(3), errAny, 0) }, 0, true},
 		{linux, func(l *Life) { l.Delete(at(1)) }, 0, false},
 		{linux, func(l *Life) { l.Failed(at(1), errAny, true, 0) }, 0, true},
-		{fast, func(l *Life) { l.Failed(at(1), errAny, true, 0); l.Spare(at(9)) }, 24, true},
+		{fast, func(l *Life) { l.Failed(at(1), errAny, true, 0); l.Spare(at(9), false) }, 24, true},
 	}
 	for i, tt := range tests {
 		l := NewLife(tt.timers, start)
