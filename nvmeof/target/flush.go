@@ -100,7 +100,7 @@ func (f *volumeFlushes) next() {
 		f.waiting = f.waiting[1:]
 		f.begun[v] = now
 		if !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { f.ended <- flushed{of: v, err: err} }) }) {
-			f.ended <- flushed{of: v, undone: true} // nor is a command of its hosts left
+			f.ended <- flushed{of: v, undone: true}
 		}
 	}
 }
