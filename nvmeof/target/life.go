@@ -408,7 +408,7 @@ func continueLife(s *Subsystem, r life.Record) {
 	for ns := range s.table().All {
 		s.resume(ns, departure{})
 		if ns.Volume != nil {
-			ns.Volume.Inherit()
+			ns.Volume.NoteWritten()
 		}
 	}
 }

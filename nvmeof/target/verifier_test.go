@@ -3,11 +3,13 @@ package target
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
@@ -177,6 +179,63 @@ func TestFlushedAtTheEnd(t *testing.T) {
 			t.Errorf("written: %v, flushed: %v", write, flushed)
 		}
 	}
+}
+
+// A cachedMemory is memory that leases, in front of something that is not volatile.
+type cachedMemory struct {
+	*memory.Store
+	flushes atomic.Int32
+}
+
+func (s *cachedMemory) Info() backend.Info {
+	info := s.Store.Info()
+	info.Volatile = true
+	return info
+}
+
+func (s *cachedMemory) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return &countingQueue{q, &s.flushes}, err
+}
+
+// A countingQueue counts flushes.
+type countingQueue struct {
+	backend.Queue
+	flushes *atomic.Int32
+}
+
+func (q *countingQueue) Submit(rs []backend.Request) int {
+	for i := range rs {
+		if rs[i].Op == backend.OpFlush {
+			q.flushes.Add(1)
+		}
+	}
+	return q.Queue.Submit(rs)
+}
+
+// TestLeaserWithCache: what hosts have written to memory that is a cache is flushed at the end, and what they read with
+// force unit access before they have it.
+func TestLeaserWithCache(t *testing.T) {
+	f := newFixture(t)
+	memory, err := memory.New(memory.Config{Size: 1 << 20, BlockSize: 512})
+	f.must(err)
+	s := &cachedMemory{Store: memory}
+	f.export(s)
+	_, io := f.both()
+	io.wantOK(writeOf(2))
+	io.wantOK(readOf(2))
+	wantFlushes := func(want int32, what string) {
+		t.Helper()
+		if n := s.flushes.Load(); n != want {
+			t.Errorf("%s: %d flushes, want %d", what, n, want)
+		}
+	}
+	wantFlushes(0, "written and read")
+	io.wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 1, FUA: true}, make([]byte, 512)))
+	wantFlushes(1, "read with force unit access")
+	f.must(f.target.Close())
+	wantFlushes(2, "closed")
+	f.must(memory.Close())
 }
 
 // TestMovedUnflushed: nothing is flushed while associations move, which hosts would wait for. The target that goes on
