@@ -81,6 +81,50 @@ func TestWriteVerifier(t *testing.T) {
 	}
 }
 
+// TestWriteVerifierInherited: what was written through a target that was killed is flushed at the end of the next one in
+// the same boot. It ends in order after that alone.
+func TestWriteVerifierInherited(t *testing.T) {
+	for _, fail := range []bool{false, true} {
+		state := new(savedState)
+		f, s, _ := verified(t, state, "a")
+		before := verifierOf(t, f, s)
+		f.tenant("b", s, 0).io.wantOK(writeOf(1))
+		killed, _ := state.Load()
+		f.must(f.target.Close())
+		f.must(state.Save(killed))
+		f, _, store := verified(t, state, "a")
+		if fail {
+			store.set(false, backend.ErrFailed)
+		}
+		if err := f.target.Close(); (err != nil) != fail {
+			t.Errorf("closed: %v", err)
+		}
+		if !store.flushed() {
+			t.Error("not flushed at the end of the next target")
+		}
+		f, s, _ = verified(t, state, "b")
+		if now := verifierOf(t, f, s); (now != before) != fail {
+			t.Errorf("the flush fails: %v; it was %#x, and is %#x", fail, before, now)
+		}
+	}
+}
+
+// TestStateOfRefused: the state of a subsystem that could not be added is that of a target which has ended in order.
+func TestStateOfRefused(t *testing.T) {
+	state := new(savedState)
+	f, s, _ := verified(t, new(savedState), "a")
+	if _, err := f.target.AddSubsystem(SubsystemConfig{NQN: s.NQN(), State: state}); err == nil {
+		t.Fatal("two subsystems of one name")
+	}
+	f, s, _ = verified(t, state, "b")
+	f.tenant("a", s, 0).wantLife(2, 0, 0, 0)
+}
+
+// flushed reports whether the store was, since ops was called.
+func (s *fakeStore) flushed() bool {
+	return slices.ContainsFunc(s.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
+}
+
 // TestWriteVerifierWithoutDevice: what a target without a device cannot flush at its end may be lost.
 func TestWriteVerifierWithoutDevice(t *testing.T) {
 	state := new(savedState)
@@ -174,8 +218,7 @@ func TestFlushedAtTheEnd(t *testing.T) {
 			h.io.wantOK(writeOf(1))
 		}
 		f.must(f.target.RemoveSubsystem(s.NQN()))
-		flushed := slices.ContainsFunc(store.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
-		if flushed != write {
+		if flushed := store.flushed(); flushed != write {
 			t.Errorf("written: %v, flushed: %v", write, flushed)
 		}
 	}
@@ -254,15 +297,12 @@ func TestMovedUnflushed(t *testing.T) {
 		}
 		_, io := r.controller(1)
 		io[0].do(writeOf(1).sqe, 0, 512)
-		flushed := func() bool {
-			return slices.ContainsFunc(store.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
-		}
 		r.move(n)
-		if flushed() {
+		if store.flushed() {
 			t.Error("flushed while the associations moved")
 		}
 		r.close()
-		if !flushed() {
+		if !store.flushed() {
 			t.Error("not flushed at the end")
 		}
 	})
