@@ -92,6 +92,7 @@ type lifetime struct {
 	// inherits says that what hosts wrote before namespaces are added may not be flushed: the target before has
 	// not ended in order, or another process has given up its hosts to this one.
 	inherits bool
+	left     atomic.Int32 // namespaces that have left, or are about to, and are not flushed
 }
 
 // A begun is what a record had when it was loaded.
@@ -258,7 +259,7 @@ func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 		ns.Resume(n.Counts)
 		ns.Protect(n.Protection)
 	}
-	if l.inherits {
+	if l.inherits || l.left.Load() > 0 {
 		ns.Volume.NoteWritten()
 	}
 	if left.namespace == nil || left.namespace.Protection() == capsule.WriteProtectNone || left.namespace.Identity == ns.Identity {

@@ -109,6 +109,89 @@ func TestWriteVerifierInherited(t *testing.T) {
 	}
 }
 
+// TestWriteVerifierOfLeft: what was written to a namespace is flushed as it leaves, for a while or for good; where that
+// cannot be its subsystem does not end in order.
+func TestWriteVerifierOfLeft(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		back    bool // it comes back, with another store of the same content
+		fail    bool // the flush
+		device  bool // is removed before
+		changes bool
+	}{
+		{name: "removed"}, {name: "suspended", back: true},
+		{name: "removed without a flush", fail: true, changes: true}, {name: "suspended without a flush", back: true, fail: true, changes: true},
+		{name: "removed without a device", device: true, changes: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			state := new(savedState)
+			f, s, store := verified(t, state, "a")
+			before := verifierOf(t, f, s)
+			f.tenant("b", s, 0).io.wantOK(writeOf(1))
+			if row.device {
+				f.must(f.target.first.Remove("test"))
+			}
+			if row.fail {
+				store.set(false, backend.ErrFailed)
+			}
+			if row.back {
+				f.must(s.SuspendNamespace(1))
+				again := newFakeStore(1 << 20)
+				_, err := s.AddNamespace(NamespaceConfig{Store: again, Name: "one"})
+				f.must(err)
+				defer func() {
+					if again.flushed() != row.fail {
+						t.Errorf("flushed as it came back: %v", !row.fail)
+					}
+				}()
+			} else {
+				f.must(s.RemoveNamespace(1))
+			}
+			if !row.device && !store.flushed() {
+				t.Error("not flushed as it left")
+			}
+			f.must(f.target.Close())
+			f, s, _ = verified(t, state, "b")
+			if now := verifierOf(t, f, s); (now != before) != row.changes {
+				t.Errorf("it was %#x, and is %#x", before, now)
+			}
+		})
+	}
+}
+
+// TestWriteVerifierOfLeaving: a subsystem has not ended in order while the flush of a namespace that leaves is under way.
+func TestWriteVerifierOfLeaving(t *testing.T) {
+	state := new(savedState)
+	f, s, store := verified(t, state, "a")
+	before := verifierOf(t, f, s)
+	f.tenant("b", s, 0).io.wantOK(writeOf(1))
+	store.set(true, nil)
+	ends := make(chan error, 2)
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	go func() { ends <- s.RemoveNamespace(1) }()
+	await("no flush", func() bool { return store.inFlight() == 1 })
+	go func() { ends <- f.target.Close() }()
+	await("the subsystem has not ended", func() bool {
+		s.life.mu.Lock()
+		defer s.life.mu.Unlock()
+		return s.life.ended
+	})
+	store.set(false, nil)
+	f.must(<-ends)
+	f.must(<-ends)
+	f, s, _ = verified(t, state, "b")
+	if now := verifierOf(t, f, s); now == before {
+		t.Errorf("it is %#x still", now)
+	}
+}
+
 // TestStateOfRefused: the state of a subsystem that could not be added is that of a target which has ended in order.
 func TestStateOfRefused(t *testing.T) {
 	state := new(savedState)
