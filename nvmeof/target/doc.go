@@ -265,7 +265,8 @@
 // every write of that controller is executed as one with Force Unit Access, until the
 // host resets the controller, or connects again.
 //
-// What was written is flushed when a target, or a subsystem, is closed, too. A subsystem that
+// What was written is flushed when a target, or a subsystem, is closed, too, and with the last namespace of a store:
+// also what was written through a target before, which has not done so. A subsystem that
 // has a State knows by it, when it is served again, whether that was so, and whether the
 // machine has restarted since: hosts that ask learn of it ([capsule.WriteVerifier]).
 //

@@ -253,7 +253,7 @@ func (d *drain) flushed(r flushed) {
 		if failed {
 			delete(d.pending, n)
 		} else {
-			d.release(n, r.err == nil)
+			d.release(n, r.err == nil && !r.undone)
 		}
 	}
 }

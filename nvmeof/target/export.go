@@ -34,7 +34,7 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 		return nil, fmt.Errorf("namespace %d (%s): %w", c.NSID, name, err)
 	}
 	if err := a.export(name); err != nil {
-		return nil, errors.Join(err, volumes.Release(a.ns))
+		return nil, errors.Join(err, volumes.Release(a.ns, nil))
 	}
 	return a.Namespace, nil
 }
@@ -173,17 +173,35 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it
 // returns when those in flight have completed. The store can then be closed, if no other
-// namespace exports it. If a store hangs only this call waits. A host that does not send
+// namespace exports it, and what was written there is durable. If a store hangs only this call waits. A host that does not send
 // the data of its command loses the queue.
-func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return s.end(id, false) }
+func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return endFlushed(s, id, false) }
 
 // SuspendNamespace is RemoveNamespace of a namespace that will return: meanwhile it is
 // away, as after AwaitNamespace. When AddNamespace returns it, with the same identifiers, it
 // has the registrants and the reservation of before, whatever its Reservations saved.
-func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return s.end(id, true) }
+func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return endFlushed(s, id, true) }
 
-// end ends an export for good or, with back, until the namespace returns.
-func (s *Subsystem) end(id capsule.NSID, back bool) error {
+// endFlushed is end, and makes durable what was written to a store that no other namespace has. As long as that is
+// not so the subsystem does not end in order, but for a store that has failed for good, which tells hosts itself.
+func endFlushed(s *Subsystem, id capsule.NSID, back bool) error {
+	if s.target.cfg.Gateway != nil { // it is flushed with its group
+		return s.end(id, back, nil)
+	}
+	s.life.left.Add(1) // before it is missing where all are flushed
+	durable := true
+	err := s.end(id, back, func(v *storage.Volume) {
+		durable, _ = flushVolumes(v) // why not is logged
+		durable = durable || v.Latched() != nil
+	})
+	if durable {
+		s.life.left.Add(-1)
+	}
+	return err
+}
+
+// end ends an export for good or, with back, until the namespace returns. Ending is for [storage.Volumes.Release].
+func (s *Subsystem) end(id capsule.NSID, back bool, ending func(*storage.Volume)) error {
 	ns, err := s.withdraw(id, back)
 	if ns == nil {
 		s.target.cfg.Gateway.awaitLeft(s, id) // it may be away since its group was given back
@@ -193,7 +211,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool) error {
 	ns.ns.Drain(func() { close(ended) })
 	s.target.urge(ended, nil, s.target.fetchTimeout, func(q *queue) bool { return q.holdsUp(ns.is) })
 	countLate(s, ns.ns)
-	return s.target.volumes.Release(ns.ns)
+	return s.target.volumes.Release(ns.ns, ending)
 }
 
 // withdraw removes a namespace of which commands may still be in flight. It returns nil

@@ -223,11 +223,11 @@ func (s *Subsystem) isRemoved() bool {
 	return s.removed
 }
 
-// removeNamespaces waits until none is in use any more.
+// removeNamespaces waits until none is in use any more. What was written is flushed, or will be by who goes on.
 func (s *Subsystem) removeNamespaces() error {
 	var errs []error
 	for _, ns := range s.Namespaces() {
-		errs = append(errs, s.RemoveNamespace(ns.ns.ID))
+		errs = append(errs, s.end(ns.ns.ID, false, nil))
 	}
 	return errors.Join(errs...)
 }

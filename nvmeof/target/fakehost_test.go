@@ -270,6 +270,7 @@ type hostCommand struct {
 	memory    []byte // remote data
 	holdFetch bool   // the RDMA READ does not complete
 	wrong     capsule.Status
+	looked    func() // called when the target asks what is wrong
 
 	fetching, answered bool
 	answers            int
@@ -281,9 +282,15 @@ type response struct {
 	result uint64
 }
 
-func (c *hostCommand) Wrong() capsule.Status { return c.wrong }
-func (c *hostCommand) Length() int           { return max(len(c.inCapsule), len(c.memory)) }
-func (c *hostCommand) InCapsule() []byte     { return c.inCapsule }
+func (c *hostCommand) Wrong() capsule.Status {
+	if c.looked != nil {
+		c.looked()
+	}
+	return c.wrong
+}
+
+func (c *hostCommand) Length() int       { return max(len(c.inCapsule), len(c.memory)) }
+func (c *hostCommand) InCapsule() []byte { return c.inCapsule }
 
 func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 	c.fetching = true

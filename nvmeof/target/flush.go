@@ -100,22 +100,29 @@ func (f *volumeFlushes) next() {
 		f.waiting = f.waiting[1:]
 		f.begun[v] = now
 		if !v.OnLane(func(l *storage.Lane) { new(flush).start(l, func(err error) { f.ended <- flushed{of: v, err: err} }) }) {
-			f.ended <- flushed{of: v, undone: true} // nor is a command of its hosts left
+			f.ended <- flushed{of: v, undone: true}
 		}
 	}
 }
 
 // flushStores makes durable what hosts, of which there are none any more, wrote to the subsystem's
-// namespaces, and reports whether all of it is. That what a store has lost as it failed is not
-// durable is no error: it was reported. Nor is it one that somebody has closed a store, or removed all
-// devices, whose shards flush.
+// namespaces, and reports whether all of it is, also in those that have left.
 func flushStores(s *Subsystem) (durable bool, err error) {
 	var volumes []*storage.Volume
 	for _, n := range s.Namespaces() {
-		if v := n.ns.Volume; v != nil && v.Unflushed() && !slices.Contains(volumes, v) {
-			volumes = append(volumes, v)
+		if !slices.Contains(volumes, n.ns.Volume) {
+			volumes = append(volumes, n.ns.Volume)
 		}
 	}
+	durable, err = flushVolumes(volumes...)
+	return durable && s.life.left.Load() == 0, err
+}
+
+// flushVolumes makes durable what was written to volumes, each of which is there once, and reports whether all
+// of it is. That what a store has lost as it failed is not durable is no error: it was reported. Nor is it one
+// that somebody has closed a store, or removed all devices, whose shards flush.
+func flushVolumes(all ...*storage.Volume) (durable bool, err error) {
+	volumes := slices.DeleteFunc(all, func(v *storage.Volume) bool { return !v.Unflushed() })
 	flushes := newVolumeFlushes(len(volumes))
 	for _, v := range volumes {
 		flushes.add(v)

@@ -3,6 +3,7 @@ package target
 import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // maxFused is the most bytes of a fused Compare and Write. NACWU promises one
@@ -57,7 +58,8 @@ func orWrong(r *request, s capsule.Status) capsule.Status {
 // startPair begins a fused operation. If one half fails the other is aborted.
 func (q *queue) startPair(first, second *request) {
 	f := second.cmd.ReadWrite()
-	switch ns, _ := q.controller.view.Reach(first.cmd.NSID); {
+	ns, status := q.controller.view.Reach(first.cmd.NSID) // once: another one may take its place at any time
+	switch {
 	case ns == nil:
 	case !q.controller.view.Knows(ns):
 		first.join(second)
@@ -70,9 +72,9 @@ func (q *queue) startPair(first, second *request) {
 		return
 	}
 	switch {
-	case !first.half(capsule.IOCompare, first.cmd.NSID):
+	case !first.half(capsule.IOCompare, first.cmd.NSID, ns, status):
 		second.finish(orWrong(second, capsule.StatusFailedFused))
-	case !second.half(capsule.IOWrite, first.cmd.NSID), !first.sameBlocks(second), !second.writable(second.op.Lane), !second.fusible():
+	case !second.half(capsule.IOWrite, first.cmd.NSID, ns, status), !first.sameBlocks(second), !second.writable(second.op.Lane), !second.fusible():
 		first.finish(capsule.StatusFailedFused)
 	default:
 		first.join(second)
@@ -91,14 +93,19 @@ func (r *request) join(second *request) {
 // restartPair starts a pair again that a paused namespace held.
 func restartPair(q *queue, first *request) { q.startPair(first, first.part()) }
 
-// half checks one half by itself, and completes it if that fails.
-func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID) bool {
+// half checks one half by itself, and completes it if that fails. Where the namespace of both was not found
+// the status says why.
+func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID, ns *storage.Namespace, status capsule.Status) bool {
 	r.io = &r.queue.target.io[op]
 	if wrong := r.link.Wrong(); !wrong.OK() || r.cmd.Opcode != capsule.Opcode(op) || r.cmd.NSID != nsid {
 		r.finish(orWrong(r, invalidField))
 		return false
 	}
-	l := r.enter(r.cmd.NSID)
+	if ns == nil {
+		r.finish(status)
+		return false
+	}
+	l := r.through(ns) // which lets both in, or refuses them: it holds neither
 	return l != nil && r.blocks(l, r.cmd.ReadWrite()) && r.sized()
 }
 

@@ -143,6 +143,32 @@ func TestBadFused(t *testing.T) {
 	f.wantNothingHeld(io)
 }
 
+// TestFusedReplaced: a namespace that takes the place of another between the halves of a fused operation gets neither:
+// held by a pause there, the second would be executed alone.
+func TestFusedReplaced(t *testing.T) {
+	f := newFixture(t)
+	s, other := newFakeStore(1<<20), newFakeStore(1<<20)
+	f.export(s)
+	paused := f.export(other)
+	_, io := f.both()
+	io.identify(3)
+	f.must(paused.Pause(0))
+	before := f.sub.table()
+	first, second := fusedPair(2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512), pattern(512, 1))
+	second.looked = func() { f.sub.namespaces.Store(before.With(2, paused.ns)) }
+	io.wantPair(capsule.StatusSuccess, capsule.StatusSuccess, first, second)
+	f.must(paused.Resume())
+	io.turns(2)
+	f.sub.namespaces.Store(before)
+	if ops := s.ops(); len(ops) != 1 || ops[0].Op != backend.OpCompareAndWrite {
+		t.Errorf("operations %+v", ops)
+	}
+	if ops := other.ops(); len(ops) != 0 {
+		t.Errorf("the other namespace has got %+v", ops)
+	}
+	f.wantNothingHeld(io)
+}
+
 // TestFusedQueueLost is rows 64 and 71: at whatever stage a fused operation's queue is lost, both
 // halves come back once.
 func TestFusedQueueLost(t *testing.T) {

@@ -209,6 +209,20 @@ func TestGatewayDrainsRemoved(t *testing.T) {
 	})
 }
 
+// TestGatewayDrainsWithoutDevice: what no device is left to flush is not said to be flushed.
+func TestGatewayDrainsWithoutDevice(t *testing.T) {
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	f.export(newFakeStore(1 << 20))
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	a.io.wantOK(writeOf(2))
+	f.must(f.target.first.Remove("test"))
+	f.must(g.Drain(t.Context(), 1))
+	if !g.lost(1) {
+		t.Error("flushed")
+	}
+}
+
 // TestGatewayDrainHangs: what hangs is named when the time is over, and the group can be
 // drained again, or given up.
 func TestGatewayDrainHangs(t *testing.T) {

@@ -41,6 +41,7 @@ func knowing(t *testing.T, asks ...capsule.CNS) *replaced {
 func (r *replaced) replace(s backend.Store, id byte) {
 	r.fixture.t.Helper()
 	r.must(r.sub.RemoveNamespace(2))
+	_, _ = r.old.ops(), r.now.ops() // which flushes it
 	r.add(s, id)
 }
 
@@ -210,6 +211,7 @@ func TestReplacedAgain(t *testing.T) {
 
 		// Gone, and much later something else.
 		r.must(r.sub.RemoveNamespace(2))
+		r.old.ops()
 		time.Sleep(time.Hour)
 		r.add(newFakeStore(1<<20), 4)
 		r.refuses("added later")

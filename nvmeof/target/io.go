@@ -146,7 +146,7 @@ func startRead(_ *queue, r *request) {
 		return
 	}
 	r.op.Op, r.op.FUA = backend.OpRead, f.FUA && l.Volume.Info.Volatile
-	if l.Leaser == nil || r.queue.controller.late.Load() {
+	if l.Leaser == nil || r.op.FUA || r.queue.controller.late.Load() {
 		r.wantBuffer()
 		return
 	}

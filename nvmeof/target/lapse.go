@@ -29,19 +29,26 @@ func (l *lapse) passed(now time.Duration) bool {
 }
 
 // endLapsed is called where the shard may have been held up. It ends the commands of associations that have
-// lapsed, and then these.
+// lapsed, and then these; and of others the commands for groups whose lease is over, since whoever has taken
+// them over has what hosts have written there since. Those that a store has cannot be taken back.
 func (w *worker) endLapsed() {
 	t, now := w.device.target, w.device.target.age()
 	var all []*queue
 	t.mu.Lock()
 	for q := range t.queues {
-		if q.worker == w && q.controller != nil && q.controller.lapses.passed(now) {
+		if q.worker == w && q.controller != nil {
 			all = append(all, q)
 		}
 	}
 	t.mu.Unlock()
+	lease := t.cfg.Gateway.leases()
 	for _, q := range all {
-		q.endLapsed()
+		switch {
+		case q.controller.lapses.passed(now):
+			q.endLapsed()
+		case lease != nil && q.executesIO() && !q.failed:
+			q.disown(lease.Load().Over)
+		}
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 
 // Extend has the target serve groups until a time at most, and all others without such a limit: it
 // replaces what an earlier call said. The time is looked at as each command begins, so that a
-// process that was stopped, and goes on later, begins none after it. Where the machine holds up
-// a command after that look, it can still take effect later.
+// process that was stopped, and goes on later, begins none after it, and again then: what had begun ends.
+// What the store has by that time can still take effect later, and so can what the machine holds up between
+// that look and the store.
 func (g *Gateway) Extend(until time.Time, groups []capsule.ANAGroup) {
 	if len(groups) == 0 {
 		g.lease.Store(nil)

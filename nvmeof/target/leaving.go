@@ -63,7 +63,7 @@ func (d *drain) release(n *Namespace, whole bool) {
 		return
 	}
 	t := d.gateway.target
-	t.tasks.Go(func() { d.left(n, t.volumes.Release(n.ns)) }) // ends when the store has finished
+	t.tasks.Go(func() { d.left(n, t.volumes.Release(n.ns, nil)) }) // ends when the store has finished
 }
 
 func (d *drain) leave(n *Namespace, whole bool) {

@@ -89,6 +89,10 @@ type lifetime struct {
 	at     time.Time // when
 	failed bool      // the last attempt failed, which was logged
 	ended  bool
+	// inherits says that what hosts wrote before namespaces are added may not be flushed: the target before has
+	// not ended in order, or another process has given up its hosts to this one.
+	inherits bool
+	left     atomic.Int32 // namespaces that have left, or are about to, and are not flushed
 }
 
 // A begun is what a record had when it was loaded.
@@ -116,7 +120,7 @@ func (l *lifetime) begin(store StateStore) (err error) {
 	var fresh [8]byte
 	rand.Read(fresh[:]) // it never fails
 	now := time.Now()
-	l.store, l.unlock = store, unlock
+	l.store, l.unlock, l.inherits = store, unlock, before.Running
 	l.record = before.Begin(now, l.firmware, l.boot, capsule.WriteVerifier(binary.LittleEndian.Uint64(fresh[:])))
 	l.begun.Store(&begun{now, l.record.On, l.record.PowerCycles, l.record.Cycles})
 	l.keeps.Store(store != nil)
@@ -245,7 +249,7 @@ func (s *Subsystem) note(ns *storage.Namespace) {
 // resume gives a namespace that is added its counters and protection of before, from this
 // run of the target or another, also of another NSID, and the protection of the one that has left. It
 // is called before shards read the namespace, and depart when it was removed, also while a store still
-// has commands.
+// has commands. What an earlier target wrote, and did not flush, is flushed at the end of this one.
 func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	l := &s.life
 	l.mu.Lock()
@@ -254,6 +258,9 @@ func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	if found {
 		ns.Resume(n.Counts)
 		ns.Protect(n.Protection)
+	}
+	if l.inherits || l.left.Load() > 0 {
+		ns.Volume.NoteWritten()
 	}
 	if left.namespace == nil || left.namespace.Protection() == capsule.WriteProtectNone || left.namespace.Identity == ns.Identity {
 		return
@@ -400,15 +407,12 @@ func continueLife(s *Subsystem, r life.Record) {
 	if r.Namespaces == nil {
 		r.Namespaces = make(map[capsule.NSID]life.Namespace)
 	}
-	l.record, l.saved = r, ""
+	l.record, l.saved, l.inherits = r, "", true
 	l.begun.Store(&begun{time.Now(), r.On, r.PowerCycles, r.Cycles})
 	s.unsafe.Store(r.UnsafeShutdowns)
 	s.errors.Store(r.Errors)
 	l.mu.Unlock()
 	for ns := range s.table().All {
 		s.resume(ns, departure{})
-		if ns.Volume != nil {
-			ns.Volume.Inherit()
-		}
 	}
 }

@@ -126,7 +126,7 @@ func TestProtectionReturnsEarly(t *testing.T) {
 		a.io.start(readOf(1))
 		f.within(a.io, "the store has it", func() bool { return store.inFlight() == 1 })
 		ended := make(chan error)
-		go func() { ended <- s.end(1, back) }()
+		go func() { ended <- s.end(1, back, nil) }()
 		f.within(a.io, "it is gone", func() bool { return s.table().Get(1) == nil })
 		if left := s.table().At(1); back && left.Protection() != capsule.WriteProtected {
 			t.Error("it is away, and not protected")

@@ -64,8 +64,11 @@ func (c *Controller) drained() {
 	f.ended = func(err error) {
 		s.active = false
 		c.shard.StopTimer(&s.timer)
-		// A reset in the meantime has ended the shutdown.
-		if err != errForgone && c.props.CSTS.Shutdown() == capsule.ShutdownOccurring {
+		switch {
+		case err == errForgone:
+		case s.waiting: // a reset in the meantime has ended the shutdown, and this is for another one
+			c.drained()
+		case c.props.CSTS.Shutdown() == capsule.ShutdownOccurring:
 			c.props.ShutdownDone()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
@@ -63,6 +64,37 @@ func TestOthersShutDownWhileStoreHangs(t *testing.T) {
 			if took := h.shutDown(time.Minute); took > time.Second {
 				t.Errorf("complete %v after the store answers", took)
 			}
+		}
+		f.close2(t)
+	})
+}
+
+// TestShutdownAfterReset: the flush of a shutdown that a reset has ended is not that of the next one: what was written
+// in between is flushed before that is complete.
+func TestShutdownAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := newFakeStore(1 << 20)
+		f.export(s)
+		h, id := f.connectAdmin(0)
+		f.connectIO(id, 1, 1).wantOK(writeOf(2))
+		s.set(true, nil)
+		h.shutDown(time.Second)
+		h.setCC(0)
+		h.setCC(linuxCC.WithEnable(true))
+		f.connectIO(id, 1, 1)
+		h.shutDown(time.Second)
+		s.ops()
+		s.step()
+		if took := h.shutDown(time.Second); took < time.Second {
+			t.Errorf("complete after the flush of the shutdown before")
+		}
+		if ops := s.ops(); len(ops) != 1 || ops[0].Op != backend.OpFlush {
+			t.Errorf("after it has ended the store has got %+v", ops)
+		}
+		s.set(false, nil)
+		if took := h.shutDown(time.Minute); took > time.Second {
+			t.Errorf("complete %v after the store answers", took)
 		}
 		f.close2(t)
 	})

@@ -140,9 +140,9 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	defer t.mu.Unlock()
 	switch {
 	case t.closed: // nobody would let the store go again
-		return nil, errors.Join(fmt.Errorf("subsystem %s: the target is %w", c.NQN, rdmatransport.ErrClosed), s.endLife(true))
+		return nil, errors.Join(fmt.Errorf("subsystem %s: the target is %w", c.NQN, rdmatransport.ErrClosed), s.endLife(!s.life.inherits))
 	case t.subsystems[c.NQN] != nil, c.NQN == capsule.DiscoveryNQN, c.NQN == t.discSub.nqn:
-		return nil, errors.Join(fmt.Errorf("subsystem %s exists already", c.NQN), s.life.unlock())
+		return nil, errors.Join(fmt.Errorf("subsystem %s exists already", c.NQN), s.endLife(!s.life.inherits))
 	}
 	t.reshapeLocked([]*Subsystem{s}, func() {
 		t.subsystems[c.NQN] = s

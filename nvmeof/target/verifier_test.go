@@ -3,11 +3,13 @@ package target
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
@@ -77,6 +79,133 @@ func TestWriteVerifier(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWriteVerifierInherited: what was written through a target that was killed is flushed at the end of the next one in
+// the same boot. It ends in order after that alone.
+func TestWriteVerifierInherited(t *testing.T) {
+	for _, fail := range []bool{false, true} {
+		state := new(savedState)
+		f, s, _ := verified(t, state, "a")
+		before := verifierOf(t, f, s)
+		f.tenant("b", s, 0).io.wantOK(writeOf(1))
+		killed, _ := state.Load()
+		f.must(f.target.Close())
+		f.must(state.Save(killed))
+		f, _, store := verified(t, state, "a")
+		if fail {
+			store.set(false, backend.ErrFailed)
+		}
+		if err := f.target.Close(); (err != nil) != fail {
+			t.Errorf("closed: %v", err)
+		}
+		if !store.flushed() {
+			t.Error("not flushed at the end of the next target")
+		}
+		f, s, _ = verified(t, state, "b")
+		if now := verifierOf(t, f, s); (now != before) != fail {
+			t.Errorf("the flush fails: %v; it was %#x, and is %#x", fail, before, now)
+		}
+	}
+}
+
+// TestWriteVerifierOfLeft: what was written to a namespace is flushed as it leaves, for a while or for good; where that
+// cannot be its subsystem does not end in order.
+func TestWriteVerifierOfLeft(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		back    bool // it comes back, with another store of the same content
+		fail    bool // the flush
+		device  bool // is removed before
+		changes bool
+	}{
+		{name: "removed"}, {name: "suspended", back: true},
+		{name: "removed without a flush", fail: true, changes: true}, {name: "suspended without a flush", back: true, fail: true, changes: true},
+		{name: "removed without a device", device: true, changes: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			state := new(savedState)
+			f, s, store := verified(t, state, "a")
+			before := verifierOf(t, f, s)
+			f.tenant("b", s, 0).io.wantOK(writeOf(1))
+			if row.device {
+				f.must(f.target.first.Remove("test"))
+			}
+			if row.fail {
+				store.set(false, backend.ErrFailed)
+			}
+			if row.back {
+				f.must(s.SuspendNamespace(1))
+				again := newFakeStore(1 << 20)
+				_, err := s.AddNamespace(NamespaceConfig{Store: again, Name: "one"})
+				f.must(err)
+				defer func() {
+					if again.flushed() != row.fail {
+						t.Errorf("flushed as it came back: %v", !row.fail)
+					}
+				}()
+			} else {
+				f.must(s.RemoveNamespace(1))
+			}
+			if !row.device && !store.flushed() {
+				t.Error("not flushed as it left")
+			}
+			f.must(f.target.Close())
+			f, s, _ = verified(t, state, "b")
+			if now := verifierOf(t, f, s); (now != before) != row.changes {
+				t.Errorf("it was %#x, and is %#x", before, now)
+			}
+		})
+	}
+}
+
+// TestWriteVerifierOfLeaving: a subsystem has not ended in order while the flush of a namespace that leaves is under way.
+func TestWriteVerifierOfLeaving(t *testing.T) {
+	state := new(savedState)
+	f, s, store := verified(t, state, "a")
+	before := verifierOf(t, f, s)
+	f.tenant("b", s, 0).io.wantOK(writeOf(1))
+	store.set(true, nil)
+	ends := make(chan error, 2)
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	go func() { ends <- s.RemoveNamespace(1) }()
+	await("no flush", func() bool { return store.inFlight() == 1 })
+	go func() { ends <- f.target.Close() }()
+	await("the subsystem has not ended", func() bool {
+		s.life.mu.Lock()
+		defer s.life.mu.Unlock()
+		return s.life.ended
+	})
+	store.set(false, nil)
+	f.must(<-ends)
+	f.must(<-ends)
+	f, s, _ = verified(t, state, "b")
+	if now := verifierOf(t, f, s); now == before {
+		t.Errorf("it is %#x still", now)
+	}
+}
+
+// TestStateOfRefused: the state of a subsystem that could not be added is that of a target which has ended in order.
+func TestStateOfRefused(t *testing.T) {
+	state := new(savedState)
+	f, s, _ := verified(t, new(savedState), "a")
+	if _, err := f.target.AddSubsystem(SubsystemConfig{NQN: s.NQN(), State: state}); err == nil {
+		t.Fatal("two subsystems of one name")
+	}
+	f, s, _ = verified(t, state, "b")
+	f.tenant("a", s, 0).wantLife(2, 0, 0, 0)
+}
+
+// flushed reports whether the store was, since ops was called.
+func (s *fakeStore) flushed() bool {
+	return slices.ContainsFunc(s.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
 }
 
 // TestWriteVerifierWithoutDevice: what a target without a device cannot flush at its end may be lost.
@@ -172,11 +301,67 @@ func TestFlushedAtTheEnd(t *testing.T) {
 			h.io.wantOK(writeOf(1))
 		}
 		f.must(f.target.RemoveSubsystem(s.NQN()))
-		flushed := slices.ContainsFunc(store.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
-		if flushed != write {
+		if flushed := store.flushed(); flushed != write {
 			t.Errorf("written: %v, flushed: %v", write, flushed)
 		}
 	}
+}
+
+// A cachedMemory is memory that leases, in front of something that is not volatile.
+type cachedMemory struct {
+	*memory.Store
+	flushes atomic.Int32
+}
+
+func (s *cachedMemory) Info() backend.Info {
+	info := s.Store.Info()
+	info.Volatile = true
+	return info
+}
+
+func (s *cachedMemory) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := s.Store.NewQueue(depth, notify)
+	return &countingQueue{q, &s.flushes}, err
+}
+
+// A countingQueue counts flushes.
+type countingQueue struct {
+	backend.Queue
+	flushes *atomic.Int32
+}
+
+func (q *countingQueue) Submit(rs []backend.Request) int {
+	for i := range rs {
+		if rs[i].Op == backend.OpFlush {
+			q.flushes.Add(1)
+		}
+	}
+	return q.Queue.Submit(rs)
+}
+
+// TestLeaserWithCache: what hosts have written to memory that is a cache is flushed at the end, and what they read with
+// force unit access before they have it.
+func TestLeaserWithCache(t *testing.T) {
+	f := newFixture(t)
+	memory, err := memory.New(memory.Config{Size: 1 << 20, BlockSize: 512})
+	f.must(err)
+	s := &cachedMemory{Store: memory}
+	f.export(s)
+	_, io := f.both()
+	io.wantOK(writeOf(2))
+	io.wantOK(readOf(2))
+	wantFlushes := func(want int32, what string) {
+		t.Helper()
+		if n := s.flushes.Load(); n != want {
+			t.Errorf("%s: %d flushes, want %d", what, n, want)
+		}
+	}
+	wantFlushes(0, "written and read")
+	io.wantOK(ioCommand(capsule.IORead, 2, capsule.ReadWrite{Blocks: 1, FUA: true}, make([]byte, 512)))
+	wantFlushes(1, "read with force unit access")
+	f.must(f.target.Close())
+	wantFlushes(2, "closed")
+	f.must(memory.Close())
 }
 
 // TestMovedUnflushed: nothing is flushed while associations move, which hosts would wait for. The target that goes on
@@ -195,15 +380,12 @@ func TestMovedUnflushed(t *testing.T) {
 		}
 		_, io := r.controller(1)
 		io[0].do(writeOf(1).sqe, 0, 512)
-		flushed := func() bool {
-			return slices.ContainsFunc(store.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
-		}
 		r.move(n)
-		if flushed() {
+		if store.flushed() {
 			t.Error("flushed while the associations moved")
 		}
 		r.close()
-		if !flushed() {
+		if !store.flushed() {
 			t.Error("not flushed at the end")
 		}
 	})

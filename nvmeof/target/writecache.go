@@ -28,13 +28,15 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 		return c.view.Find(ns.ID) == ns
 	}}
 	f.ended = func(err error) {
-		switch {
+		switch away := unflushedAway(c); {
 		case err == errForgone:
 			status = capsule.StatusSQDeleted
 		case !c.durable.Load(): // a reset in between has enabled it
 			status = capsule.StatusAbortRequested | capsule.StatusDNR
-		case err != nil:
-			status = storage.StatusOf(backend.OpFlush, err)
+		case err != nil || away:
+			if status = capsule.StatusANAInaccessible; err != nil {
+				status = storage.StatusOf(backend.OpFlush, err)
+			}
 			if c.features.values[capsule.FeatureVolatileWriteCache] == writeCacheOn { // else another request has disabled it
 				c.durable.Store(false)
 			}
@@ -50,4 +52,16 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	}
 	waits = true
 	return statusLater
+}
+
+// unflushedAway reports whether what was written to a namespace that the host sees, and that is away, may not be durable:
+// it was suspended, and its flush has not ended, or has failed; or its group was lost without one.
+func unflushedAway(c *Controller) bool {
+	g := c.target.cfg.Gateway
+	for n := range c.view.Listed {
+		if n.Away() && (g == nil && c.subsystem.life.left.Load() > 0 || g != nil && g.lost(n.Group())) {
+			return true
+		}
+	}
+	return false
 }

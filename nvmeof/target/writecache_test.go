@@ -251,3 +251,36 @@ func TestCopyWriteCacheOffWithin(t *testing.T) {
 		t.Error(r.status)
 	}
 }
+
+// TestWriteCacheOffAway: what is written to a namespace that is away by now is durable as well when the feature is set, or it is
+// not set: while its flush is under way, and where its group was lost.
+func TestWriteCacheOffAway(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	admin, io := f.both()
+	io.wantOK(writeOf(2))
+	s.set(true, nil)
+	ended := make(chan error, 1)
+	go func() { ended <- f.sub.SuspendNamespace(2) }()
+	f.within(admin, "its flush is under way", func() bool { return s.inFlight() == 1 })
+	admin.wantStatus(elsewhere, setCache(0))
+	admin.wantCache(1)
+	s.set(false, nil)
+	f.must(<-ended)
+	admin.wantOK(setCache(0))
+	admin.wantCache(0)
+
+	f, g := withGateway(t)
+	f.must(g.Serve(1, 1))
+	f.export(newFakeStore(1 << 20))
+	a := f.associate(testHostNQN, f.listen("192.0.2.1:4420"))
+	a.io.wantOK(writeOf(2))
+	f.must(g.Drain(t.Context(), 1))
+	a.admin.wantOK(setCache(0))
+	a.admin.wantOK(setCache(1))
+	f.must(g.Serve(1, 2))
+	f.must(g.Stop(1))
+	f.must(g.Release(t.Context(), 1))
+	a.admin.wantStatus(elsewhere, setCache(0))
+}

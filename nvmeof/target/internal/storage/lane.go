@@ -118,10 +118,12 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	if l.waiting.First() == nil || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
 		if l.Leaser.TryLease(op.Offset, op.Length, exclusive) {
 			op.leased = true
-			if !exclusive {
-				op.since, op.place = l.asked, len(l.held)
-				l.held = append(l.held, op)
+			if exclusive {
+				l.Volume.NoteWritten()
+				return true
 			}
+			op.since, op.place = l.asked, len(l.held)
+			l.held = append(l.held, op)
 			return true
 		}
 	}
@@ -220,8 +222,8 @@ func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 // Put submits an operation to the store, at the end of this turn if there is room, and
 // otherwise in its party's turn.
 func (l *Lane) Put(op *Operation) {
-	if v := l.Volume; op.Op != backend.OpRead && op.Op != backend.OpFlush && !v.written.Load() {
-		v.written.Store(true)
+	if op.Op != backend.OpRead && op.Op != backend.OpFlush {
+		l.Volume.NoteWritten()
 	}
 	if l.turns.empty() {
 		l.submit.Push(op, &op.link)

@@ -264,8 +264,13 @@ func (v *Volume) OnLane(f func(*Lane)) (called bool) {
 	return false
 }
 
-// Inherit notes that another process may have written to the store, and did not flush it.
-func (v *Volume) Inherit() { v.written.Store(true) }
+// NoteWritten notes that the store may have something in a volatile cache: shards do for each write, and who gives
+// it to a namespace to which another process has written, and which that has not flushed.
+func (v *Volume) NoteWritten() {
+	if !v.written.Load() {
+		v.written.Store(true)
+	}
+}
 
 // Unflushed reports whether the store may have something in a volatile cache: it was written since it
 // was opened, or by whom it is inherited from, flushed or not.

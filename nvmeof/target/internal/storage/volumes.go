@@ -259,14 +259,18 @@ func (v *Volume) use(n *Namespace) {
 	n.open(v, shards)
 }
 
-// Release ends a namespace's use of its volume, and closes it if that was the last. It
-// waits for the store without the mutex held: a store that hangs delays no other volume.
-func (t *Volumes) Release(n *Namespace) error {
+// Release ends a namespace's use of its volume, and closes it if that was the last, after ending was called,
+// if it is not nil, while it has its lanes. It waits for the store without the mutex held: a store that hangs
+// delays no other volume.
+func (t *Volumes) Release(n *Namespace, ending func(*Volume)) error {
 	v := n.Volume
-	quiet, last := t.drop(v, n)
-	if !last {
+	if !t.drop(v, n) {
 		return nil
 	}
+	if ending != nil {
+		ending(v)
+	}
+	quiet := t.retire(v)
 	v.querying.Lock()
 	v.closed = true
 	v.querying.Unlock()
@@ -290,19 +294,23 @@ func (t *Volumes) remove(v *Volume) (*claim, error) {
 	return t.claim(v.store, v.Reservations.store), v.closeLanes()
 }
 
-// drop removes a namespace. With the last one the lanes retire.
-func (t *Volumes) drop(v *Volume, n *Namespace) (quiet []<-chan struct{}, last bool) {
+// drop removes a namespace, and reports whether it was the last: no other one gets the volume then.
+func (t *Volumes) drop(v *Volume, n *Namespace) (last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(v.users, n)
-	if len(v.users) > 0 {
-		return nil, false
-	}
-	v.leaving = true
+	v.leaving = len(v.users) == 0
+	return v.leaving
+}
+
+// retire ends the lanes of a volume for new operations.
+func (t *Volumes) retire(v *Volume) (quiet []<-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, d := range t.sites {
 		quiet = append(quiet, v.retireOn(d)...)
 	}
-	return quiet, true
+	return quiet
 }
 
 // Quiesce ends the lanes in a device's shards for new operations, and waits for the

@@ -75,7 +75,7 @@ func TestOpeningHangs(t *testing.T) {
 		waits(opened, joined, refused)
 		beside, ended := acquire(other, nil)
 		must(<-ended)
-		must(all.Release(beside))
+		must(all.Release(beside, nil))
 
 		close(file.load)
 		must(<-opened)
@@ -86,17 +86,17 @@ func TestOpeningHangs(t *testing.T) {
 		if first.Volume != second.Volume || store.times.Load() != 1 {
 			t.Error("a store is opened twice")
 		}
-		must(all.Release(second))
+		must(all.Release(second, nil))
 
 		closed := make(chan error, 1)
-		go func() { closed <- all.Release(first) }()
+		go func() { closed <- all.Release(first, nil) }()
 		synctest.Wait()
 		_, again := acquire(store, nil)
 		_, taken := acquire(&openedStore{}, file)
 		waits(closed, again, taken)
 		beside, ended = acquire(other, nil)
 		must(<-ended)
-		must(all.Release(beside))
+		must(all.Release(beside, nil))
 		close(file.unlock)
 		must(<-closed)
 		must(<-again)
