@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
 // TestUnprovenQueuesHarmNobody: whoever knows a host's names but not its key, and connects its I/O queues
@@ -72,4 +73,29 @@ func TestUnprovenDuplicates(t *testing.T) {
 	}
 	k.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "already", "RefuseDuplicates")
 	all[1].property(capsule.PropertyCSTS)
+}
+
+// TestMoveBesideStrangers: whoever does not go on with an authentication keeps no hosts from moving.
+func TestMoveBesideStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(7, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		if err := r.sub.SetHost(HostConfig{NQN: testHostNQN + "2", DHCHAPKey: newKey(t)}); err != nil {
+			t.Fatal(err)
+		}
+		_, io := r.controller(1)
+		r.dial(0, 32) // who says nothing goes along
+		stranger := r.dial(0, 32)
+		d := connectData()
+		d.HostNQN, d.CNTLID = capsule.MakeNQNField(testHostNQN+"2"), capsule.ControllerIDDynamic
+		d.HostID[0] ^= 0xff
+		d.Encode(stranger.bytes(0, capsule.ConnectDataSize))
+		cmd := capsule.FabricsCommand(capsule.FabricsConnect)
+		capsule.Connect{SQSIZE: 31}.Put(&cmd)
+		stranger.do(cmd, 0, capsule.ConnectDataSize)
+		r.move(n)
+		<-stranger.ended
+		io[0].do(rwCommand(capsule.IORead, 0, 1), 0, 4096)
+		r.close()
+	})
 }
