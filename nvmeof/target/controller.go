@@ -60,6 +60,7 @@ type Controller struct {
 	view       storage.View  // the host's rights in it: see Subsystem.judge and grant
 	protested  atomic.Bool   // see refusedWrite
 	generation atomic.Uint64 // of its discovery log; see Target.reshape
+	shown      shownAs       // under Target.mu
 	aborts     int           // Abort commands under way
 	late       atomic.Bool   // reads lease nothing; see tookLong
 	lateness   shard.Timer   // ends late
