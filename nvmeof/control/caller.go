@@ -72,17 +72,24 @@ func (c *Caller) may(need Role, what string) error {
 // mayName is nil where the caller may make the target use the files that a document names and the one before did
 // not name for the same: whoever exports the key of a host can read it. A file that the target opens
 // may decide who is its administrator, so that whoever is not may name those alone that an administrator
-// has set aside for it.
+// has set aside for it. A ceph.conf is none of them, as it says which libraries Ceph's client loads, and where that
+// writes: whoever exports a file there has a host write what is in it.
 func (c *Caller) mayName(before, d *config.Document) error {
 	if c.may(RoleAdmin, "") == nil {
 		return nil
 	}
 	had := named(before)
 	for n := range named(d) {
-		if had[n] || within(d.Sandbox.Paths, n.path) {
+		why := " is in no folder of sandbox.paths in the configuration: to name it"
+		switch {
+		case had[n]:
+			continue
+		case n.use == cluster:
+			why = " says what the target's client of Ceph does: to name it"
+		case within(d.Sandbox.Paths, n.path):
 			continue
 		}
-		if err := c.may(RoleAdmin, nvmeof.Printable(n.path)+" is in no folder of sandbox.paths in the configuration: to name it"); err != nil {
+		if err := c.may(RoleAdmin, nvmeof.Printable(n.path)+why); err != nil {
 			return err
 		}
 	}

@@ -109,6 +109,12 @@ func TestEveryRouteOfEveryRole(t *testing.T) {
 	}
 }
 
+// withImage is a document that exports an image of the cluster of a ceph.conf.
+func withImage(conf string) *config.Document {
+	n := &config.Namespace{NSID: 1, RBD: &config.RBD{Image: "a/b", Conf: config.Path(conf)}}
+	return &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{"/"}}, Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{n}}}}
+}
+
 // TestFilesOfOperators: whoever is no administrator makes the target open those files alone that the
 // configuration sets aside for that.
 func TestFilesOfOperators(t *testing.T) {
@@ -136,6 +142,15 @@ func TestFilesOfOperators(t *testing.T) {
 		}
 		forbidden(RoleOperate, "PATCH", ns+"/9", fmt.Sprintf(`{"reservations": %q}`, path), true)
 		forbidden(RoleOperate, "POST", host, fmt.Sprintf(`{"nqn": "h", "key-file": %q}`, path), true)
+	}
+	conf := aside + "/ceph.conf" // a namespace may have been that file, and a host may have written it
+	if err := (&Caller{Role: RoleOperate}).mayName(withImage(""), withImage(conf)); err == nil || !strings.Contains(err.Error(), "client of Ceph") {
+		t.Errorf("an operator gives an image that is there another ceph.conf: %v", err)
+	}
+	for role, before := range map[Role]*config.Document{RoleAdmin: withImage(""), RoleOperate: withImage(conf)} {
+		if err := (&Caller{Role: role}).mayName(before, withImage(conf)); err != nil {
+			t.Errorf("%s: %v", role, err)
+		}
 	}
 	if within([]config.Path{"/aside"}, "/aside/../disk") || !within([]config.Path{"/"}, "/disk") || !within([]config.Path{"/a/"}, "/a/b") {
 		t.Error("within")

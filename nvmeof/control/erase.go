@@ -104,7 +104,7 @@ func sharing(d *config.Document, n *config.Namespace) (*config.Subsystem, *confi
 // usersOf are the connected hosts that may use a namespace, in words.
 func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	for _, c := range m.Controllers() {
-		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) {
+		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) && !pretends(s, &c) {
 			used = append(used, fmt.Sprintf("namespace %d of %s, of host %s", nsid, s.NQN, c.Host))
 		}
 	}

@@ -40,7 +40,8 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 	before, after := subsystems(have), subsystems(want)
 	stays, users := map[hostKey]bool{}, map[hostKey]bool{}
 	for _, c := range connected {
-		if c.Discovery {
+		was, err := before.find(string(c.Subsystem))
+		if c.Discovery || err == nil && pretends(was, &c) {
 			continue
 		}
 		user := hostKey{c.Subsystem, c.Host}
@@ -67,6 +68,13 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 		}
 	}
 	return lost
+}
+
+// pretends reports whether a controller is of somebody who has given the name of a host with a key, and has not
+// proved that he is it: that one uses nothing.
+func pretends(s *config.Subsystem, c *Controller) bool {
+	h, err := hosts(s).find(string(c.Host))
+	return err == nil && h.KeyFile != "" && !c.Authenticated
 }
 
 func hasListener(d *config.Document, id int) bool {

@@ -101,4 +101,12 @@ func TestUsesLost(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+	// Nor does whoever gives the name of a host with a key, and has not proved that he is it.
+	have.Subsystems[0].Hosts[1].KeyFile = "/key"
+	for _, proved := range []bool{false, true} {
+		other.Authenticated = proved
+		if got := usesLost(have, new(config.Document), []Controller{other}); (len(got) > 0) != proved {
+			t.Errorf("of a host with a key, which has proved who it is (%v): %q", proved, got)
+		}
+	}
 }

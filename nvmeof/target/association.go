@@ -1,6 +1,8 @@
 package target
 
 import (
+	"iter"
+
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -33,7 +35,8 @@ func (c *Controller) setGrantedQueues(n int) bool {
 	return true
 }
 
-// joinQueue adds an I/O queue, from whatever shard it is on.
+// joinQueue adds an I/O queue, from whatever shard it is on. That of a host with a key has no place until the
+// host has proved who it is: whoever knows its names would keep it from connecting its own. See placeQueue.
 func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,16 +48,36 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	case int(id) > c.granted:
 		return malformed(badQID, "queue identifier is above the number of queues granted")
 	case old != nil && c.keyed:
-		// Who connects has not authenticated yet. The old queue ends by its own
-		// authentication's timeout, or by the keep alive timeout.
+		// Who connects has not authenticated yet, as the old queue has, which ends by the keep alive
+		// timeout if its host is gone.
 		return passing(badQID, "queue identifier is in use")
 	case old != nil:
 		// The host has ended the old queue, which we have not noticed yet.
 		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
 		return passing(badQID, "queue identifier is in use")
 	}
-	c.queues[id] = q
+	if c.keyed {
+		c.unproven[q] = struct{}{}
+	} else {
+		c.queues[id] = q
+	}
 	return refusal{}
+}
+
+// placeQueue gives an I/O queue its place, whose host is admitted. It reports false where another one of that
+// host has it by now, or there is none any more.
+func placeQueue(c *Controller, q *queue) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, waits := c.unproven[q]; !waits {
+		return true
+	}
+	if !c.ready || c.queues[q.id] != nil || int(q.id) > c.granted {
+		return false
+	}
+	delete(c.unproven, q)
+	c.queues[q.id] = q
+	return true
 }
 
 // queue returns the I/O queue with that identifier, or nil.
@@ -68,8 +91,24 @@ func (c *Controller) queue(id capsule.QID) *queue {
 func (c *Controller) dropQueues(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range c.queues {
+	for q := range ioQueues(c) {
 		q.shard.Do(func() { q.disconnect(why) })
+	}
+}
+
+// ioQueues yields the I/O queues, with those whose host has not proved who it is. Called with mu held.
+func ioQueues(c *Controller) iter.Seq[*queue] {
+	return func(yield func(*queue) bool) {
+		for _, q := range c.queues {
+			if !yield(q) {
+				return
+			}
+		}
+		for q := range c.unproven {
+			if !yield(q) {
+				return
+			}
+		}
 	}
 }
 
@@ -79,7 +118,7 @@ func (c *Controller) dropQueues(why string) {
 func (c *Controller) partQueues() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range c.queues {
+	for q := range ioQueues(c) {
 		q.shard.Do(q.part)
 	}
 }
@@ -113,7 +152,8 @@ func (c *Controller) leaveQueue(q *queue) {
 	} else if c.queues[q.id] == q {
 		delete(c.queues, q.id)
 	}
-	last := c.adminGone && len(c.queues) == 0
+	delete(c.unproven, q)
+	last := c.adminGone && len(c.queues) == 0 && len(c.unproven) == 0
 	c.mu.Unlock()
 	if q == c.admin {
 		c.stopTimers()

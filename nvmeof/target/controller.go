@@ -60,6 +60,7 @@ type Controller struct {
 	view       storage.View  // the host's rights in it: see Subsystem.judge and grant
 	protested  atomic.Bool   // see refusedWrite
 	generation atomic.Uint64 // of its discovery log; see Target.reshape
+	shown      shownAs       // under Target.mu
 	aborts     int           // Abort commands under way
 	late       atomic.Bool   // reads lease nothing; see tookLong
 	lateness   shard.Timer   // ends late
@@ -77,7 +78,8 @@ type Controller struct {
 	adminGone bool
 	granted   int // I/O queues; see grantedQueues
 	queues    map[capsule.QID]*queue
-	written   state.Written // of the I/O queues that have ended
+	unproven  map[*queue]struct{} // I/O queues of a host with a key that have not authenticated; see joinQueue
+	written   state.Written       // of the I/O queues that have ended
 }
 
 // newController returns the controller of a host that Connect accepted. It
@@ -89,7 +91,7 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 		target: q.target, subsystem: s, traits: s.traits.Load(), kind: capsule.ControllerTypeIO,
 		hostNQN: host, hostID: d.HostID,
 		listener: q.listener, localAddr: q.local.Addr(), peer: q.remote.Addr(), connected: time.Now(),
-		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue),
+		shard: q.shard, admin: q, queues: make(map[capsule.QID]*queue), unproven: make(map[*queue]struct{}),
 		granted: q.target.cfg.MaxQueues,
 		keyed:   entry.authenticates(),
 	}
@@ -279,7 +281,8 @@ func expire(c *Controller) {
 	c.end("keep alive timeout")
 }
 
-// sawTraffic reports whether a command has arrived on any queue since the last call.
+// sawTraffic reports whether a command of the host has arrived on any queue since the last call. What comes on
+// one that has not authenticated counts when it has: it may be another's.
 func (c *Controller) sawTraffic() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,27 +14,63 @@ type port struct {
 	addr netip.AddrPort
 }
 
-// discoveryRecords is the whole log of a discovery controller, after the header: the
-// discovery subsystem of the port that the host connected to, the subsystems, and the
-// referrals.
-func (c *Controller) discoveryRecords() ([]discoverylog.Record, uint64) {
-	t := c.target
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	self := c.listener.record(capsule.SubsystemCurrentDiscovery, c.subsystem.nqn)
-	self.EFLAGS = capsule.DiscoveryPersistent
+// maxShown bounds the records of all logs that are kept.
+const maxShown = 1 << 17
+
+// shownLogs are the logs of hosts since something of any has changed, without the discovery service itself: it
+// takes long to make one where there are many subsystems, and anybody may read his as often as he likes. They
+// are under Target.mu.
+type shownLogs struct {
+	version uint64                               // counts changes
+	of      map[nvmeof.NQN][]discoverylog.Record // by scene.key
+	records int                                  // of all
+}
+
+// A shownAs is whose log a discovery controller has, in a version.
+type shownAs struct {
+	version uint64
+	key     nvmeof.NQN
+}
+
+func (l *shownLogs) changed() { *l = shownLogs{version: l.version + 1} }
+
+// shownLog is the log of a discovery controller's host. Called with mu held.
+func shownLog(t *Target, c *Controller) []discoverylog.Record {
+	l := &t.shownLogs
+	if c.shown.version == l.version {
+		if log, made := l.of[c.shown.key]; made {
+			return log
+		}
+	}
 	shown := t.shown
 	if shown == nil {
 		shown = t.scene(nil)
 	}
-	return shown.records([]discoverylog.Record{self}, c.hostNQN), c.generation.Load()
+	c.shown = shownAs{l.version, shown.key(c.hostNQN)}
+	log, made := l.of[c.shown.key]
+	if made {
+		return log
+	}
+	log = shown.records(c.shown.key)
+	if l.of == nil || l.records+len(log) > maxShown {
+		l.of, l.records = make(map[nvmeof.NQN][]discoverylog.Record), 0
+	}
+	l.of[c.shown.key] = log
+	l.records += len(log)
+	return log
 }
 
-// discoveryLog fills b with the log from an offset. Each read returns the log as it is at
+// discoveryLog fills b with the log from an offset: after the header the discovery subsystem of the port
+// that the host connected to, the subsystems, and the referrals. Each read returns the log as it is at
 // that time.
 func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
-	records, generation := c.discoveryRecords()
-	return discoverylog.Fill(b, offset, records, generation, c.localAddr)
+	t := c.target
+	self := c.listener.record(capsule.SubsystemCurrentDiscovery, c.subsystem.nqn)
+	self.EFLAGS = capsule.DiscoveryPersistent
+	t.mu.Lock()
+	log, generation := shownLog(t, c), c.generation.Load()
+	t.mu.Unlock()
+	return discoverylog.Fill(b, offset, self, log, generation, c.localAddr)
 }
 
 func discoveryLogLength(c *Controller) uint64 { return c.discoveryLog(0, nil) }

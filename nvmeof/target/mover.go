@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -62,8 +64,12 @@ func (m *Mover) paused() error {
 	return nil
 }
 
-// settlePeriod is how often Suspend looks whether all is quiet.
-const settlePeriod = 200 * time.Microsecond
+const (
+	// settlePeriod is how often Suspend looks whether all is quiet.
+	settlePeriod = 200 * time.Microsecond
+	// strangersTime is how long those whose host is not admitted may keep others from moving.
+	strangersTime = 50 * time.Millisecond
+)
 
 // Suspend keeps further commands from beginning, and waits until those that have begun have
 // ended and their hosts have the responses. When ctx ends before, the error names what has
@@ -74,8 +80,9 @@ func (m *Mover) Suspend(ctx context.Context) error {
 		return err
 	}
 	m.each(func(w *worker) { w.turns.Hold() })
+	begun := time.Now()
 	for {
-		busy := m.busy()
+		busy := m.busy(time.Since(begun) > strangersTime)
 		if len(busy) == 0 {
 			return nil
 		}
@@ -112,17 +119,28 @@ func (m *Mover) each(f func(w *worker)) {
 	}
 }
 
-// busy returns what is under way, in words.
-func (m *Mover) busy() (what []string) {
+// busy returns what is under way, in words. Late ends the connections of strangers that do not let others move:
+// anybody could keep a target from being taken over, and its hosts waiting meanwhile.
+func (m *Mover) busy(late bool) (what []string) {
 	byWorker := m.queues()
 	m.each(func(w *worker) {
 		for _, q := range byWorker[w] {
-			if b := q.underWay(); b != "" {
-				what = append(what, b)
+			b := q.underWay()
+			if b == "" {
+				continue
+			}
+			if what = append(what, b); late && q.stranger() {
+				q.target.log.Trouble("connection dropped: others are to move to another process, and its host is not admitted", zap.Stringer("peer", q.remote))
+				q.disconnect("others are to move to another process")
 			}
 		}
 	})
 	return what
+}
+
+// stranger reports whether a connection is one that anybody may have. Called in its shard.
+func (q *queue) stranger() bool {
+	return q.requests != nil && !q.failed && (!q.proven || q.controller.discovery())
 }
 
 // describe names the stores that do not answer, or else what hosts have to do.
@@ -343,6 +361,7 @@ func (m *Mover) park(ctx context.Context) (release func(), err error) {
 			return release, nil
 		}
 		release()
+		m.busy(true)
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("target: connections cannot move now: %s: %w", m.describe(busy), context.Cause(ctx))

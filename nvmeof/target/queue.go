@@ -92,6 +92,10 @@ func (q *queue) start(n int) {
 
 // heard no longer counts the connection among those that wait: its host is admitted.
 func (q *queue) heard() {
+	if q.id != 0 && !placeQueue(q.controller, q) {
+		q.disconnect("queue identifier is in use, or its controller is not enabled any more")
+		return
+	}
 	q.proven = true
 	q.admitted()
 	if !q.controller.discovery() {

@@ -54,7 +54,7 @@ func (s *scene) kept() *scene {
 // records adds the log of a host, but for the record of the discovery service itself: each
 // subsystem that allows the host, once for every listener on which it is exposed, ordered
 // by listener, those of other targets last; and the referrals.
-func (s *scene) records(out []discoverylog.Record, host nvmeof.NQN) []discoverylog.Record {
+func (s *scene) records(host nvmeof.NQN) (out []discoverylog.Record) {
 	for _, l := range s.listeners {
 		for i := range s.subsystems {
 			if e := &s.subsystems[i]; exposedOn(e.ports, l.port.id) {
@@ -73,6 +73,16 @@ func (s *scene) records(out []discoverylog.Record, host nvmeof.NQN) []discoveryl
 		out = append(out, s.referrals[i].record())
 	}
 	return out
+}
+
+// key stands for a host: those that no subsystem names have the same log, whatever they call themselves.
+func (s *scene) key(host nvmeof.NQN) nvmeof.NQN {
+	for i := range s.subsystems {
+		if s.subsystems[i].hosts.Named(host) != nil {
+			return host
+		}
+	}
+	return ""
 }
 
 // record adds the log entry of a subsystem at a listener, if the host gets one.
@@ -114,8 +124,15 @@ func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
 // and that of the discovery subsystem, held.
 func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
 	logs := make(map[*Controller][]discoverylog.Record, len(t.discSub.controllers))
+	made := make(map[nvmeof.NQN][]discoverylog.Record)
 	for _, c := range t.discSub.controllers {
-		logs[c] = s.records(nil, c.hostNQN)
+		key := s.key(c.hostNQN)
+		log, is := made[key]
+		if !is {
+			log = s.records(key)
+			made[key] = log
+		}
+		logs[c] = log
 	}
 	return logs
 }
@@ -123,12 +140,13 @@ func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
 // reveal notifies the controllers whose log has changed. Called as discoveryLogs is.
 func (t *Target) reveal(before map[*Controller][]discoverylog.Record, scope []*Subsystem) {
 	t.generation++
+	t.shownLogs.changed()
 	if len(before) == 0 {
 		return
 	}
-	now := t.scene(scope)
+	now := t.discoveryLogs(t.scene(scope))
 	for c, old := range before {
-		if !slices.Equal(old, now.records(nil, c.hostNQN)) {
+		if !slices.Equal(old, now[c]) {
 			c.generation.Store(t.generation)
 			c.do(func() { c.raise(capsule.EventDiscoveryChange) })
 		}

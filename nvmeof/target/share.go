@@ -163,21 +163,25 @@ func allInUse() refusal {
 	return busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
 }
 
-// makeRoomProven is makeRoom for a controller whose host has just proved who it is.
+// makeRoomProven is makeRoom for a controller whose host has just proved who it is, and counts for others as such
+// from then on.
 func makeRoomProven(c *Controller) (no refusal) {
 	s := c.subsystem
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := shareOf(s, c, true)
 	switch {
+	case c.traits.refuse && s.connected(c):
+		return duplicate()
 	case sh.own-sh.leaving < s.target.cfg.MaxHostControllers:
 	case sh.yields != nil:
 		sh.yields.displace(ownController)
 	default:
 		s.target.controllerCounts.refused.Add(1)
-		no = tooMany()
+		return tooMany()
 	}
-	return no
+	c.authenticated.Store(true)
+	return refusal{}
 }
 
 func tooMany() refusal {

@@ -151,18 +151,22 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		return no
 	}
 	if c.traits.refuse && s.connected(c) {
-		return busy("host has a controller through this listener already", // later it may be gone
-			"nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
+		return duplicate()
 	}
 	c.view.Rights.Store(e.Rights)
 	return refusal{}
 }
 
-// connected reports whether another controller has the same host and listener.
-// Called with mu held.
+// duplicate refuses a host that is connected. Later it may not be.
+func duplicate() refusal {
+	return busy("host has a controller through this listener already", "nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
+}
+
+// connected reports whether another controller has the same host and listener. Where hosts have keys, one that
+// has not authenticated does not count. Called with mu held.
 func (s *Subsystem) connected(c *Controller) bool {
 	for _, o := range s.controllers {
-		if o.hostNQN == c.hostNQN && o.hostID == c.hostID && o.listener == c.listener {
+		if o != c && o.hostNQN == c.hostNQN && o.hostID == c.hostID && o.listener == c.listener && o.trusted() {
 			return true
 		}
 	}

@@ -71,10 +71,11 @@ type Target struct {
 	queues     map[*queue]struct{}
 	late       lateHosts
 	referrals  []Referral
-	peers      []Peer      // by port; see Gateway.SetPeers
-	generation uint64      // counts changes of what the discovery log has for anybody
-	changing   int         // how many [Target.Change] are under way
-	shown      *scene      // the discovery log meanwhile; else nil
+	peers      []Peer // by port; see Gateway.SetPeers
+	generation uint64 // counts changes of what the discovery log has for anybody
+	changing   int    // how many [Target.Change] are under way
+	shown      *scene // the discovery log meanwhile; else nil
+	shownLogs  shownLogs
 	trace      *Trace      // that has not ended; nil: none
 	mover      *Mover      // that has not resumed; nil: none
 	moved      atomic.Bool // another Target or process goes on with the hosts, and this one is to be closed
@@ -90,7 +91,7 @@ func New(cfg Config) (*Target, error) {
 		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(),
 		subsystems: make(map[nvmeof.NQN]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
-		identify: identifyTable(), features: featureTable(), logs: logTable(),
+		shownLogs: shownLogs{version: 1}, identify: identifyTable(), features: featureTable(), logs: logTable(),
 	}
 	t.log.Events = cfg.Events
 	if cfg.Gateway != nil {

@@ -33,7 +33,7 @@ func TestPartsAreOfOnePage(t *testing.T) {
 		{Kind: capsule.SubsystemReferral, Transport: capsule.TransportTCP, Addr: netip.MustParseAddrPort("[2001:db8::1]:8009"), NQN: capsule.DiscoveryNQN},
 	}
 	whole := make([]byte, 3*capsule.DiscoveryEntrySize)
-	if n := Fill(whole, 0, records, 7, netip.Addr{}); n != uint64(len(whole)) {
+	if n := Fill(whole, 0, records[0], records[1:], 7, netip.Addr{}); n != uint64(len(whole)) {
 		t.Fatalf("the page has %d bytes, want %d", n, len(whole))
 	}
 	head, err := capsule.DecodeDiscoveryHeader(whole)
@@ -44,7 +44,7 @@ func TestPartsAreOfOnePage(t *testing.T) {
 		var got []byte
 		for at := 0; at < len(whole); at += step {
 			b := make([]byte, step)
-			Fill(b, uint64(at), records, 7, netip.Addr{})
+			Fill(b, uint64(at), records[0], records[1:], 7, netip.Addr{})
 			got = append(got, b...)
 		}
 		if !bytes.Equal(got[:len(whole)], whole) || !bytes.Equal(got[len(whole):], make([]byte, len(got)-len(whole))) {
@@ -53,7 +53,7 @@ func TestPartsAreOfOnePage(t *testing.T) {
 	}
 	b := []byte{0xa5}
 	for _, past := range []uint64{uint64(len(whole)), 1 << 63, ^uint64(0)} {
-		if Fill(b, past, records, 7, netip.Addr{}); b[0] != 0xa5 {
+		if Fill(b, past, records[0], records[1:], 7, netip.Addr{}); b[0] != 0xa5 {
 			t.Errorf("something is at offset %d", past)
 		}
 	}
