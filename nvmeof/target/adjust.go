@@ -142,7 +142,7 @@ func (n *Namespace) endPause(which uint64) {
 	}
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
-		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", "Namespace.Resume in time"))
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %v in time, or a pause with a longer --limit", uint32(n.ns.ID), s.nqn)))
 	n.happened(events.Namespace, events.Warning, "pause ended by its limit")
 	n.ns.Unshut()
 }

@@ -141,7 +141,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		return refusal{}
 	case !s.exposed(c.listener.port.id):
 		return forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "subsystem is not exposed on this listener",
-			fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr))
+			fmt.Sprintf("nvmeof subsystem set %v --listeners, with that of %v", s.nqn, c.listener.port.addr))
 	}
 	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
@@ -152,7 +152,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 	}
 	if c.traits.refuse && s.connected(c) {
 		return busy("host has a controller through this listener already", // later it may be gone
-			"nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
+			fmt.Sprintf("nvme disconnect on the host, or nvmeof subsystem set %v --refuse-duplicates=false", s.nqn))
 	}
 	c.view.Rights.Store(e.Rights)
 	return refusal{}
@@ -227,7 +227,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {
 		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
-			"nvmeof target --nqn "+d.SubNQN.String()+", or Target.AddSubsystem")
+			fmt.Sprintf("nvmeof subsystem add %v, or a target with --nqn %[1]v", &d.SubNQN))
 	}
 	if sub.discovery {
 		return sub, refusal{}
