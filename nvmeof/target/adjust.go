@@ -98,6 +98,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	this := n.pauses
 	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // at most until Resume
 	n.ns.SetPaused(true)
+	n.happened(events.Namespace, events.Info, fmt.Sprintf("paused, for %v at most", limit))
 	return nil
 }
 
@@ -126,6 +127,9 @@ func (n *Namespace) Resume() error {
 	defer s.change.Unlock()
 	if n.pause == nil && n.pausing == nil {
 		return n.unfit(errors.New("it is not paused"))
+	}
+	if n.pause != nil {
+		n.happened(events.Namespace, events.Info, "pause ended")
 	}
 	n.stopPause()
 	n.ns.Unshut()
