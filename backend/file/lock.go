@@ -19,16 +19,16 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	who := "another process"
+	who, mend := "another process", "stop that first, or use another file"
 	if e.PID != 0 {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
 	if e.PID == os.Getpid() {
-		who = "this process"
+		who, mend = "this process", "export it once, and share that, or use another file"
 	} else if e.Command != "" {
 		who += " (" + e.Command + ")"
 	}
-	return fmt.Sprintf("%s is in use by %s: stop that first, or use another file", e.Path, who)
+	return fmt.Sprintf("%s is in use by %s: %s", e.Path, who, mend)
 }
 
 // lock takes the file for this store until it is closed. Stores that only read

@@ -315,7 +315,14 @@ func TestIdentityIsKept(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for line, text := range map[string]string{
-		"discover":                                                      "--traddr is missing",
+		"discover":               "--traddr is missing",
+		"list -a 127.0.0.1 -Q x": "--queue-size x: want a whole number; see nvmeof list --help",
+		"list -a 127.0.0.1 --queue-size 99999999999999999999":           "--queue-size 99999999999999999999: want a number that is not as large",
+		"read -a 127.0.0.1 --tos 300":                                   "--tos 300: want a number that is not as large",
+		"trace --count -1":                                              "--count -1: want a whole number",
+		"top --interval 5":                                              "--interval 5: want a duration, as 5s or 250ms",
+		"namespace set 1 -n x --read-only=default":                      "--read-only default: want true or false",
+		"target --allow-any-host=yes":                                   "--allow-any-host yes: want true or false",
 		"discover -a 127.0.0.1 -t tcp":                                  "only rdma is supported",
 		"discover -a 127.0.0.1 -t verbs":                                "it is --provider verbs",
 		"discover -a 127.0.0.1 --provider roce":                         "--provider roce: want softroce",

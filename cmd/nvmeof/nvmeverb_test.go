@@ -348,12 +348,18 @@ func TestCheckKey(t *testing.T) {
 		"DHHC-1:00:" + secret + ":": "Key is valid (HMAC 0, length 32, CRC a70d69fa)\n",
 		"DHHC-1:01:" + secret + ":": "Key is valid (HMAC 1, length 32, CRC a70d69fa)\n",
 	} {
-		if o := command(t, "check-dhchap-key", "-k", key).want(t, 0); o.out != want {
-			t.Errorf("%s: %q, want %q", key, o.out, want)
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, given := range []string{key, "file:" + file} {
+			if o := command(t, "check-dhchap-key", "-k", given).want(t, 0); o.out != want {
+				t.Errorf("%s: %q, want %q", given, o.out, want)
+			}
 		}
 	}
 	for key, text := range map[string]string{
-		"DHHC-1:02:" + secret + ":": "SHA-384", "DHHC-1:05:" + secret + ":": "hash other than", "xx": "not of the form",
+		"DHHC-1:02:" + secret + ":": "SHA-384", "DHHC-1:05:" + secret + ":": "hash other than", "xx": "not of the form", "file:/no/key": "no such file",
 		"DHHC-1:00:" + secret[:47] + "m:": "checksum",
 	} {
 		command(t, "check-dhchap-key", "-k", key).want(t, exitFailed, text)

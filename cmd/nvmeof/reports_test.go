@@ -8,6 +8,20 @@ import (
 	"testing"
 )
 
+// TestConsoleForeseen: target check says what a target with a console would not start for.
+func TestConsoleForeseen(t *testing.T) {
+	c := configure(t, testConfig+"console: {listen: \"127.0.0.1:9430\", tokens: DIR/tokens}\n")
+	checked := command(t, "target", "check", c.file)
+	checked.want(t, 0, " is right: ")
+	if want := "tokens: no such file or directory: make it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "a target does not start until") {
+		t.Errorf("it does not say %q: %s", want, checked.errOut)
+	}
+	command(t, "token", "create", "alice", "--file", filepath.Join(c.dir, "tokens")).want(t, 0)
+	if checked := command(t, "target", "check", c.file); strings.Contains(checked.errOut, "tokens") {
+		t.Errorf("with its file: %s", checked.errOut)
+	}
+}
+
 // TestEventsNotRight: a target whose events, or audit, cannot be written serves all the same, and says so
 // in its log, in its events and in ls; what is there stays as it is. target check says it before.
 func TestEventsNotRight(t *testing.T) {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // unknownVerb is the mistake of a verb that an object does not have, for which cobra would
@@ -46,7 +49,10 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	hint := ""
 	var word string
 	var want, got int
-	if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		err = cmp.Or(wrongKind(invalid), err)
+	} else if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
 		err = miscounted(cmd, want, got)
 	} else if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
 		hint = failure.DidYouMean(word, commandNames(cmd))
@@ -54,6 +60,26 @@ func seeHelp(cmd *cobra.Command, err error) error {
 		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
 	}
 	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
+}
+
+// wrongKind is the mistake of a value that is no number, or not what else the flag takes, of which Go's packages
+// say with which of their functions they found that; nil: the flag says itself what is wrong.
+func wrongKind(e *pflag.InvalidValueError) error {
+	want := ""
+	var number *strconv.NumError
+	switch errors.As(e, &number); {
+	case e.GetFlag().Value.Type() == "duration" && strings.HasPrefix(e.Unwrap().Error(), "time: "):
+		want = "a duration, as 5s or 250ms"
+	case number == nil:
+		return nil
+	case e.GetFlag().Value.Type() == "bool":
+		want = "true or false"
+	case errors.Is(number, strconv.ErrRange):
+		want = "a number that is not as large"
+	default:
+		want = "a whole number"
+	}
+	return fmt.Errorf("--%s %s: want %s", e.GetFlag().Name, nvmeof.Printable(e.GetValue()), want)
 }
 
 // miscounted is the mistake of more or fewer arguments than a command takes, each with the

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,12 +141,26 @@ func (d *decoder) is(n *node, k kind, path string) bool {
 	case k == kindList:
 		fix = "begin each item with a dash, or write [a, b]"
 	case n.kind == kindText && k < kindText:
-		fix = "write it without quotes"
+		fix = unquoted(n.text, k)
 	case n.kind == kindNull:
 		fix = "give a value, or leave the field out"
 	}
 	d.fail(n.at, path, fmt.Sprintf("is %v, want %v", n.kind, k), fix)
 	return false
+}
+
+// unquoted says how text is written as a number, or as true or false, if it is one.
+func unquoted(text string, k kind) string {
+	number := regexp.MustCompile(`^[0-9]+$`).MatchString(text)
+	switch word := strings.ToLower(text); {
+	case k == kindNumber && number, k == kindBool && (word == "true" || word == "false"):
+		return "write it without quotes"
+	case k == kindBool && (word == "yes" || word == "on" || word == "y"): // as YAML 1.1 has it
+		return "write true"
+	case k == kindBool && (word == "no" || word == "off" || word == "n"):
+		return "write false"
+	}
+	return ""
 }
 
 // object fills a structure.

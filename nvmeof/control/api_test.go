@@ -206,7 +206,7 @@ func TestAPIStates(t *testing.T) {
 	one, two := "/v1/subsystems/a/namespaces/1/", "/v1/subsystems/a/namespaces/2/"
 	call("POST", one+"resume", "", http.StatusConflict, "it is not paused")
 	call("POST", one+"clear-fault", "", http.StatusConflict, "has not failed")
-	call("POST", one+"pause", `{"limit": "26s"}`, http.StatusBadRequest, "26s is not from 0s to 25s")
+	call("POST", one+"pause", `{"limit": "26s"}`, http.StatusBadRequest, "26s is not more than 0s and at most 25s")
 	call("POST", one+"pause", "", http.StatusOK, "{}")
 	call("POST", one+"pause", "", http.StatusConflict, "is paused already")
 	call("POST", one+"resume", "", http.StatusOK, "{}")

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -19,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Foresee finds what a target that started now on this machine would meet: namespaces that
+// Foresee finds what a target that started now on this machine would meet: listeners and namespaces that
 // would wait, hosts whose keys it could not read, and more memory to export than there is. It makes and changes nothing, and takes no
 // file from anybody; one that the target has which runs is in use, of course. State and
 // getenv are those of its [Config]. Of a file system or device that hangs it reports that, with
@@ -38,6 +41,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	r := new(reacher)
 	r.begin(timeout)
 	foreseeReports(r, doc, add)
+	foreseeListeners(doc, add)
 	astray := misplaced(r, namespacesOf(doc))
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
@@ -99,6 +103,23 @@ func foreseeReports(r *reacher, doc *config.Document, add func(string, error, st
 	}
 }
 
+// foreseeListeners is about the addresses at which hosts connect.
+func foreseeListeners(doc *config.Document, add func(string, error, string)) {
+	for i, l := range doc.Listeners {
+		if l.Wildcard() {
+			continue
+		}
+		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(l.Address.Addr(), 0)))
+		switch {
+		case err == nil:
+			_ = c.Close()
+		case errors.Is(err, unix.EADDRNOTAVAIL):
+			add(fmt.Sprintf("listeners[%d].address", i), fmt.Errorf("%v is no address of this machine now (ip address shows them)", l.Address.Addr()),
+				"at a start the listener waits for it")
+		}
+	}
+}
+
 func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
 	if file == "" {
 		return nil
@@ -125,7 +146,7 @@ func foreseeStore(n *config.Namespace) error {
 	default:
 		_, err := os.Stat(string(n.File.Path))
 		if errors.Is(err, fs.ErrNotExist) && n.File.Size > 0 {
-			return foreseeFolder(filepath.Dir(string(n.File.Path)))
+			return foreseeFile(n.File)
 		}
 		f := *n.File
 		f.Size = 0
@@ -164,6 +185,20 @@ func foreseeFolder(dir string) error {
 		err = fmt.Errorf("%s is no directory", dir)
 	}
 	return err
+}
+
+// foreseeFile is about a file that is to be made.
+func foreseeFile(f *config.File) error {
+	dir := filepath.Dir(string(f.Path))
+	if err := foreseeFolder(dir); err != nil || f.Thin {
+		return err
+	}
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) == nil && s.Blocks > 0 && int64(s.Bavail)*int64(s.Bsize) < int64(f.Size) {
+		return fmt.Errorf("%v are needed for %s, and %d bytes are free: free some space, or make the file thin, which may run out of space later",
+			f.Size, f.Path, int64(s.Bavail)*int64(s.Bsize))
+	}
+	return nil
 }
 
 // checkReservations finds what is wrong with the file for the reservations of a namespace.

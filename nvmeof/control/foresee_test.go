@@ -12,22 +12,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestForesee: what a start would meet is reported before, and nothing is made or changed by that.
-func TestForesee(t *testing.T) {
-	r := newRig(t)
-	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096, "resv": 7} {
-		r.write(name, make([]byte, size))
-	}
-	r.write("damaged", []byte("rubbish"))
-	served, err := file.Open(r.dir+"/served", file.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer served.Close()
-	doc := r.doc(`version: 1
+// unforeseen has one of each that a start would meet.
+const unforeseen = `version: 1
 listeners:
   - id: 1
     address: ADDR
+  - {id: 2, address: 192.0.2.77}
+  - {id: 3, address: 0.0.0.0}
 subsystems:
   - nqn: a
     state: DIR/damaged
@@ -46,7 +37,23 @@ subsystems:
       - {nsid: 8, file: {path: DIR/good/x, size: 1MiB}}
       - {nsid: 9, memory: {size: 1MiB}, reservations: DIR/resv}
       - {nsid: 10, block: {path: DIR/blk}}
-`)
+      - {nsid: 11, file: {path: DIR/large, size: 1024TiB}}
+      - {nsid: 12, file: {path: DIR/thin, size: 1024TiB, thin: true}}
+`
+
+// TestForesee: what a start would meet is reported before, and nothing is made or changed by that.
+func TestForesee(t *testing.T) {
+	r := newRig(t)
+	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096, "resv": 7} {
+		r.write(name, make([]byte, size))
+	}
+	r.write("damaged", []byte("rubbish"))
+	served, err := file.Open(r.dir+"/served", file.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer served.Close()
+	doc := r.doc(unforeseen)
 	before, _ := os.ReadDir(r.dir)
 	var got []string
 	for _, p := range Foresee(t.Context(), doc, "", os.Getenv) {
@@ -54,18 +61,19 @@ subsystems:
 	}
 	for i, want := range []string{
 		"state: ", "hosts[0].key-file: open", "hosts[1].key-file: ", "namespaces[1]: ", "namespaces[3]: ", "namespaces[4]: ", "namespaces[5]: ", "namespaces[6]: ",
-		"namespaces[7]: ", "namespaces[8].reservations: ", "namespaces[9]: ",
+		"namespaces[7]: ", "namespaces[8].reservations: ", "namespaces[9]: ", "namespaces[10]: ",
 	} {
-		if i >= len(got) || !strings.HasPrefix(got[i], "subsystems[0]."+want) {
+		if i++; i >= len(got) || !strings.HasPrefix(got[i], "subsystems[0]."+want) {
 			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(got, "\n"))
 		}
 	}
-	for i, want := range map[int]string{0: "counters", 3: "no such file", 5: "less than one block", 7: "in use by this process", 9: "reservations"} {
+	for i, want := range map[int]string{0: "listeners[1].address: 192.0.2.77 is no address of this machine now", 1: "counters", 4: "no such file",
+		6: "less than one block", 8: "in use by this process", 10: "reservations", 12: "bytes are free"} {
 		if i < len(got) && !strings.Contains(got[i], want) {
 			t.Errorf("no %q in %s", want, got[i])
 		}
 	}
-	if len(got) != 11 {
+	if len(got) != 13 {
 		t.Errorf("%d are reported:\n%s", len(got), strings.Join(got, "\n"))
 	}
 	after, _ := os.ReadDir(r.dir)

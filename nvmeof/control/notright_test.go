@@ -119,6 +119,31 @@ func TestNotRight(t *testing.T) {
 	}
 }
 
+// TestWaitsForRoom: how much room a file system has left changes all the time, and is no news of a namespace
+// that waits for more. The status has the number of now.
+func TestWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, err := r.Apply(r.doc(strings.Replace(first, "size: 1MiB", "size: 1024TiB", 1)), Options{Wait: true}); err != nil {
+		t.Fatal(err)
+	}
+	why := func() string {
+		if w := r.Status().Waiting; len(w) == 1 {
+			return w[0].Why
+		}
+		return ""
+	}
+	before := why()
+	if !strings.Contains(before, "bytes are free") {
+		t.Fatalf("it waits, and that is why: %s", before)
+	}
+	r.write("other", make([]byte, 4<<20))
+	r.await("another number", func() bool { return why() != before })
+	if lines := r.logs.FilterMessage("namespace waits for what it exports").All(); len(lines) != 1 {
+		t.Errorf("the log has %v", lines)
+	}
+}
+
 // TestReplacedStoreIsAwayMeanwhile: a namespace that is opened otherwise is at no time gone
 // for hosts, which would end their disk; one that becomes another is.
 func TestReplacedStoreIsAwayMeanwhile(t *testing.T) {

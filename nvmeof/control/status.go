@@ -220,7 +220,7 @@ func (m *Manager) Disconnect(nqn nvmeof.NQN, id int) error {
 // lets them go on.
 func (m *Manager) Pause(nqn nvmeof.NQN, nsid int, limit time.Duration) error {
 	if limit < 0 || limit > target.MaxPause {
-		return config.Problems{{Text: fmt.Sprintf("limit: %v is not from 0s to %v: hosts abort commands that take longer", limit, target.MaxPause)}}
+		return config.Problems{{Text: fmt.Sprintf("limit: %v is not more than 0s and at most %v: hosts abort commands that take longer", limit, target.MaxPause)}}
 	}
 	n, err := m.find(nqn, nsid)
 	if err != nil {

@@ -2,11 +2,13 @@ package control
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -29,6 +31,7 @@ type wait struct {
 	namespace *config.Namespace
 	announced bool // to hosts, which keep the disk that they had of it
 	why       string
+	full      bool // for want of space
 	since     time.Time
 	cancel    context.CancelFunc
 }
@@ -60,10 +63,12 @@ func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFun
 // still notes why a namespace waits, and says it where that is news. Called with mu held.
 func (m *Manager) still(at namespaceKey, why error) {
 	w := m.waiting[at]
-	if w.why == why.Error() {
+	full := errors.Is(why, backend.ErrNoSpace)
+	same := w.why == why.Error() || full && w.full // how much is free is another number each time
+	w.why, w.full = why.Error(), full
+	if same {
 		return
 	}
-	w.why = why.Error()
 	note(m, events.Store, events.Warning, at.event(), "namespace waits for what it exports: "+w.why)
 	m.log.Warn("namespace waits for what it exports", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
 		zap.String("export", exportName(w.namespace)), zap.String("why", w.why),

@@ -55,10 +55,14 @@ func raise(v *atomic.Uint64, n uint64) {
 
 // acknowledged notes that n writes were, which are in a cache; nil: nobody can know when that is lost.
 func (w *writes) acknowledged(c *cache, n int) {
-	if c == nil || n == 0 {
+	if n == 0 {
 		return
 	}
-	raise(&c.last, w.count.Add(uint64(n)))
+	last := w.count.Add(uint64(n))
+	if c == nil {
+		return
+	}
+	raise(&c.last, last)
 	if c.over.Load() { // their completions were taken late
 		w.losses.Add(1)
 	}
@@ -137,3 +141,7 @@ func (w *writes) isLive(v capsule.WriteVerifier) bool {
 // Losses is how often writes of the namespace may have been lost, as [ErrWritesLost] says: it is known before a
 // flush returns it.
 func (n *Namespace) Losses() uint64 { return n.writes.losses.Load() }
+
+// Unflushed reports whether the namespace has acknowledged writes since the last flush that succeeded had begun, other
+// than those with FUA.
+func (n *Namespace) Unflushed() bool { return n.writes.count.Load() > n.writes.flushed.Load() }

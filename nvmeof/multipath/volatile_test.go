@@ -139,6 +139,48 @@ func one(q *Queue, r backend.Request) error {
 	return rs[0].Err
 }
 
+// TestUnflushed: what was written is not flushed until a flush that began afterwards has succeeded, also where the
+// target does not say when its machine loses power.
+func TestUnflushed(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		inBubble(t, func(t *testing.T) {
+			l := volatileLab(t, 1)
+			if side := l.sides[0]; !known {
+				side.stop()
+				side.state = nil
+				side.start()
+			}
+			n := l.namespace(l.connect(l.config()))
+			q, err := n.OpenQueue(4, nil)
+			l.must(err)
+			for i, step := range []struct {
+				request   backend.Request
+				unflushed bool
+			}{
+				{backend.Request{Op: backend.OpWriteZeroes, Length: 512, FUA: true}, false},
+				{backend.Request{Op: backend.OpWriteZeroes, Length: 512}, true},
+				{backend.Request{Op: backend.OpDeallocate, Length: 512}, true},
+				{backend.Request{Op: backend.OpFlush}, false},
+			} {
+				l.must(one(q, step.request))
+				if n.Unflushed() != step.unflushed {
+					t.Errorf("step %d, known %t: unflushed is %t", i, known, !step.unflushed)
+				}
+			}
+			_, err = n.WriteAt(make([]byte, 512), 0)
+			l.must(err)
+			if !n.Unflushed() {
+				t.Error("what WriteAt has written is flushed")
+			}
+			l.must(n.Flush())
+			if n.Unflushed() {
+				t.Error("what Flush has flushed is not")
+			}
+			l.must(q.Close())
+		})
+	}
+}
+
 // TestWritesLostOf: which operations count, whichever way they are submitted.
 func TestWritesLostOf(t *testing.T) {
 	block := make([]byte, 512)

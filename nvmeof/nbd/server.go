@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,12 +138,15 @@ func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.lasting()) }
 
 // Usage is what to type to use a disk, a line each.
 func (s *Server) Usage(d Disk) []string {
-	at := s.URI(d)
+	at, socket := s.URI(d), s.cfg.Socket
+	if escape(socket) != socket { // a shell may take it for several words
+		socket = "'" + strings.ReplaceAll(socket, "'", `'\''`) + "'"
+	}
 	return []string{
 		"fio --name=t --ioengine=nbd --uri='" + at + "' --rw=randread --bs=4k --iodepth=32 --runtime=5 --time_based",
 		"qemu-img info '" + at + "'",
 		"qemu-system-x86_64 -drive 'file=" + at + ",format=raw,if=virtio,discard=unmap'",
-		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", s.cfg.Socket, d.lasting()),
+		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", socket, d.lasting()),
 	}
 }
 

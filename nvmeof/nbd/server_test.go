@@ -490,12 +490,6 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-func TestURI(t *testing.T) {
-	if got, want := uri("/run/a b.sock", "1"), "nbd+unix:///1?socket=/run/a%20b.sock"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // lost is a store that cannot be used, or has no memory for it.
 type lost struct{ backend.Store }
 

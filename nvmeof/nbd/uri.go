@@ -1,6 +1,9 @@
 package nbd
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+)
 
 // uri names an export behind a unix socket.
 func uri(socket, name string) string {
@@ -8,7 +11,8 @@ func uri(socket, name string) string {
 	return "nbd+unix://" + u.EscapedPath() + "?" + u.RawQuery
 }
 
-// escape leaves the slashes of a path as people know them.
+// escape leaves the slashes of a path as people know them. A query ends at other characters that a path may
+// have, and an option of qemu's at a comma.
 func escape(path string) string {
-	return (&url.URL{Path: path}).EscapedPath()
+	return strings.NewReplacer("%2F", "/", "+", "%20").Replace(url.QueryEscape(path))
 }

@@ -98,6 +98,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	this := n.pauses
 	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // at most until Resume
 	n.ns.SetPaused(true)
+	n.happened(events.Namespace, events.Info, fmt.Sprintf("paused, for %v at most", limit))
 	return nil
 }
 
@@ -127,6 +128,9 @@ func (n *Namespace) Resume() error {
 	if n.pause == nil && n.pausing == nil {
 		return n.unfit(errors.New("it is not paused"))
 	}
+	if n.pause != nil {
+		n.happened(events.Namespace, events.Info, "pause ended")
+	}
 	n.stopPause()
 	n.ns.Unshut()
 	return nil
@@ -142,7 +146,7 @@ func (n *Namespace) endPause(which uint64) {
 	}
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
-		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", "Namespace.Resume in time"))
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %v in time, or a pause with a longer --limit", uint32(n.ns.ID), s.nqn)))
 	n.happened(events.Namespace, events.Warning, "pause ended by its limit")
 	n.ns.Unshut()
 }

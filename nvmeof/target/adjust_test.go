@@ -155,6 +155,7 @@ func TestPause(t *testing.T) {
 	if ns.Resume() == nil {
 		t.Error("resumed twice")
 	}
+	f.recorded("paused, for 10s at most", "pause ended")
 	f.wantNothingHeld(a.io)
 }
 
@@ -171,9 +172,8 @@ func TestPauseEnds(t *testing.T) {
 		if d := time.Since(began); d < 1900*time.Millisecond || d > 2100*time.Millisecond {
 			t.Errorf("held for %v", d)
 		}
-		if f.logged("pause of a namespace ended by its limit, commands are executed again") != 1 {
-			t.Error("no line about it")
-		}
+		f.remedied("pause of a namespace ended by its limit, commands are executed again", "nvmeof namespace resume 1 -n "+testSubNQN+" in time")
+		f.recorded("paused, for 2s at most", "pause ended by its limit")
 		f.must(f.sub.Namespaces()[0].Pause(2 * time.Second))
 		a.io.start(writeOf(1)).wantPending()
 		f.close2(t) // does not wait for the limit

@@ -15,12 +15,13 @@ func TestChangeIsOne(t *testing.T) {
 		out    func(*fixture)
 		want   capsule.Status // once it is for good
 		reason string
+		remedy string
 	}{
-		"host removed": {func(f *fixture) { f.sub.RemoveHost(testHostNQN) }, capsule.StatusConnectInvalidHost | dnr, "host is not allowed"},
-		"not exposed":  {func(f *fixture) { f.sub.SetPorts([]PortID{7}) }, invalidParam, "not exposed"},
+		"host removed": {func(f *fixture) { f.sub.RemoveHost(testHostNQN) }, capsule.StatusConnectInvalidHost | dnr, "host is not allowed", "nvmeof host add " + testHostNQN},
+		"not exposed":  {func(f *fixture) { f.sub.SetPorts([]PortID{7}) }, invalidParam, "not exposed", "nvmeof subsystem set " + testSubNQN + " --listeners"},
 		"subsystem removed": {func(f *fixture) {
 			f.must(f.target.RemoveSubsystem(f.sub.nqn))
-		}, invalidParam, "no such subsystem"},
+		}, invalidParam, "no such subsystem", "nvmeof subsystem add " + testSubNQN},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -35,7 +36,7 @@ func TestChangeIsOne(t *testing.T) {
 				connect(capsule.StatusConnectControllerBusy)
 				return nil
 			}))
-			connect(c.want, c.reason)
+			connect(c.want, c.reason, "remedy="+c.remedy)
 			failed := errors.New("failed")
 			err := f.target.Change(func() error {
 				connect(capsule.StatusConnectControllerBusy)

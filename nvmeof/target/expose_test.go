@@ -24,7 +24,7 @@ func TestExposure(t *testing.T) {
 	}
 	f.sub.SetPorts([]PortID{1})
 	f.at = second
-	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(f.sub.nqn, testHostNQN), "not exposed", "SetPorts, with port 2")
+	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(f.sub.nqn, testHostNQN), "not exposed", "nvmeof subsystem set "+testSubNQN+" --listeners, with that of ")
 	a := f.associate(testHostNQN, first)
 	f.sub.SetPorts([]PortID{2, 9})
 	<-a.admin.closed
@@ -180,7 +180,7 @@ func TestControllerIDs(t *testing.T) {
 		}
 		seen[id] = h
 	}
-	f.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "in use", "MaxController")
+	f.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "in use", "max-controller-id")
 	f.must(s.Disconnect(101))
 	<-seen[101].closed
 	f.within(seen[100], "the identifier is free", func() bool { return s.controller(101) == nil })
@@ -217,7 +217,7 @@ func TestDuplicateHosts(t *testing.T) {
 		return h
 	}
 	h := connect(first)
-	f.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "already", "RefuseDuplicates")
+	f.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "already", "--refuse-duplicates=false")
 	connect(second)
 	h.lose()
 	connect(first)

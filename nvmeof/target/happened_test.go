@@ -1,12 +1,28 @@
 package target
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
+
+// recorded checks that events of namespaces have those texts, in that order, and no others.
+func (f *fixture) recorded(texts ...string) {
+	f.t.Helper()
+	var got []string
+	for _, e := range f.target.cfg.Events.After(0, 0) {
+		if e.Kind == events.Namespace && e.NSID != 0 && !strings.HasPrefix(e.Text, "namespace added") {
+			got = append(got, e.Text)
+		}
+	}
+	if !slices.Equal(got, texts) {
+		f.t.Errorf("events %q, want %q", got, texts)
+	}
+}
 
 // TestHappened: what becomes of hosts and reservations is recorded with names,
 // and without keys.

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -122,6 +123,15 @@ func (a *association) identify(id capsule.NSID) capsule.IdentifyNamespace {
 	ns, err := capsule.DecodeIdentifyNamespace(identifyInto(a.admin, capsule.CNSNamespace, id))
 	a.f.must(err)
 	return ns
+}
+
+// remedied checks that there is one line with that message, and that its remedy begins so.
+func (f *fixture) remedied(message, remedy string) {
+	f.t.Helper()
+	lines := f.logs.FilterMessage(message).All()
+	if len(lines) != 1 || !strings.HasPrefix(fmt.Sprint(lines[0].ContextMap()["remedy"]), remedy) {
+		f.t.Errorf("%q: %v, want one with the remedy %s", message, lines, remedy)
+	}
 }
 
 // refused connects an admin queue, which must be refused with one log line that

@@ -57,7 +57,7 @@ func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd res
 	if !c.mayReserve(ns, &cmd) {
 		t.log.Trouble("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
-			zap.String("remedy", mayWrite))
+			zap.String("remedy", mayWrite(c, ns)))
 		happenedTo(c, ns, events.Refused, events.Warning, cmd.Opcode.String()+" refused: host may only read the namespace")
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"fmt"
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -47,19 +48,22 @@ func (c *Controller) grant(now *access.Rights) {
 	}
 }
 
-const mayWrite = "Subsystem.SetAccess or SetHost with AccessWrite"
+// mayWrite is the remedy for a host that may only read a namespace.
+func mayWrite(c *Controller, ns *storage.Namespace) string {
+	return fmt.Sprintf("nvmeof host set %v -n %v --access write, or --namespace %d=write", c.hostNQN, c.subsystem.nqn, uint32(ns.ID))
+}
 
 // refusedWrite logs, once, why a Write of the host fails.
 func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
 	}
-	reason, remedy := "host may only read the namespace", mayWrite
+	reason, remedy := "host may only read the namespace", mayWrite(c, ns)
 	switch {
 	case ns.Volume.Info.ReadOnly:
 		reason, remedy = "store is read-only", "open what is exported for writing"
 	case ns.ReadOnly():
-		reason, remedy = "namespace is read-only", "Namespace.SetReadOnly(false)"
+		reason, remedy = "namespace is read-only", fmt.Sprintf("nvmeof namespace set %d -n %v --read-only=false", uint32(ns.ID), c.subsystem.nqn)
 	case ns.Protection() == capsule.WriteProtectedUntilOff:
 		reason, remedy = "a host write-protected the namespace until power cycle", "restart the target"
 	case ns.Protection() != capsule.WriteProtectNone:

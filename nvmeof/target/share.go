@@ -116,9 +116,9 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	case sh.own >= 2*limit, sh.own-sh.leaving >= limit && sh.yields == nil:
 		no = tooMany()
 	case sh.address >= max(limit, most/2):
-		no = busy("host's address has half of all controllers that there may be", "raise Config.MaxControllers, or give the hosts keys")
+		no = busy("host's address has half of all controllers that there may be", "raise controllers of the configuration's limits, or give the hosts keys")
 	case free <= most/reserve && (sh.own > 0 || sh.address > 0):
-		no = busy("the last controller identifiers are for hosts that have none", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
+		no = busy("the last controller identifiers are for hosts that have none", moreIdentifiers)
 	}
 	if sh.yields != nil && (no.refused() || sh.own-sh.leaving >= limit) {
 		sh.yields.displace(ownController)
@@ -159,8 +159,10 @@ func crowdOf(s *Subsystem) (oldest *Controller) {
 	return oldest
 }
 
+const moreIdentifiers = "raise controllers of the configuration's limits, or max-controller-id of the subsystem"
+
 func allInUse() refusal {
-	return busy("all controller identifiers are in use", "raise Config.MaxControllers, or SubsystemConfig.MaxController")
+	return busy("all controller identifiers are in use", moreIdentifiers)
 }
 
 // makeRoomProven is makeRoom for a controller whose host has just proved who it is, and counts for others as such
@@ -172,7 +174,7 @@ func makeRoomProven(c *Controller) (no refusal) {
 	sh := shareOf(s, c, true)
 	switch {
 	case c.traits.refuse && s.connected(c):
-		return duplicate()
+		return duplicate(c.subsystem)
 	case sh.own-sh.leaving < s.target.cfg.MaxHostControllers:
 	case sh.yields != nil:
 		sh.yields.displace(ownController)
@@ -185,7 +187,7 @@ func makeRoomProven(c *Controller) (no refusal) {
 }
 
 func tooMany() refusal {
-	return busy("host has as many controllers as one may have, or in the discovery service its address", "raise Config.MaxHostControllers")
+	return busy("host has as many controllers as one may have, or in the discovery service its address", "nvmeof controller list shows them, and nvmeof controller remove disconnects one that is not needed")
 }
 
 const ownController = "its host connects more than it may have"

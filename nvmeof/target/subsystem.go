@@ -141,7 +141,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		return refusal{}
 	case !s.exposed(c.listener.port.id):
 		return forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "subsystem is not exposed on this listener",
-			fmt.Sprintf("Subsystem.SetPorts, with port %d (%v)", c.listener.port.id, c.listener.port.addr))
+			fmt.Sprintf("nvmeof subsystem set %v --listeners, with that of %v", s.nqn, c.listener.port.addr))
 	}
 	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
@@ -151,15 +151,16 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		return no
 	}
 	if c.traits.refuse && s.connected(c) {
-		return duplicate()
+		return duplicate(s)
 	}
 	c.view.Rights.Store(e.Rights)
 	return refusal{}
 }
 
 // duplicate refuses a host that is connected. Later it may not be.
-func duplicate() refusal {
-	return busy("host has a controller through this listener already", "nvme disconnect on the host, or SubsystemConfig.RefuseDuplicates false")
+func duplicate(s *Subsystem) refusal {
+	return busy("host has a controller through this listener already",
+		fmt.Sprintf("nvme disconnect on the host, or nvmeof subsystem set %v --refuse-duplicates=false", s.nqn))
 }
 
 // connected reports whether another controller has the same host and listener. Where hosts have keys, one that
@@ -231,7 +232,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {
 		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
-			"nvmeof target --nqn "+d.SubNQN.String()+", or Target.AddSubsystem")
+			fmt.Sprintf("nvmeof subsystem add %v, or a target with --nqn %[1]v", &d.SubNQN))
 	}
 	if sub.discovery {
 		return sub, refusal{}

@@ -3,7 +3,9 @@ package administer
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,27 +120,49 @@ func newControllerShow() *cobra.Command {
 			if err := r.Get(cmd.Context(), "/v1/controllers", &all); err != nil {
 				return err
 			}
-			var there []string
-			for _, c := range all {
-				if nqn != "" && c.Subsystem != nvmeof.NQN(nqn) {
-					continue
-				}
-				if there = append(there, strconv.Itoa(c.ID)); strconv.Itoa(c.ID) != args[0] {
-					continue
-				}
-				return r.Show(cmd.OutOrStdout(), c, func(w io.Writer) {
-					row(w, "QUEUE", "DEPTH", "SHARD", "IN FLIGHT", "COMMANDS", "READ", "WRITTEN")
-					for _, q := range c.Queues {
-						row(w, q.ID, q.Depth, q.Shard, q.InFlight, q.Commands, q.ReadBytes, q.WrittenBytes)
-					}
-				})
+			c, err := oneController(all, args[0], nvmeof.NQN(nqn))
+			if err != nil {
+				return err
 			}
-			return &control.NotFoundError{Kind: "controller", Name: args[0], There: there}
+			return r.Show(cmd.OutOrStdout(), c, func(w io.Writer) {
+				row(w, "SUBSYSTEM", "HOST", "PEER", "LISTENER")
+				row(w, c.Subsystem, c.Host, c.Peer, c.Listener)
+				fmt.Fprintln(w)
+				row(w, "QUEUE", "DEPTH", "SHARD", "IN FLIGHT", "COMMANDS", "READ", "WRITTEN")
+				for _, q := range c.Queues {
+					row(w, q.ID, q.Depth, q.Shard, q.InFlight, q.Commands, q.ReadBytes, q.WrittenBytes)
+				}
+			})
 		}}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem; default: the first that has a controller of that number")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem; needed where several have a controller of that number")
 	r.AddSocket(cmd)
 	r.AddOutput(cmd)
 	return cmd
+}
+
+// oneController is the controller of that number, of a subsystem or, without its name, of whichever has it alone.
+func oneController(all []control.Controller, id string, nqn nvmeof.NQN) (*control.Controller, error) {
+	var there, of []string
+	var found *control.Controller
+	for i, c := range all {
+		if nqn != "" && c.Subsystem != nqn {
+			continue
+		}
+		if number := strconv.Itoa(c.ID); !slices.Contains(there, number) {
+			there = append(there, number)
+		}
+		if strconv.Itoa(c.ID) == id {
+			found = &all[i]
+			of = append(of, string(c.Subsystem))
+		}
+	}
+	switch len(of) {
+	case 0:
+		return nil, &control.NotFoundError{Kind: "controller", Name: id, There: there}
+	case 1:
+		return found, nil
+	}
+	return nil, failure.Usagef("controller %s is one of each of %s: say which, with --nqn", id, strings.Join(of, ", "))
 }
 
 func newControllerRemove() *cobra.Command {

@@ -99,7 +99,7 @@ func newTree(out io.Writer, status *control.Status) tree {
 
 func printTree(out io.Writer, doc *config.Document, status *control.Status, controllers []control.Controller) {
 	t := newTree(out, status)
-	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Format(time.DateTime))
+	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Local().Format(time.RFC3339))
 	for _, x := range status.Troubles {
 		if x.Subsystem == "" { // the target's own
 			t.line(1, "TROUBLE: %s: %s", x.Export, x.Why)

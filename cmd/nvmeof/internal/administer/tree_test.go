@@ -3,6 +3,7 @@ package administer
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
@@ -53,6 +54,16 @@ func TestGatewayTree(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
+	}
+}
+
+// TestTreeHasLocalTime: since when a target runs is told in the time of the reader, and which that is.
+func TestTreeHasLocalTime(t *testing.T) {
+	began := time.Date(2026, 11, 28, 23, 30, 0, 0, time.FixedZone("east", 9*3600))
+	var b strings.Builder
+	printTree(&b, new(config.Document), &control.Status{PID: 7, Started: began}, nil)
+	if want := "target (process 7, since " + began.Local().Format(time.RFC3339) + ")\n"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 

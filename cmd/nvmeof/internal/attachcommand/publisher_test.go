@@ -120,15 +120,17 @@ func TestUnflushed(t *testing.T) {
 	})
 }
 
-// TestUnflushedWhileLost: without a controller nothing is flushed, which is said at once, where that
-// no controller is left is not the error anyway.
+// TestUnflushedWhileLost: without a controller nothing is flushed, which is said at once of what has anything to flush,
+// where that no controller is left is not the error anyway.
 func TestUnflushedWhileLost(t *testing.T) {
 	for state, want := range map[connections.State]bool{connections.Connecting: true, connections.Dead: false} {
 		p := &publisher{
 			controllers: []connections.Controller{&controller{connections.Status{State: connections.Dead}}, &controller{connections.Status{State: state}}},
-			namespaces:  []connections.Namespace{{ID: 3, Store: volatile{}}},
+			namespaces: []connections.Namespace{{ID: 2, Store: volatile{}, Unflushed: func() bool { return false }}, {ID: 3, Store: volatile{}},
+				{ID: 4, Store: volatile{}, Unflushed: func() bool { return true }}},
 		}
-		if err := p.flush(); (err != nil) != want || want && !strings.HasPrefix(err.Error(), "namespace 3 could not be flushed: the controller was lost") {
+		if err := p.flush(); (err != nil) != want || want && (!strings.HasPrefix(err.Error(), "namespace 3 could not be flushed: the controller was lost") ||
+			!strings.Contains(err.Error(), "\nnamespace 4 could not be flushed")) {
 			t.Errorf("%s: %v", state, err)
 		}
 	}

@@ -35,7 +35,7 @@ func Flush(controllers []Controller, namespaces []Namespace) error {
 	var errs []error
 	for i := range namespaces {
 		n := &namespaces[i]
-		if info := n.Store.Info(); info.Volatile && !info.ReadOnly {
+		if info := n.Store.Info(); info.Volatile && !info.ReadOnly && (n.Unflushed == nil || n.Unflushed()) {
 			if lost {
 				errs = append(errs, unflushed(n.ID, errNoPath))
 				continue

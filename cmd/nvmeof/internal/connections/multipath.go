@@ -272,6 +272,9 @@ func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Na
 		return used, err
 	}
 	fresh.Flush = n.FlushContext
+	if old.Store == nil || old.Unflushed != nil && !old.Unflushed() { // else the same disk has writes that n knows nothing of
+		fresh.Unflushed = n.Unflushed
+	}
 	return fresh, why
 }
 

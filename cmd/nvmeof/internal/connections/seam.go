@@ -127,4 +127,6 @@ type Namespace struct {
 	// no path is live they wait. Both may be nil.
 	Used  func(ctx context.Context) (int64, error)
 	Flush func(ctx context.Context) error
+	// Unflushed reports whether there are writes that no flush has made durable; nil: there may be.
+	Unflushed func() bool
 }

@@ -44,9 +44,6 @@ func (r *Report) owner(i *Interface, addr netip.Addr) string {
 
 // softroceProblem is what keeps softroce from an address, or "".
 func (r *Report) softroceProblem(i *Interface, addr netip.Addr) string {
-	if addr.IsLinkLocalUnicast() {
-		return "softroce does not take link-local addresses"
-	}
 	if i.State == "down" {
 		return i.Name + " is down"
 	}
@@ -54,7 +51,7 @@ func (r *Report) softroceProblem(i *Interface, addr netip.Addr) string {
 		return fmt.Sprintf("an MTU of %d is too small for RoCE", i.MTU)
 	}
 	for _, h := range r.RoCEPort {
-		if h.Address == addr || h.Address.IsUnspecified() && (h.Address.Is4() == addr.Is4()) {
+		if h.Address == addr.WithZone("") || h.Address.IsUnspecified() && (h.Address.Is4() == addr.Is4()) {
 			return "UDP port 4791 is taken by " + h.who()
 		}
 	}

@@ -87,13 +87,13 @@ func CheckDHCHAPKey() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&text, "key", "k", "", "DH-HMAC-CHAP key to be validated")
+	cmd.Flags().StringVarP(&text, "key", "k", "", "DH-HMAC-CHAP key to be validated, or file:PATH")
 	return cmd
 }
 
 // checkKey says what a sound key is.
 func checkKey(text string) (string, error) {
-	key, err := auth.ParseKey(text)
+	key, err := ParseSecret(text)
 	if err != nil {
 		return "", err
 	}

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -60,7 +61,11 @@ func newCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			if _, err = fmt.Fprintln(cmd.OutOrStdout(), token); err != nil { // nobody has seen it
+				err = errors.Join(err, change(cmd.Context(), file, false, func(l List) (List, error) {
+					return slices.DeleteFunc(l, func(o Entry) bool { return o == e }), nil
+				}))
+			}
 			return err
 		}}
 	addFile(cmd, &file)

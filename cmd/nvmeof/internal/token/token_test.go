@@ -1,6 +1,7 @@
 package token
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -82,6 +85,29 @@ func TestCommandsAtOnce(t *testing.T) {
 	each(func(name string) []string { return []string{"revoke", name} })
 	if l, err := Read(t.Context(), file); err != nil || len(l) != 0 {
 		t.Errorf("all revoked: %v, %v", l, err)
+	}
+}
+
+// TestUnseen: a token that could not be printed is in no file, as nobody has it.
+func TestUnseen(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	file := filepath.Join(t.TempDir(), "tokens")
+	if _, err := run(t, "create", "bob", "--file", file); err != nil {
+		t.Fatal(err)
+	}
+	cmd := Command()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetOut(full)
+	cmd.SetArgs([]string{"create", "alice", "--file", file})
+	if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, unix.ENOSPC) {
+		t.Error(err)
+	}
+	if l, err := Read(t.Context(), file); err != nil || len(l) != 1 || l[0].Name != "bob" {
+		t.Errorf("%v, %v", l, err)
 	}
 }
 
