@@ -270,6 +270,7 @@ type hostCommand struct {
 	memory    []byte // remote data
 	holdFetch bool   // the RDMA READ does not complete
 	wrong     capsule.Status
+	charged   int
 
 	fetching, answered bool
 	answers            int
@@ -301,6 +302,8 @@ func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 }
 
 func (c *hostCommand) Reading() bool { return c.fetching }
+
+func (c *hostCommand) Charge(n int) { c.charged += n }
 
 func (c *hostCommand) Movable() bool                   { return c.h.movable }
 func (c *hostCommand) MoveData(rdmatransport.SGE) bool { return c.h.movable }
