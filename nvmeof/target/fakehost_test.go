@@ -271,6 +271,7 @@ type hostCommand struct {
 	holdFetch bool   // the RDMA READ does not complete
 	wrong     capsule.Status
 	looked    func() // called when the target asks what is wrong
+	charged   int
 
 	fetching, answered bool
 	answers            int
@@ -308,6 +309,8 @@ func (c *hostCommand) Fetch(pieces []rdmatransport.SGE) {
 }
 
 func (c *hostCommand) Reading() bool { return c.fetching }
+
+func (c *hostCommand) Charge(n int) { c.charged += n }
 
 func (c *hostCommand) Movable() bool                   { return c.h.movable }
 func (c *hostCommand) MoveData(rdmatransport.SGE) bool { return c.h.movable }

@@ -210,5 +210,6 @@ func (l *quietLink) Fetch([]rdmatransport.SGE)               { l.fetched = true 
 func (l *quietLink) Movable() bool                           { return false }
 func (l *quietLink) MoveData(rdmatransport.SGE) bool         { return false }
 func (l *quietLink) Reading() bool                           { return l.fetched }
+func (l *quietLink) Charge(int)                              {}
 func (l *quietLink) Respond(capsule.Status, uint64)          { l.answered = true }
 func (l *quietLink) RespondData([]rdmatransport.SGE, uint64) { l.answered = true }

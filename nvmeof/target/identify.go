@@ -242,6 +242,7 @@ func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Statu
 	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
+	r.chargeAll(lookCost)
 	capsule.PutNamespaceList(r.data, c.view.Above(r.cmd.NSID))
 	return capsule.StatusSuccess
 }

@@ -18,6 +18,7 @@ func startFlush(_ *queue, r *request) {
 	}
 	id := r.cmd.NSID
 	if id == capsule.NSIDBroadcast {
+		r.chargeAll(lookCost)
 		r.flushNext()
 		return
 	}

@@ -111,7 +111,9 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 		}
 		page = row.about(c, []*storage.Namespace{ns})
 	case row.about != nil:
-		page = row.about(c, slices.Collect(c.view.All))
+		list := slices.Collect(c.view.All)
+		r.link.Charge(len(list) * healthCost)
+		page = row.about(c, list)
 	case row.window != nil:
 		length := row.window(c, f.LPO, r.data)
 		if f.LPO > length {
@@ -126,10 +128,17 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 		return capsule.StatusSuccess
 	case row.context != nil:
 		var status capsule.Status
+		had := c.persistent != nil
 		if page, status = row.context(c, f); !status.OK() {
 			return status
 		}
+		if !had && c.persistent != nil { // it was made, with the health of all
+			r.chargeAll(healthCost)
+		}
 	default:
+		if row.length != nil { // which is as long as there are namespaces
+			r.chargeAll(lookCost)
+		}
 		page = row.page(c, f)
 	}
 	if f.LPO > uint64(len(page)) {

@@ -119,7 +119,9 @@ const (
 )
 
 // persistentEvent is an event in the form of the specification, or a vendor specific one; nil: it
-// is not the host's business.
+// is not the host's business. Hosts without a name are not one host. Of a text a host gets what happened, and not the
+// reason and what else is said after a colon or a semicolon: that is for administrators, and names other hosts,
+// whose names may be all that they have to say.
 func persistentEvent(c *Controller, e *events.Event) (capsule.PersistentType, []byte) {
 	ours := e.Subsystem == string(c.subsystem.nqn)
 	switch {
@@ -131,8 +133,12 @@ func persistentEvent(c *Controller, e *events.Event) (capsule.PersistentType, []
 			blocks, group = ns.Volume.Blocks(), ns.Shown()
 		}
 		return capsule.PersistentChangeNamespace, capsule.PersistentNamespaceData(capsule.NSID(e.NSID), group, blocks, e.Text == textRemoved)
-	case e.Host == string(c.hostNQN):
-		return capsule.PersistentVendor, capsule.PersistentText(1, string(e.Kind)+": "+e.Text)
+	case e.Host != "" && e.Host == string(c.hostNQN):
+		what := e.Text
+		if end := strings.IndexAny(what, ":;"); end >= 0 {
+			what = what[:end]
+		}
+		return capsule.PersistentVendor, capsule.PersistentText(1, string(e.Kind)+": "+what)
 	}
 	return 0, nil
 }

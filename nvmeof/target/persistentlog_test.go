@@ -133,3 +133,38 @@ func TestPersistentEventsOfOthers(t *testing.T) {
 		t.Errorf("a namespace that it sees is shown as %#x", p)
 	}
 }
+
+// TestPersistentEventsNameNobody: what a host reads of itself names no other host, also where that host was
+// preempted, or has the identifier that this one gives; and hosts without a name read nothing of administrators.
+func TestPersistentEventsNameNobody(t *testing.T) {
+	f := newFixture(t)
+	a, b := f.tenant("a", f.sub, 0), f.tenant("bystander", f.sub, 1)
+	a.register(capsule.StatusSuccess, 1)
+	b.register(capsule.StatusSuccess, 1)
+	a.io.wantOK(reserveCommand(capsule.IOReservationRelease, 1, capsule.ReservationCommand{Action: capsule.ClearReservation}, a.key, 0))
+	b.register(capsule.StatusSuccess, 1)
+	other := dataOf(f.sub.NQN(), "nqn.2014-08.org.nvmexpress:host:a")
+	other.HostID = b.id
+	f.dial(0, 0, 32).wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, other))
+	page := make([]byte, maxPersistentLog)
+	read := func(h *hostQueue) {
+		t.Helper()
+		h.wantOK(adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogPersistentEvent, LSP: uint8(capsule.PersistentEstablish), Length: maxPersistentLog}, page))
+		if bytes.Contains(page, []byte("bystander")) {
+			t.Errorf("it reads who else there is: %q", page)
+		}
+	}
+	if read(a.admin); !bytes.Contains(page, []byte("reservation: cleared all")) || !bytes.Contains(page, []byte("refused: connect refused")) {
+		t.Errorf("it does not read what it did itself: %q", page)
+	}
+
+	f.sub.AllowAnyHost(true)
+	f.target.log.Events.Record(events.Event{Kind: events.Change, Subsystem: testSubNQN, Text: "host bystander may write"})
+	h := f.dial(0, 0, 32)
+	unnamed := dataOf(f.sub.NQN(), "no name")
+	unnamed.HostNQN = capsule.NQNField{}
+	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, unnamed))
+	h.setCC(linuxCC)
+	h.setCC(linuxCC.WithEnable(true))
+	read(h)
+}

@@ -18,6 +18,7 @@ type link interface {
 	Reading() bool                                         // an RDMA READ of that is in flight
 	Respond(s capsule.Status, result uint64)               // then done
 	RespondData(pieces []rdmatransport.SGE, result uint64) // then done, until which the memory must not change
+	Charge(n int)                                          // as many bytes more to the turns of its host
 	Movable() bool                                         // MoveData is possible
 	MoveData(to rdmatransport.SGE) bool                    // of RespondData, to memory with the same content
 }
@@ -130,6 +131,22 @@ func (r *request) ready() {
 		return
 	}
 	r.perform(r)
+}
+
+// What a command costs for each namespace that it looks at, in bytes of data that take as long.
+const (
+	lookCost   = 128
+	healthCost = 1 << 10
+)
+
+// chargeAll counts what the command costs that looks at each namespace of its host: with thousands of them others
+// would wait for many that each take as long as a thousand Reads.
+func (r *request) chargeAll(cost int) {
+	n := 0
+	for range r.queue.controller.view.Listed {
+		n++
+	}
+	r.link.Charge(n * cost)
 }
 
 // direction is the direction in which the command transfers data.

@@ -28,15 +28,16 @@ func (c *Controller) reservationLogRead() {
 	}
 }
 
-// eachNamespace calls f with the namespace of a feature, or with all.
-func (c *Controller) eachNamespace(id capsule.NSID, f func(*storage.Namespace)) capsule.Status {
-	if id == capsule.NSIDBroadcast {
+// eachNamespace calls f with the namespace of a command for a feature, or with all.
+func (c *Controller) eachNamespace(r *request, f func(*storage.Namespace)) capsule.Status {
+	if r.cmd.NSID == capsule.NSIDBroadcast {
+		r.chargeAll(lookCost)
 		for ns := range c.view.All {
 			f(ns)
 		}
 		return capsule.StatusSuccess
 	}
-	ns, status := c.view.Have(id)
+	ns, status := c.view.Have(r.cmd.NSID)
 	if ns == nil {
 		return status
 	}
@@ -45,27 +46,27 @@ func (c *Controller) eachNamespace(id capsule.NSID, f func(*storage.Namespace)) 
 }
 
 // oneNamespace refuses the broadcast identifier, for which there is no single value.
-func (c *Controller) oneNamespace(id capsule.NSID, f func(*storage.Namespace)) capsule.Status {
-	if id == capsule.NSIDBroadcast {
+func (c *Controller) oneNamespace(r *request, f func(*storage.Namespace)) capsule.Status {
+	if r.cmd.NSID == capsule.NSIDBroadcast {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
 	}
-	return c.eachNamespace(id, f)
+	return c.eachNamespace(r, f)
 }
 
 func getReservationMask(c *Controller, r *request, _ uint32) capsule.Status {
-	return c.oneNamespace(r.cmd.NSID, func(ns *storage.Namespace) { r.result = uint64(c.notices.Mask(ns.ID)) })
+	return c.oneNamespace(r, func(ns *storage.Namespace) { r.result = uint64(c.notices.Mask(ns.ID)) })
 }
 
 func setReservationMask(c *Controller, r *request, v uint32) capsule.Status {
 	if v&^capsule.ReservationMaskAll != 0 {
 		return r.invalid(11, 0)
 	}
-	return c.eachNamespace(r.cmd.NSID, func(ns *storage.Namespace) { c.notices.SetMask(ns.ID, v) })
+	return c.eachNamespace(r, func(ns *storage.Namespace) { c.notices.SetMask(ns.ID, v) })
 }
 
 func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 	var v *storage.Reservations
-	if status := c.oneNamespace(r.cmd.NSID, func(ns *storage.Namespace) { v = ns.Volume.Reservations }); !status.OK() {
+	if status := c.oneNamespace(r, func(ns *storage.Namespace) { v = ns.Volume.Reservations }); !status.OK() {
 		return status
 	}
 	r.confirmed(v, func(s *reservation.State) {
@@ -83,7 +84,7 @@ func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*storage.Reservations
 	refused := capsule.StatusSuccess
-	status := c.eachNamespace(r.cmd.NSID, func(ns *storage.Namespace) {
+	status := c.eachNamespace(r, func(ns *storage.Namespace) {
 		switch {
 		case c.view.Rights.Load().To(ns.ID) != AccessWrite:
 			refused = capsule.StatusAccessDenied | capsule.StatusDNR

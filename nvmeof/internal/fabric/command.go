@@ -108,6 +108,13 @@ func (c *Command) RespondData(pieces []rdmatransport.SGE, result uint64) {
 	c.respond(capsule.StatusSuccess, result, n)
 }
 
+// Charge counts n bytes more to the turns of the command's party, for a command that takes as long as those.
+func (c *Command) Charge(n int) {
+	if p := c.queue.party; p != nil {
+		p.credit -= n
+	}
+}
+
 // Movable reports whether MoveData is possible on the queue.
 func (c *Command) Movable() bool { return c.queue.mover != nil }
 

@@ -80,6 +80,7 @@ func endIdle(h *HostQueue, s *store) bool {
 type reader struct {
 	queues, depth, size int
 	contexts            int // of each queue that are free; 0: all
+	cost                int // of a command beside its data, in bytes
 }
 
 // turnsBeside has hosts read as much as they can beside each other, and returns the fairness
@@ -94,6 +95,7 @@ func turnsBeside(t *testing.T, readers ...reader) float64 {
 		parties[i].Open(r.target.shard)
 		for range c.queues {
 			s := r.newStore(max(64<<10, c.size))
+			s.cost = c.cost
 			h := r.queues(s, TargetConfig{Depth: c.depth + 1, Dispatcher: d}, HostConfig{Depth: c.depth + 1})
 			s.queue.SetParty(&parties[i], true)
 			for n := len(s.queue.commands); c.contexts > 0 && n > c.contexts; n-- {
@@ -103,7 +105,7 @@ func turnsBeside(t *testing.T, readers ...reader) float64 {
 			for range c.depth {
 				q := transfer(capsule.IORead, m, 0, c.size, 0)
 				q.Done = func(q *Request) {
-					if got[i] += float64(commandCost + c.size); left {
+					if got[i] += float64(commandCost + c.size + c.cost); left {
 						return
 					}
 					if err := h.Submit(q); err != nil {
@@ -142,7 +144,7 @@ func turnsBeside(t *testing.T, readers ...reader) float64 {
 
 // TestTurnsAreEqual: hosts that have more outstanding than begins in a turn get the same bytes.
 func TestTurnsAreEqual(t *testing.T) {
-	if j := turnsBeside(t, reader{1, 100, 4 << 10, 0}, reader{8, 100, 4 << 10, 0}, reader{2, 100, 32 << 10, 0}); j < 0.98 {
+	if j := turnsBeside(t, reader{1, 100, 4 << 10, 0, 0}, reader{8, 100, 4 << 10, 0, 0}, reader{2, 100, 32 << 10, 0, 0}); j < 0.98 {
 		t.Errorf("fairness %.3f", j)
 	}
 }
@@ -151,7 +153,7 @@ func TestTurnsAreEqual(t *testing.T) {
 // gets no more bytes than others, although nothing of it waits at times.
 func TestTurnsOfLargeCommands(t *testing.T) {
 	for _, depth := range []int{1, 2, 4} {
-		if j := turnsBeside(t, reader{4, 100, 4 << 10, 0}, reader{1, depth, 1 << 20, 0}); j < 0.98 {
+		if j := turnsBeside(t, reader{4, 100, 4 << 10, 0, 0}, reader{1, depth, 1 << 20, 0, 0}); j < 0.98 {
 			t.Errorf("%d commands of 1 MiB: fairness %.3f", depth, j)
 		}
 	}
@@ -160,7 +162,15 @@ func TestTurnsOfLargeCommands(t *testing.T) {
 // TestTurnsWithoutContexts: a host that acknowledges responses late, so that its commands begin
 // when a context is free, has the same turns.
 func TestTurnsWithoutContexts(t *testing.T) {
-	if j := turnsBeside(t, reader{4, 100, 4 << 10, 50}, reader{4, 100, 4 << 10, 0}); j < 0.98 {
+	if j := turnsBeside(t, reader{4, 100, 4 << 10, 50, 0}, reader{4, 100, 4 << 10, 0, 0}); j < 0.98 {
+		t.Errorf("fairness %.3f", j)
+	}
+}
+
+// TestTurnsOfCostlyCommands: a host whose commands take long, which they tell as they are executed, gets no more
+// than others do.
+func TestTurnsOfCostlyCommands(t *testing.T) {
+	if j := turnsBeside(t, reader{4, 100, 4 << 10, 0, 0}, reader{1, 30, 4 << 10, 0, 1 << 20}); j < 0.98 {
 		t.Errorf("fairness %.3f", j)
 	}
 }

@@ -125,6 +125,7 @@ type store struct {
 	mem     []byte
 	region  rdmatransport.MemoryRegion
 	pieces  int // into how many a transfer is cut
+	cost    int // of each command beside its data
 	held    []*Command
 	hold    bool // keep commands instead of answering
 	yields  bool // give up those that are kept for new ones with their identifier
@@ -180,6 +181,7 @@ func (s *store) Command(c *Command) {
 }
 
 func (s *store) execute(c *Command) {
+	c.Charge(s.cost)
 	switch capsule.IOOpcode(c.SQE.Opcode) {
 	case capsule.IORead:
 		c.RespondData(s.sges(c), 0)
