@@ -320,6 +320,7 @@ func TestUsage(t *testing.T) {
 		"list -a 127.0.0.1 --queue-size 99999999999999999999":           "--queue-size 99999999999999999999: want a number that is not as large",
 		"read -a 127.0.0.1 --tos 300":                                   "--tos 300: want a number that is not as large",
 		"trace --count -1":                                              "--count -1: want a whole number",
+		"target --takeover=maybe":                                       "--takeover=maybe: it is always or upgrade; see nvmeof target --help",
 		"top --interval 5":                                              "--interval 5: want a duration, as 5s or 250ms",
 		"namespace set 1 -n x --read-only=default":                      "--read-only default: want true or false",
 		"target --allow-any-host=yes":                                   "--allow-any-host yes: want true or false",

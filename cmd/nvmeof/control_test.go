@@ -229,7 +229,11 @@ func (c *configured) wantRates(t *testing.T) {
 		t.Fatalf("controllers %+v", list)
 	}
 	id := fmt.Sprint(list[0].ID)
-	command(t, "controller", "show", id).want(t, 0, "IN FLIGHT")
+	command(t, "controller", "show", id).want(t, 0, "IN FLIGHT", testNQN)
+	for _, verb := range []string{"show", "remove"} {
+		command(t, "__complete", "controller", verb, "").want(t, 0, id+"\n:4")
+		command(t, "__complete", "controller", verb, id, "-n", "").want(t, 0, testNQN+"\n:4")
+	}
 	command(t, "controller", "show", "0"+id+"9").want(t, exitFailed, "does not exist")
 }
 

@@ -68,6 +68,8 @@ func wrongKind(e *pflag.InvalidValueError) error {
 	want := ""
 	var number *strconv.NumError
 	switch errors.As(e, &number); {
+	case strings.HasPrefix(e.Unwrap().Error(), "--"): // it names the flag
+		return e.Unwrap()
 	case e.GetFlag().Value.Type() == "duration" && strings.HasPrefix(e.Unwrap().Error(), "time: "):
 		want = "a duration, as 5s or 250ms"
 	case number == nil:

@@ -144,6 +144,8 @@ func TestAPIErrors(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/v1/nothing", "", CodeNotFound, `route "GET /v1/nothing" does not exist`},
+		{"PUT", "/v1/status", "", CodeNotFound, `route "PUT /v1/status" does not exist; did you mean GET /v1/status?`},
+		{"GET", "/v1/subsystem", "", CodeNotFound, "did you mean GET /v1/subsystems?"},
 		{"GET", "/v1/subsystems/b", "", CodeNotFound, "subsystem b does not exist; did you mean a?"},
 		{"GET", "/v1/subsystems/a/hosts/h9", "", CodeNotFound, "host h9 does not exist; did you mean h1?"},
 		{"DELETE", "/v1/listeners/9", "", CodeNotFound, "listener 9 does not exist; there is 1"},

@@ -166,6 +166,38 @@ func TestDeviceName(t *testing.T) {
 	}
 }
 
+// A displaced device is at another address than its listeners are.
+type displaced struct {
+	rdmatransport.Device
+	to netip.Addr
+}
+
+func (d displaced) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
+	return d.Device.Listen(netip.AddrPortFrom(d.to, at.Port()))
+}
+
+// TestAddressGone: a listener whose address the machine has lost, which a socket that is bound to it does not
+// notice, is not shown as if hosts could get there.
+func TestAddressGone(t *testing.T) {
+	var r *rig
+	r = newRig(t, func(c *Config) {
+		c.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
+			if a != netip.MustParseAddr("192.0.2.77") { // which no machine has
+				return softroce.Open(softroce.Config{Addr: a})
+			}
+			dev, err := softroce.Open(softroce.Config{Addr: r.second})
+			return displaced{dev, r.second}, err
+		}
+	})
+	if _, err := r.Apply(r.doc("version: 1\nlisteners: [{id: 1, address: ADDR}, {id: 2, address: 192.0.2.77}]\n"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w := r.Status().Waiting
+	if len(w) != 1 || w[0].Listener != 2 || w[0].Address != "192.0.2.77:4420" || !strings.Contains(w[0].Why, "this machine has the address no more") {
+		t.Errorf("waiting are %+v", w)
+	}
+}
+
 // TestLostDevice: the listeners of a device that is lost wait for it, others go on, and
 // what is changed meanwhile holds when it is back.
 func TestLostDevice(t *testing.T) {

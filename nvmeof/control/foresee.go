@@ -106,18 +106,20 @@ func foreseeReports(r *reacher, doc *config.Document, add func(string, error, st
 // foreseeListeners is about the addresses at which hosts connect.
 func foreseeListeners(doc *config.Document, add func(string, error, string)) {
 	for i, l := range doc.Listeners {
-		if l.Wildcard() {
-			continue
-		}
-		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(l.Address.Addr(), 0)))
-		switch {
-		case err == nil:
-			_ = c.Close()
-		case errors.Is(err, unix.EADDRNOTAVAIL):
+		if !l.Wildcard() && lacks(l.Address.Addr()) {
 			add(fmt.Sprintf("listeners[%d].address", i), fmt.Errorf("%v is no address of this machine now (ip address shows them)", l.Address.Addr()),
 				"at a start the listener waits for it")
 		}
 	}
+}
+
+// lacks reports whether this machine does not have an address now, and may not use it all the same.
+func lacks(addr netip.Addr) bool {
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, unix.EADDRNOTAVAIL)
 }
 
 func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {

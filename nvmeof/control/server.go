@@ -171,7 +171,9 @@ func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 	}
 	needed := routeRoles()
 	mux := http.NewServeMux()
+	var there []string
 	for _, r := range routes() {
+		there = append(there, r.pattern())
 		mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, q *http.Request) {
 			answer, err := serveRoute(m, &r, caller(q), needed[r.id], w, q)
 			if err != nil {
@@ -183,6 +185,7 @@ func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 		})
 	}
 	for _, s := range streams() {
+		there = append(there, s.pattern())
 		mux.HandleFunc(s.pattern(), func(w http.ResponseWriter, q *http.Request) {
 			may := func() error { return caller(q).may(needed[s.id], "") }
 			if err := may(); err != nil {
@@ -195,7 +198,7 @@ func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		err := caller(q).may(RoleRead, "")
 		if err == nil {
-			err = &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path}
+			err = &NotFoundError{Kind: "route", Name: q.Method + " " + q.URL.Path, There: there}
 		}
 		m.requests.count(Request{Code: writeError(w, err)})
 	})

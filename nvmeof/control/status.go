@@ -134,6 +134,9 @@ func (m *Manager) Status() Status {
 			s.Waiting = append(s.Waiting, Waiting{Listener: l.of, Address: l.addr.String(), Why: l.why, Since: l.since})
 		case m.wildcards[l.of] != nil:
 			s.Addresses = append(s.Addresses, Address{l.of, l.addr.String(), id})
+		case lacks(l.addr.Addr()): // what listens there does not notice
+			s.Waiting = append(s.Waiting, Waiting{Listener: l.of, Address: l.addr.String(), Since: s.Now,
+				Why: "this machine has the address no more (ip address shows which it has): no host gets there until it is back"})
 		}
 	}
 	for _, l := range m.doc.Listeners {

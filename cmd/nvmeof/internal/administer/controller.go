@@ -136,6 +136,7 @@ func newControllerShow() *cobra.Command {
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem; needed where several have a controller of that number")
 	r.AddSocket(cmd)
+	completeControllers(cmd, &r, &nqn)
 	r.AddOutput(cmd)
 	return cmd
 }
@@ -177,5 +178,34 @@ func newControllerRemove() *cobra.Command {
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	r.AddSocket(cmd)
+	completeControllers(cmd, &r, &nqn)
 	return cmd
+}
+
+// completeControllers has the shell offer the numbers of controllers, of a subsystem if it is named, and the
+// subsystems that have some.
+func completeControllers(cmd *cobra.Command, r *Remote, nqn *string) {
+	offer := func(of func(control.Controller) string) []string {
+		var all []control.Controller
+		if r.Get(cmd.Context(), "/v1/controllers", &all) != nil {
+			return nil
+		}
+		var names []string
+		for _, c := range all {
+			if *nqn == "" || c.Subsystem == nvmeof.NQN(*nqn) {
+				names = append(names, of(c))
+			}
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return offer(func(c control.Controller) string { return strconv.Itoa(c.ID) }), cobra.ShellCompDirectiveNoFileComp
+	}
+	_ = cmd.RegisterFlagCompletionFunc("nqn", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return offer(func(c control.Controller) string { return string(c.Subsystem) }), cobra.ShellCompDirectiveNoFileComp
+	})
 }

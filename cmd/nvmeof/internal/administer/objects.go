@@ -202,11 +202,7 @@ func hostObject() *object[config.Host] {
 		name: "host", what: "hosts", key: "HOSTNQN", keyField: "nqn", within: true, list: "hosts",
 		head: []any{"HOST", "ACCESS", "NAMESPACES", "KEY"},
 		row: func(h *config.Host) []any {
-			var rights []string
-			for _, r := range h.Namespaces {
-				rights = append(rights, fmt.Sprintf("%d=%s", r.NSID, r.Access))
-			}
-			return []any{h.NQN, orElse(string(h.Access), "write"), strings.Join(rights, ","), keyed(h)}
+			return []any{h.NQN, orElse(string(h.Access), "write"), strings.Join(rightsOf(h), ","), keyed(h)}
 		},
 		id: func(h *config.Host) string { return string(h.NQN) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
@@ -219,6 +215,14 @@ func hostObject() *object[config.Host] {
 			}
 		},
 	}
+}
+
+// rightsOf are a host's to single namespaces, as --namespace has them.
+func rightsOf(h *config.Host) (rights []string) {
+	for _, r := range h.Namespaces {
+		rights = append(rights, fmt.Sprintf("%d=%s", r.NSID, r.Access))
+	}
+	return rights
 }
 
 func keyed(h *config.Host) string {

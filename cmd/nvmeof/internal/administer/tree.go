@@ -218,6 +218,11 @@ func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers
 	}
 	for _, h := range s.Hosts {
 		text := string(h.NQN) + " " + orElse(string(h.Access), "write")
+		if rights := rightsOf(h); len(rights) > 16 { // of volumes of Kubernetes a host may have hundreds
+			text += fmt.Sprintf(", but to %d namespaces, as nvmeof host show has them", len(rights))
+		} else if len(rights) > 0 {
+			text += ", but " + strings.Join(rights, ", ")
+		}
 		if h.KeyFile != "" {
 			text += ", with a key"
 		}

@@ -67,6 +67,24 @@ func TestTreeHasLocalTime(t *testing.T) {
 	}
 }
 
+// TestTreeHasRights: what a host may do with single namespaces is seen, unless these are very many.
+func TestTreeHasRights(t *testing.T) {
+	many := &config.Host{NQN: "h3", Access: "none"}
+	for i := range 17 {
+		many.Namespaces = append(many.Namespaces, &config.Right{NSID: i + 1, Access: "write"})
+	}
+	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Hosts: []*config.Host{
+		{NQN: "h1", KeyFile: "/k"}, {NQN: "h2", Namespaces: []*config.Right{{NSID: 1, Access: "none"}, {NSID: 2, Access: "read"}}}, many,
+	}}}}
+	var b strings.Builder
+	printTree(&b, doc, new(control.Status), nil)
+	for _, want := range []string{"h1 write, with a key\n", "h2 write, but 1=none, 2=read\n", "h3 none, but to 17 namespaces, as nvmeof host show has them\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+}
+
 // TestTreeOfHostileNames: a file that somebody with a token has named obeys no terminal, and makes no line.
 func TestTreeOfHostileNames(t *testing.T) {
 	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{

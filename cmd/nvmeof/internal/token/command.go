@@ -70,6 +70,7 @@ func newCreate() *cobra.Command {
 		}}
 	addFile(cmd, &file)
 	cmd.Flags().StringVar(&role, "role", string(control.RoleRead), "what it is good for: read, operate (change namespaces and hosts too) or admin (everything)")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"read", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
