@@ -71,7 +71,7 @@ func TestUnprovenDuplicates(t *testing.T) {
 	if !all[2].gone() {
 		t.Error("the second of two that have authenticated stays")
 	}
-	k.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "already", "RefuseDuplicates")
+	k.refused(capsule.StatusConnectControllerBusy, dataOf(s.nqn, testHostNQN), "already", "--refuse-duplicates=false")
 	all[1].property(capsule.PropertyCSTS)
 }
 
