@@ -222,7 +222,7 @@ func TestApplyUnderIO(t *testing.T) {
 func (c *configured) wantRates(t *testing.T) {
 	t.Helper()
 	var list []administer.RatedController
-	if err := json.Unmarshal([]byte(command(t, "controller", "list", "-o", "json", "--interval", "50ms").want(t, 0).out), &list); err != nil {
+	if err := json.Unmarshal([]byte(command(t, "controller", "list", "-o", "json", "--interval", "250ms").want(t, 0).out), &list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list) != 1 || len(list[0].Queues) == 0 || list[0].IOPS <= 0 || list[0].WrittenBytes <= 0 || list[0].Queues[0].Depth < 8 {
