@@ -230,11 +230,24 @@ func (c *configured) wantRates(t *testing.T) {
 	}
 	id := fmt.Sprint(list[0].ID)
 	command(t, "controller", "show", id).want(t, 0, "IN FLIGHT", testNQN)
-	for _, verb := range []string{"show", "remove"} {
-		command(t, "__complete", "controller", verb, "").want(t, 0, id+"\n:4")
-		command(t, "__complete", "controller", verb, id, "-n", "").want(t, 0, testNQN+"\n:4")
-	}
 	command(t, "controller", "show", "0"+id+"9").want(t, exitFailed, "does not exist")
+}
+
+// TestControllersComplete: the shell completes numbers of controllers, and then the subsystem.
+func TestControllersComplete(t *testing.T) {
+	beside(t)
+	_, socket := startBusy(t)
+	var list []administer.RatedController
+	for len(list) == 0 {
+		if err := json.Unmarshal([]byte(command(t, "controller", "list", "-o", "json", "--socket", socket).want(t, 0).out), &list); err != nil || t.Context().Err() != nil {
+			t.Fatal("nobody connects", err)
+		}
+	}
+	id := fmt.Sprint(list[0].ID)
+	for _, verb := range []string{"show", "remove"} {
+		command(t, "__complete", "controller", verb, "--socket", socket, "").want(t, 0, id+"\n:4")
+		command(t, "__complete", "controller", verb, "--socket", socket, id, "-n", "").want(t, 0, testNQN+"\n:4")
+	}
 }
 
 // TestConfigErrors: what is wrong is found before anything is begun, at its place.
