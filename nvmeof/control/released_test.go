@@ -62,7 +62,7 @@ func TestReleasedBeside(t *testing.T) {
 	go g.target.Revalidate() // ends when the store says how large it is
 	<-asked
 	g.must(g.gateway.Stop(1))
-	soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	soon, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var hung *target.DrainError
 	if err := ReleaseGroup(soon, g.Manager, 1); !errors.As(err, &hung) || len(hung.Unfinished) != 1 || filepath.Base(hung.Unfinished[0]) != "one" {
