@@ -118,9 +118,9 @@ subsystems:
 
 func (r *rig) await(what string, ok func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("not within 10 s: %s", what)
+			r.t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
