@@ -172,9 +172,10 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 }
 
 // RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it
-// returns when those in flight have completed. The store can then be closed, if no other
-// namespace exports it, and what was written there is durable. If a store hangs only this call waits. A host that does not send
-// the data of its command loses the queue.
+// returns when those in flight have completed. If no other namespace exports the store, it
+// can then be closed, and has been flushed, unless the target is a gateway, of which that is
+// done with the group; why a flush fails is logged. If a store hangs only this call waits. A
+// host that does not send the data of its command loses the queue.
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return endFlushed(s, id, false) }
 
 // SuspendNamespace is RemoveNamespace of a namespace that will return: meanwhile it is

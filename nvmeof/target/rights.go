@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"

@@ -71,10 +71,9 @@ func TestReadsAreShared(t *testing.T) {
 				r.turn()
 			}
 			a, b := float64(ws[0].n-before[0]), float64(ws[1].n-before[1])
-			switch j, turn := (a+b)*(a+b)/(2*(a*a+b*b)), time.Since(began)/turns; {
-			case j < 0.98 && turn > 500*time.Microsecond:
-				t.Logf("not judged: a turn takes %v, so that data arrives when it is given up already (shard.deliveryTimeout)", turn)
-			case j < 0.98:
+			j, turn := (a+b)*(a+b)/(2*(a*a+b*b)), time.Since(began)/turns
+			late := turn > 500*time.Microsecond
+			if j < 0.98 && !late {
 				t.Errorf("fairness %.3f: %.0f and %.0f bytes", j, a, b)
 			}
 			for _, w := range ws {
@@ -98,6 +97,9 @@ func TestReadsAreShared(t *testing.T) {
 			}
 			if u := r.target.shard.Budget().Used() + r.target.shard.SlowBudget().Used(); u != 0 {
 				t.Errorf("%d bytes of the budgets are lost", u)
+			}
+			if j < 0.98 && late {
+				t.Skipf("fairness %.3f is not judged: a turn takes %v here, and data that takes 5 ms counts as given up", j, turn)
 			}
 		})
 	}
