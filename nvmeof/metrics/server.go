@@ -10,11 +10,15 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
+
+	"github.com/nvmeof-go/nvmeof/internal/connlimit"
 )
 
-// maxConnections is how many clients are connected at a time; more wait in the socket's backlog.
-const maxConnections = 64
+// Connections at a time, and those of one address: nobody keeps the program out that collects the metrics; see connlimit.
+const (
+	maxConnections = 64
+	maxOfAddress   = 16
+)
 
 // Listen takes an address, ADDR:PORT, for [Serve].
 func Listen(address string) (net.Listener, error) {
@@ -45,7 +49,7 @@ func Serve(l net.Listener, h http.Handler, log *zap.Logger) (end func()) {
 	ended := make(chan struct{})
 	go func() { // ends with Close
 		defer close(ended)
-		if err := s.Serve(netutil.LimitListener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(connlimit.New(l, maxConnections, maxOfAddress)); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("metrics", zap.Error(err))
 		}
 	}()

@@ -38,8 +38,9 @@ func TestHostileScrapers(t *testing.T) {
 	at := l.Addr().String()
 
 	began := time.Now()
-	for range 40 { // not all places
-		silent, err := net.Dial("tcp", at)
+	for i := range maxConnections { // which are all places
+		from := net.IPv4(127, 0, 0, byte(31+i/maxOfAddress))
+		silent, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).Dial("tcp", at)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,18 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
+	"github.com/nvmeof-go/nvmeof/internal/connlimit"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/internal/recent"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Connections at a time. One address, or network of IPv6, has not all of them, so that others get in.
+// Connections at a time, and those of one address; see connlimit.
 const (
 	maxConnections = 256
 	maxOfAddress   = 64
@@ -59,7 +58,7 @@ func Listen(c config.Console, goesOn bool, take func(begin func() (net.Listener,
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	s.listener = &shared{Listener: l, of: map[netip.Addr]int{}}
+	s.listener = connlimit.New(l, maxConnections, maxOfAddress)
 	return s, nil
 }
 
@@ -119,58 +118,4 @@ func (c *certificate) config() *tls.Config {
 func (c *certificate) covers(name string) bool {
 	pair, err := c.get()
 	return err == nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(name) == nil
-}
-
-// A shared listener closes what an address has too many of.
-type shared struct {
-	net.Listener
-	mu sync.Mutex
-	of map[netip.Addr]int // by token.Network
-}
-
-// Accept implements [net.Listener].
-func (l *shared) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-		if err == nil && l.add(at.Addr()) {
-			return &counted{Conn: c, end: sync.OnceFunc(func() { l.remove(at.Addr()) })}, nil
-		}
-		_ = c.Close()
-	}
-}
-
-func (l *shared) add(a netip.Addr) bool {
-	a = token.Network(a)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of[a] >= maxOfAddress {
-		return false
-	}
-	l.of[a]++
-	return true
-}
-
-func (l *shared) remove(a netip.Addr) {
-	a = token.Network(a)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of[a]--; l.of[a] == 0 {
-		delete(l.of, a)
-	}
-}
-
-// A counted connection counts until it is closed.
-type counted struct {
-	net.Conn
-	end func()
-}
-
-// Close implements [net.Conn].
-func (c *counted) Close() error {
-	c.end()
-	return c.Conn.Close()
 }

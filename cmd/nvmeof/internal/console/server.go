@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -61,7 +60,7 @@ func Serve(at *Socket, cfg Config) (end func()) {
 	ended := make(chan struct{})
 	go func() { // ends when end closes the listener
 		defer close(ended)
-		if err := serve(h, netutil.LimitListener(at.listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(h, at.listener); !errors.Is(err, http.ErrServerClosed) {
 			cfg.Log.Error("console", zap.Error(err))
 		}
 	}()

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/connlimit"
 )
 
 // Bounds on failures. An address has some at once, and then one in a while.
@@ -23,7 +25,7 @@ type Limit struct {
 func (l *Limit) Wait(a netip.Addr, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until, known := l.again[Network(a)]
+	until, known := l.again[connlimit.Network(a)]
 	if !known {
 		return 0
 	}
@@ -37,7 +39,7 @@ func (l *Limit) Failed(a netip.Addr, now time.Time) {
 	if l.again == nil {
 		l.again = map[netip.Addr]time.Time{}
 	}
-	a = Network(a)
+	a = connlimit.Network(a)
 	if _, known := l.again[a]; !known && len(l.again) >= maxAddresses {
 		l.forget(now)
 	}
@@ -59,15 +61,4 @@ func (l *Limit) forget(now time.Time) {
 	if len(l.again) >= maxAddresses {
 		clear(l.again)
 	}
-}
-
-// Network is what counts as one address: a network of IPv6 is often one machine's.
-func Network(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return a
 }
