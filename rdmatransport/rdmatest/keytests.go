@@ -16,6 +16,7 @@ var keyTests = []testCase{
 	{"WindowIsOneWay", testWindowOneWay},
 	{"WindowOfOtherQueuePair", testWindowOfOther},
 	{"WindowRebind", testWindowRebind},
+	{"WindowOfDeregistered", testWindowOfDeregistered},
 	{"BindRefused", testBindRefused},
 	{"SendInvalidate", testSendInvalidate},
 	{"InvalidateUnknown", testInvalidateUnknown},
@@ -248,6 +249,19 @@ func testWindowRebind(p *pair) {
 	a.access(writeOp, 8, w.IOVA(), w.RKey())
 	a.want(1, writeOp, rdmatransport.StatusSuccess)
 	p.wantRefused(a, b, writeOp, 8, addr, old)
+}
+
+// testWindowOfDeregistered: the key of a window dies with the region that the window is over, or keeps that from
+// being deregistered.
+func testWindowOfDeregistered(p *pair) {
+	a, b, w := p.windowed()
+	p.openWindow(b, w, 4096, 4096, rdmatransport.AccessRemoteWrite)
+	if err := b.region.Deregister(); err == nil {
+		p.wantRefused(a, b, writeOp, 8, w.IOVA(), w.RKey())
+		return
+	}
+	a.access(writeOp, 8, w.IOVA(), w.RKey())
+	a.want(1, writeOp, rdmatransport.StatusSuccess)
 }
 
 func testBindRefused(p *pair) {

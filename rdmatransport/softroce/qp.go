@@ -167,8 +167,7 @@ func (q *queuePair) Disconnect() {
 		return
 	}
 	if !q.shard.still && q.rc.AckNow() {
-		q.shard.flushQP(q)
-		q.shard.tx.flush() // whose memory may be freed now
+		q.shard.flushNow(q)
 	}
 	q.rc.Fail(rdmatransport.ErrDisconnected)
 	q.shard.activate(q)
@@ -203,8 +202,7 @@ func (q *queuePair) Close() error {
 func (q *queuePair) farewell() {
 	s := q.shard
 	if !s.still {
-		s.flushQP(q)
-		s.tx.flush()
+		s.flushNow(q)
 	} else if q.ending() {
 		q.reportEnd() // of which nobody hears before Begin
 	}
