@@ -121,3 +121,49 @@ func closeRefuses(t *testing.T, take bool, since time.Duration) {
 		t.Error(err)
 	}
 }
+
+// TestAcceptFails: a request that cannot be accepted can be refused, for which the peer would else wait for more than a
+// minute.
+func TestAcceptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := NewNetwork(1)
+		a := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: n})
+		b := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.2"), Network: n})
+		a.newQP(t)
+		b.newQP(t)
+		l, err := b.dev.Listen(netip.AddrPortFrom(b.dev.Addr(), 4420))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan error, 1)
+		go func() {
+			_, err := a.dev.Connect(t.Context(), a.qp, l.Addr(), rdmatransport.ConnParams{})
+			asked <- err
+		}()
+		r, err := l.Accept(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do(func() {
+			b.qp.Disconnect()
+			err = r.Accept(b.qp, rdmatransport.ConnParams{})
+		})
+		if err == nil {
+			t.Error("a queue pair that has ended was accepted")
+		}
+		if err := r.Reject([]byte("no")); err != nil {
+			t.Errorf("Reject after that: %v", err)
+		}
+		var refused *rdmatransport.RejectError
+		if err := <-asked; !errors.As(err, &refused) || refused.Reason != rdmatransport.RejectConsumer || string(refused.PrivateData[:2]) != "no" {
+			t.Errorf("Connect: %v", err)
+		}
+		for _, e := range []*end{a, b} {
+			e.do(func() { e.qp.Close() })
+			e.close()
+			if err := e.dev.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
