@@ -95,6 +95,11 @@ func (q *QP) receiveAhead(now time.Duration, p *wire.Packet, distance int32) {
 func (q *QP) executeHeld(now time.Duration) {
 	r := &q.resp
 	r.nakSent = false
+	if r.nakDue && r.nak == wire.SyndromeSequence {
+		// What was missing has come before anything was sent: the owner of the completion queue may take what has
+		// arrived more than once before that, and a needless NAK costs a Linux host its controller.
+		r.nakDue, r.window.acted = false, false
+	}
 	advanced := true
 	for advanced && q.state == StateConnected {
 		h := r.held.next(now, r.expected)
@@ -132,7 +137,6 @@ func (q *QP) gapExpired(time.Duration) {
 	r.window.acted = true
 	r.oweNAK(wire.SyndromeSequence, r.expected)
 	r.nakSent = true
-	q.cfg.Counters.SequenceNAKsSent++
 }
 
 // execute runs the request whose turn it is; false means that it must come

@@ -350,6 +350,9 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	if r.nakDue {
 		h.PSN = r.nakPSN
 		h.AETH.Syndrome = r.nak
+		if r.nak == wire.SyndromeSequence {
+			q.cfg.Counters.SequenceNAKsSent++
+		}
 	}
 	out := o.start()
 	if q.peer.Own && !r.nakDue {
