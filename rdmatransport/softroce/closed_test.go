@@ -167,3 +167,54 @@ func TestAcceptFails(t *testing.T) {
 		}
 	})
 }
+
+// TestPostAfterClose: what is posted to a queue pair that is closed is refused. It would complete as flushed, in the
+// place of others' completions.
+func TestPostAfterClose(t *testing.T) {
+	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: NewNetwork(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := d.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, err := d.NewDomain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qps [2]rdmatransport.QueuePair
+	for i := range qps {
+		if qps[i], err = domain.NewQueuePair(rdmatransport.QPConfig{CQ: cq, MaxSend: 16, MaxRecv: 16}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := qps[1].PostRecv(make([]rdmatransport.RecvWR, 16)); err != nil {
+		t.Fatal(err)
+	}
+	qps[1].Disconnect() // 16 completions wait
+	if err := qps[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if err := qps[0].PostSend(make([]rdmatransport.SendWR, 8)); !errors.Is(err, rdmatransport.ErrClosed) {
+			t.Errorf("PostSend: %v", err)
+		}
+		if err := qps[0].PostRecv(make([]rdmatransport.RecvWR, 8)); !errors.Is(err, rdmatransport.ErrClosed) {
+			t.Errorf("PostRecv: %v", err)
+		}
+	}
+	cs := make([]rdmatransport.Completion, 512)
+	n := cq.Poll(cs)
+	for _, c := range cs[:n] {
+		if c.QPN != qps[1].QPN() {
+			t.Fatalf("%d completions, one of queue pair %#x, which is closed", n, c.QPN)
+		}
+	}
+	if n != 16 {
+		t.Errorf("%d completions, want 16", n)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}

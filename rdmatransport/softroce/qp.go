@@ -93,6 +93,9 @@ func (q *queuePair) RemoteAddr() netip.AddrPort { return q.remote }
 func (q *queuePair) ReadDepth() int             { return q.rc.Peer().ReadsOut }
 
 func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
+	if q.closed { // the completion queue has no place for it any more
+		return rdmatransport.ErrClosed
+	}
 	if err := q.rc.PostSend(wrs); err != nil {
 		return err
 	}
@@ -100,7 +103,12 @@ func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
 	return nil
 }
 
-func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error { return q.rc.PostRecv(wrs) }
+func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
+	if q.closed {
+		return rdmatransport.ErrClosed
+	}
+	return q.rc.PostRecv(wrs)
+}
 
 // MoveSource implements rdmatransport.MovingQueuePair. Packets that were gathered before
 // are handed to the network first.

@@ -40,7 +40,7 @@ func (s *Stats) Drops() map[string]uint64 {
 	out := map[string]uint64{
 		"unknown_qpn": s.UnknownQPN, "not_connected": s.NotConnected, "source_mismatch": s.SourceMismatch, "missteered": s.MissteeredLost,
 		"receive_error": s.ReceiveErrors,
-		"store_full": s.RC.StoreFull, "store_taken": s.RC.StoreTaken, "far_ahead": s.RC.FarAhead, "ghost_ack": s.RC.GhostAcks, "bad_ack": s.RC.BadAcks,
+		"store_full":    s.RC.StoreFull, "store_taken": s.RC.StoreTaken, "far_ahead": s.RC.FarAhead, "ghost_ack": s.RC.GhostAcks, "bad_ack": s.RC.BadAcks,
 		"stale_duplicate": s.RC.StaleDuplicates, "wrong_state": s.RC.WrongState, "wrong_pkey": s.RC.WrongPKey, "not_rc": s.RC.NotRC,
 		"cm_not_ud_send": s.CM.NotUDSend, "cm_wrong_qpn": s.CM.WrongQPN, "cm_wrong_qkey": s.CM.WrongQKey, "cm_wrong_pkey": s.CM.WrongPKey,
 		"cm_bad_mad": s.CM.BadMAD, "cm_unknown_attribute": s.CM.UnknownAttribute, "cm_malformed": s.CM.MalformedMessage,
