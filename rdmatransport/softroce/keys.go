@@ -226,6 +226,9 @@ func (k *keyTable) Written(key rdmatransport.RKey, n uint32) {
 	}
 }
 
+// Live implements rc.Keys.
+func (k *keyTable) Live(key rdmatransport.RKey) bool { return k.lookup(uint32(key)) != nil }
+
 // Invalidate implements rc.Keys. Only windows can be invalidated: a region's key
 // lives until Deregister.
 func (k *keyTable) Invalidate(key rdmatransport.RKey) bool {
