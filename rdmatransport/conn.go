@@ -65,7 +65,8 @@ type ConnRequest interface {
 	// called by the owner of the queue pair's completion queue and returns
 	// without waiting; if the peer never confirms, the queue pair fails with
 	// flushed completions. The first message is the peer's: before it has come nothing
-	// may be sent (iWARP demands that).
+	// may be sent (iWARP demands that). After an error Reject is to be called, which fails where the peer has been
+	// refused already.
 	Accept(qp QueuePair, p ConnParams) error
 
 	// Reject refuses with reason "consumer defined" and the given data.

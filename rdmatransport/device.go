@@ -87,7 +87,9 @@ type MemoryRegion interface {
 	RKey() RKey
 	// IOVA is the address by which a peer names the region's first byte.
 	IOVA() uint64
-	// Deregister kills the keys. No posted request may still name them.
+	// Deregister kills the keys, and those of windows over the region, or fails while there are such. When
+	// it returns nil the device is done with the memory, whatever a peer was doing with it: it may be unmapped.
+	// No posted request may still name the keys.
 	Deregister() error
 }
 

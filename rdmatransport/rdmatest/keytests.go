@@ -16,6 +16,8 @@ var keyTests = []testCase{
 	{"WindowIsOneWay", testWindowOneWay},
 	{"WindowOfOtherQueuePair", testWindowOfOther},
 	{"WindowRebind", testWindowRebind},
+	{"WindowOfDeregistered", testWindowOfDeregistered},
+	{"InvalidateAndBind", testInvalidateAndBind},
 	{"BindRefused", testBindRefused},
 	{"SendInvalidate", testSendInvalidate},
 	{"InvalidateUnknown", testInvalidateUnknown},
@@ -250,6 +252,19 @@ func testWindowRebind(p *pair) {
 	p.wantRefused(a, b, writeOp, 8, addr, old)
 }
 
+// testWindowOfDeregistered: the key of a window dies with the region that the window is over, or keeps that from
+// being deregistered.
+func testWindowOfDeregistered(p *pair) {
+	a, b, w := p.windowed()
+	p.openWindow(b, w, 4096, 4096, rdmatransport.AccessRemoteWrite)
+	if err := b.region.Deregister(); err == nil {
+		p.wantRefused(a, b, writeOp, 8, w.IOVA(), w.RKey())
+		return
+	}
+	a.access(writeOp, 8, w.IOVA(), w.RKey())
+	a.want(1, writeOp, rdmatransport.StatusSuccess)
+}
+
 func testBindRefused(p *pair) {
 	if !p.Passive.Attrs().Windows {
 		p.t.Skip("device has no memory windows")
@@ -302,6 +317,25 @@ func testLocalInvalidate(p *pair) {
 	b.want(5, rdmatransport.OpInvalidate, rdmatransport.StatusSuccess)
 	b.wantIdle(5 * time.Millisecond)
 	p.wantRefused(a, b, writeOp, 8, w.IOVA(), w.RKey())
+}
+
+// testInvalidateAndBind: a window is closed and opened anew by what is posted together.
+func testInvalidateAndBind(p *pair) {
+	a, b, w := p.windowed()
+	p.openWindow(b, w, 0, 4096, rdmatransport.AccessRemoteWrite)
+	old, addr := w.RKey(), w.IOVA()
+	b.post(
+		rdmatransport.SendWR{ID: 5, Op: rdmatransport.OpInvalidate, Flags: rdmatransport.FlagSignaled, InvalidateKey: old},
+		rdmatransport.SendWR{
+			ID: 6, Op: rdmatransport.OpBindWindow, Flags: rdmatransport.FlagSignaled,
+			SGL: []rdmatransport.SGE{b.sge(4096, 4096)}, Window: w, Access: rdmatransport.AccessRemoteWrite,
+		},
+	)
+	b.want(5, rdmatransport.OpInvalidate, rdmatransport.StatusSuccess)
+	b.want(6, rdmatransport.OpBindWindow, rdmatransport.StatusSuccess)
+	a.access(writeOp, 8, w.IOVA(), w.RKey())
+	a.want(1, writeOp, rdmatransport.StatusSuccess)
+	p.wantRefused(a, b, writeOp, 8, addr, old)
 }
 
 // testWindowCycle is what a storage host does: it opens a window for each

@@ -58,9 +58,10 @@ func (q *queuePair) perform(wr *rdmatransport.SendWR) (s rdmatransport.Status, s
 		}
 		return rdmatransport.StatusSuccess, false
 	case rdmatransport.OpInvalidate:
-		if !q.invalidate(wr.InvalidateKey) {
+		if wr.InvalidateKey == 0 {
 			return rdmatransport.StatusLocalOperation, false
 		}
+		q.invalidate(wr.InvalidateKey)
 		return rdmatransport.StatusSuccess, false
 	}
 	return rdmatransport.StatusLocalOperation, false

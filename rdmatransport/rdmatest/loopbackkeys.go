@@ -17,6 +17,7 @@ type region struct {
 	mem    []byte
 	key    uint32
 	access rdmatransport.Access
+	dead   bool
 }
 
 func (d *device) NewDomain() (rdmatransport.Domain, error) {
@@ -53,6 +54,7 @@ func (r *region) Deregister() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(r.domain.regions, r.key)
+	r.dead = true
 	return nil
 }
 
@@ -79,6 +81,7 @@ type window struct {
 	bound  bool
 	key    uint32
 	mem    []byte
+	region *region
 	access rdmatransport.Access
 }
 
@@ -93,7 +96,9 @@ func (q *queuePair) remote(key rdmatransport.RKey, va uint64, n int, need rdmatr
 	}
 	mem, access := []byte(nil), rdmatransport.Access(0)
 	if w := q.window(key); w != nil {
-		mem, access = w.mem, w.access
+		if !w.region.dead {
+			mem, access = w.mem, w.access
+		}
 	} else if r := q.domain.regions[uint32(key)]; r != nil {
 		mem, access = r.mem, r.access
 	}
@@ -132,5 +137,6 @@ func (q *queuePair) bind(wr *rdmatransport.SendWR) bool {
 		return false
 	}
 	w.bound, w.key, w.mem, w.access = true, q.cq.device.net.nextKey(), wr.SGL[0].Buf, wr.Access
+	w.region = q.domain.regions[uint32(wr.SGL[0].LKey)]
 	return true
 }

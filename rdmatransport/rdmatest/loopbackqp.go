@@ -203,6 +203,9 @@ func (q *queuePair) take(wr *rdmatransport.SendWR) {
 	if wr.Op == rdmatransport.OpBindWindow && q.state == qpConnected && !q.bind(wr) {
 		dst.Window = nil // tells execute
 	}
+	if wr.Op == rdmatransport.OpInvalidate && q.window(wr.InvalidateKey) == nil {
+		dst.InvalidateKey = 0 // likewise: binds that are posted later take effect sooner
+	}
 }
 
 // copied returns a copy of inline data, in the buffer of the newest entry.

@@ -121,3 +121,100 @@ func closeRefuses(t *testing.T, take bool, since time.Duration) {
 		t.Error(err)
 	}
 }
+
+// TestAcceptFails: a request that cannot be accepted can be refused, for which the peer would else wait for more than a
+// minute.
+func TestAcceptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := NewNetwork(1)
+		a := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: n})
+		b := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.2"), Network: n})
+		a.newQP(t)
+		b.newQP(t)
+		l, err := b.dev.Listen(netip.AddrPortFrom(b.dev.Addr(), 4420))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan error, 1)
+		go func() {
+			_, err := a.dev.Connect(t.Context(), a.qp, l.Addr(), rdmatransport.ConnParams{})
+			asked <- err
+		}()
+		r, err := l.Accept(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do(func() {
+			b.qp.Disconnect()
+			err = r.Accept(b.qp, rdmatransport.ConnParams{})
+		})
+		if err == nil {
+			t.Error("a queue pair that has ended was accepted")
+		}
+		if err := r.Reject([]byte("no")); err != nil {
+			t.Errorf("Reject after that: %v", err)
+		}
+		var refused *rdmatransport.RejectError
+		if err := <-asked; !errors.As(err, &refused) || refused.Reason != rdmatransport.RejectConsumer || string(refused.PrivateData[:2]) != "no" {
+			t.Errorf("Connect: %v", err)
+		}
+		for _, e := range []*end{a, b} {
+			e.do(func() { e.qp.Close() })
+			e.close()
+			if err := e.dev.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestPostAfterClose: what is posted to a queue pair that is closed is refused. It would complete as flushed, in the
+// place of others' completions.
+func TestPostAfterClose(t *testing.T) {
+	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: NewNetwork(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := d.NewCompletionQueue(rdmatransport.CQConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain, err := d.NewDomain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qps [2]rdmatransport.QueuePair
+	for i := range qps {
+		if qps[i], err = domain.NewQueuePair(rdmatransport.QPConfig{CQ: cq, MaxSend: 16, MaxRecv: 16}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := qps[1].PostRecv(make([]rdmatransport.RecvWR, 16)); err != nil {
+		t.Fatal(err)
+	}
+	qps[1].Disconnect() // 16 completions wait
+	if err := qps[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if err := qps[0].PostSend(make([]rdmatransport.SendWR, 8)); !errors.Is(err, rdmatransport.ErrClosed) {
+			t.Errorf("PostSend: %v", err)
+		}
+		if err := qps[0].PostRecv(make([]rdmatransport.RecvWR, 8)); !errors.Is(err, rdmatransport.ErrClosed) {
+			t.Errorf("PostRecv: %v", err)
+		}
+	}
+	cs := make([]rdmatransport.Completion, 512)
+	n := cq.Poll(cs)
+	for _, c := range cs[:n] {
+		if c.QPN != qps[1].QPN() {
+			t.Fatalf("%d completions, one of queue pair %#x, which is closed", n, c.QPN)
+		}
+	}
+	if n != 16 {
+		t.Errorf("%d completions, want 16", n)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -30,6 +30,7 @@ type region struct {
 	iova   uint64
 	key    uint32
 	access rdmatransport.Access
+	dead   atomic.Bool // the keys of windows over it are, too
 }
 
 // NewDomain implements rdmatransport.Device.
@@ -86,10 +87,21 @@ func (r *region) LKey() rdmatransport.LKey { return rdmatransport.LKey(r.key) }
 func (r *region) RKey() rdmatransport.RKey { return rdmatransport.RKey(r.key) }
 func (r *region) IOVA() uint64             { return r.iova }
 
+// Deregister implements rdmatransport.MemoryRegion. A shard that has found the region may be amid an answer to a
+// READ of it, so that the memory may be unmapped only when that has gone out.
 func (r *region) Deregister() error {
-	r.domain.mu.Lock()
-	defer r.domain.mu.Unlock()
-	r.domain.replace(r.key, func(m map[uint32]*region) { delete(m, r.key) })
+	d := r.domain
+	d.mu.Lock()
+	r.dead.Store(true)
+	d.replace(r.key, func(m map[uint32]*region) {
+		if m[r.key] == r { // else a later one has the key
+			delete(m, r.key)
+		}
+	})
+	d.mu.Unlock()
+	for _, s := range d.dev.shards {
+		s.reach.wait()
+	}
 	return nil
 }
 
@@ -123,6 +135,7 @@ type window struct {
 	key    uint32
 	iova   uint64
 	mem    []byte
+	region *region // that mem lies in
 	access rdmatransport.Access
 
 	written uint64 // bytes, by the peer, since the last bind
@@ -156,9 +169,12 @@ func (w *window) IOVA() uint64             { return w.iova }
 func (w *window) Written() uint64          { return w.written }
 
 func (w *window) Close() error {
-	w.inUse, w.bound, w.mem = false, false, nil
+	w.inUse = false
+	w.unbind()
 	return nil
 }
+
+func (w *window) unbind() { w.bound, w.mem, w.region = false, nil, nil }
 
 // lookup finds a live window by its key.
 func (k *keyTable) lookup(key uint32) *window {
@@ -191,7 +207,9 @@ func (k *keyTable) Local(key rdmatransport.LKey, buf []byte, write bool) bool {
 func (k *keyTable) Remote(key rdmatransport.RKey, va uint64, n uint32, need rdmatransport.Access) ([]byte, bool) {
 	mem, iova, access := []byte(nil), uint64(0), rdmatransport.Access(0)
 	if w := k.lookup(uint32(key)); w != nil {
-		mem, iova, access = w.mem, w.iova, w.access
+		if !w.region.dead.Load() {
+			mem, iova, access = w.mem, w.iova, w.access
+		}
 	} else if r := k.region(uint32(key)); r != nil {
 		mem, iova, access = r.mem, r.iova, r.access
 	}
@@ -208,6 +226,9 @@ func (k *keyTable) Written(key rdmatransport.RKey, n uint32) {
 	}
 }
 
+// Live implements rc.Keys.
+func (k *keyTable) Live(key rdmatransport.RKey) bool { return k.lookup(uint32(key)) != nil }
+
 // Invalidate implements rc.Keys. Only windows can be invalidated: a region's key
 // lives until Deregister.
 func (k *keyTable) Invalidate(key rdmatransport.RKey) bool {
@@ -215,7 +236,7 @@ func (k *keyTable) Invalidate(key rdmatransport.RKey) bool {
 	if w == nil {
 		return false
 	}
-	w.bound, w.mem = false, nil
+	w.unbind()
 	return true
 }
 
@@ -236,6 +257,6 @@ func (k *keyTable) Bind(rw rdmatransport.Window, s rdmatransport.SGE, access rdm
 		w.key = uint32(k.rng.Uint64())<<k.bits | w.index
 	}
 	w.iova = r.iova + uint64(uintptr(unsafe.Pointer(&s.Buf[0]))-uintptr(unsafe.Pointer(&r.mem[0])))
-	w.mem, w.access, w.bound, w.written = s.Buf, access, true, 0
+	w.mem, w.region, w.access, w.bound, w.written = s.Buf, r, access, true, 0
 	return true
 }

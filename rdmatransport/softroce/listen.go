@@ -142,6 +142,7 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	peer.ResponderResources = uint8(min(int(peer.ResponderResources), p.ResponderResources, maxReads))
 	c := &connection{manager: m, id: r.id, qp: q, recvPSN: wire.PSN(m.shard.dev.random() & 0xffffff)}
 	if err := q.connect(m.shard.dev.rcPeer(&peer, c.recvPSN), shardsOf(peer.GUID), peer.Addr.Addr(), peer.TrafficClass); err != nil {
+		r.answered.Store(false) // the peer has heard nothing: Reject is still to be called
 		return err
 	}
 	q.conn, q.local, q.remote = c, r.local, peer.Addr

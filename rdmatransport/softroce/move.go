@@ -202,6 +202,8 @@ func (s *shard) begin() {
 	if s.port.Begin() != nil {
 		s.stats.ReceiveErrors++
 	}
+	s.reach.begin()
+	defer s.reach.end()
 	for i := range s.kept {
 		k := &s.kept[i]
 		s.handlePacket(&udp.Datagram{Data: k.Data, From: k.From, TOS: k.TOS, ID: k.ID}, k.Data, 0)

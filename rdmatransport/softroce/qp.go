@@ -93,6 +93,9 @@ func (q *queuePair) RemoteAddr() netip.AddrPort { return q.remote }
 func (q *queuePair) ReadDepth() int             { return q.rc.Peer().ReadsOut }
 
 func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
+	if q.closed { // the completion queue has no place for it any more
+		return rdmatransport.ErrClosed
+	}
 	if err := q.rc.PostSend(wrs); err != nil {
 		return err
 	}
@@ -100,7 +103,12 @@ func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
 	return nil
 }
 
-func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error { return q.rc.PostRecv(wrs) }
+func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
+	if q.closed {
+		return rdmatransport.ErrClosed
+	}
+	return q.rc.PostRecv(wrs)
+}
 
 // MoveSource implements rdmatransport.MovingQueuePair. Packets that were gathered before
 // are handed to the network first.
@@ -167,8 +175,7 @@ func (q *queuePair) Disconnect() {
 		return
 	}
 	if !q.shard.still && q.rc.AckNow() {
-		q.shard.flushQP(q)
-		q.shard.tx.flush() // whose memory may be freed now
+		q.shard.flushNow(q)
 	}
 	q.rc.Fail(rdmatransport.ErrDisconnected)
 	q.shard.activate(q)
@@ -203,8 +210,7 @@ func (q *queuePair) Close() error {
 func (q *queuePair) farewell() {
 	s := q.shard
 	if !s.still {
-		s.flushQP(q)
-		s.tx.flush()
+		s.flushNow(q)
 	} else if q.ending() {
 		q.reportEnd() // of which nobody hears before Begin
 	}

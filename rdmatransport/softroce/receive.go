@@ -20,8 +20,12 @@ func (s *shard) receive() (more bool) {
 		s.stats.ReceiveErrors++
 		return false
 	}
-	for i := range n {
-		s.datagram(&s.batch.Datagrams[i])
+	if n > 0 {
+		s.reach.begin()
+		for i := range n {
+			s.datagram(&s.batch.Datagrams[i])
+		}
+		s.reach.end()
 	}
 	return n == len(s.batch.Datagrams)
 }
@@ -110,7 +114,9 @@ func (s *shard) unknown(d *udp.Datagram, b []byte) {
 	c.Data, c.SegmentSize = append([]byte(nil), b...), 0
 	owner.do(func() {
 		owner.foreign.Add(-1)
+		owner.reach.begin()
 		owner.handlePacket(&c, c.Data, 0)
+		owner.reach.end()
 	})
 }
 

@@ -50,6 +50,7 @@ type shard struct {
 	timers   timerHeap
 	mail     mailbox.Mailbox
 	foreign  atomic.Int32 // packets from other shards in it
+	reach    reach
 	tx       transmitter
 	manager  *manager // connection manager; shard 0 only
 	tap      *tap     // of packets; nil: nobody captures
@@ -157,6 +158,19 @@ func (s *shard) Flush() {
 		return
 	}
 	s.unblock()
+	if len(s.active) > 0 {
+		s.flushActive()
+	}
+	if s.manager != nil {
+		s.manager.send()
+	}
+	s.tx.flush()
+}
+
+// flushActive hands to the network what queue pairs have to send.
+func (s *shard) flushActive() {
+	s.reach.begin()
+	defer s.reach.end()
 	for len(s.active) > 0 {
 		s.active, s.again = s.again[:0], s.active
 		for _, q := range s.again {
@@ -167,10 +181,15 @@ func (s *shard) Flush() {
 		}
 		clear(s.again) // or it would keep those that are closed
 	}
-	if s.manager != nil {
-		s.manager.send()
-	}
 	s.tx.flush()
+}
+
+// flushNow does so for one, at once.
+func (s *shard) flushNow(q *queuePair) {
+	s.reach.begin()
+	defer s.reach.end()
+	s.flushQP(q)
+	s.tx.flush() // whose memory may be freed now
 }
 
 // unblock gives queue pairs that waited for the receive budget another try.

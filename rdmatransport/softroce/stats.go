@@ -34,12 +34,13 @@ type Stats struct {
 	UDP             UDPStats
 }
 
-// Drops are the packets and messages that were dropped, by reason.
+// Drops are the packets and messages that were dropped, by reason: each has one, so that they can be added. What
+// the sockets do not take (SendDropped) they have no room for, or refuse.
 func (s *Stats) Drops() map[string]uint64 {
 	out := map[string]uint64{
 		"unknown_qpn": s.UnknownQPN, "not_connected": s.NotConnected, "source_mismatch": s.SourceMismatch, "missteered": s.MissteeredLost,
-		"send_dropped": s.SendDropped, "receive_error": s.ReceiveErrors,
-		"store_full": s.RC.StoreFull, "store_taken": s.RC.StoreTaken, "far_ahead": s.RC.FarAhead, "ghost_ack": s.RC.GhostAcks, "bad_ack": s.RC.BadAcks,
+		"receive_error": s.ReceiveErrors,
+		"store_full":    s.RC.StoreFull, "store_taken": s.RC.StoreTaken, "far_ahead": s.RC.FarAhead, "ghost_ack": s.RC.GhostAcks, "bad_ack": s.RC.BadAcks,
 		"stale_duplicate": s.RC.StaleDuplicates, "wrong_state": s.RC.WrongState, "wrong_pkey": s.RC.WrongPKey, "not_rc": s.RC.NotRC,
 		"cm_not_ud_send": s.CM.NotUDSend, "cm_wrong_qpn": s.CM.WrongQPN, "cm_wrong_qkey": s.CM.WrongQKey, "cm_wrong_pkey": s.CM.WrongPKey,
 		"cm_bad_mad": s.CM.BadMAD, "cm_unknown_attribute": s.CM.UnknownAttribute, "cm_malformed": s.CM.MalformedMessage,

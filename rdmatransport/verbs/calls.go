@@ -8,8 +8,7 @@ import "C"
 import "unsafe"
 
 // What a command costs are these calls. They neither block nor take long, and where
-// there is assembly for it they go without the scheduler's notice (package ccall). What
-// they are given is C's, or on the heap and held by the queue.
+// there is assembly for it they go without the scheduler's notice (package ccall).
 
 func (c *completionQueue) pollCQ(cq *C.struct_ibv_cq, wcs []C.struct_nv_wc) int {
 	rxe := c.dev.hw.rxe
@@ -24,7 +23,7 @@ func (c *completionQueue) armCQ(cq *C.struct_ibv_cq) C.int {
 	if !c.stack.Ready() {
 		return C.nv_arm_cq(cq, C.int(rxe))
 	}
-	return C.int(int32(c.stack.Call(uintptr(C.nv_arm_cq), uintptr(unsafe.Pointer(cq)), uintptr(rxe))))
+	return C.int(int32(c.stack.Call(uintptr(C.nv_arm_cq), uintptr(unsafe.Pointer(cq)), uintptr(rxe), 0, 0)))
 }
 
 func (c *completionQueue) takeNotice() *C.struct_ibv_cq {
@@ -32,7 +31,7 @@ func (c *completionQueue) takeNotice() *C.struct_ibv_cq {
 	if !c.stack.Ready() {
 		return C.nv_take_cq_event(lib, channel)
 	}
-	switch from := c.stack.Call(uintptr(C.nv_take_cq_event), uintptr(unsafe.Pointer(lib)), uintptr(unsafe.Pointer(channel))); from {
+	switch from := c.stack.Call(uintptr(C.nv_take_cq_event), uintptr(unsafe.Pointer(lib)), uintptr(unsafe.Pointer(channel)), 0, 0); from {
 	case uintptr(unsafe.Pointer(c.sent.cq)):
 		return c.sent.cq
 	case uintptr(unsafe.Pointer(c.arrived.cq)):

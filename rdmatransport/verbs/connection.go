@@ -144,6 +144,12 @@ func (c *connection) release() {
 	}
 }
 
+func (c *connection) isReleased() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.released
+}
+
 // heard notes that no more of the end will come.
 func (c *connection) heard() {
 	c.mu.Lock()

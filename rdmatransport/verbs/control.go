@@ -121,11 +121,13 @@ func (d *device) asynchronous(a *C.struct_nv_async) {
 	}
 }
 
+// connectionOf is that of the queue pair with a number. One whose queue pair is closed may stay until its peer has
+// heard of the end, and the device may have given the number to another one by then.
 func (d *device) connectionOf(qpn rdmatransport.QPN) *connection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range d.conns {
-		if c.qp != nil && c.qp.qpn == qpn {
+		if c.qp != nil && c.qp.qpn == qpn && !c.isReleased() {
 			return c
 		}
 	}

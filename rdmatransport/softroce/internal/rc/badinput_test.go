@@ -2,6 +2,7 @@ package rc
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -371,5 +372,52 @@ func TestBadReadResponses(t *testing.T) {
 		p.flush(p.a)
 		p.a.Receive(p.now, &wire.Packet{Opcode: wire.RCReadResponseFirst, PKey: 0xffff, Payload: make([]byte, n), AETH: wire.AETH{Syndrome: wire.SyndromeAck}})
 		p.want(p.a, "1 2 bad response from peer")
+	}
+}
+
+// TestKeyDiesBeforeResponse: a READ whose key dies while its responses wait to be sent is what is refused, whether a
+// request has come after it or not, and whether some responses have gone out.
+func TestKeyDiesBeforeResponse(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		for _, later := range []bool{true, false} {
+			for _, out := range []int{0, 3} { // responses
+				t.Run(fmt.Sprintf("own=%v,later=%v,out=%d", own, later, out), func(t *testing.T) { keyDies(t, own, later, out) })
+			}
+		}
+	}
+}
+
+func keyDies(t *testing.T, own, later bool, out int) {
+	p := newPair(t, pairConfig{own: own})
+	in := p.a.keys.register(make([]byte, 8192), rdmatransport.AccessLocalWrite)
+	from := p.b.keys.register(make([]byte, 8192), rdmatransport.AccessRemoteRead|rdmatransport.AccessRemoteWrite)
+	sgl := []rdmatransport.SGE{{Buf: in.mem, LKey: rdmatransport.LKey(in.key)}}
+	p.post(rdmatransport.SendWR{ID: 1, Op: rdmatransport.OpRead, Flags: rdmatransport.FlagSignaled, SGL: sgl, RemoteAddr: from.iova, RKey: rdmatransport.RKey(from.key)})
+	want := []string{"1 2 peer refused: remote access"}
+	if later {
+		p.post(rdmatransport.SendWR{ID: 2, Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled, SGL: sgl[:0]})
+		want = append(want, "2 1 flushed")
+	}
+	p.a.Transmit(p.now, p.a.out)
+	for i := range p.a.out.Pkts {
+		h := p.a.out.Pkts[i].Header
+		var pkt wire.Packet
+		wire.Parse(append(h[:p.a.out.Pkts[i].HLen:p.a.out.Pkts[i].HLen], 0, 0, 0, 0), &pkt)
+		p.b.Receive(p.now, &pkt)
+	}
+	p.a.out.Reset()
+	if out > 0 {
+		few := NewOutbox(out)
+		p.b.Transmit(p.now, few)
+		for i := range few.Pkts {
+			p.send(p.b, &few.Pkts[i])
+		}
+	}
+	p.b.keys.Invalidate(rdmatransport.RKey(from.key))
+	p.flush(p.b)
+	p.run(time.Millisecond)
+	p.want(p.a, want...)
+	if n := p.a.counters.GhostAcks; n > 0 {
+		t.Errorf("%d answers to nothing", n)
 	}
 }

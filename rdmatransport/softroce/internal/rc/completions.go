@@ -59,9 +59,13 @@ func (c *Completions) Release(n int, qpn rdmatransport.QPN, shared bool) {
 	}
 }
 
-// push adds an entry. The ring has a place for every work request, so it is
-// never full.
+// push adds an entry. The ring has a place for every work request that is outstanding. It is full only where a
+// consumer goes on posting and does not poll, since a request that has completed makes room for another one in its
+// queue, as all do on a queue pair that has ended.
 func (c *Completions) push(e rdmatransport.Completion) {
+	if c.Len() == len(c.ring) {
+		c.resize(2 * len(c.ring))
+	}
 	c.ring[c.tail&uint32(len(c.ring)-1)] = e
 	c.tail++
 }

@@ -2,6 +2,7 @@ package rc
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
@@ -33,6 +34,39 @@ func TestCompletionsShrink(t *testing.T) {
 	for i := range pairs / 20 {
 		if out[i].ID != uint64(20*(i+1)) {
 			t.Errorf("completion %d is of request %d", i, out[i].ID)
+		}
+	}
+}
+
+// TestCompletionsOfWhoDoesNotPoll: who posts as long as the queue takes it, and takes few completions at a time, gets all
+// of them, as do others on the same completion queue.
+func TestCompletionsOfWhoDoesNotPoll(t *testing.T) {
+	p := newPair(t, pairConfig{sends: 8, recvs: 8})
+	var got []rdmatransport.Completion
+	posted, one := uint64(0), make([]rdmatransport.Completion, 1)
+	post := func() {
+		for range 8 {
+			if p.a.PostSend([]rdmatransport.SendWR{{ID: posted, Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled}}) == nil {
+				posted++
+			}
+		}
+	}
+	for range 50 {
+		post()
+		p.run(time.Millisecond)
+		got = append(got, one[:p.a.cq.Poll(one)]...)
+	}
+	p.a.Fail(rdmatransport.ErrDisconnected)
+	for range 50 {
+		post()
+	}
+	got = append(got, p.a.poll()...)
+	if posted != 800 || len(got) != 800 {
+		t.Fatalf("%d requests were posted, and %d completed", posted, len(got))
+	}
+	for i, c := range got {
+		if c.ID != uint64(i) || (c.Status == rdmatransport.StatusSuccess) != (i < 400) {
+			t.Fatalf("completion %d is %+v", i, c)
 		}
 	}
 }

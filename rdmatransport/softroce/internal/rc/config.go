@@ -17,6 +17,8 @@ type Keys interface {
 	Remote(key rdmatransport.RKey, va uint64, n uint32, need rdmatransport.Access) ([]byte, bool)
 	// Written is called with the bytes that a peer has written by a key.
 	Written(key rdmatransport.RKey, n uint32)
+	// Live reports whether a key may be invalidated.
+	Live(key rdmatransport.RKey) bool
 	// Invalidate kills a key that may be invalidated, and reports whether it did.
 	Invalidate(key rdmatransport.RKey) bool
 	// Bind opens a window over s, and reports whether s allows it.

@@ -225,6 +225,7 @@ type stage struct {
 
 func (s *stage) Local(rdmatransport.LKey, []byte, bool) bool { return true }
 func (s *stage) Invalidate(rdmatransport.RKey) bool          { return true }
+func (s *stage) Live(rdmatransport.RKey) bool                { return true }
 func (s *stage) Bind(rdmatransport.Window, rdmatransport.SGE, rdmatransport.Access) bool {
 	return true
 }

@@ -322,3 +322,36 @@ func TestLossAllocations(t *testing.T) {
 		t.Errorf("%v allocations, %d packets sent again", n, p.a.counters.Retransmits)
 	}
 }
+
+// TestGapClosesInTime: a peer is not told of what was missing when its time ran out, and has come before anything was
+// sent. How late that was is how long to wait for the next.
+func TestGapClosesInTime(t *testing.T) {
+	p := newPair(t, pairConfig{})
+	in := p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite)
+	for i := range 3 {
+		p.recv(uint64(i), in)
+		p.post(rdmatransport.SendWR{ID: uint64(i), Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled})
+	}
+	var late wire.Packet
+	p.drop = func(to *side, pkt *wire.Packet) bool {
+		if to == p.b && pkt.PSN == 1 && late.Opcode == 0 && pkt.Opcode == wire.RCSendOnly {
+			late = *pkt
+			late.Payload = nil
+			return true
+		}
+		return false
+	}
+	p.run(time.Millisecond)
+	p.now = p.b.Deadline()
+	p.b.Timeout(p.now)
+	p.b.Receive(p.now, &late)
+	p.flush(p.b)
+	p.run(time.Millisecond)
+	if n := p.b.counters.SequenceNAKsSent + p.a.counters.SequenceNAKsGot + p.a.counters.Retransmits; n > 0 {
+		t.Errorf("the peer heard of a gap that had closed: %+v", p.b.counters)
+	}
+	p.want(p.a, "0 0 success", "1 0 success", "2 0 success")
+	if w := p.b.resp.window; w.length <= firstReorderWindow {
+		t.Errorf("the next gap gets %v, after one that took %v to close", w.length, firstReorderWindow)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,10 @@ func (k *keys) Invalidate(key rdmatransport.RKey) bool {
 		}
 	}
 	return false
+}
+
+func (k *keys) Live(key rdmatransport.RKey) bool {
+	return slices.ContainsFunc(k.regions, func(r *region) bool { return r.key == uint32(key) })
 }
 
 func (k *keys) Written(rdmatransport.RKey, uint32) {}

@@ -155,6 +155,9 @@ func (q *QP) pushSend(wr *rdmatransport.SendWR) {
 		if len(wr.SGL) != 1 || !q.cfg.Keys.Bind(wr.Window, wr.SGL[0], wr.Access) {
 			w.status = rdmatransport.StatusBindError
 		}
+	case wr.Op == rdmatransport.OpInvalidate && !q.cfg.Keys.Live(wr.InvalidateKey):
+		// Looked at here, since binds change keys when they are posted, also those that are posted after this.
+		w.status = rdmatransport.StatusLocalOperation
 	case wr.Flags&rdmatransport.FlagInline != 0:
 		q.sq.copyInline(i)
 	default:

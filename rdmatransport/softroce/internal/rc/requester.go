@@ -136,9 +136,8 @@ func (q *QP) start(w *sendWQE) bool {
 	if w.flags&rdmatransport.FlagFence != 0 && q.awaiting() != nil {
 		return false
 	}
-	local := w.op == rdmatransport.OpInvalidate && !q.cfg.Keys.Invalidate(w.invKey)
-	if local {
-		w.status = rdmatransport.StatusLocalOperation
+	if w.op == rdmatransport.OpInvalidate && w.status == rdmatransport.StatusSuccess {
+		q.cfg.Keys.Invalidate(w.invKey) // of a window that was bound anew meanwhile it is dead
 	}
 	if w.answered() && q.peer.ReadsOut == 0 {
 		w.status = rdmatransport.StatusLocalOperation

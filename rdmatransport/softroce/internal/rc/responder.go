@@ -33,7 +33,8 @@ type responder struct {
 	asked   bool          // by our own kind, for an acknowledgement soon
 	unacked int           // request packets since the last ACK
 	repeats int           // times the last ACK was repeated
-	nak     wire.Syndrome // the NAK owed, at PSN expected
+	nak     wire.Syndrome // the NAK owed
+	nakPSN  wire.PSN      // that it names: of the request, or of the response, that it is in place of
 	nakDue  bool
 	nakSent bool // for this gap (IBTA 9.7.5.1.2: one NAK a gap)
 	waiting bool // for the message refused with an RNR NAK to come again
@@ -94,6 +95,11 @@ func (q *QP) receiveAhead(now time.Duration, p *wire.Packet, distance int32) {
 func (q *QP) executeHeld(now time.Duration) {
 	r := &q.resp
 	r.nakSent = false
+	if r.nakDue && r.nak == wire.SyndromeSequence {
+		// What was missing has come before anything was sent: the owner of the completion queue may take what has
+		// arrived more than once before that, and a needless NAK costs a Linux host its controller.
+		r.nakDue, r.window.acted = false, false
+	}
 	advanced := true
 	for advanced && q.state == StateConnected {
 		h := r.held.next(now, r.expected)
@@ -129,8 +135,8 @@ func (q *QP) gapExpired(time.Duration) {
 		return
 	}
 	r.window.acted = true
-	r.nak, r.nakDue, r.nakSent = wire.SyndromeSequence, true, true
-	q.cfg.Counters.SequenceNAKsSent++
+	r.oweNAK(wire.SyndromeSequence, r.expected)
+	r.nakSent = true
 }
 
 // execute runs the request whose turn it is; false means that it must come
@@ -296,7 +302,7 @@ func (q *QP) executeWrite(p *wire.Packet, flags wire.OpFlags) bool {
 
 // notReady answers a message that no receive waits for (IBTA 9.7.5.2.8).
 func (q *QP) notReady() bool {
-	q.resp.nak, q.resp.nakDue = wire.SyndromeRNR(q.peer.RNRDelay), true
+	q.resp.oweNAK(wire.SyndromeRNR(q.peer.RNRDelay), q.resp.expected)
 	q.resp.waiting = true
 	q.cfg.Counters.RNRNAKsSent++
 	return false
@@ -307,6 +313,10 @@ func (q *QP) notReady() bool {
 func (q *QP) refuse(syndrome wire.Syndrome, recv rdmatransport.Status) bool {
 	q.cfg.Counters.ErrorNAKsSent++
 	q.failRecv(recv)
-	q.resp.nak, q.resp.nakDue = syndrome, true
+	q.resp.oweNAK(syndrome, q.resp.expected)
 	return false
+}
+
+func (r *responder) oweNAK(syndrome wire.Syndrome, psn wire.PSN) {
+	r.nak, r.nakPSN, r.nakDue = syndrome, psn, true
 }

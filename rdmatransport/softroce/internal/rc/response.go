@@ -250,8 +250,11 @@ func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 			return true
 		}
 		if !ok {
-			// The key died between request and response.
+			// The key died between request and response. The requests that have come since are not what is refused, and
+			// a NAK that names the one after them all would be an answer to nothing (IBTA 9.7.5.1.1).
+			at := b.psn.Add(b.sent)
 			q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
+			q.resp.nakPSN = at
 			return true
 		}
 	}
@@ -345,8 +348,11 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	}
 	h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}
 	if r.nakDue {
-		h.PSN = r.expected
+		h.PSN = r.nakPSN
 		h.AETH.Syndrome = r.nak
+		if r.nak == wire.SyndromeSequence {
+			q.cfg.Counters.SequenceNAKsSent++
+		}
 	}
 	out := o.start()
 	if q.peer.Own && !r.nakDue {

@@ -50,13 +50,13 @@ func (p *port) Send(ms []Message) int {
 				p.prepare(p.out.first[ms[i].Source]+int(p.out.rank[i]), &ms[i])
 			}
 		}
-		taken := 0
+		taken, full := 0, p.stats.SendFull
 		for source := range p.transmit {
 			taken += p.call(source)
 		}
 		sent += taken
 		p.stats.Messages += uint64(taken)
-		p.stats.SendLost += uint64(n - taken)
+		p.stats.SendLost += uint64(n-taken) - (p.stats.SendFull - full)
 		// No pointer stays behind to memory that may be unmapped.
 		clear(p.out.iovs[:p.out.pieces])
 		p.out.pieces = 0

@@ -185,8 +185,8 @@ type Stats struct {
 	Truncated     uint64 // received datagrams dropped because they did not fit
 	SendCalls     uint64
 	Messages      uint64 // taken by the network
-	SendLost      uint64 // messages that it did not take, all causes
-	SendFull      uint64 // of these, because the send buffer was full
+	SendLost      uint64 // messages that it did not take, but for those of SendFull
+	SendFull      uint64 // messages that it did not take because the send buffer was full
 	GSOTurnedOff  uint64
 	LastSendError error // why the last message was refused, other than a full buffer
 	ReceiveBuffer int   // effective bytes

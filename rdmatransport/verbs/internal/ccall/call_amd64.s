@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func call(function, top uintptr, args *[Most]uintptr) uintptr
+// func call(function, top uintptr, args *[Arguments]uintptr) uintptr
 //
-// System V ABI: arguments in DI, SI, DX, CX, R8, R9; R12 survives the call, and the stack
+// System V ABI: arguments in DI, SI, DX, CX; R12 survives the call, and the stack
 // is aligned to 16 bytes before it.
 TEXT ·call(SB), NOSPLIT, $0-32
 	MOVQ function+0(FP), AX
@@ -14,8 +14,6 @@ TEXT ·call(SB), NOSPLIT, $0-32
 	MOVQ 8(R10), SI
 	MOVQ 16(R10), DX
 	MOVQ 24(R10), CX
-	MOVQ 32(R10), R8
-	MOVQ 40(R10), R9
 	MOVQ SP, R12
 	MOVQ R11, SP
 	CALL AX

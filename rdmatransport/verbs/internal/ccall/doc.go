@@ -14,5 +14,5 @@
 // counter is not in Go code.
 package ccall
 
-// Most is how many arguments a function may have: integers and pointers.
-const Most = 6
+// Arguments is how many a function may have: integers and pointers.
+const Arguments = 4

@@ -20,7 +20,7 @@ type Stack struct {
 	mem []byte
 	top uintptr
 	// Room for the arguments of one call, where no growing goroutine stack moves it.
-	args [Most]uintptr
+	args [Arguments]uintptr
 }
 
 // Open gets the memory.
@@ -48,14 +48,17 @@ func (s *Stack) Close() {
 // Ready reports whether there is a stack.
 func (s *Stack) Ready() bool { return s.top != 0 }
 
-// Call calls the C function at an address. Memory of Go's that it is given must be on the
-// heap and reachable until it returns.
-func (s *Stack) Call(function uintptr, args ...uintptr) uintptr {
-	copy(s.args[:], args)
+// Call calls the C function at an address. Memory of Go's whose address is an argument, written as
+// uintptr(unsafe.Pointer(p)) in the call itself, is on the heap and stays reachable until it returns. The
+// compiler sees to that, and would allocate a list of arguments each time, were it one.
+//
+//go:uintptrescapes
+func (s *Stack) Call(function, a, b, c, d uintptr) uintptr {
+	s.args = [Arguments]uintptr{a, b, c, d}
 	return call(function, s.top, &s.args)
 }
 
 // call is in assembly.
 //
 //go:noescape
-func call(function, top uintptr, args *[Most]uintptr) uintptr
+func call(function, top uintptr, args *[Arguments]uintptr) uintptr

@@ -16,6 +16,6 @@ func (s *Stack) Close() {}
 func (s *Stack) Ready() bool { return false }
 
 // Call is not for callers that asked Ready.
-func (s *Stack) Call(function uintptr, args ...uintptr) uintptr {
+func (s *Stack) Call(function, a, b, c, d uintptr) uintptr {
 	panic("ccall: no assembly for this processor")
 }
