@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -272,5 +273,53 @@ func TestAbortedSyncIsTakenOver(t *testing.T) {
 	b.want(2, nil)
 	if s.sync.failed() {
 		t.Error("a sync that never ran latched the store")
+	}
+}
+
+// What else syncs the file is one of the syncs: none runs beside it, and its failure is that of the disk.
+func TestSyncByOthers(t *testing.T) {
+	for _, want := range []error{nil, unix.EIO} {
+		s, d := scripted(t, thin)
+		qt := d.queue(t, s)
+		qt.submit(1, backend.OpFlush, 0, 0)
+		begun, ended, result := make(chan bool), make(chan error), make(chan error)
+		go func() { // ends with the sync
+			result <- s.Sync(func() error {
+				close(begun)
+				return <-ended
+			})
+		}()
+		select {
+		case <-begun:
+			t.Fatal("it runs beside a flush")
+		case <-time.After(5 * syncPause):
+		}
+		qt.succeed()
+		qt.want(1, nil)
+		<-begun
+		qt.submit(2, backend.OpWrite, 0, qt.block)
+		qt.succeed()
+		qt.want(2, nil)
+		qt.submit(3, backend.OpFlush, 0, 0)
+		qt.wantNothing()
+		qt.wantCalls() // beside it
+		ended <- want
+		if err := <-result; err != want {
+			t.Errorf("%v, want %v", err, want)
+		}
+		if qt.wakes == 0 {
+			t.Error("the queue was not notified")
+		}
+		if want != nil {
+			qt.want(3, backend.ErrFailed)
+			if err := s.Sync(func() error { return nil }); err != backend.ErrFailed {
+				t.Errorf("after a failure: %v", err)
+			}
+			continue
+		}
+		qt.wantNothing()
+		qt.wantCalls("sync")
+		qt.succeed()
+		qt.want(3, nil)
 	}
 }
