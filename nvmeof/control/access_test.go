@@ -87,6 +87,16 @@ func TestGrants(t *testing.T) {
 		t.Error("any host is allowed, and what one of them has lost it has yet, or more")
 	}
 	r.refused(CodeInUse, "PUT", ns+"2/hosts/stranger", `{"only": true}`)
+
+	r.do("PUT", ns+"2/hosts/anybody", `{"access": "read"}`, nil)
+	s := r.Document().Subsystems[0]
+	if h, err := hosts(s).find("anybody"); err != nil || !sees(s, "anybody", 1) || !sees(s, "anybody", 3) || h.Access == "read" {
+		t.Errorf("any host is allowed, and one that gets a namespace loses others: %v, %v", h, err)
+	}
+	r.do("DELETE", ns+"2/hosts/anybody", "", nil)
+	if s := r.Document().Subsystems[0]; sees(s, "anybody", 2) || !sees(s, "anybody", 1) {
+		t.Error("what was granted is not withdrawn, or more is")
+	}
 }
 
 // TestErase: the file goes with the namespace and all rights to it, at once or, after a crash between
