@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -159,6 +160,33 @@ func TestErase(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(r.dir, "a7")); err == nil {
 		t.Error("the file of an erased namespace is there")
+	}
+}
+
+// TestEraseLink: a path that is a symbolic link goes with what it leads to, also where an erasure before has come so far that
+// it leads nowhere.
+func TestEraseLink(t *testing.T) {
+	r := newAccessRig(t)
+	file, link := filepath.Join(t.TempDir(), "data"), filepath.Join(r.dir, "link")
+	for _, half := range []bool{false, true} {
+		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(file, link); err != nil {
+			t.Fatal(err)
+		}
+		r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "DIR/link", "size": "1MiB"}}`, nil)
+		if half {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.do("POST", "/v1/subsystems/a/namespaces/7/erase", "", nil, "force")
+		for _, path := range []string{file, link} {
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("half %v: %s of an erased namespace: %v", half, path, err)
+			}
+		}
 	}
 }
 
