@@ -163,6 +163,28 @@ func TestErase(t *testing.T) {
 	}
 }
 
+// TestEmpty: with the option empty a namespace is added only if its file has no data; then it is not touched.
+func TestEmpty(t *testing.T) {
+	r := newAccessRig(t)
+	const namespaces, body = "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "DIR/a7", "size": "1MiB"}}`
+	path := filepath.Join(r.dir, "a7")
+	if err := os.WriteFile(path, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.refused(CodeNotEmpty, "POST", namespaces, body, "empty")
+	r.refused(CodeNotEmpty, "POST", namespaces, body, "empty", "dry-run")
+	r.refused(CodeInvalid, "PATCH", namespaces+"/1", "{}", "empty")
+	if text, err := os.ReadFile(path); err != nil || string(text) != "data" {
+		t.Errorf("it has %q, %v", text, err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.do("POST", namespaces, body, nil, "empty")
+	r.do("POST", namespaces, `{"nsid": 8, "file": {"path": "DIR/a8", "size": "1MiB"}}`, nil, "empty")
+	r.do("POST", namespaces, `{"nsid": 9, "memory": {"size": "1MiB"}}`, nil, "empty")
+}
+
 // TestEraseLink: a path that is a symbolic link goes with what it leads to, also where an erasure before has come so far that
 // it leads nowhere.
 func TestEraseLink(t *testing.T) {

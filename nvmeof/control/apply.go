@@ -26,6 +26,7 @@ type Options struct {
 
 	File string // what Save writes; default: the file with which the target was started
 
+	empty  bool                               // what is added has no data
 	whole  bool                               // what is not named is removed, by whoever has the document
 	coming map[namespaceKey]*config.Namespace // what the change under way adds
 	then   func() error                       // called when the target is changed, and before the document is saved
@@ -166,6 +167,11 @@ func judge(m *Manager, want *config.Document, changes []config.Change, o Options
 	for _, c := range changes {
 		if c.Kind == config.KindTarget {
 			return &RestartError{c}
+		}
+	}
+	if o.empty {
+		if err := refuseData(m, changes); err != nil {
+			return err
 		}
 	}
 	if o.Force {
