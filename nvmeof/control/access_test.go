@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -336,5 +337,37 @@ func TestRemoteClient(t *testing.T) {
 	failed = nil
 	if err := c.Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "console") {
 		t.Errorf("of nobody: %v", err)
+	}
+}
+
+// TestCallerLeaves: a change that waits for another one is not made once its caller has gone: who has given up granting a namespace, and
+// withdraws it, has it withdrawn, in whatever order the two get their turn.
+func TestCallerLeaves(t *testing.T) {
+	r := newAccessRig(t)
+	before := string(r.Document().YAML())
+	h := Handler(r.Manager)
+	for path, body := range map[string]string{
+		"PUT /v1/subsystems/a/namespaces/2/hosts/h": `{}`, "POST /v1/subsystems/a/hosts": `{"nqn": "h"}`,
+		"POST /v1/subsystems/a/namespaces": `{"nsid": 4, "memory": {"size": "1MiB"}}`, "POST /v1/subsystems/a/namespaces/1/erase": "",
+		"PUT /v1/config": `{"version": 1}`,
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		ctx, leave := context.WithCancel(t.Context())
+		q, w := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)), httptest.NewRecorder()
+		ended := make(chan struct{})
+		r.mu.Lock() // a change is being made
+		go func() { // ends with the call
+			defer close(ended)
+			h.ServeHTTP(w, q)
+		}()
+		leave()
+		r.mu.Unlock()
+		<-ended
+		if w.Code == http.StatusOK {
+			t.Errorf("%s %s was carried out for nobody", method, path)
+		}
+	}
+	if after := string(r.Document().YAML()); after != before {
+		t.Errorf("it is now\n%s\nand was\n%s", after, before)
 	}
 }
