@@ -31,7 +31,7 @@ type losingFS struct {
 	allocated bool // says that all of the file has storage
 
 	mu              sync.Mutex
-	durable, cached []byte
+	durable, cached []byte // as long as the file
 	full            bool
 }
 
@@ -52,9 +52,11 @@ func (f *losingFS) String() string { return "losing" }
 func (f *losingFS) attributes(node uint64, a *fuse.Attr) fuse.Status {
 	*a = fuse.Attr{Ino: node, Mode: syscall.S_IFDIR | 0o755, Nlink: 2, Blksize: 4096}
 	if node == losingNode {
-		a.Mode, a.Nlink, a.Size = syscall.S_IFREG|0o600, 1, losingSize
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		a.Mode, a.Nlink, a.Size = syscall.S_IFREG|0o600, 1, uint64(len(f.cached))
 		if f.allocated {
-			a.Blocks = losingSize / 512
+			a.Blocks = a.Size / 512
 		}
 	}
 	return fuse.OK
@@ -77,6 +79,17 @@ func (f *losingFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.Attr
 	return f.attributes(in.NodeId, &out.Attr)
 }
 
+// SetAttr makes the file longer.
+func (f *losingFS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if size, is := in.GetSize(); is {
+		f.mu.Lock()
+		more := make([]byte, size-uint64(len(f.cached)))
+		f.durable, f.cached = append(f.durable, more...), append(f.cached, more...)
+		f.mu.Unlock()
+	}
+	return f.attributes(in.NodeId, &out.Attr)
+}
+
 func (f *losingFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	out.Blocks, out.Bsize = losingSize/4096, 4096
 	return fuse.OK
@@ -87,7 +100,7 @@ func (f *losingFS) Open(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Statu
 func (f *losingFS) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return fuse.ReadResultData(bytes.Clone(f.cached[in.Offset:min(in.Offset+uint64(in.Size), losingSize)])), fuse.OK
+	return fuse.ReadResultData(bytes.Clone(f.cached[in.Offset:min(in.Offset+uint64(in.Size), uint64(len(f.cached)))])), fuse.OK
 }
 
 func (f *losingFS) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
@@ -165,8 +178,14 @@ func loseUnderStores(dir string) {
 		for _, buffered := range []bool{true, false} {
 			for _, allocated := range []bool{true, false} {
 				mounted(dir, allocated, func(dir string) error {
-					if err := loseUnderStore(dir, Config{Engine: engine, Buffered: buffered}); err != nil {
+					if err := loseUnderStore(dir, Config{Engine: engine, Buffered: buffered}, durableWrite); err != nil {
 						return fmt.Errorf("%v, buffered %v, allocated %v: %w", engine, buffered, allocated, err)
+					}
+					return nil
+				})
+				mounted(dir, allocated, func(dir string) error {
+					if err := loseUnderStore(dir, Config{Engine: engine, Buffered: buffered}, growth); err != nil {
+						return fmt.Errorf("as it grows, %v, buffered %v, allocated %v: %w", engine, buffered, allocated, err)
 					}
 					return nil
 				})
@@ -176,9 +195,21 @@ func loseUnderStores(dir string) {
 	fmt.Println("done")
 }
 
-// loseUnderStore lets a durable write fail that takes an acknowledged write along. No
+// What syncs a file of a store beside its flushes.
+var (
+	durableWrite = func(_ *Store, do func(backend.Request) error) error { return do(durable()) }
+	growth       = func(s *Store, _ func(backend.Request) error) error { return s.Extend(2 * losingSize) }
+)
+
+func durable() backend.Request {
+	r := writeRequest(4096, 0xcd)
+	r.Offset, r.FUA = 64<<10, true
+	return r
+}
+
+// loseUnderStore lets something fail that syncs the file, and takes the report on an acknowledged write along. No
 // flush may succeed from then on.
-func loseUnderStore(dir string, cfg Config) (err error) {
+func loseUnderStore(dir string, cfg Config, syncs func(*Store, func(backend.Request) error) error) (err error) {
 	s, err := Open(filepath.Join(dir, losingName), cfg)
 	if err != nil {
 		return err
@@ -199,14 +230,13 @@ func loseUnderStore(dir string, cfg Config) (err error) {
 		}
 		return got[0].Err
 	}
-	acknowledged, durable := writeRequest(8192, 0xab), writeRequest(4096, 0xcd)
-	durable.Offset, durable.FUA = 64<<10, true
-	if err := errors.Join(do(durable), do(acknowledged)); err != nil {
+	acknowledged := writeRequest(8192, 0xab)
+	if err := errors.Join(do(durable()), do(acknowledged)); err != nil {
 		return err
 	}
 	_, _ = os.Stat(filepath.Join(dir, fillName))
-	if err := do(durable); err == nil {
-		return errors.New("a durable write succeeded whose sync failed")
+	if err := syncs(s, do); err == nil {
+		return errors.New("what syncs the file succeeded, and the sync failed")
 	}
 	for range 2 {
 		if err := do(backend.Request{Op: backend.OpFlush}); err != backend.ErrFailed {
@@ -223,7 +253,7 @@ func loseUnderStore(dir string, cfg Config) (err error) {
 }
 
 // A durable write takes the one report along of an earlier write that could not be written
-// back, with an error that is not EIO.
+// back, with an error that is not EIO; and so does the growth of the file.
 func TestDurableWriteTakesReportAlong(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skipf("this machine has no FUSE: %v", err)

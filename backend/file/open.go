@@ -238,7 +238,7 @@ func (s *Store) allocate(created bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserve(size, max(size, s.cfg.Size)); err != nil {
+	if err := s.reserve(size, max(size, s.cfg.Size), s.fsync); err != nil {
 		return err
 	}
 	if created {
@@ -248,12 +248,16 @@ func (s *Store) allocate(created bool) error {
 }
 
 // reserve extends the file from its present size, if that is another than the one wanted, and
-// makes the new one durable: whoever opens the file later, and knows how long it was, must
+// makes the new one durable by sync: whoever opens the file later, and knows how long it was, must
 // not find it shorter.
-func (s *Store) reserve(present, want int64) error {
+func (s *Store) reserve(present, want int64, sync func() error) error {
 	if err := s.lengthen(present, want); err != nil || present == want {
 		return err
 	}
+	return sync()
+}
+
+func (s *Store) fsync() error {
 	if err := unix.Fsync(s.fd); err != nil {
 		return fmt.Errorf("fsync: %w", err)
 	}
@@ -322,7 +326,7 @@ func (s *Store) Extend(size int64) (err error) {
 		return err
 	})
 	if err == nil {
-		err = errors.Join(longer.extend(size), unix.Close(longer.fd))
+		err = errors.Join(longer.extend(size, func() error { return s.Sync(longer.fsync) }), unix.Close(longer.fd))
 	}
 	if err != nil {
 		return fmt.Errorf("extend %s: %w", s.path, err)
@@ -330,12 +334,12 @@ func (s *Store) Extend(size int64) (err error) {
 	return nil
 }
 
-func (s *Store) extend(size int64) error {
+func (s *Store) extend(size int64, sync func() error) error {
 	present, err := s.measure()
 	if err != nil || present >= size {
 		return err
 	}
-	return s.reserve(present, size)
+	return s.reserve(present, size, sync)
 }
 
 // persistName makes the name of a new file durable, and that of its mark.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
@@ -45,6 +46,25 @@ func TestReplacePowerFails(t *testing.T) {
 					t.Errorf("%s: after %d changes%s %q stay", folder, m.After, m.Lost, left)
 				}
 			})
+		}
+	})
+}
+
+// TestReplaceWhereFoldersAreNotSynced: on a file system that does not sync folders, as that of a shared folder may not, what
+// is replaced is, and nobody is told otherwise.
+func TestReplaceWhereFoldersAreNotSynced(t *testing.T) {
+	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
+		name := filepath.Join(disk.Dir, "f")
+		for _, text := range []string{"old", "new"} {
+			disk.Inject(faultyfs.Fault{Ops: faultyfs.OpSyncDir, Err: syscall.EINVAL, Count: 1})
+			replace(t, name, text, Options{})
+			if got, err := os.ReadFile(name); err != nil || string(got) != text {
+				t.Errorf("it is %q, %v", got, err)
+			}
+		}
+		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpSyncDir, Err: syscall.EIO, Count: 1})
+		if err := Replace(name, []byte("newer"), Options{}); !errors.Is(err, syscall.EIO) {
+			t.Errorf("the folder is not durable, and nobody hears of it: %v", err)
 		}
 	})
 }

@@ -86,7 +86,7 @@ func (s *Staged) Commit() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return syncEntries(d)
 }
 
 // Discard removes what is not in its place. It may be called more than once.
@@ -238,7 +238,12 @@ func syncFolder(name string) error {
 	case err != nil:
 		return err
 	}
-	err = d.Sync()
+	return syncEntries(d)
+}
+
+// syncEntries makes the entries of an open folder durable, and closes it.
+func syncEntries(d *os.File) error {
+	err := d.Sync()
 	if errors.Is(err, syscall.EINVAL) { // such a file system does not sync folders
 		err = nil
 	}

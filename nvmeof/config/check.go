@@ -409,11 +409,19 @@ func (r *reviewer) user(p Path) string {
 	return ""
 }
 
-// keys finds keys of hosts that are exported, which other hosts would read and write, or that the target
-// writes something else to.
+// keys finds keys of hosts, and what lets the target into other stores, that are exported, so that hosts would read and write
+// them, or that the target writes something else to.
 func (r *reviewer) keys() {
 	keys := map[Path]string{}
+	for _, f := range r.doc.Group.Files() {
+		keys[f.Path] = f.Where
+	}
 	for i, s := range r.doc.Subsystems {
+		for j, n := range s.Namespaces {
+			if n.RBD != nil && n.RBD.Conf != "" {
+				keys[n.RBD.Conf] = namespaceIndex{i, j}.String() + ".rbd.conf"
+			}
+		}
 		for j, h := range s.Hosts { // some may have one in common
 			keys[Path(h.KeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].key-file", i, j)
 			keys[Path(h.ControllerKeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].controller-key-file", i, j)

@@ -129,6 +129,7 @@ const (
 	phaseUnlisten
 	phaseANA
 	phaseSubsystem
+	phaseBar // hosts that must not use what comes: see differ.host
 	phaseNamespace
 	phaseHost
 	phaseVisible
@@ -273,41 +274,36 @@ func (d *differ) within(old, now *Subsystem) {
 		}
 		d.add(phase, Change{Op: Alter, Kind: KindVisibility, Subsystem: nqn, Fields: f, Old: old, New: now})
 	}
-	for _, x := range match(old.Hosts, now.Hosts, func(h *Host) string { return string(h.NQN) }) {
-		if x.same() {
-			continue
-		}
-		c := Change{Kind: KindHost, Subsystem: nqn, Name: x.key}
-		if f := x.changes(); len(f) > 0 {
-			c.Op, c.Fields, c.Old, c.New = Alter, f, x.old, x.new
-			d.add(phaseHost, c)
-			continue
-		}
-		d.edge(phaseClose, phaseHost, c, x.old, x.new)
-	}
+	var coming []int
 	for _, x := range match(old.Namespaces, now.Namespaces, func(n *Namespace) string { return strconv.Itoa(n.NSID) }) {
-		d.namespace(nqn, x)
+		if d.namespace(nqn, x) {
+			coming = append(coming, x.new.NSID)
+		}
+	}
+	for _, x := range match(old.Hosts, now.Hosts, func(h *Host) string { return string(h.NQN) }) {
+		d.host(old, now, x, coming)
 	}
 }
 
 // live are the fields of a namespace that can be changed while hosts use it.
 var live = []string{"read-only", "ana-group", "shared", "refuse-reservations", "file.size"}
 
-func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) {
+// namespace compares a namespace, and reports whether it comes, be it in the place of another, or becomes writable.
+func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) bool {
 	if x.old == x.new || x.old != nil && x.new != nil && x.old.same(x.new) {
-		return
+		return false
 	}
 	c := Change{Kind: KindNamespace, Subsystem: nqn, Name: x.key}
 	f := x.changes()
 	if len(f) == 0 {
 		d.edge(phaseRemove, phaseNamespace, c, x.old, x.new)
-		return
+		return x.old == nil && x.new != nil
 	}
 	for _, field := range f {
 		if !slices.Contains(live, field.Name) {
 			c.kept = x.old.SameStore(x.new)
 			d.replace(phaseRemove, phaseNamespace, c, x.old, x.new, []FieldChange{field})
-			return
+			return true
 		}
 	}
 	c.Op, c.Old, c.New = Alter, x.old, x.new
@@ -323,4 +319,5 @@ func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) {
 	if len(c.Fields) > 0 {
 		d.add(phaseNamespace, c)
 	}
+	return x.old.ReadOnly && !x.new.ReadOnly
 }

@@ -27,6 +27,24 @@ type GroupTLS struct {
 	Key         Path `json:"key,omitzero" doc:"Absolute path of its private key, in PEM."`
 }
 
+// A Reference is a file that a document names, and in which field.
+type Reference struct {
+	Where string
+	Path  Path
+}
+
+// Files are those by which a gateway gets into the group's store: whoever reads or writes them may do all that it may. Those
+// that are not given are left out.
+func (g *Gateways) Files() (all []Reference) {
+	for _, f := range []Reference{{"group.password-file", g.PasswordFile}, {"group.tls.key", g.TLS.Key}, {"group.tls.certificate", g.TLS.Certificate},
+		{"group.tls.authority", g.TLS.Authority}, {"group.conf", g.Conf}} {
+		if f.Path != "" {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // These are the fences.
 const (
 	FenceStorage Fence = "storage" // the storage refuses the gateway that is fenced

@@ -46,7 +46,8 @@ func Granted(s *config.Subsystem, nsid int) (names []nvmeof.NQN) {
 	return names
 }
 
-// grantTo lets a host use a namespace. One that is not named yet may use no other.
+// grantTo lets a host use a namespace. One that is not named yet may use no other, unless any host may: then it may use
+// those that it could use without a name.
 func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	if g.Access == "none" {
 		return config.Problems{{Text: "access: none is no access", Fix: "DELETE withdraws what the host has"}}
@@ -57,7 +58,9 @@ func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	}
 	h, err := hosts(s).find(string(host))
 	if err != nil {
-		h = &config.Host{NQN: host, Access: "none"}
+		if h = (&config.Host{NQN: host}); !s.AllowAnyHost {
+			h.Access = "none"
+		}
 		s.Hosts = append(s.Hosts, h)
 	}
 	dropRight(h, nsid)

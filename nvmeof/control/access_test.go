@@ -1,7 +1,9 @@
 package control
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -87,6 +89,16 @@ func TestGrants(t *testing.T) {
 		t.Error("any host is allowed, and what one of them has lost it has yet, or more")
 	}
 	r.refused(CodeInUse, "PUT", ns+"2/hosts/stranger", `{"only": true}`)
+
+	r.do("PUT", ns+"2/hosts/anybody", `{"access": "read"}`, nil)
+	s := r.Document().Subsystems[0]
+	if h, err := hosts(s).find("anybody"); err != nil || !sees(s, "anybody", 1) || !sees(s, "anybody", 3) || h.Access == "read" {
+		t.Errorf("any host is allowed, and one that gets a namespace loses others: %v, %v", h, err)
+	}
+	r.do("DELETE", ns+"2/hosts/anybody", "", nil)
+	if s := r.Document().Subsystems[0]; sees(s, "anybody", 2) || !sees(s, "anybody", 1) {
+		t.Error("what was granted is not withdrawn, or more is")
+	}
 }
 
 // TestErase: the file goes with the namespace and all rights to it, at once or, after a crash between
@@ -149,6 +161,55 @@ func TestErase(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(r.dir, "a7")); err == nil {
 		t.Error("the file of an erased namespace is there")
+	}
+}
+
+// TestEmpty: with the option empty a namespace is added only if its file has no data; then it is not touched.
+func TestEmpty(t *testing.T) {
+	r := newAccessRig(t)
+	const namespaces, body = "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "DIR/a7", "size": "1MiB"}}`
+	path := filepath.Join(r.dir, "a7")
+	if err := os.WriteFile(path, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.refused(CodeNotEmpty, "POST", namespaces, body, "empty")
+	r.refused(CodeNotEmpty, "POST", namespaces, body, "empty", "dry-run")
+	r.refused(CodeInvalid, "PATCH", namespaces+"/1", "{}", "empty")
+	if text, err := os.ReadFile(path); err != nil || string(text) != "data" {
+		t.Errorf("it has %q, %v", text, err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.do("POST", namespaces, body, nil, "empty")
+	r.do("POST", namespaces, `{"nsid": 8, "file": {"path": "DIR/a8", "size": "1MiB"}}`, nil, "empty")
+	r.do("POST", namespaces, `{"nsid": 9, "memory": {"size": "1MiB"}}`, nil, "empty")
+}
+
+// TestEraseLink: a path that is a symbolic link goes with what it leads to, also where an erasure before has come so far that
+// it leads nowhere.
+func TestEraseLink(t *testing.T) {
+	r := newAccessRig(t)
+	file, link := filepath.Join(t.TempDir(), "data"), filepath.Join(r.dir, "link")
+	for _, half := range []bool{false, true} {
+		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(file, link); err != nil {
+			t.Fatal(err)
+		}
+		r.do("POST", "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "DIR/link", "size": "1MiB"}}`, nil)
+		if half {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.do("POST", "/v1/subsystems/a/namespaces/7/erase", "", nil, "force")
+		for _, path := range []string{file, link} {
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("half %v: %s of an erased namespace: %v", half, path, err)
+			}
+		}
 	}
 }
 
@@ -276,5 +337,37 @@ func TestRemoteClient(t *testing.T) {
 	failed = nil
 	if err := c.Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "console") {
 		t.Errorf("of nobody: %v", err)
+	}
+}
+
+// TestCallerLeaves: a change that waits for another one is not made once its caller has gone: who has given up granting a namespace, and
+// withdraws it, has it withdrawn, in whatever order the two get their turn.
+func TestCallerLeaves(t *testing.T) {
+	r := newAccessRig(t)
+	before := string(r.Document().YAML())
+	h := Handler(r.Manager)
+	for path, body := range map[string]string{
+		"PUT /v1/subsystems/a/namespaces/2/hosts/h": `{}`, "POST /v1/subsystems/a/hosts": `{"nqn": "h"}`,
+		"POST /v1/subsystems/a/namespaces": `{"nsid": 4, "memory": {"size": "1MiB"}}`, "POST /v1/subsystems/a/namespaces/1/erase": "",
+		"PUT /v1/config": `{"version": 1}`,
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		ctx, leave := context.WithCancel(t.Context())
+		q, w := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)), httptest.NewRecorder()
+		ended := make(chan struct{})
+		r.mu.Lock() // a change is being made
+		go func() { // ends with the call
+			defer close(ended)
+			h.ServeHTTP(w, q)
+		}()
+		leave()
+		r.mu.Unlock()
+		<-ended
+		if w.Code == http.StatusOK {
+			t.Errorf("%s %s was carried out for nobody", method, path)
+		}
+	}
+	if after := string(r.Document().YAML()); after != before {
+		t.Errorf("it is now\n%s\nand was\n%s", after, before)
 	}
 }

@@ -19,6 +19,7 @@ const (
 	CodeFailed    Code = "failed"    // this machine refused
 	CodeLoss      Code = "loss"      // it destroys data, or what protects it, and needs force
 	CodeInUse     Code = "in-use"    // it takes from connected hosts what they use, and needs force
+	CodeNotEmpty  Code = "not-empty" // what was to be without data has some
 	CodeUnsaved   Code = "unsaved"   // the target is changed, and its file is not
 	CodeForbidden Code = "forbidden" // the role of who has sent it does not include it
 )
@@ -79,6 +80,8 @@ func classify(err error) (Code, int) {
 		return CodeFailed, http.StatusServiceUnavailable
 	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
 		return CodeInUse, http.StatusConflict
+	case errors.As(err, new(*NotEmptyError)):
+		return CodeNotEmpty, http.StatusConflict
 	case errors.As(err, &missing):
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists), errors.As(err, new(*ErasingError)):

@@ -26,6 +26,8 @@ type Options struct {
 
 	File string // what Save writes; default: the file with which the target was started
 
+	empty  bool                               // what is added has no data
+	stays  func() error                       // whether who asks for the change waits for it yet; nil: nobody knows
 	whole  bool                               // what is not named is removed, by whoever has the document
 	coming map[namespaceKey]*config.Namespace // what the change under way adds
 	then   func() error                       // called when the target is changed, and before the document is saved
@@ -85,8 +87,8 @@ func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome
 func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return nil, errClosed
+	if err := mayBegin(m, o); err != nil {
+		return nil, err
 	}
 	want := toEdit(m)
 	if err := cmp.Or(edit(want), refuseErasing(want)); err != nil {
@@ -140,6 +142,21 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 	return out, nil
 }
 
+// mayBegin is an error where a change that has got its turn is not to be made. One whose caller has gone could undo what that
+// one has asked for since: who gives up a grant withdraws it, and the two wait beside each other. Called with mu held.
+func mayBegin(m *Manager, o Options) error {
+	if m.closed {
+		return errClosed
+	}
+	if o.stays == nil {
+		return nil
+	}
+	if err := o.stays(); err != nil {
+		return fmt.Errorf("nobody waits for the change any more, and nothing was changed: %w", err)
+	}
+	return nil
+}
+
 // checkNext checks a document that comes after another. Warnings that there were of that have been given.
 func checkNext(before, want *config.Document) (warnings config.Problems, err error) {
 	if warnings, err = want.Check(); err != nil {
@@ -166,6 +183,11 @@ func judge(m *Manager, want *config.Document, changes []config.Change, o Options
 	for _, c := range changes {
 		if c.Kind == config.KindTarget {
 			return &RestartError{c}
+		}
+	}
+	if o.empty {
+		if err := refuseData(m, changes); err != nil {
+			return err
 		}
 	}
 	if o.Force {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -46,7 +47,15 @@ func filesOf(doc *config.Document, file string) (all []usedFile) {
 	add(doc.Console.Tokens, "console.tokens", secret)
 	add(doc.Console.TLS.Key, "console.tls.key", secret)
 	add(doc.Console.TLS.Certificate, "console.tls.certificate", secret)
+	for _, f := range doc.Group.Files() {
+		add(f.Path, f.Where, secret)
+	}
 	for i, s := range doc.Subsystems {
+		for j, n := range s.Namespaces {
+			if n.RBD != nil {
+				add(n.RBD.Conf, fmt.Sprintf("subsystems[%d].namespaces[%d].rbd.conf", i, j), secret)
+			}
+		}
 		for j, h := range s.Hosts { // ${NAME}/key, of which only the process knows where it is, is no file here
 			at := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
 			add(config.Path(h.KeyFile), at+".key-file", secret)
@@ -136,9 +145,16 @@ func Apart(doc *config.Document, where, file string) error {
 // ownFiles are the files of the target itself as it is, by what their names have in common: it writes to
 // them, or they say who may do what. They are looked for once for all namespaces of a change.
 func ownFiles(m *Manager) map[fileKey]usedFile {
-	own := &config.Document{Events: m.doc.Events, Audit: m.doc.Audit, Console: m.doc.Console}
+	own := &config.Document{Events: m.doc.Events, Audit: m.doc.Audit, Console: m.doc.Console, Group: m.doc.Group}
+	none := new(config.Namespace)
 	for _, s := range m.doc.Subsystems {
-		own.Subsystems = append(own.Subsystems, &config.Subsystem{Hosts: s.Hosts})
+		part := &config.Subsystem{Hosts: s.Hosts, Namespaces: slices.Repeat([]*config.Namespace{none}, len(s.Namespaces))}
+		for i, n := range s.Namespaces {
+			if n.RBD != nil { // which names the cluster's configuration
+				part.Namespaces[i] = &config.Namespace{RBD: n.RBD}
+			}
+		}
+		own.Subsystems = append(own.Subsystems, part)
 	}
 	all, seen := map[fileKey]usedFile{}, map[config.Path]bool{}
 	for _, f := range filesOf(own, m.cfg.File) {

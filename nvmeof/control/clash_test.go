@@ -81,3 +81,39 @@ subsystems:
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
 }
+
+// TestFilesOfOthersStoresAreNotExported: a change does not export what lets the target into the store of its group or into a
+// cluster of Ceph, whoever may add namespaces in the folder where that lies.
+func TestFilesOfOthersStoresAreNotExported(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) config.Path { return config.Path(filepath.Join(dir, name)) }
+	for name, set := range map[string]func(*config.Gateways){
+		"group.password-file":   func(g *config.Gateways) { g.User, g.PasswordFile = "u", at("file") },
+		"group.tls.key":         func(g *config.Gateways) { g.TLS.Certificate, g.TLS.Key = at("other"), at("file") },
+		"group.tls.certificate": func(g *config.Gateways) { g.TLS.Certificate, g.TLS.Key = at("file"), at("other") },
+		"group.tls.authority":   func(g *config.Gateways) { g.TLS.Authority = at("file") },
+		"group.conf":            func(g *config.Gateways) { g.Store, g.Conf = "rados://p/x", at("file") },
+	} {
+		g := config.Gateways{Store: "etcd://192.0.2.1/x"}
+		set(&g)
+		r := newRig(t, func(c *Config) { c.Settings.Group, c.Settings.Sandbox.Paths = g, []config.Path{config.Path(dir)} })
+		r.dir = dir
+		r.write("file", make([]byte, 1<<16))
+		_ = os.Link(dir+"/file", dir+"/link") // of the case before
+		for _, path := range []config.Path{at("file"), at("link")} {
+			_, err := r.Edit(func(d *config.Document) error {
+				d.Subsystems = []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{{NSID: 1, Fence: config.FenceLease, File: &config.File{Path: path}}}}}
+				return nil
+			}, Options{})
+			if err == nil || !strings.Contains(err.Error(), "that of "+name) {
+				t.Errorf("%s, by %s: %v", name, path, err)
+			}
+		}
+	}
+	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{
+		{NSID: 1, RBD: &config.RBD{Image: "p/a", Conf: at("file")}}, {NSID: 2, RBD: &config.RBD{Image: "p/b", Conf: at("file")}},
+		{NSID: 3, File: &config.File{Path: at("link")}}}}}}
+	if found := Clashes(doc, "-"); len(found) != 2 || !strings.Contains(found[0].String(), "is the same file as "+dir+"/link") {
+		t.Errorf("a cluster's configuration that is exported: %v", found)
+	}
+}

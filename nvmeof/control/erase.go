@@ -3,7 +3,9 @@ package control
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
@@ -125,7 +127,7 @@ func eraseStore(m *Manager, n *config.Namespace) error {
 		return nil
 	}
 	return ask(func() error {
-		err := namedfile.Remove(string(n.Path())) // an erasure before may have come so far
+		err := removeFile(string(n.Path())) // an erasure before may have come so far
 		if at := file.MarkFile(string(n.Path())); err == nil && at != "" {
 			err = namedfile.Remove(at)
 		}
@@ -134,6 +136,20 @@ func eraseStore(m *Manager, n *config.Namespace) error {
 		}
 		return err
 	})
+}
+
+// removeFile removes a file, and with a symbolic link what that leads to, where the data is.
+func removeFile(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		file, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			err = namedfile.Remove(file)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return namedfile.Remove(path)
 }
 
 // followUp does what a change has to do before it is saved; what fails has the change taken back.

@@ -28,7 +28,7 @@ func OpenAPI() []byte {
 		"servers": []any{map[string]any{"url": "http://target"}},
 		"paths":   paths,
 		"components": map[string]any{"responses": map[string]any{"error": map[string]any{
-			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 401 and 429 forbidden (no token, or one that is not known), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping, or its group of gateways or the storage does not answer). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
+			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 401 and 429 forbidden (no token, or one that is not known), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise), not-empty (what was to be without data has some) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping, or its group of gateways or the storage does not answer). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
 			"content":     content(schema(reflect.TypeFor[errorBody]())),
 		}}},
 	})
@@ -53,6 +53,8 @@ func (r *route) operation(need Role) any {
 			s = map[string]any{"type": "integer", "minimum": 0, "default": 0, "description": "Number of the last event that is known already."}
 		case uuidOption:
 			s = map[string]any{"type": "string", "format": "uuid", "description": "The namespace has to have this UUID in the configuration: if it is another one by now it is not found."}
+		case emptyOption:
+			s["description"] = "Refuse it (not-empty) where the file or image is there and has data: it is that of somebody who had the name before."
 		case withdrawnOption:
 			s["description"] = "Refuse it (in-use) while a host that is named may use the namespace, connected or not, whatever force says."
 		case pathOption:

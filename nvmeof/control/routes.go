@@ -123,7 +123,7 @@ func (c *call) patch(edit func(*config.Document, *config.Patch) error) (any, err
 }
 
 func (c *call) options() Options {
-	return Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure}
+	return Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure, empty: c.option(emptyOption), stays: c.context.Err}
 }
 
 // result is what a change came to that was made with these options.

@@ -69,10 +69,11 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	var text []byte
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		text, err = want.YAML(), nil
+		text = want.YAML()
 		if strings.HasSuffix(name, ".json") {
 			text = want.JSON()
 		}
+		err = readable(text)
 	case err == nil:
 		text, err = m.rewrite(s, old)
 	}
@@ -116,8 +117,17 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	text, kept := config.Rewrite(old, s.doc)
 	if !kept {
 		s.warnings = config.Problems{{File: name, Text: "is laid out such that it had to be written anew", Fix: "its comments are lost"}}
+		return text, readable(text)
 	}
 	return text, nil
+}
+
+// readable is an error where the next start would refuse a text, which has more than is read.
+func readable(text []byte) error {
+	if err := config.ParsePart("", text, new(config.Document)); err != nil {
+		return fmt.Errorf("what is to be saved could not be read by the next start: %w", err)
+	}
+	return nil
 }
 
 // unchanged reports with an error that somebody has written the file, or made it, since it was

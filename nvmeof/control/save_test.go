@@ -177,3 +177,25 @@ func TestSaveAnew(t *testing.T) {
 	}
 	s.want(string(s.Document().YAML()), 2)
 }
+
+// TestSaveUnreadable: what a start would refuse to read is not saved, neither in the place of a file that it reads nor anew.
+func TestSaveUnreadable(t *testing.T) {
+	s := newSaver(t, savedText)
+	other := filepath.Join(s.dir, "other.yaml")
+	for _, name := range []string{s.file, other, other + ".json"} {
+		_, err := s.Edit(func(d *config.Document) error {
+			d.Subsystems[0].Model = "not \x01 printable"
+			return nil
+		}, Options{Save: true, File: name, DryRun: true})
+		if !errors.As(err, new(*SaveError)) || !strings.Contains(err.Error(), "could not be read") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.want(savedText, 1)
+	if err := readable([]byte(savedText)); err != nil {
+		t.Error(err)
+	}
+	if err := readable([]byte(savedText + strings.Repeat("#", config.MaxText))); err == nil {
+		t.Error("too many bytes are not")
+	}
+}

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"slices"
+
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -65,9 +67,9 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 		})
 	}
 	base := "/v1/subsystems/{nqn}/" + list
-	options := changeOptions
+	options, adding := changeOptions, changeOptions
 	if key == "nsid" {
-		options = namespaceOptions
+		options, adding = namespaceOptions, append(slices.Clone(changeOptions), emptyOption)
 	}
 	return []route{
 		{"GET", base, "list" + name + "s", "The " + list + " of a subsystem", nil, nil, []*T{}, false,
@@ -78,7 +80,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 				}
 				return listOf(*of(s).list), nil
 			}},
-		{"POST", base, "add" + name, "Add one", changeOptions, zero, Result{}, false,
+		{"POST", base, "add" + name, "Add one", adding, zero, Result{}, false,
 			func(c *call) (any, error) {
 				x := new(T)
 				if err := config.ParsePart("", c.body, x); err != nil {

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,6 +55,28 @@ func (d *Disk) Failed() error {
 
 // Fail implements [backend.Failer].
 func (d *Disk) Fail(why error) { d.sync.fail(why) }
+
+// Sync has f sync the descriptor, or another of the same open file, and returns when that has been done, by f or
+// by a flush that began meanwhile. It is one of the disk's syncs: beside another one it could take along, or have
+// taken, the one report of what was not written, and if it fails so has the disk. It is not for a shard.
+func (d *Disk) Sync(f func() error) error {
+	y, ticket := &d.sync, d.sync.ticket()
+	for {
+		if ended, err := y.outcome(ticket); ended {
+			return err
+		}
+		if y.begin(ticket) {
+			err := f()
+			y.end(err)
+			d.blocks.Wake()
+			return err
+		}
+		time.Sleep(syncPause)
+	}
+}
+
+// syncPause is between two looks whether the sync that runs has ended.
+const syncPause = time.Millisecond
 
 // Clear implements [backend.Latcher]. It checks first whether the device is there.
 func (d *Disk) Clear() error {

@@ -21,7 +21,7 @@ type Config struct {
 	Info backend.Info // Size may be any; it is rounded down to whole blocks
 
 	Device      bool // FD is a block device: it may vanish, and takes BLKDISCARD
-	Direct      bool // I/O bypasses the page cache
+	Direct      bool // I/O bypasses the page cache; without it a durable write is a write and a sync
 	PunchZeroes bool // OpWriteZeroes gives storage back, whatever the request says
 
 	// Allocates says that a write may need storage that the file does not have yet. A
@@ -69,7 +69,7 @@ func New(cfg Config) (*Disk, error) {
 	cfg.Options = opts
 	d := &Disk{cfg: cfg, block: int64(cfg.Info.BlockSize)}
 	d.noDiscard.Store(!cfg.Device)
-	d.noDsync.Store(cfg.Allocates)
+	d.noDsync.Store(cfg.Allocates || !cfg.Direct)
 	d.setSize(cfg.Info.Size)
 	if err := d.setEngine(); err != nil {
 		return nil, err

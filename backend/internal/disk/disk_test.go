@@ -17,11 +17,11 @@ import (
 )
 
 // These are the kinds of regular files of package file: one that keeps its storage, one
-// that has holes, and one that is to have them.
+// that has holes, and one that is to have them. As far as a disk knows they are used directly.
 var (
-	thick  = Config{Info: backend.Info{Size: 32 << 20}}
-	sparse = Config{Info: backend.Info{Size: 32 << 20, Deallocate: true}}
-	thin   = Config{Info: backend.Info{Size: 32 << 20, Deallocate: true}, PunchZeroes: true}
+	thick  = Config{Direct: true, Info: backend.Info{Size: 32 << 20}}
+	sparse = Config{Direct: true, Info: backend.Info{Size: 32 << 20, Deallocate: true}}
+	thin   = Config{Direct: true, Info: backend.Info{Size: 32 << 20, Deallocate: true}, PunchZeroes: true}
 )
 
 // openDisk makes a disk of a new sparse file of Info.Size, through the page cache.

@@ -29,7 +29,9 @@
 // reports it once. Such a failure latches the disk ([Disk.Failed]), as does a write
 // with RWF_DSYNC that fails, with whatever error: it may be that of its sync, which
 // then told of earlier writes. Where a write may find no space ([Config.Allocates])
-// it and its sync are therefore two calls. A device that is gone latches the disk,
+// it and its sync are therefore two calls; and so they are through the page cache, where the
+// sync of a write could take along what a flush beside it, which succeeds, should have been told.
+// What makes a file longer syncs it in its turn ([Disk.Sync]). A device that is gone latches the disk,
 // too. From then on nothing is acknowledged but reads:
 // also a write that was under way then ends with [backend.ErrFailed], whatever
 // became of it. [Disk.Clear], or opening it again, takes that back.

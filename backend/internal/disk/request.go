@@ -270,12 +270,9 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 // others may be those of the sync in it: whatever error an earlier write met when it was
 // to be written back, the kernel reports it once, and no later sync reports it again.
 func (d *Disk) refused(err error) bool {
-	if !d.cfg.Device {
-		return false
-	}
 	// A device refuses what begins beyond its end before it does anything, and nothing
-	// waits to be written back to one that is used directly.
-	return err == backend.ErrOutOfRange || err == backend.ErrNoSpace && d.cfg.Direct
+	// waits to be written back to one that is used directly, as it is where writes are durable.
+	return d.cfg.Device && (err == backend.ErrOutOfRange || err == backend.ErrNoSpace)
 }
 
 // otherwise notes what the file system cannot do, and reports whether there is

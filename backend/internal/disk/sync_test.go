@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -196,17 +197,44 @@ func TestDurableWriteWithoutSpace(t *testing.T) {
 			t.Errorf("Failed after a sync that ended with %v: %v", errno, err)
 		}
 	}
-	for _, direct := range []bool{true, false} {
+	cfg := thick
+	cfg.Device = true
+	s, d := scripted(t, cfg)
+	qt := d.queue(t, s)
+	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
+	qt.wantCalls("write durably 0+4096")
+	qt.end(0, 0, unix.ENOSPC) // a pool that is full
+	qt.want(1, backend.ErrNoSpace)
+	if err := s.Failed(); err != nil {
+		t.Errorf("a device without space: failed: %v", err)
+	}
+}
+
+// Through the page cache the kernel tells one of those that sync of what it could not write back, and the others
+// nothing. So a durable write is a write and one of the disk's syncs: a flush that ends before it, and succeeds, was
+// not to hear what the write's own sync has taken along; nor was another durable write.
+func TestCachedDurableWriteIsSynced(t *testing.T) {
+	for _, device := range []bool{false, true} {
 		cfg := thick
-		cfg.Device, cfg.Direct = true, direct
+		cfg.Direct, cfg.Device = false, device
 		s, d := scripted(t, cfg)
 		qt := d.queue(t, s)
-		qt.submit(1, backend.OpWrite, 0, qt.block, fua)
-		qt.wantCalls("write durably 0+4096")
-		qt.end(0, 0, unix.ENOSPC) // a pool that is full
-		qt.want(1, backend.ErrNoSpace)
-		if failed := s.Failed() != nil; failed == direct {
-			t.Errorf("a device without space, direct %v: failed: %v", direct, s.Failed())
+		qt.submit(1, backend.OpWrite, 1<<20, qt.block) // is acknowledged, and lost
+		qt.succeed()
+		qt.want(1, nil)
+		qt.submit(2, backend.OpWrite, 0, qt.block, fua)
+		qt.submit(3, backend.OpFlush, 0, 0)
+		qt.wantCalls("write 0+4096", "sync")
+		qt.succeed()
+		qt.wantNothing()
+		qt.submit(4, backend.OpWrite, 8192, qt.block, fua)
+		qt.wantCalls("sync", "write 8192+4096")
+		qt.end(1, qt.block, 0)
+		qt.wantNothing()
+		qt.end(0, 0, unix.EIO)
+		qt.poll()
+		if !errors.Is(qt.results[3], unix.EIO) || qt.results[2] != backend.ErrFailed || qt.results[4] != backend.ErrFailed {
+			t.Errorf("device %v: results %v", device, qt.results)
 		}
 	}
 }
@@ -272,5 +300,53 @@ func TestAbortedSyncIsTakenOver(t *testing.T) {
 	b.want(2, nil)
 	if s.sync.failed() {
 		t.Error("a sync that never ran latched the store")
+	}
+}
+
+// What else syncs the file is one of the syncs: none runs beside it, and its failure is that of the disk.
+func TestSyncByOthers(t *testing.T) {
+	for _, want := range []error{nil, unix.EIO} {
+		s, d := scripted(t, thin)
+		qt := d.queue(t, s)
+		qt.submit(1, backend.OpFlush, 0, 0)
+		begun, ended, result := make(chan bool), make(chan error), make(chan error)
+		go func() { // ends with the sync
+			result <- s.Sync(func() error {
+				close(begun)
+				return <-ended
+			})
+		}()
+		select {
+		case <-begun:
+			t.Fatal("it runs beside a flush")
+		case <-time.After(5 * syncPause):
+		}
+		qt.succeed()
+		qt.want(1, nil)
+		<-begun
+		qt.submit(2, backend.OpWrite, 0, qt.block)
+		qt.succeed()
+		qt.want(2, nil)
+		qt.submit(3, backend.OpFlush, 0, 0)
+		qt.wantNothing()
+		qt.wantCalls() // beside it
+		ended <- want
+		if err := <-result; err != want {
+			t.Errorf("%v, want %v", err, want)
+		}
+		if qt.wakes == 0 {
+			t.Error("the queue was not notified")
+		}
+		if want != nil {
+			qt.want(3, backend.ErrFailed)
+			if err := s.Sync(func() error { return nil }); err != backend.ErrFailed {
+				t.Errorf("after a failure: %v", err)
+			}
+			continue
+		}
+		qt.wantNothing()
+		qt.wantCalls("sync")
+		qt.succeed()
+		qt.want(3, nil)
 	}
 }

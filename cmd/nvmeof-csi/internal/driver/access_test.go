@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -244,5 +246,34 @@ func TestHostileClients(t *testing.T) {
 	d.server.Stop() // the others have not left
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNameOfBefore: a volume does not begin with what a file of its name has, as that of a volume whose namespace was removed and
+// its file kept, or of one that a gateway which ended has left. One without data, as who was killed leaves it, is taken.
+func TestNameOfBefore(t *testing.T) {
+	r := newTargetRig(t)
+	s := newServices(t, r.set, nil)
+	file := filepath.Join(r.dir, "again.img")
+	secret := bytes.Repeat([]byte("secret.."), 512)
+	if err := os.WriteFile(file, secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, thick := range []string{"false", "true"} {
+		s.create(codes.AlreadyExists, "again", mounting(writer), 1<<20, map[string]string{"thick": thick})
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, secret) {
+		t.Errorf("the file is not as it was: %d bytes, %v", len(got), err)
+	}
+	for _, thick := range []string{"false", "true"} {
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		v := s.create(codes.OK, "again", mounting(writer), 1<<20, map[string]string{"thick": thick})
+		s.create(codes.OK, "again", mounting(writer), 1<<20, map[string]string{"thick": thick})
+		s.delete(codes.OK, v)
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -28,7 +28,7 @@ var codesOf = []struct {
 var apiCodes = map[control.Code]codes.Code{
 	control.CodeInvalid: codes.InvalidArgument, control.CodeNotFound: codes.NotFound, control.CodeExists: codes.Aborted,
 	control.CodeInUse: codes.FailedPrecondition, control.CodeForbidden: codes.PermissionDenied, control.CodeLoss: codes.FailedPrecondition,
-	control.CodeUnsaved: codes.Unavailable, control.CodeFailed: codes.Internal, control.CodeRestart: codes.FailedPrecondition,
+	control.CodeNotEmpty: codes.AlreadyExists, control.CodeUnsaved: codes.Unavailable, control.CodeFailed: codes.Internal, control.CodeRestart: codes.FailedPrecondition,
 }
 
 // statusOf is an error as callers get it.

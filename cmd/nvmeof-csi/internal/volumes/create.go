@@ -192,11 +192,11 @@ func free(s *config.Subsystem, refused []int) int {
 	return slices.Index(taken[1:], false) + 1
 }
 
-// add adds a namespace, and the subsystem where it is missing: one in which two machines with the same identity are
+// add adds a namespace without data, and the subsystem where it is missing: one in which two machines with the same identity are
 // not connected at a time, by one address at least.
 func (t *target) add(ctx context.Context, n *config.Namespace) error {
 	add := func() error {
-		return t.client.Do(ctx, "POST", control.Path("subsystems", string(t.nqn), "namespaces"), []string{"save"}, config.JSON(n), nil)
+		return t.client.Do(ctx, "POST", control.Path("subsystems", string(t.nqn), "namespaces"), []string{"save", "empty"}, config.JSON(n), nil)
 	}
 	err := add()
 	if !isCode(err, control.CodeNotFound) {
