@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +15,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
+
+// helpFails has help written at once, and is why that failed, which cobra ignores.
+func helpFails(root *cobra.Command) (failed func() error) {
+	var err error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		help(cmd, args)
+		cmd.SetOut(out)
+		_, err = out.Write(text.Bytes())
+	})
+	return func() error { return err }
+}
 
 // unknownVerb is the mistake of a verb that an object does not have, for which cobra would
 // print help as if that had been requested.

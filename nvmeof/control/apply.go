@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // Options say how a change is made.
@@ -112,7 +111,9 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		out.Warnings = append(out.Warnings, s.warnings...)
 	}
 	if o.DryRun {
-		return out, m.rehearse(out.Changes, o)
+		notes, err := m.rehearse(out.Changes, o)
+		out.Warnings = append(out.Warnings, notes...)
+		return out, err
 	}
 	proposed, err := propose(m, want)
 	if err != nil {
@@ -132,6 +133,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		return nil, err
 	}
 	settle(m, want, out.Changes)
+	out.Warnings = append(out.Warnings, m.stores.notices(out.Changes)...)
 	if s != nil {
 		if err := m.commit(s); err != nil {
 			return out, &SaveError{s.name, err, true}
@@ -386,9 +388,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 }
 
 // rehearse finds what a dry run can find without changing anything.
-func (m *Manager) rehearse(changes []config.Change, o Options) error {
+func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Problems, err error) {
 	if err := permit(m, changes, o); err != nil {
-		return err
+		return nil, err
 	}
 	m.stores.asked = m.asked(o)
 	defer func() { m.stores.asked = nil }()
@@ -397,7 +399,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 		switch now := c.New.(type) {
 		case *config.Subsystem:
 			if was, _ := c.Old.(*config.Subsystem); c.Kind == config.KindSubsystem && now.State != "" && (was == nil || was.State != now.State) {
-				err = m.stores.ask(now.State, target.StateFile(now.State).Check)
+				err = m.stores.ask(now.State, func() error { return m.stores.known.checkState(now.State) })
 			}
 		case *config.Namespace:
 			switch {
@@ -408,13 +410,15 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 					err = m.stores.ask(now.Path(), func() error { return m.stores.mayGrow(h, now) })
 				}
 			case c.Op == config.Add && m.stores.held[keyOf(c.Subsystem, now)] == nil:
-				err = m.stores.ask(now.Path(), func() error { return foreseeStore(now) })
+				var notes []string
+				notes, err = reach(&m.stores.reacher, now.Path(), func() ([]string, error) { return foreseeStore(now) }, nil)
+				found = append(found, notices(namespaceName(namespaceKey{c.Subsystem, now.NSID}), notes)...)
 			}
 			if err == nil && c.Op == config.Add {
 				err = m.stores.gone(c.Subsystem, now)
 			}
 			if err == nil && c.Op == config.Add && now.Reservations != "" {
-				err = m.stores.ask(now.Reservations, func() error { return checkReservations(c.Subsystem, now) })
+				err = m.stores.ask(now.Reservations, func() error { return m.stores.known.checkReservations(c.Subsystem, now) })
 			}
 			if err == nil && c.Op == config.Add {
 				err = m.stores.reservationsGone(now)
@@ -423,10 +427,10 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 			_, err = m.hostConfig(now)
 		}
 		if err != nil && !o.Wait {
-			return &StepError{Step: c, Err: err, advice: advise(c, err)}
+			return found, &StepError{Step: c, Err: err, advice: advise(c, err)}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // advise says what to do about an error.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -55,7 +53,7 @@ func newCheck() *cobra.Command {
 					}
 					return failure.Usage{Err: clashes}
 				}
-				found = append(foreseeConsole(doc), control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv)...)
+				found = append(foreseePorts(doc), control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv)...)
 				return nil
 			})
 			if err != nil {
@@ -88,15 +86,6 @@ func checkShared(out io.Writer, name string, doc *config.Document) error {
 	}
 	fmt.Fprintf(out, "%s is right for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
 	return nil
-}
-
-// foreseeConsole is about the files without which there is no console, and no target with one.
-func foreseeConsole(doc *config.Document) config.Problems {
-	_, err := console.Listen(doc.Console, false, func(func() (net.Listener, error)) (net.Listener, error) { return nil, nil })
-	if err == nil {
-		return nil
-	}
-	return config.Problems{{Text: err.Error(), Fix: "a target does not start until it is right"}}
 }
 
 func newApply() *cobra.Command {
