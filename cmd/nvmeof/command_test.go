@@ -346,6 +346,8 @@ func TestUsage(t *testing.T) {
 		"--foo":                                                         "unknown flag: --foo; see nvmeof --help",
 		"discover --foo":                                                "; see nvmeof discover --help",
 		"namespace add --dry-rum":                                       "did you mean dry-run?; see nvmeof namespace add --help",
+		"namespace resize 3 --size 2GiB":                                `unknown command "resize" for "nvmeof namespace"; it is nvmeof namespace set NSID --size SIZE; see`,
+		"target disks.yaml":                                             `is it a configuration? --config disks.yaml starts a target with it`,
 		"namespace ad 3":                                                `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
 		"target aply x":                                                 `did you mean apply?; see nvmeof target --help`,
 		"namespace add 1 2":                                             "takes NSID, and 2 arguments are given; see nvmeof namespace add --help",

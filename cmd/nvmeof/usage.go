@@ -71,11 +71,29 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	} else if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
 		err = miscounted(cmd, want, got)
 	} else if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
-		hint = failure.DidYouMean(word, commandNames(cmd))
+		hint = meant(cmd, word)
 	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
 		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
 	}
 	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
+}
+
+// otherWords are verbs of other programs, and a file where an option of it is needed, by what they are here.
+var otherWords = map[string]map[string]string{
+	"nvmeof namespace": {"resize": "set NSID --size SIZE", "delete": "remove", "create": "add", "modify": "set"},
+	"nvmeof host":      {"delete": "remove", "create": "add", "modify": "set"},
+	"nvmeof subsystem": {"delete": "remove", "create": "add", "modify": "set"},
+}
+
+// meant is a question about a word that is none of a command's verbs.
+func meant(cmd *cobra.Command, word string) string {
+	if here := otherWords[cmd.CommandPath()][word]; here != "" {
+		return "; it is " + cmd.CommandPath() + " " + here
+	}
+	if cmd.Flags().Lookup("config") != nil && strings.Contains(word, ".") { // a document, as its verbs take it
+		return "; is it a configuration? --config " + word + " starts a target with it"
+	}
+	return failure.DidYouMean(word, commandNames(cmd))
 }
 
 // wrongKind is the mistake of a value that is no number, or not what else the flag takes, of which Go's packages
