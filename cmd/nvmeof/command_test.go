@@ -218,7 +218,7 @@ func (s *testTarget) readWrite(t *testing.T) {
 	}
 	at[1+2] = "2" // the other namespace, in blocks of 4096, through pipes
 	at[1+6] = "1"
-	commandIn(t.Context(), t, data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0)
+	commandIn(t.Context(), t, data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0, "warning: the data has 5000 bytes, and ", "the rest becomes zeroes")
 	o := command(t, s.at("read", at...)...).want(t, 0)
 	if want := append(bytes.Clone(data[:5000]), make([]byte, 8192-5000)...); o.out != string(want) {
 		t.Error("what was piped in does not come out, filled up with zeroes")

@@ -436,7 +436,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Pro
 // advise says what to do about an error.
 func advise(c config.Change, err error) string {
 	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
-		return ": a size in the configuration creates it (size: 10GiB)"
+		return ", as size: 10GiB in a configuration, or --size 10GiB"
 	}
 	return ""
 }
