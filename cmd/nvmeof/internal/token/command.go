@@ -112,7 +112,7 @@ func listJSON(cmd *cobra.Command, l List) error {
 		Name string       `json:"name"`
 		Role control.Role `json:"role"`
 	}
-	all := make([]shown, len(l)) // [], and not null
+	all := make([]shown, len(l)) // none is an empty list, and not null
 	for i, e := range l {
 		all[i] = shown{e.Name, e.Role}
 	}
