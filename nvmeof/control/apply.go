@@ -133,7 +133,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		return nil, err
 	}
 	settle(m, want, out.Changes)
-	out.Warnings = append(out.Warnings, m.stores.notices(out.Changes)...)
+	out.Warnings = slices.Concat(out.Warnings, m.stores.notices(out.Changes), notices("", m.doubts))
 	if s != nil {
 		if err := m.commit(s); err != nil {
 			return out, &SaveError{s.name, err, true}
@@ -194,7 +194,7 @@ func planned(out *Outcome, o Options) *Outcome {
 
 // beginChange gives what hangs the time that it has in such a change.
 func (m *Manager) beginChange(o Options) {
-	m.late = false
+	m.late, m.doubts = false, nil
 	m.stores.begin(m.changeTimeout)
 	if o.Wait {
 		m.stores.begin(m.startTimeout)
@@ -377,7 +377,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 			}
 		case *config.Host:
 			if !o.Wait { // its own step reads it
-				_, err = m.hostConfig(now)
+				var doubts []string
+				_, doubts, err = m.hostConfig(now)
+				m.doubts = append(m.doubts, doubts...)
 			}
 		}
 		if err != nil {
@@ -424,7 +426,9 @@ func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Pro
 				err = m.stores.reservationsGone(now)
 			}
 		case *config.Host:
-			_, err = m.hostConfig(now)
+			var doubts []string
+			_, doubts, err = m.hostConfig(now)
+			found = append(found, notices("host "+string(now.NQN), doubts)...)
 		}
 		if err != nil && !o.Wait {
 			return found, &StepError{Step: c, Err: err, advice: advise(c, err)}

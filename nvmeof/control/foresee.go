@@ -54,8 +54,12 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
-			add(path+".key-file", r.foreseeKey(ctx, h.KeyFile, getenv), "at a start the host is not let in until it is right, and others are served")
-			add(path+".controller-key-file", r.foreseeKey(ctx, h.ControllerKeyFile, getenv), "at a start the host is not let in until it is right, and others are served")
+			for k, file := range []config.KeyFile{h.KeyFile, h.ControllerKeyFile} {
+				field := path + []string{".key-file", ".controller-key-file"}[k]
+				doubts, err := r.foreseeKey(ctx, file, getenv)
+				found = append(found, notices(field, doubts)...)
+				add(field, err, "at a start the host is not let in until it is right, and others are served")
+			}
 		}
 		for j, n := range s.Namespaces {
 			const fix = "at a start the namespace waits until it is right, and the others are served"
@@ -123,15 +127,19 @@ func lacks(addr netip.Addr) bool {
 	return errors.Is(err, unix.EADDRNOTAVAIL)
 }
 
-func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
+func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) (doubts []string, err error) {
 	if file == "" {
-		return nil
+		return nil, nil
 	}
 	path, err := file.Expand(getenv)
-	if err == nil {
-		_, _, err = r.readKey(ctx, path)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	_, warning, err := r.readKey(ctx, path)
+	if warning != "" {
+		doubts = []string{warning}
+	}
+	return doubts, err
 }
 
 // foreseeStore opens what a namespace exports as it is, for a moment, and has the sentences about it.
