@@ -130,8 +130,9 @@ func (n NQN) String() string { return Printable(string(n)) }
 const printableLimit = 256
 
 // Printable returns text of a peer as it can be logged: as it is if that is
-// harmless, else quoted with escapes, and cut to a bound.
+// harmless, else quoted with escapes, and cut to a bound. Keys in it are concealed.
 func Printable(s string) string {
+	s = Concealed(s)
 	cut := ""
 	if len(s) > printableLimit {
 		s, cut = s[:printableLimit], "..."

@@ -137,6 +137,7 @@ func (s *Store) prepare(created bool) error {
 		return err
 	}
 	if !created {
+		s.noteSize(info)
 		s.lookInside()
 	}
 	s.served, err = disk.New(disk.Config{
@@ -145,6 +146,16 @@ func (s *Store) prepare(created bool) error {
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	return err
+}
+
+// noteSize notes what of the file is served though it was not asked for, and what is not.
+func (s *Store) noteSize(info backend.Info) {
+	if 0 < s.cfg.Size && s.cfg.Size < info.Size {
+		s.note(fmt.Sprintf("it has %d bytes, more than the %d of its size, and all of them are served: no file is made shorter", info.Size, s.cfg.Size))
+	}
+	if left := info.Size % int64(info.BlockSize); left > 0 {
+		s.note(fmt.Sprintf("its last %d bytes are not a whole block of %d, and are not served", left, info.BlockSize))
+	}
 }
 
 // options are those of the configuration, but for what the file system does not do well.

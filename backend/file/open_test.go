@@ -376,3 +376,31 @@ func TestNoRoom(t *testing.T) {
 		t.Errorf("the file is still there: %v", err)
 	}
 }
+
+// TestSizeNotes: hosts find another size than an administrator may have had in mind, which is said.
+func TestSizeNotes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, make([]byte, 1<<20+1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int64]string{
+		0:             "its last 488 bytes are not a whole block of 512, and are not served",
+		1 << 19:       "it has 1049576 bytes, more than the 524288 of its size, and all of them are served",
+		1<<20 + 2*512: "",
+	} {
+		s, err := Open(path, Config{Size: size, BlockSize: 512})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(s.Notes(), "\n")
+		if !strings.Contains(notes, want) || want == "" && strings.Contains(notes, "bytes") {
+			t.Errorf("size %d: %q", size, notes)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := os.Truncate(path, 1<<20+1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

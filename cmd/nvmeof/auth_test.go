@@ -67,6 +67,7 @@ func TestAuthentication(t *testing.T) {
 	ctrlFile, ctrlKey := writeKey(t, "ctrl.key", 0o644)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-host",
 		keyedHost+",dhchap-key-file="+hostFile+",dhchap-ctrl-key-file="+ctrlFile+",dhchap-hash=sha384,dhchap-dhgroup=ffdhe2048")
+	s.out.await(t, " -n "+testNQN+" --dhchap-secret KEY-OF-THE-HOST\n")
 	s.errOut.await(t, "chmod 600 ")
 	if !strings.Contains(s.errOut.String(), "chmod 600 "+ctrlFile) || strings.Contains(s.errOut.String(), "chmod 600 "+hostFile) {
 		t.Errorf("target says of its key files:\n%s", s.errOut)

@@ -146,6 +146,8 @@ func TestBenchUsage(t *testing.T) {
 		"--rwmixread 101":                      "0 to 100",
 		"--runtime x":                          "runtime",
 		"--runtime -5":                         "runtime",
+		"--runtime 0":                          "--runtime 0: the job would never end",
+		"--runtime 0 --size 1m --time_based":   "--runtime 0: the job would never end",
 		"--size 0":                             `--size: size 0`,
 		"--fsync 1":                            "writes nothing that could be flushed",
 		"--verify md5":                         "only crc32c",

@@ -218,7 +218,7 @@ func (s *testTarget) readWrite(t *testing.T) {
 	}
 	at[1+2] = "2" // the other namespace, in blocks of 4096, through pipes
 	at[1+6] = "1"
-	commandIn(t.Context(), t, data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0)
+	commandIn(t.Context(), t, data[:5000], s.at("write", append(at, "--force-unit-access")...)...).want(t, 0, "warning: the data has 5000 bytes, and ", "the rest becomes zeroes")
 	o := command(t, s.at("read", at...)...).want(t, 0)
 	if want := append(bytes.Clone(data[:5000]), make([]byte, 8192-5000)...); o.out != string(want) {
 		t.Error("what was piped in does not come out, filled up with zeroes")
@@ -346,6 +346,8 @@ func TestUsage(t *testing.T) {
 		"--foo":                                                         "unknown flag: --foo; see nvmeof --help",
 		"discover --foo":                                                "; see nvmeof discover --help",
 		"namespace add --dry-rum":                                       "did you mean dry-run?; see nvmeof namespace add --help",
+		"namespace resize 3 --size 2GiB":                                `unknown command "resize" for "nvmeof namespace"; it is nvmeof namespace set NSID --size SIZE; see`,
+		"target disks.yaml":                                             `is it a configuration? --config disks.yaml starts a target with it`,
 		"namespace ad 3":                                                `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
 		"target aply x":                                                 `did you mean apply?; see nvmeof target --help`,
 		"namespace add 1 2":                                             "takes NSID, and 2 arguments are given; see nvmeof namespace add --help",

@@ -231,6 +231,28 @@ func TestDisconnectBesides(t *testing.T) {
 	}
 }
 
+// TestTwoDisks: whoever connects once more from another address of the host has no second path but another disk of the
+// same data, and is told so. From the same one it is a path.
+func TestTwoDisks(t *testing.T) {
+	beside(t)
+	s := startConfigured(t, twoListeners)
+	s.out.await(t, "nvme connect -t rdma -a "+s.second)
+	here := loopbackAddress()
+	a := startCommand(t, s.at("connect", "-n", testNQN, "-w", here)...)
+	a.out.await(t, "nvme0\n")
+	path := startCommand(t, "connect", "-t", "rdma", "-a", s.second, "-n", testNQN, "-w", here)
+	path.out.await(t, "nvme1\n")
+	disk := startCommand(t, "connect", "-t", "rdma", "-a", s.second, "-n", testNQN, "-w", loopbackAddress())
+	disk.errOut.await(t, "warning: the subsystem is connected already, as nvme0 by "+s.addr)
+	if said := path.errOut.String() + a.errOut.String(); strings.Contains(said, "warning: the subsystem") {
+		t.Errorf("of a path it says\n%s", said)
+	}
+	command(t, "disconnect-all").want(t, 0)
+	for _, c := range []*process{a, path, disk} {
+		c.wantEnd(0)
+	}
+}
+
 // TestReconnect: a target that is away for a while is connected to again, and one
 // that stays away is given up.
 func TestReconnect(t *testing.T) {

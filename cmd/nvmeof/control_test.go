@@ -124,7 +124,7 @@ func TestConfigured(t *testing.T) {
 	key := c.write(t, "key", command(t, "key", "generate").want(t, 0, "DHHC-1:00:").out)
 	run("key set h1 -n NQN --key-file "+key+" --hashes sha256,sha512", 0, "key-file default -> "+key)
 	run("key list", 0, "h1", key)
-	run("key reread", 0)
+	run("key reread", 0, "all keys are read again")
 	run("key remove h1 -n NQN", 0, "key-file "+key+" -> default")
 	run("referral add 192.0.2.9", 0, "add referral 192.0.2.9:4420")
 	run("referral remove 192.0.2.9", 0, "remove referral 192.0.2.9:4420")
@@ -166,7 +166,7 @@ func TestSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("ns set 2 --size 16MiB --save -n "+testNQN, 0, "saved")
-	run("target save", 0)
+	run("target save", 0, "saved\n")
 	if text, err := os.ReadFile(c.file); err != nil || string(text) != strings.Replace(string(before), "size: 8MiB", "size: 16MiB", 1) {
 		t.Errorf("%v, saved\n%s", err, text)
 	}

@@ -50,7 +50,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	run("ns set 2 -n NQN --size 4m --save", 0, "file.size 2MiB -> 4MiB", "saved")
 	run("target check SAVED", 0, "is right: 1 listener(s), 1 subsystem(s), 3 namespace(s)")
 	run("target diff SAVED", 0)
-	run("target save DIR/other.json", 0)
+	run("target save DIR/other.json", 0, "saved to ", "other.json\n")
 	run("target diff SAVED DIR/other.json", 0)
 	run("host add h1 -n NQN --save=DIR/other.json", 0, "saved")
 	run("host add h2 -n NQN --save DIR/other.json --dry-run", 0, "would add host h2")

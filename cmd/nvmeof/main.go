@@ -37,6 +37,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/discover"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/doctor"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricaccess"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hostidentity"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/listing"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/manual"
@@ -92,16 +93,28 @@ func run() int {
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	running := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+	helped := helpFails(root)
 	args = administer.JoinSave(root, args)
 	root.SetArgs(args)
 	if err := unknownVerb(root, args); err != nil {
 		return err
 	}
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !running {
+	switch {
+	case err == nil:
+		return helped()
+	case !running && asked(cmd, "version"): // it could not be written, which cobra has said
+		return &failure.Said{Code: exitFailed}
+	case !running:
 		return usageError{Err: seeHelp(cmd, err)}
 	}
 	return err
+}
+
+// asked reports whether a command line has a flag.
+func asked(cmd *cobra.Command, name string) bool {
+	flag := cmd.Flags().Lookup(name)
+	return flag != nil && flag.Changed
 }
 
 // newRoot is the tree of commands, of which the target calls enter, which may be nil: what the process

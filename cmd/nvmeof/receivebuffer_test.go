@@ -18,7 +18,7 @@ func TestReceiveBufferWarning(t *testing.T) {
 	setenv(t, unprivileged, "1")
 	const warning = "the receive buffer holds "
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	s.errOut.await(t, warning)
+	s.errOut.await(t, s.addr+": "+warning) // of several addresses each names its own
 	for _, c := range []struct {
 		line string
 		want bool

@@ -67,13 +67,13 @@ func TestReservationClear(t *testing.T) {
 	run("reservation clear 2 -n NQN --host nobody", exitFailed, "registrant nobody does not exist; there is "+gone)
 	run("reservation clear 9 -n NQN --all", exitFailed, "namespace 9 does not exist; there is 1")
 	run("reservation clear x -n NQN --all", exitUsage, "is not a number")
-	run("reservation clear 2 -n NQN --host "+gone, 0)
+	run("reservation clear 2 -n NQN --host "+gone, 0, "clear registration of "+gone+" at namespace 2 of "+testNQN+"\n")
 	c.errOut.await(t, "registration of a host ended by an administrator")
 	command(t, at2("flush")...).want(t, 0)
 	reserve()
 	run("reservation clear 2 -n NQN --host "+id, 0)
 	reserve()
-	run("reservation clear 2 -n NQN --all", 0)
+	run("reservation clear 2 -n NQN --all", 0, "clear all registrations and the reservation at namespace 2 of "+testNQN+"\n")
 	command(t, at2("flush")...).want(t, 0)
 
 	c.end(t)
@@ -94,5 +94,6 @@ func TestReservationClear(t *testing.T) {
 		run(line, exitFailed, "connected, and may rely on its reservation: "+gone, "--force")
 	}
 	run("reservation list -o yaml", 0, "connected: true")
+	run("controller list --interval 1ms -o json", 0, `"host-id": "`+id+`"`) // as in the list of reservations
 	run("reservation clear 2 -n NQN --force --host "+gone, 0)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +15,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
+
+// helpFails has help written at once, and is why that failed, which cobra ignores.
+func helpFails(root *cobra.Command) (failed func() error) {
+	var err error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		help(cmd, args)
+		cmd.SetOut(out)
+		_, err = out.Write(text.Bytes())
+	})
+	return func() error { return err }
+}
 
 // unknownVerb is the mistake of a verb that an object does not have, for which cobra would
 // print help as if that had been requested.
@@ -55,11 +71,29 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	} else if _, is := fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &want, &got); is == nil {
 		err = miscounted(cmd, want, got)
 	} else if _, is := fmt.Sscanf(err.Error(), "unknown command %q", &word); is == nil {
-		hint = failure.DidYouMean(word, commandNames(cmd))
+		hint = meant(cmd, word)
 	} else if name, is := strings.CutPrefix(err.Error(), "unknown flag: --"); is {
 		hint = failure.DidYouMean(name, failure.FlagNames(cmd))
 	}
 	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
+}
+
+// otherWords are verbs of other programs, and a file where an option of it is needed, by what they are here.
+var otherWords = map[string]map[string]string{
+	"nvmeof namespace": {"resize": "set NSID --size SIZE", "delete": "remove", "create": "add", "modify": "set"},
+	"nvmeof host":      {"delete": "remove", "create": "add", "modify": "set"},
+	"nvmeof subsystem": {"delete": "remove", "create": "add", "modify": "set"},
+}
+
+// meant is a question about a word that is none of a command's verbs.
+func meant(cmd *cobra.Command, word string) string {
+	if here := otherWords[cmd.CommandPath()][word]; here != "" {
+		return "; it is " + cmd.CommandPath() + " " + here
+	}
+	if cmd.Flags().Lookup("config") != nil && strings.Contains(word, ".") { // a document, as its verbs take it
+		return "; is it a configuration? --config " + word + " starts a target with it"
+	}
+	return failure.DidYouMean(word, commandNames(cmd))
 }
 
 // wrongKind is the mistake of a value that is no number, or not what else the flag takes, of which Go's packages

@@ -2,6 +2,9 @@ package config
 
 import (
 	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
@@ -33,9 +36,26 @@ func (doc *Document) DoubtNames(known *Document) (doubts Problems) {
 		if old[n] {
 			return
 		}
-		if _, err := nvmeof.ParseNQN(string(n)); err != nil {
-			doubts = append(doubts, Problem{Path: path, Text: err.Error(), Fix: "rename it, since some implementations take no other"})
+		if text, fix := doubtName(string(n)); text != "" {
+			doubts = append(doubts, Problem{Path: path, Text: text, Fix: fix})
 		}
 	})
 	return doubts
+}
+
+// doubtName is what is doubtful about a name, and what else may have been meant by it.
+func doubtName(n string) (text, fix string) {
+	_, err := nvmeof.ParseNQN(n)
+	_, notUUID := uuid.Parse(n)
+	switch {
+	case strings.HasSuffix(n, ",") || strings.Contains(n, ",nqn."): // which the specification does not forbid
+		return nvmeof.Printable(n) + ": a comma is part of a name", "give each host, or subsystem, an entry of its own"
+	case err == nil:
+		return "", ""
+	case n == "*" || n == "any" || n == "all":
+		return err.Error(), "it is the name of one host; allow-any-host admits every one"
+	case notUUID == nil:
+		return err.Error(), "a host's identifier is not its name: is it nqn.2014-08.org.nvmexpress:uuid:" + n + "? On a Linux host: cat /etc/nvme/hostnqn"
+	}
+	return err.Error(), "rename it, since some implementations take no other"
 }

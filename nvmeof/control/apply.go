@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
-	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // Options say how a change is made.
@@ -114,7 +113,9 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		out.Warnings = append(out.Warnings, s.warnings...)
 	}
 	if o.DryRun {
-		return out, m.rehearse(out.Changes, o)
+		notes, err := m.rehearse(out.Changes, o)
+		out.Warnings = append(out.Warnings, notes...)
+		return out, err
 	}
 	proposed, err := propose(m, want)
 	if err != nil {
@@ -134,6 +135,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		return nil, err
 	}
 	settle(m, want, out.Changes)
+	out.Warnings = slices.Concat(out.Warnings, m.stores.notices(out.Changes), notices("", m.doubts))
 	if s != nil {
 		if err := m.commit(s); err != nil {
 			return out, &SaveError{s.name, err, true}
@@ -214,7 +216,7 @@ func planned(out *Outcome, o Options) *Outcome {
 
 // beginChange gives what hangs the time that it has in such a change.
 func (m *Manager) beginChange(o Options) {
-	m.late = false
+	m.late, m.doubts = false, nil
 	m.stores.begin(m.changeTimeout)
 	if o.Wait {
 		m.stores.begin(m.startTimeout)
@@ -397,7 +399,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 			}
 		case *config.Host:
 			if !o.Wait { // its own step reads it
-				_, err = m.hostConfig(now)
+				var doubts []string
+				_, doubts, err = m.hostConfig(now)
+				m.doubts = append(m.doubts, doubts...)
 			}
 		}
 		if err != nil {
@@ -408,9 +412,9 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 }
 
 // rehearse finds what a dry run can find without changing anything.
-func (m *Manager) rehearse(changes []config.Change, o Options) error {
+func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Problems, err error) {
 	if err := permit(m, changes, o); err != nil {
-		return err
+		return nil, err
 	}
 	m.stores.asked = m.asked(o)
 	defer func() { m.stores.asked = nil }()
@@ -419,7 +423,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 		switch now := c.New.(type) {
 		case *config.Subsystem:
 			if was, _ := c.Old.(*config.Subsystem); c.Kind == config.KindSubsystem && now.State != "" && (was == nil || was.State != now.State) {
-				err = m.stores.ask(now.State, target.StateFile(now.State).Check)
+				err = m.stores.ask(now.State, func() error { return m.stores.known.checkState(now.State) })
 			}
 		case *config.Namespace:
 			switch {
@@ -430,31 +434,35 @@ func (m *Manager) rehearse(changes []config.Change, o Options) error {
 					err = m.stores.ask(now.Path(), func() error { return m.stores.mayGrow(h, now) })
 				}
 			case c.Op == config.Add && m.stores.held[keyOf(c.Subsystem, now)] == nil:
-				err = m.stores.ask(now.Path(), func() error { return foreseeStore(now) })
+				var notes []string
+				notes, err = reach(&m.stores.reacher, now.Path(), func() ([]string, error) { return foreseeStore(now) }, nil)
+				found = append(found, notices(namespaceName(namespaceKey{c.Subsystem, now.NSID}), notes)...)
 			}
 			if err == nil && c.Op == config.Add {
 				err = m.stores.gone(c.Subsystem, now)
 			}
 			if err == nil && c.Op == config.Add && now.Reservations != "" {
-				err = m.stores.ask(now.Reservations, func() error { return checkReservations(c.Subsystem, now) })
+				err = m.stores.ask(now.Reservations, func() error { return m.stores.known.checkReservations(c.Subsystem, now) })
 			}
 			if err == nil && c.Op == config.Add {
 				err = m.stores.reservationsGone(now)
 			}
 		case *config.Host:
-			_, err = m.hostConfig(now)
+			var doubts []string
+			_, doubts, err = m.hostConfig(now)
+			found = append(found, notices("host "+string(now.NQN), doubts)...)
 		}
 		if err != nil && !o.Wait {
-			return &StepError{Step: c, Err: err, advice: advise(c, err)}
+			return found, &StepError{Step: c, Err: err, advice: advise(c, err)}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // advise says what to do about an error.
 func advise(c config.Change, err error) string {
 	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
-		return ": a size in the configuration creates it (size: 10GiB)"
+		return ", as size: 10GiB in a configuration, or --size 10GiB"
 	}
 	return ""
 }

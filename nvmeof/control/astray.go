@@ -17,7 +17,7 @@ type astray map[namespaceKey]*config.Namespace
 func misplaced(r *reacher, all map[namespaceKey]*config.Namespace) astray {
 	found := astray{}
 	for at, n := range all {
-		if n.Reservations != "" && r.ask(n.Reservations, func() error { return checkReservations(at.nqn, n) }) != nil {
+		if n.Reservations != "" && r.ask(n.Reservations, func() error { return known("").checkReservations(at.nqn, n) }) != nil {
 			found[at] = n
 		}
 	}
@@ -38,7 +38,7 @@ func namespacesOf(doc *config.Document) map[namespaceKey]*config.Namespace {
 // heldFor is why a namespace may not be used, whose reservations one of them has; nil where its own file
 // is another's, which says so itself.
 func (a astray) heldFor(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
-	if len(a) == 0 || n.Reservations != "" && r.ask(n.Reservations, func() error { return checkReservations(nqn, n) }) != nil {
+	if len(a) == 0 || n.Reservations != "" && r.ask(n.Reservations, func() error { return known("").checkReservations(nqn, n) }) != nil {
 		return nil
 	}
 	for at, x := range a {
@@ -47,7 +47,7 @@ func (a astray) heldFor(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
 		}
 		held := false
 		err := r.ask(x.Reservations, func() error {
-			held = checkReservations(at.nqn, x) != nil && target.ReservationFile(x.Reservations).HoldsFor(nqn, ownerConfig(n))
+			held = known("").checkReservations(at.nqn, x) != nil && target.ReservationFile(x.Reservations).HoldsFor(nqn, ownerConfig(n))
 			return nil
 		})
 		if err == nil && held { // of one that does not answer nothing is known

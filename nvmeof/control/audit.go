@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // An Operation is what somebody asked of a target that changes something, and what it came
@@ -77,7 +79,7 @@ func (o *Operation) end(err error) {
 	o.Result = "ok"
 	if err != nil {
 		code, _ := classify(err)
-		o.Result, o.Error = string(code), err.Error()
+		o.Result, o.Error = string(code), nvmeof.Concealed(err.Error())
 	}
 }
 

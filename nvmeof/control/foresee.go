@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
-	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -49,31 +48,37 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 				if err := known(state).recordGone(s.State, stateRecord); err != nil {
 					return err
 				}
-				return target.StateFile(s.State).Check()
+				return known(state).checkState(s.State)
 			}),
 				"at a start the namespaces of the subsystem wait until it is right, and others are served")
 		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
-			add(path+".key-file", r.foreseeKey(ctx, h.KeyFile, getenv), "at a start the host is not let in until it is right, and others are served")
-			add(path+".controller-key-file", r.foreseeKey(ctx, h.ControllerKeyFile, getenv), "at a start the host is not let in until it is right, and others are served")
+			for k, file := range []config.KeyFile{h.KeyFile, h.ControllerKeyFile} {
+				field := path + []string{".key-file", ".controller-key-file"}[k]
+				doubts, err := r.foreseeKey(ctx, file, getenv)
+				found = append(found, notices(field, doubts)...)
+				add(field, err, "at a start the host is not let in until it is right, and others are served")
+			}
 		}
 		for j, n := range s.Namespaces {
 			const fix = "at a start the namespace waits until it is right, and the others are served"
 			path := fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
-			add(path, r.ask(n.Path(), func() error {
+			notes, err := reach(r, n.Path(), func() ([]string, error) {
 				if err := known(state).gone(n); err != nil {
-					return err
+					return nil, err
 				}
 				return foreseeStore(n)
-			}), fix)
+			}, nil)
+			add(path, err, fix)
+			found = append(found, notices(path, notes)...)
 			add(path, astray.heldFor(r, s.NQN, n), fix)
 			if n.Reservations != "" {
 				add(path+".reservations", r.ask(n.Reservations, func() error {
 					if err := known(state).recordGone(n.Reservations, reservationRecord); err != nil {
 						return err
 					}
-					return checkReservations(s.NQN, n)
+					return known(state).checkReservations(s.NQN, n)
 				}), fix)
 			}
 		}
@@ -122,46 +127,58 @@ func lacks(addr netip.Addr) bool {
 	return errors.Is(err, unix.EADDRNOTAVAIL)
 }
 
-func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) error {
+func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv func(string) string) (doubts []string, err error) {
 	if file == "" {
-		return nil
+		return nil, nil
 	}
 	path, err := file.Expand(getenv)
-	if err == nil {
-		_, _, err = r.readKey(ctx, path)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	_, warning, err := r.readKey(ctx, path)
+	if warning != "" {
+		doubts = []string{warning}
+	}
+	return doubts, err
 }
 
-// foreseeStore opens what a namespace exports as it is, for a moment.
-func foreseeStore(n *config.Namespace) error {
+// foreseeStore opens what a namespace exports as it is, for a moment, and has the sentences about it.
+func foreseeStore(n *config.Namespace) (notes []string, err error) {
 	asItIs := *n
 	switch {
 	case n.Memory != nil:
-		return nil
+		return nil, nil
 	case n.Block != nil:
 		b := *n.Block
 		b.ReadOnly = true // the end of writing makes udev look at a device
 		asItIs.Block = &b
 	case n.RBD != nil:
-		return foreseeImage(asItIs)
+		return nil, foreseeImage(asItIs)
 	default:
 		_, err := os.Stat(string(n.File.Path))
 		if errors.Is(err, fs.ErrNotExist) && n.File.Size > 0 {
-			return foreseeFile(n.File)
+			return nil, foreseeFile(n.File)
 		}
 		f := *n.File
 		f.Size = 0
 		asItIs.File = &f
 		if info, err := os.Stat(string(f.Path)); err == nil && info.Size() == 0 && n.File.Size > 0 {
-			return nil // it gets its size
+			return nil, nil // it gets its size
 		}
 	}
-	store, _, err := OpenStore(&asItIs, nil)
+	store, notes, err := OpenStore(&asItIs, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return store.Close()
+	return notes, store.Close()
+}
+
+// notices are what an administrator is told of a store that can be opened.
+func notices(path string, notes []string) (found config.Problems) {
+	for _, note := range notes {
+		found = append(found, config.Problem{Path: path, Text: note})
+	}
+	return found
 }
 
 // foreseeImage opens an image without its lock, unless it is to be created.
@@ -201,11 +218,6 @@ func foreseeFile(f *config.File) error {
 			f.Size, f.Path, int64(s.Bavail)*int64(s.Bsize))
 	}
 	return nil
-}
-
-// checkReservations finds what is wrong with the file for the reservations of a namespace.
-func checkReservations(nqn nvmeof.NQN, n *config.Namespace) error {
-	return target.ReservationFile(n.Reservations).CheckFor(nqn, ownerConfig(n))
 }
 
 // ownerConfig is a namespace as a record of reservations knows it.

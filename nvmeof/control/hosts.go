@@ -21,7 +21,8 @@ var accesses = map[config.Access]target.Access{
 // setHost lets a host in with the rights that it has. With Wait one whose key cannot be read is
 // put off, and its key waited for.
 func (m *Manager) setHost(s *target.Subsystem, h *config.Host, o Options) error {
-	c, err := m.hostConfig(h)
+	c, doubts, err := m.hostConfig(h)
+	logDoubts(m, doubts)
 	if err != nil && !o.Wait {
 		return err
 	}
@@ -34,9 +35,16 @@ func (m *Manager) setHost(s *target.Subsystem, h *config.Host, o Options) error 
 	return s.SetHost(c)
 }
 
-// hostConfig is a host as the target takes it, with its keys as they are now; with an error it
-// has none. It uses nothing that belongs to the mutex.
-func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, err error) {
+// logDoubts logs what is doubtful about files of keys.
+func logDoubts(m *Manager, doubts []string) {
+	for _, text := range doubts {
+		m.log.Warn(text)
+	}
+}
+
+// hostConfig is a host as the target takes it, with its keys as they are now, and what is doubtful about their files; with
+// an error it has none. It uses nothing that belongs to the mutex.
+func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, doubts []string, err error) {
 	c = target.HostConfig{NQN: h.NQN, Access: accesses[h.Access], Namespaces: map[capsule.NSID]target.Access{}}
 	for _, r := range h.Namespaces {
 		c.Namespaces[capsule.NSID(r.NSID)] = accesses[r.Access]
@@ -44,30 +52,30 @@ func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, err error) {
 	for _, name := range h.Hashes {
 		hash, err := auth.ParseHash(string(name))
 		if err != nil {
-			return c, err
+			return c, nil, err
 		}
 		c.DHCHAPHashes = append(c.DHCHAPHashes, hash)
 	}
 	for _, name := range h.DHGroups {
 		group, err := auth.ParseGroup(string(name))
 		if err != nil {
-			return c, err
+			return c, nil, err
 		}
 		c.DHCHAPGroups = append(c.DHCHAPGroups, group)
 	}
-	key, err := m.key(h.KeyFile)
+	key, err := m.key(h.KeyFile, &doubts)
 	if err != nil {
-		return c, fmt.Errorf("key of host %s: %w", h.NQN, err)
+		return c, doubts, fmt.Errorf("key of host %s: %w", h.NQN, err)
 	}
-	controllerKey, err := m.key(h.ControllerKeyFile)
+	controllerKey, err := m.key(h.ControllerKeyFile, &doubts)
 	if err != nil {
-		return c, fmt.Errorf("controller key for host %s: %w", h.NQN, err)
+		return c, doubts, fmt.Errorf("controller key for host %s: %w", h.NQN, err)
 	}
 	c.DHCHAPKey, c.DHCHAPCtrlKey = key, controllerKey
-	return c, nil
+	return c, doubts, nil
 }
 
-func (m *Manager) key(file config.KeyFile) (auth.Key, error) {
+func (m *Manager) key(file config.KeyFile, doubts *[]string) (auth.Key, error) {
 	if file == "" {
 		return auth.Key{}, nil
 	}
@@ -77,7 +85,7 @@ func (m *Manager) key(file config.KeyFile) (auth.Key, error) {
 	}
 	k, warning, err := m.stores.readKey(m.context, path)
 	if warning != "" {
-		m.log.Warn(warning)
+		*doubts = append(*doubts, warning)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		if outside := m.cfg.Permit(path, false); outside != nil {

@@ -13,7 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
 // A recordKind is what a file keeps for hosts through restarts.
@@ -87,6 +89,45 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 		return nil // reading it reports what else is wrong
 	}
 	return &forgottenError{what, string(p), note}
+}
+
+// removal is what has a record begun anew: without its file the note that it was there would keep others waiting.
+func (k known) removal(p config.Path, what recordKind) string {
+	if k == "" {
+		return "rm " + string(p)
+	}
+	return "rm -f " + string(p) + " " + k.noteOf(p, what)
+}
+
+// withRemoval adds that to an error about a record, and to no other one.
+func (k known) withRemoval(err error, p config.Path, what recordKind) error {
+	if !errors.As(err, new(*target.RecordError)) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, k.removal(p, what))
+}
+
+// withRemoval is that of a record which the target could not read.
+func (s *stores) withRemoval(err error) error {
+	var unusable *target.RecordError
+	if !errors.As(err, &unusable) {
+		return err
+	}
+	f, ok := unusable.Store.(recordFile)
+	if !ok { // that of a group, which has no file
+		return err
+	}
+	return s.known.withRemoval(err, f.path, f.what)
+}
+
+// checkState finds what is wrong with the file for the state of a subsystem.
+func (k known) checkState(p config.Path) error {
+	return k.withRemoval(target.StateFile(p).Check(), p, stateRecord)
+}
+
+// checkReservations finds what is wrong with the file for the reservations of a namespace.
+func (k known) checkReservations(nqn nvmeof.NQN, n *config.Namespace) error {
+	return k.withRemoval(target.ReservationFile(n.Reservations).CheckFor(nqn, ownerConfig(n)), n.Reservations, reservationRecord)
 }
 
 // reservationsGone is that of a namespace that this process has not served, and that no

@@ -60,7 +60,8 @@ func stillKeyless(m *Manager, at hostKey, why error) {
 // tryKey reports whether a host waits no longer. The file is read without the mutex, which a pipe
 // or a file system that hangs would keep from others.
 func tryKey(ctx context.Context, m *Manager, at hostKey, w *keyWait) bool {
-	c, why := m.hostConfig(w.host)
+	c, doubts, why := m.hostConfig(w.host)
+	logDoubts(m, doubts)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.keyless[at] != w || ctx.Err() != nil {
@@ -111,7 +112,8 @@ func (m *Manager) RereadKeys() (hosts int, err error) {
 			if h.KeyFile == "" {
 				continue
 			}
-			c, err := m.hostConfig(h)
+			c, doubts, err := m.hostConfig(h)
+			logDoubts(m, doubts)
 			if err != nil {
 				unread = append(unread, err)
 				if at := (hostKey{d.NQN, h.NQN}); m.keyless[at] != nil {

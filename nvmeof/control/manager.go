@@ -158,7 +158,8 @@ type Manager struct {
 	turns     map[capsule.ANAGroup]*sync.Mutex // of those who close what a group exports; taken before mu
 	probed    map[namespaceKey]*Probed         // of namespaces that are, or were, foreign
 	leaving   map[*leaving]struct{}
-	late      bool // the change under way has waited for a removal as long as it may
+	late      bool     // the change under way has waited for a removal as long as it may
+	doubts    []string // about files of keys that it has read
 }
 
 // A namespaceKey says which namespace of which subsystem.

@@ -328,7 +328,7 @@ func TestNothingHalf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{"/a1\n          size: 1MiB", "/none", "none: no such file or directory: give a size to create it: a size in the configuration creates it (size: 10GiB); everything is as it was before"},
+		{"/a1\n          size: 1MiB", "/none", "none: no such file or directory: give a size to create it, as size: 10GiB in a configuration, or --size 10GiB; everything is as it was before"},
 		{"/a1\n          size: 1MiB", "/folder", "is a directory, not a regular file"},
 		{"size: 1MiB\n      - nsid: 2", "size: 4096\n      - nsid: 2", "and a store is never made shorter"},
 		{"nqn: h1", "nqn: h1\n        key-file: DIR/key", "key of host h1: open " + r.dir + "/key: no such file or directory"},

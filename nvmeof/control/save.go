@@ -96,7 +96,10 @@ func (s *saving) read(ctx context.Context) ([]byte, error) {
 func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	name, ours := s.name, s.name == m.cfg.File
 	file, _, err := config.Parse(name, old)
-	if err != nil {
+	switch {
+	case err != nil && !config.Resembles(old):
+		return nil, fmt.Errorf("%s is no configuration: is it the right file? Give another name, or remove it if nothing of it is needed", name)
+	case err != nil:
 		return nil, fmt.Errorf("it is not a configuration any more: %w; correct it, or replace it: nvmeof target export --output %s", err, name)
 	}
 	known := func(doc *config.Document) bool {

@@ -3,12 +3,14 @@ package control
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -87,7 +89,9 @@ func TestStateNotRight(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	whole := protectedState(t, dir)
+	notes := filepath.Join(t.TempDir(), "files")
+	with := func(c *Config) { c.State = notes }
+	whole := protectedState(t, dir, with)
 	damaged := whole[:len(whole)/2]
 	for name, c := range map[string]struct {
 		why       string
@@ -95,16 +99,20 @@ func TestStateNotRight(t *testing.T) {
 		protected bool
 	}{
 		"restored": {"counters in " + path, func() error { return os.WriteFile(path, whole, 0o600) }, true},
-		"removed":  {"or remove it: then no namespace is write-protected", func() error { return os.Remove(path) }, false},
+		"removed": {"or remove it if no host relies on its write protection: " + known(notes).removal(config.Path(path), stateRecord),
+			func() error { return asAdvised(path, known(notes).removal(config.Path(path), stateRecord)) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r, h := twoLives(t, dir)
+			r, h := twoLives(t, dir, with)
 			w := r.Status().Waiting
 			if len(w) != 2 || w[0].Subsystem != "a" || w[1].Subsystem != "a" || !strings.Contains(w[0].Why, c.why) {
-				t.Errorf("waiting are %+v, want both of a, with %q", w, c.why)
+				t.Fatalf("waiting are %+v, want both of a, with %q", w, c.why)
+			}
+			if found := Foresee(t.Context(), r.Document(), notes, os.Getenv); len(found) == 0 || !strings.HasSuffix(w[0].Why, found[0].Text) {
+				t.Errorf("foreseen is %v", found)
 			}
 			if lines := r.logs.FilterMessage("namespace waits for what it exports").Len(); lines != 2 {
 				t.Errorf("%d lines in the log", lines)
@@ -157,6 +165,15 @@ func TestStateIsJudged(t *testing.T) {
 		}
 		r.apply(before)
 	}
+}
+
+// asAdvised removes all that a line to type, of a path, removes.
+func asAdvised(path, line string) error {
+	rest, ok := strings.CutPrefix(line, "rm -f "+path+" ")
+	if !ok {
+		return fmt.Errorf("%q does not remove %s, and more", line, path)
+	}
+	return errors.Join(os.Remove(path), os.Remove(rest))
 }
 
 // TestStateMissing: a state that was there and is missing at a start keeps its subsystem's

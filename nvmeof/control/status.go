@@ -2,13 +2,14 @@ package control
 
 import (
 	"cmp"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -185,7 +186,7 @@ func (m *Manager) Controllers() []Controller {
 	out := []Controller{}
 	for _, c := range m.target.Controllers() {
 		x := Controller{
-			Subsystem: c.Subsystem, ID: int(c.ID), Discovery: c.Discovery, Host: c.HostNQN, HostID: hex.EncodeToString(c.HostID[:]),
+			Subsystem: c.Subsystem, ID: int(c.ID), Discovery: c.Discovery, Host: c.HostNQN, HostID: uuid.UUID(c.HostID).String(),
 			Peer: c.Peer.String(), Listener: m.listenerOf(c.Port), Authenticated: c.Authenticated, Connected: c.Connected, Queues: []Queue{},
 		}
 		for _, q := range c.Queues {

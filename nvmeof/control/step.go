@@ -47,7 +47,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 			if now.State != c.Old.(*config.Subsystem).State {
 				m.stores.stateIsWanted(now.State, o)
 			}
-			return s.Configure(subsystemConfig(now, &m.stores))
+			return m.stores.withRemoval(s.Configure(subsystemConfig(now, &m.stores)))
 		}
 		m.removeSubsystem(nvmeof.NQN(c.Name))
 		return nil
@@ -121,7 +121,7 @@ func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 	c.AwaitState = o.Wait // its namespaces meet it again
 	t, err := m.target.AddSubsystem(c)
 	if err != nil {
-		return unlessLeaving(m, subsystemName(s.NQN), err)
+		return unlessLeaving(m, subsystemName(s.NQN), m.stores.withRemoval(err))
 	}
 	m.setVisibility(t, s)
 	return nil
@@ -294,7 +294,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	}
 	if _, err = s.AddNamespace(c); err != nil {
 		m.stores.release(nqn, n)
-		return err
+		return m.stores.withRemoval(err)
 	}
 	m.stores.reserves(n)
 	return nil

@@ -345,6 +345,20 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 	s.held[key] = h
 }
 
+// notices are what an administrator is told of the stores of namespaces that changes have added.
+func (s *stores) notices(changes []config.Change) (found config.Problems) {
+	for _, c := range changes {
+		now, is := c.New.(*config.Namespace)
+		if !is || c.Op != config.Add {
+			continue
+		}
+		if h := s.held[keyOf(c.Subsystem, now)]; h != nil {
+			found = append(found, notices(namespaceName(namespaceKey{c.Subsystem, now.NSID}), h.notes)...)
+		}
+	}
+	return found
+}
+
 // openNow opens the store of a namespace, of which wanted says that an administrator has
 // added it as it is found. It asks file systems and devices, and uses nothing that belongs
 // to the mutex.

@@ -107,12 +107,21 @@ func smartNotice(info uint8) capsule.AsyncEvent {
 }
 
 func TestSpareRunsOut(t *testing.T) {
-	_, s, examine, h := ailing(t)
+	f, s, examine, h := ailing(t)
+	trouble := func() (all string) {
+		for _, n := range f.sub.Namespaces() {
+			all += n.Trouble()
+		}
+		return all
+	}
 	h.enableEvents(capsule.EventSMART)
 	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
 	s.set(func() { s.free = 1 << 17 }) // a quarter of what is missing
 	examine()
 	e.wantPending()
+	if why := trouble(); why != "" {
+		t.Error(why)
+	}
 	if l := h.smart(2); l.AvailableSpare != 25 || l.CriticalWarning != 0 {
 		t.Errorf("spare %d, warning %#x with a quarter of the room", l.AvailableSpare, l.CriticalWarning)
 	}
@@ -125,12 +134,18 @@ func TestSpareRunsOut(t *testing.T) {
 	if l := h.smart(1); l.AvailableSpare != 100 || l.CriticalWarning != 0 {
 		t.Errorf("the other namespace's page: spare %d, warning %#x", l.AvailableSpare, l.CriticalWarning)
 	}
+	if why := trouble(); !strings.Contains(why, "running out: 6 % is left") {
+		t.Errorf("the trouble is %q", why)
+	}
 	// Reported once, and again after it was well.
 	e = h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
 	examine()
 	e.wantPending()
 	s.set(func() { s.free = 1 << 30 })
 	examine()
+	if why := trouble(); why != "" {
+		t.Error(why)
+	}
 	s.set(func() { s.free = 0 })
 	examine()
 	h.wantEvent(e, smartNotice(capsule.SMARTSpare))

@@ -62,7 +62,7 @@ func loadLife(store StateStore) (r life.Record, err error) {
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which is no error of a first start; the store says what to do
-		err = fmt.Errorf("%w: restore the file from a backup, or remove it: then no namespace is write-protected by a host", err)
+		err = &RecordError{Store: store, Err: fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on its write protection", err)}
 	}
 	return r, err
 }

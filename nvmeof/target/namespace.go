@@ -97,7 +97,7 @@ func (n *Namespace) Info() backend.Info {
 }
 
 // Trouble is what an administrator has to attend to: that the file or device does not
-// answer, is no longer at its path, became shorter, or accepts no writes; empty: nothing. It
+// answer, is no longer at its path, became shorter, accepts no writes, or has little room left; empty: nothing. It
 // is at most as old as Config.Revalidate.
 func (n *Namespace) Trouble() string {
 	if n.ns.Volume == nil {
@@ -113,6 +113,8 @@ func (n *Namespace) Trouble() string {
 		return h.Cut
 	case h.Failed:
 		return "its store has failed and takes no writes: see the log; nvmeof namespace clear-fault when it is mended"
+	case h.Short():
+		return fmt.Sprintf("its storage is running out: %d %% is left of what it may need, and writes fail without it; free space in the file system, or preallocate the file", h.Spare)
 	}
 	return ""
 }

@@ -21,6 +21,10 @@ type ReservationStore interface {
 	Save(b []byte) error
 }
 
+// A RecordError is why what a [ReservationStore] or a [StateStore] has cannot be used. It ends with what to do, which
+// is to remove the file where nobody relies on what it had: how, who made the store may say after it.
+type RecordError = storage.RecordError
+
 // A ReservationLocker is a ReservationStore that one target at a time may use.
 type ReservationLocker interface {
 	// Lock is called before Load, unlock when the volume is closed. It fails at once if

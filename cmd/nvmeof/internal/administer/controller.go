@@ -174,7 +174,11 @@ func newControllerRemove() *cobra.Command {
 			if nqn == "" {
 				return failure.Usagef("--nqn is missing: the subsystem of the controller")
 			}
-			return r.Call(cmd.Context(), "DELETE", control.Path("subsystems", nqn, "controllers", args[0]), nil, nil, nil)
+			if err := r.Call(cmd.Context(), "DELETE", control.Path("subsystems", nqn, "controllers", args[0]), nil, nil, nil); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "remove controller %s of %s\n", args[0], nqn)
+			return err
 		}}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	r.AddSocket(cmd)

@@ -100,7 +100,11 @@ func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
 			if verb != "" {
 				parts = append(parts, verb)
 			}
-			return r.Call(cmd.Context(), method, control.Path(parts...), nil, nil, nil)
+			if err := r.Call(cmd.Context(), method, control.Path(parts...), nil, nil, nil); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s gateway %s\n", name, args[0])
+			return err
 		}}
 	r.AddSocket(cmd)
 	return cmd
@@ -136,7 +140,12 @@ func newANAMove() *cobra.Command {
 			if to == "" {
 				return failure.Usagef("--gateway is needed: which one is to serve the group; nvmeof gateway list shows them")
 			}
-			return r.Call(cmd.Context(), "PUT", control.Path("group", "ana-groups", args[0], "gateway"), nil, config.JSON(map[string]any{"gateway": to}), nil)
+			err := r.Call(cmd.Context(), "PUT", control.Path("group", "ana-groups", args[0], "gateway"), nil, config.JSON(map[string]any{"gateway": to}), nil)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "move ana-group %s to gateway %s\n", args[0], to)
+			return err
 		}}
 	cmd.Flags().StringVar(&to, "gateway", "", "name of the gateway")
 	r.AddSocket(cmd)

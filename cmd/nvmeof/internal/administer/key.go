@@ -1,6 +1,7 @@
 package administer
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -100,7 +101,11 @@ func newKeyReread() *cobra.Command {
 	var r Remote
 	cmd := &cobra.Command{Use: "reread", Short: "Read all key files again, as on SIGHUP", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.Call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil)
+			if err := r.Call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "all keys are read again; each counts from its host's next authentication")
+			return err
 		}}
 	r.AddSocket(cmd)
 	return cmd

@@ -240,6 +240,14 @@ func (r *Remote) Save(cmd *cobra.Command, file string) error {
 	for _, w := range result.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 	}
+	switch {
+	case err != nil:
+		return err
+	case file != "":
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "saved to", nvmeof.Visible(file))
+	default: // as with --save
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "saved")
+	}
 	return err
 }
 

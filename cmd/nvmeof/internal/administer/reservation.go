@@ -1,6 +1,7 @@
 package administer
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,15 @@ func newReservationClear() *cobra.Command {
 			if r.force {
 				options = append(options, "force")
 			}
-			return r.Call(cmd.Context(), "DELETE", control.Path(parts...), options, nil, nil)
+			if err := r.Call(cmd.Context(), "DELETE", control.Path(parts...), options, nil, nil); err != nil {
+				return err
+			}
+			what := "registration of " + host
+			if all {
+				what = "all registrations and the reservation"
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "clear %s at namespace %s of %s\n", nvmeof.Visible(what), args[0], nqn)
+			return err
 		}}
 	cmd.Long = `Reservations outlive connections, and restarts of the target if a host asked for that. Where
 the host that has reserved a namespace is gone for ever, and no other one is registered that could

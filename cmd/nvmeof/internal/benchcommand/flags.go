@@ -184,8 +184,8 @@ func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
 	if l.rwmixread == 0 && j.Pattern.Mixed() { // a job's zero is the default
 		j.Pattern = map[bench.Pattern]bench.Pattern{bench.ReadWrite: bench.Write, bench.RandRW: bench.RandWrite}[j.Pattern]
 	}
-	l.times(cmd, &j)
-	return j, nil
+	err = l.times(cmd, &j)
+	return j, err
 }
 
 func (l *load) checkNumbers(j *bench.Job) error {
@@ -244,12 +244,15 @@ func (l *load) verification(j *bench.Job) error {
 	return nil
 }
 
-// times sets when a job ends.
-func (l *load) times(cmd *cobra.Command, j *bench.Job) {
+// times sets when a job ends. To fio no time is no limit, with which a job without a size would never end.
+func (l *load) times(cmd *cobra.Command, j *bench.Job) error {
 	j.Runtime, j.Ramp = time.Duration(l.runtime), time.Duration(l.ramp)
 	if l.timeBased || j.Limit == 0 {
 		j.Limit = 0
 		if j.Runtime == 0 {
+			if cmd.Flags().Changed("runtime") {
+				return failure.Usagef("--runtime 0: the job would never end: give a time, as --runtime 60, or --size without --time_based")
+			}
 			j.Runtime = defaultRuntime
 		}
 		if !cmd.Flags().Changed("ramp_time") {
@@ -259,4 +262,5 @@ func (l *load) times(cmd *cobra.Command, j *bench.Job) {
 	if l.bwLog+l.latLog+l.iopsLog != "" {
 		j.Interval = min(10*time.Millisecond, time.Duration(l.logAvg)*time.Millisecond)
 	}
+	return nil
 }

@@ -27,6 +27,7 @@ func TestJob(t *testing.T) {
 		"--runtime 10":                         {Runtime: 10 * time.Second, Ramp: defaultRamp},
 		"--runtime=2m --ramp_time 1":           {Runtime: 2 * time.Minute, Ramp: time.Second},
 		"--size 1g":                            {Size: 1 << 30, Limit: 1 << 30},
+		"--size 1g --runtime 0":                {Size: 1 << 30, Limit: 1 << 30},
 		"--size 1g --runtime 10 --time_based":  {Size: 1 << 30, Runtime: 10 * time.Second, Ramp: defaultRamp},
 		"--size=1g --io_size 4g --runtime 1.5": {Size: 1 << 30, Limit: 4 << 30, Runtime: 1500 * time.Millisecond},
 		"--offset 1m --seed=9 --time-based":    {Offset: 1 << 20, Seed: 9, Runtime: defaultRuntime, Ramp: defaultRamp},

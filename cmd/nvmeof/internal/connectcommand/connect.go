@@ -123,6 +123,16 @@ func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string 
 	return c.Name
 }
 
+// warnApart is about a subsystem that another process has connected, by another address of this host: where the
+// kernel's driver would make a second path there are two disks of the same data.
+func warnApart(cmd *cobra.Command, name string) {
+	all, _ := connections.All(cmd.Context(), connections.RunDir())
+	if c, ok := connections.Apart(all, name); ok {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the subsystem is connected already, as %s by %s: %s is no second path to those disks, but has the same data as other ones, of which one alone may be used; "+
+			"nvmeof attach -a ADDR,ADDR and connect-all have several paths to a disk\n", c.Name, c.Traddr, name)
+	}
+}
+
 // hold connects and stays until the command is interrupted or nothing is connected any more. The
 // error is [lending.ErrLenderEnded] where the command is to connect again.
 func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, print func(io.Writer, string) error, noPublish bool, m *measured) (err error) {
@@ -142,6 +152,9 @@ func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, 
 	}
 	if err := print(cmd.OutOrStdout(), name); err != nil {
 		return err
+	}
+	if !h.Duplicate {
+		warnApart(cmd, name)
 	}
 	systemd.Notify("READY=1")
 	err = k.Wait(ctx)

@@ -105,6 +105,27 @@ func Find(all []Process, w Wanted) (ControllerInfo, bool) {
 	return ControllerInfo{}, false
 }
 
+// Apart is a controller of another subsystem of the list that is the same one, of the same host, as that of a named controller: its namespaces
+// are disks of their own.
+func Apart(all []Process, name string) (ControllerInfo, bool) {
+	var own SubsystemInfo
+	for _, p := range all {
+		for _, s := range p.Subsystems {
+			if slices.ContainsFunc(s.Controllers, func(c ControllerInfo) bool { return c.Name == name }) {
+				own = s
+			}
+		}
+	}
+	for _, p := range all {
+		for _, s := range p.Subsystems {
+			if s.Name != own.Name && s.NQN == own.NQN && s.HostNQN == own.HostNQN && len(s.Controllers) > 0 {
+				return s.Controllers[0], true
+			}
+		}
+	}
+	return ControllerInfo{}, false
+}
+
 // controllerName is the name of a controller in the way in which somebody wrote it:
 // /dev/nvme0 or nvme0.
 func controllerName(s string) string { return strings.TrimPrefix(s, "/dev/") }

@@ -278,10 +278,29 @@ func free(x *config.Subsystem) int {
 func connectLines(doc *config.Document, x *config.Subsystem, now *control.Status) (lines []string) {
 	for _, l := range listeners(doc, x, now) {
 		for _, at := range l.At {
-			lines = append(lines, nvmecli.ConnectLine(at, quoted(string(x.NQN))))
+			lines = append(lines, ConnectLine(at, x))
 		}
 	}
 	return lines
+}
+
+// ConnectLine is what connects a Linux host to a subsystem at an address, with the option that hosts with a key need.
+func ConnectLine(at netip.AddrPort, x *config.Subsystem) string {
+	line := nvmecli.ConnectLine(at, quoted(string(x.NQN)))
+	keyed := 0
+	for _, h := range x.Hosts {
+		if h.KeyFile != "" {
+			keyed++
+		}
+	}
+	switch {
+	case keyed == 0:
+		return line
+	case keyed == len(x.Hosts) && !x.AllowAnyHost:
+		return line + " " + nvmecli.Secret
+	default: // a comment to a shell
+		return line + "  # a host with a key: " + nvmecli.Secret
+	}
 }
 
 // quoted is a word as a shell takes it.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // WithRemedy adds to what is printed, where it says that there is no file descriptor left, how many
@@ -22,10 +24,11 @@ func WithRemedy(text string) string {
 
 // Text is what an error says, with the remedy where it is this process that has no descriptor left.
 func Text(err error) string {
+	text := nvmeof.Concealed(err.Error())
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-		return WithRemedy(err.Error())
+		return WithRemedy(text)
 	}
-	return err.Error()
+	return text
 }
 
 // RemedyAtTarget is WithRemedy for what a running target says of itself.

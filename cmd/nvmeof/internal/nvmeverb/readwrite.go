@@ -101,8 +101,12 @@ func (t *transfer) run(ctx context.Context, c *call, size int64) error {
 	t.warnOfSize(c.warn, size, length, int64(ns.BlockSize()))
 	data := make([]byte, length)
 	if t.name != "read" {
-		if err := t.load(ctx, c.in, data[:min(size, length)]); err != nil {
+		have, err := t.load(ctx, c.in, data[:min(size, length)])
+		if err != nil {
 			return err
+		}
+		if int64(have) < length && t.name == "write" {
+			fmt.Fprintf(c.warn, "warning: the data has %d bytes, and %d are written: the rest becomes zeroes\n", have, length)
 		}
 	}
 	if t.show || t.dry {
@@ -243,17 +247,17 @@ func (t *transfer) request(ns *host.Namespace, part []byte, at int) backend.Requ
 	return r
 }
 
-// load fills b from the data file; what the file lacks stays zero, as with
+// load fills b from the data file, and returns how much that has; the rest stays zero, as with
 // nvme-cli.
-func (t *transfer) load(ctx context.Context, in io.Reader, b []byte) error {
-	n, err := namedfile.Fill(ctx, t.data, in, b)
+func (t *transfer) load(ctx context.Context, in io.Reader, b []byte) (n int, err error) {
+	n, err = namedfile.Fill(ctx, t.data, in, b)
 	if n == 0 && err != nil {
-		return fmt.Errorf("no data to write: %w", err)
+		return 0, fmt.Errorf("no data to write: %w", err)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
+		return n, nil
 	}
-	return err
+	return n, err
 }
 
 func (t *transfer) save(out io.Writer, b []byte) error {

@@ -54,7 +54,7 @@ func Open(name string, addr netip.Addr, cfg Config) (rdmatransport.Device, error
 		return nil, err
 	}
 	for _, w := range dev.Warnings() {
-		cfg.Warn(w)
+		cfg.Warn(addr.String() + ": " + w) // a process has one for each address
 	}
 	return dev, nil
 }

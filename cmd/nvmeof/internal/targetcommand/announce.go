@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -22,7 +22,7 @@ func (d *Daemon) announce(_ int, at netip.AddrPort) {
 	}
 	s := d.Document.Subsystems[0]
 	fmt.Fprintf(d.Out, "serving %d namespace(s) of %s on %v\n", len(s.Namespaces), s.NQN, at)
-	fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
+	fmt.Fprintf(d.Out, "on a Linux host: %s\n", console.ConnectLine(at, s))
 }
 
 // maxAnnounced is how many subsystems are printed, and how much of each that waits.
@@ -48,7 +48,7 @@ func (d *Daemon) announceAll(m *control.Manager, socket *control.Socket) {
 		}
 		d.announceSubsystem(s, waits(func(w control.Waiting) bool { return w.Subsystem == s.NQN && w.Listener == 0 }))
 		for _, at := range waysTo(s, doc, status.Addresses) {
-			fmt.Fprintf(d.Out, "on a Linux host: %s\n", nvmecli.ConnectLine(at, string(s.NQN)))
+			fmt.Fprintf(d.Out, "on a Linux host: %s\n", console.ConnectLine(at, s))
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/administer"
-	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -55,7 +53,7 @@ func newCheck() *cobra.Command {
 					}
 					return failure.Usage{Err: clashes}
 				}
-				found = append(foreseeConsole(doc), control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv)...)
+				found = append(foreseePorts(doc), control.Foresee(cmd.Context(), doc, stateDir(), os.Getenv)...)
 				return nil
 			})
 			if err != nil {
@@ -88,15 +86,6 @@ func checkShared(out io.Writer, name string, doc *config.Document) error {
 	}
 	fmt.Fprintf(out, "%s is right for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
 	return nil
-}
-
-// foreseeConsole is about the files without which there is no console, and no target with one.
-func foreseeConsole(doc *config.Document) config.Problems {
-	_, err := console.Listen(doc.Console, false, func(func() (net.Listener, error)) (net.Listener, error) { return nil, nil })
-	if err == nil {
-		return nil
-	}
-	return config.Problems{{Text: err.Error(), Fix: "a target does not start until it is right"}}
 }
 
 func newApply() *cobra.Command {
@@ -190,7 +179,7 @@ target; keys are then read from their files, and the output has them.`,
 			if err != nil {
 				return err
 			}
-			return writeOut(cmd.OutOrStdout(), output, text, format == "nvmetcli")
+			return writeOut(cmd, output, text, format == "nvmetcli")
 		}}
 	cmd.Flags().StringVar(&format, "format", "yaml", "yaml, json or nvmetcli (/etc/nvmet/config.json)")
 	cmd.Flags().StringVar(&from, "from", "", "file to read instead of the running target")
@@ -247,14 +236,34 @@ func keyText(file config.KeyFile) (string, error) {
 	return k.Text(), nil
 }
 
-// writeOut writes to a file, or to out without a name. Nobody but the owner may read a
+// writeOut writes to a file, or to standard output without a name. Nobody but the owner may read a
 // file with secrets.
-func writeOut(out io.Writer, name string, text []byte, secret bool) error {
+func writeOut(cmd *cobra.Command, name string, text []byte, secret bool) error {
 	if name == "" {
-		_, err := out.Write(text)
+		_, err := cmd.OutOrStdout().Write(text)
+		return err
+	}
+	if err := mayReplace(cmd.Context(), name); err != nil {
 		return err
 	}
 	return namedfile.Replace(name, text, namedfile.Options{Secret: secret})
+}
+
+// mayReplace refuses a file that is there and no configuration: a disk, say, whose name was mistaken, would be gone.
+func mayReplace(ctx context.Context, name string) error {
+	const fix = "is it the right file? Give another name, or remove it if nothing of it is needed; it stays as it is"
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // writing it reports what is wrong
+	}
+	if info.Size() > config.MaxText {
+		return fmt.Errorf("%s is there and no configuration: %s", name, fix)
+	}
+	old, err := namedfile.Read(ctx, name, config.MaxText)
+	if err == nil && !config.Resembles(old) {
+		err = fmt.Errorf("%s is there and no configuration: %s", name, fix)
+	}
+	return err
 }
 
 func newImport() *cobra.Command {
@@ -286,7 +295,7 @@ overwritten. It names the settings that this target does not have.`,
 			if err := writeKeys(cmd.Context(), in.Keys, dir); err != nil {
 				return err
 			}
-			return writeOut(cmd.OutOrStdout(), output, in.Document.YAML(), false)
+			return writeOut(cmd, output, in.Document.YAML(), false)
 		}}
 	cmd.Flags().StringVar(&format, "format", "nvmetcli", "format of the file: nvmetcli")
 	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")

@@ -1,11 +1,13 @@
 package targetcommand
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/sandbox"
@@ -23,6 +25,33 @@ type ports struct {
 
 // consoleFile is the name of the listener of the console among [control.Moved]'s files.
 const consoleFile = "console"
+
+// foreseePorts is about the addresses of metrics and console, and the console's files, without which no target starts.
+// It has the addresses for a moment, both at a time: they are to differ.
+func foreseePorts(doc *config.Document) (found config.Problems) {
+	add := func(err error) {
+		if err == nil {
+			return
+		}
+		fix := "a target does not start until it is right"
+		if errors.Is(err, unix.EADDRINUSE) {
+			fix = "a target does not start until it is right, unless the one that has it is this one, which runs"
+		}
+		found = append(found, config.Problem{Text: err.Error(), Fix: fix})
+	}
+	at := scrape.Address(doc.Metrics.Listen)
+	scraped, err := at.Listen()
+	add(err)
+	if scraped != nil {
+		defer scraped.Close()
+	}
+	c, err := console.Listen(doc.Console, false, func(begin func() (net.Listener, error)) (net.Listener, error) { return begin() })
+	add(err)
+	if c != nil {
+		defer c.Close()
+	}
+	return found
+}
 
 // takePorts takes them before anything else is begun.
 func (d *Daemon) takePorts(in *handedOver) (p ports, err error) {

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,7 +76,7 @@ func newCreate() *cobra.Command {
 }
 
 func newList() *cobra.Command {
-	var file string
+	var file, format string
 	cmd := &cobra.Command{Use: "list", Short: "List the names and roles of tokens", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := needFile(file); err != nil {
@@ -85,6 +86,13 @@ func newList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			switch format {
+			case "table":
+			case "json":
+				return listJSON(cmd, l)
+			default:
+				return failure.Usagef("--output-format %s: it is table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
+			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tROLE")
 			for _, e := range l {
@@ -93,20 +101,42 @@ func newList() *cobra.Command {
 			return w.Flush()
 		}}
 	addFile(cmd, &file)
+	cmd.Flags().StringVarP(&format, "output-format", "o", "table", "table or json")
+	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// listJSON prints what the table has: nobody needs the hashes.
+func listJSON(cmd *cobra.Command, l List) error {
+	type shown struct {
+		Name string       `json:"name"`
+		Role control.Role `json:"role"`
+	}
+	all := make([]shown, len(l)) // none is an empty list, and not null
+	for i, e := range l {
+		all[i] = shown{e.Name, e.Role}
+	}
+	w := json.NewEncoder(cmd.OutOrStdout())
+	w.SetIndent("", "  ")
+	return w.Encode(all)
 }
 
 func newRevoke() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{Use: "revoke NAME", Short: "Remove a token: within a second a running target takes it no more", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return change(cmd.Context(), file, false, func(l List) (List, error) {
+			err := change(cmd.Context(), file, false, func(l List) (List, error) {
 				i := slices.IndexFunc(l, func(e Entry) bool { return e.Name == args[0] })
 				if i < 0 {
 					return nil, fmt.Errorf("%s has no token %q; see nvmeof token list", file, args[0])
 				}
 				return slices.Delete(l, i, i+1), nil
 			})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "revoke token %s\n", args[0])
+			return err
 		}}
 	addFile(cmd, &file)
 	return cmd

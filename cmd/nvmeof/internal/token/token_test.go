@@ -55,8 +55,11 @@ func TestCommands(t *testing.T) {
 	if out, err := run(t, "list", "--file", file); err != nil || !strings.Contains(out, "bob@x.org  admin") || strings.Contains(out, fmt.Sprintf("%x", HashOf(made["alice"]))) {
 		t.Errorf("list: %v\n%s", err, out)
 	}
-	if _, err := run(t, "revoke", "alice", "--file", file); err != nil {
-		t.Error(err)
+	if out, err := run(t, "list", "--file", file, "-o", "json"); err != nil || !strings.Contains(out, `"name": "bob@x.org",`) || !strings.Contains(out, `"role": "admin"`) || strings.Contains(out, "hash") {
+		t.Errorf("list -o json: %v\n%s", err, out)
+	}
+	if out, err := run(t, "revoke", "alice", "--file", file); err != nil || out != "revoke token alice\n" {
+		t.Errorf("revoke: %v, %q", err, out)
 	}
 	if l, err := Read(t.Context(), file); err != nil || len(l) != 1 {
 		t.Errorf("after revoke: %v, %v", l, err)

@@ -19,6 +19,17 @@ type ReservationStore interface {
 	Save(b []byte) error   // returns when b is durable; what was saved before stays if it fails
 }
 
+// A RecordError is why what a store has cannot be used. It ends with what to do, which is to remove the store's
+// file where nobody relies on that: how, who made the store may say after it.
+type RecordError struct {
+	Store any // which was given to the target
+	Err   error
+}
+
+func (e *RecordError) Error() string { return e.Err.Error() }
+
+func (e *RecordError) Unwrap() error { return e.Err }
+
 // ErrNotOwner says that another target serves the namespace by now.
 var ErrNotOwner = errors.New("another target serves the namespace by now")
 
@@ -143,7 +154,7 @@ func readReservations(store ReservationStore, owner reservation.Owner) (s reserv
 	b, err := store.Load()
 	switch {
 	case err != nil:
-		return s, false, restoreAdvice(err)
+		return s, false, restoreAdvice(store, err)
 	case b == nil:
 		return s, true, nil
 	}
@@ -154,18 +165,18 @@ func readReservations(store ReservationStore, owner reservation.Owner) (s reserv
 	}
 	switch {
 	case err != nil:
-		return s, false, restoreAdvice(fmt.Errorf("%w%s", err, in))
+		return s, false, restoreAdvice(store, fmt.Errorf("%w%s", err, in))
 	case of.Same(owner):
 		return s, of == owner, nil
 	case of.At(owner) && s.Empty():
 		return reservation.State{}, true, nil // which stays there until there is another: it may come back
 	}
-	return s, false, fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back, "+
-		"or remove this one if no host relies on a reservation", in, of, owner)
+	return s, false, &RecordError{Store: store, Err: fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back, "+
+		"or remove this one if no host relies on a reservation", in, of, owner)}
 }
 
-func restoreAdvice(err error) error {
-	return fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on a reservation", err)
+func restoreAdvice(store ReservationStore, err error) error {
+	return &RecordError{Store: store, Err: fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on a reservation", err)}
 }
 
 // End refuses changes from then on. It waits for one that is being saved.

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestPortsTaken: a target does not start without the addresses of its metrics and its console, so check tries them.
+func TestPortsTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := configure(t, testConfig)
+	tokens := c.dir + "/tokens"
+	command(t, "token", "create", "alice", "--role", "read", "--file", tokens).want(t, 0)
+	check := func(metrics, console string, texts ...string) {
+		t.Helper()
+		file := c.write(t, "ports.yaml", strings.ReplaceAll(testConfig, "ADDR", "127.0.0.1")+"metrics: {listen: \""+metrics+"\"}\nconsole: {listen: \""+console+"\", tokens: "+tokens+"}\n")
+		command(t, "target", "check", file).want(t, 0, append(texts, "a target does not start until it is right")...)
+	}
+	taken := l.Addr().String()
+	check(taken, "127.0.0.1:1", "metrics: listen tcp "+taken, "unless the one that has it is this one, which runs")
+	check("127.0.0.1:2", taken, "console: listen tcp "+taken, "another program has it; choose another port")
+	check("192.0.2.1:9420", "127.0.0.1:2", "metrics: listen tcp 192.0.2.1:9420", "it is no address of this machine")
+}

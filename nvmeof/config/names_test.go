@@ -1,0 +1,35 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDoubtfulHosts: what a tired administrator gives for a host's name works for no host, and says what was meant.
+func TestDoubtfulHosts(t *testing.T) {
+	const host, id = "nqn.2014-08.org.nvmexpress:uuid:", "22222222-2222-3333-4444-555555555555"
+	for name, want := range map[string]string{
+		host + id:               "",
+		"nqn.2014-08.org.x:a,b": "",
+		"nqn.2014-08.org.x:a,nqn.2014-08.org.x:b": "a comma is part of a name; give each host",
+		host + id + ",": "a comma is part of a name",
+		"*":             "allow-any-host admits every one",
+		"any":           "allow-any-host admits every one",
+		id:              "a host's identifier is not its name: is it " + host + id + "?",
+		"h1":            "rename it",
+	} {
+		_, warnings, err := Parse("f", []byte("version: 1\nsubsystems:\n  - nqn: nqn.2014-08.org.x:s\n    hosts: [{nqn: \""+name+"\"}]\n"))
+		if err != nil {
+			t.Error(err)
+		}
+		got := ""
+		for _, w := range warnings {
+			if strings.HasSuffix(w.Path, "hosts[0].nqn") {
+				got = w.String()
+			}
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
