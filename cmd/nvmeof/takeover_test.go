@@ -55,7 +55,7 @@ func beTaker() {
 // quick form at a rate that costs little: TestTakeoverState has commands in flight at all times.
 func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *separate {
 	t.Helper()
-	rate := "100"
+	rate := "50"
 	if *long {
 		rate = "0"
 	}
@@ -128,7 +128,7 @@ func (s *separate) awaitEnd(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
-	times, runtime := 2, 2*time.Second
+	times, runtime := 2, time.Second
 	if *long {
 		times, runtime = 50, 40*time.Second
 	}
@@ -254,7 +254,7 @@ func TestTakeoverOrphaned(t *testing.T) {
 	c := configure(t, testConfig)
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
-	load := startVerified(t, c.addr, "2", 1500*time.Millisecond)
+	load := startVerified(t, c.addr, "2", time.Second)
 	time.Sleep(300 * time.Millisecond)
 	next := startSeparate(t, "target", "--config", c.file, "--takeover")
 	next.errOut.await(t, "taking over")
