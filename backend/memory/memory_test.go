@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,6 +20,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
+// The suite looks for it.
+var _ = flag.Bool("long", false, "four times as long for what goes on for some time")
+
 func newStore(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s, err := New(cfg)
@@ -30,10 +34,10 @@ func newStore(t testing.TB, cfg Config) *Store {
 
 func TestConformance(t *testing.T) {
 	for _, cfg := range []Config{
-		{Size: 20 << 20},
-		{Size: 20 << 20, BlockSize: 512},
-		{Size: 20<<20 - 512, BlockSize: 512, Pinned: true},
-		{Size: 20<<20 - 512, BlockSize: 512, Pool: pool(t)},
+		{Size: 8 << 20},
+		{Size: 8 << 20, BlockSize: 512},
+		{Size: 8<<20 - 512, BlockSize: 512, Pinned: true},
+		{Size: 8<<20 - 512, BlockSize: 512, Pool: pool(t)},
 	} {
 		t.Run(fmt.Sprintf("%d bytes in blocks of %d, pinned=%v, pool=%v", cfg.Size, cfg.BlockSize, cfg.Pinned, cfg.Pool != nil), func(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backend.Store { return newStore(t, cfg) })
@@ -45,7 +49,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOpened(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store {
 		running := pool(t)
-		first := newStore(t, Config{Size: 20 << 20, BlockSize: 512, Pool: running})
+		first := newStore(t, Config{Size: 8 << 20, BlockSize: 512, Pool: running})
 		s, err := moved(t, running).Open(first.Offset())
 		if err = errors.Join(err, running.Close(), first.Close()); err != nil {
 			t.Fatal(err)
