@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-var long = flag.Bool("long", false, "every flood, not a few")
+var long = flag.Bool("long", false, "every flood and every way to deliver nothing, not a few")
 
 // wired is a target and an honest host on sockets, where what a packet costs counts.
 type wired struct {
