@@ -11,7 +11,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-var long = flag.Bool("long", false, "a second seed")
+var long = flag.Bool("long", false, "a second seed, and more shards")
+
+// shards are those of each device: memory of 4 MiB is cleared for each socket.
+func shards() int {
+	if *long {
+		return 4
+	}
+	return 2
+}
 
 // openInMemory opens two softroce devices on an in-memory network.
 func openInMemory(t *testing.T, seed uint64, faults softroce.Faults) rdmatest.Pair {
@@ -19,7 +27,7 @@ func openInMemory(t *testing.T, seed uint64, faults softroce.Faults) rdmatest.Pa
 	network.Faults = func(from, to netip.Addr) softroce.Faults { return faults }
 	open := func(addr string) *softroce.Device {
 		at := netip.MustParseAddr(addr)
-		d, err := softroce.Open(softroce.Config{Addr: at, Shards: 2, Network: network})
+		d, err := softroce.Open(softroce.Config{Addr: at, Shards: shards(), Network: network})
 		if err != nil {
 			t.Fatal(err)
 		}

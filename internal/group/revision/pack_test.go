@@ -14,6 +14,14 @@ import (
 
 var long = flag.Bool("long", false, "more seeds and changes")
 
+// choose returns the first number, and with -long the second.
+func choose(quick, whole int) int {
+	if *long {
+		return whole
+	}
+	return quick
+}
+
 // TestPieces changes a text again and again: what is packed of it is what any reader of gzip reads, and what is
 // unpacked with what was there before.
 func TestPieces(t *testing.T) {
@@ -23,10 +31,7 @@ func TestPieces(t *testing.T) {
 		all = append(all, fmt.Sprintf(`{"nsid":%d,"file":{"path":"/disks/%d"}},`, i, rng.Uint32()))
 	}
 	written, read := new(packed), new(packed)
-	changes := 18
-	if *long {
-		changes = 60
-	}
+	changes := choose(18, 60)
 	for i := range changes {
 		at := rng.IntN(len(all) / 2)
 		switch i % 6 {

@@ -396,10 +396,7 @@ func TestFloodOfRequests(t *testing.T) {
 		e := newEngine(addrB, 2, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerPeer = global, perPeer })
 		host := establish(t, e)
 		rejected := map[wire.CommID]bool{}
-		flood := 5000
-		if *long {
-			flood = 20000
-		}
+		flood := choose(5000, 20000)
 		for i := range flood {
 			from := netip.AddrFrom4([4]byte{10, 1, byte(i % sources >> 8), byte(i % sources)})
 			r := goodREQ(wire.CommID(1000 + i))

@@ -13,6 +13,14 @@ import (
 
 var long = flag.Bool("long", false, "all sites that return, and larger floods")
 
+// choose returns the first number, and with -long the second.
+func choose(quick, whole int) int {
+	if *long {
+		return whole
+	}
+	return quick
+}
+
 // crowd is the i-th of many addresses.
 func crowd(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})
