@@ -42,9 +42,6 @@ subsystems:
 func configure(t *testing.T, text string) *configured {
 	t.Helper()
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress(), second: loopbackAddress()}}
-	if *long { // targets that poll, too
-		text = strings.Replace(text, ", polling: never}", "}", 1)
-	}
 	c.file = c.write(t, "target.yaml", text)
 	setenv(t, "XDG_CONFIG_HOME", t.TempDir())
 	c.socket = filepath.Join(c.dir, "run", "s")

@@ -127,11 +127,11 @@ func (s *separate) awaitEnd(t *testing.T) {
 // file and in memory. They lose no connection: without paths to reconnect bench would fail.
 func TestTakeover(t *testing.T) {
 	besideShort(t)
-	c := configure(t, testConfig)
-	times, runtime := 2, time.Second
-	if *long {
-		times, runtime = 50, 40*time.Second
+	text, times, runtime := testConfig, 2, time.Second
+	if *long { // of targets that poll
+		text, times, runtime = strings.Replace(testConfig, ", polling: never", "", 1), 50, 40*time.Second
 	}
+	c := configure(t, text)
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
 	loads := []*separate{startVerified(t, c.addr, "1", runtime), startVerified(t, c.addr, "2", runtime)}
