@@ -3,6 +3,7 @@ package backendtest
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -95,7 +96,10 @@ func testFlushOnManyQueues(t *testing.T, s backend.Store) {
 func testAtomicBlocks(t *testing.T, s backend.Store) {
 	const queues, span = 4, 32
 	prepareBlocks(t, s, span)
-	end := time.Now().Add(100 * time.Millisecond)
+	end := time.Now().Add(25 * time.Millisecond)
+	if isLong() {
+		end = end.Add(75 * time.Millisecond)
+	}
 	var wg sync.WaitGroup
 	for n := range queues {
 		wg.Go(func() {
@@ -111,6 +115,13 @@ func testAtomicBlocks(t *testing.T, s backend.Store) {
 		})
 	}
 	wg.Wait()
+}
+
+// isLong reports whether what goes on for some time does so for as long as is good: it does not where the
+// test program has a flag -long that is not given.
+func isLong() bool {
+	f := flag.Lookup("long")
+	return f == nil || f.Value.String() == "true"
 }
 
 // mixBlocks fills the queue with writes or reads of random blocks, and reports

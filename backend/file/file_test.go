@@ -1,6 +1,7 @@
 package file
 
 import (
+	"flag"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,9 @@ import (
 )
 
 const testSize = 20 << 20
+
+// The suite looks for it.
+var _ = flag.Bool("long", false, "four times as long for what goes on for some time")
 
 // engines are those that this machine has.
 func engines(t testing.TB) []Engine {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,6 +20,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
+// The suite looks for it, too.
+var long = flag.Bool("long", false, "four times as long for what goes on for some time, and larger stores")
+
+// size is that of stores for the suite.
+func size() int64 {
+	if *long {
+		return 20 << 20
+	}
+	return 8 << 20
+}
+
 func newStore(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s, err := New(cfg)
@@ -30,10 +42,10 @@ func newStore(t testing.TB, cfg Config) *Store {
 
 func TestConformance(t *testing.T) {
 	for _, cfg := range []Config{
-		{Size: 20 << 20},
-		{Size: 20 << 20, BlockSize: 512},
-		{Size: 20<<20 - 512, BlockSize: 512, Pinned: true},
-		{Size: 20<<20 - 512, BlockSize: 512, Pool: pool(t)},
+		{Size: size()},
+		{Size: size(), BlockSize: 512},
+		{Size: size() - 512, BlockSize: 512, Pinned: true},
+		{Size: size() - 512, BlockSize: 512, Pool: pool(t)},
 	} {
 		t.Run(fmt.Sprintf("%d bytes in blocks of %d, pinned=%v, pool=%v", cfg.Size, cfg.BlockSize, cfg.Pinned, cfg.Pool != nil), func(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backend.Store { return newStore(t, cfg) })
@@ -45,7 +57,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOpened(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store {
 		running := pool(t)
-		first := newStore(t, Config{Size: 20 << 20, BlockSize: 512, Pool: running})
+		first := newStore(t, Config{Size: size(), BlockSize: 512, Pool: running})
 		s, err := moved(t, running).Open(first.Offset())
 		if err = errors.Join(err, running.Close(), first.Close()); err != nil {
 			t.Fatal(err)
@@ -218,7 +230,7 @@ func faults(t *testing.T) int64 {
 // TestDeallocateAgain: who writes and deallocates the same blocks in turn has them populated once
 // in a while, and not each time: others would wait for that.
 func TestDeallocateAgain(t *testing.T) {
-	s := newStore(t, Config{Size: 8 << 20})
+	s := newStore(t, Config{Size: size()})
 	q := openQueue(t, s)
 	const size, rounds = 256 << 10, 100
 	buf := make([]byte, size)

@@ -3,6 +3,7 @@ package rbd
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"strings"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
+
+// The suite looks for it.
+var _ = flag.Bool("long", false, "four times as long for what goes on for some time")
 
 // TestContract is the suite on a library that is not there; test/ceph has it on a cluster.
 func TestContract(t *testing.T) {

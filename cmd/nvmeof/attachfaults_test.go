@@ -15,7 +15,7 @@ import (
 // listeners of one device each.
 const durable = `
 version: 1
-limits: {shards: 1}
+limits: {shards: 1, polling: never}
 listeners:
   - {id: 1, address: ADDR}
   - {id: 2, address: SECOND}
@@ -26,7 +26,7 @@ subsystems:
 `
 
 // quick are flags with which a lost controller is noticed, and connected to again, soon.
-var quick = []string{"-k", "1", "-c", "1", "--timeout", "3s"}
+var quick = []string{"-k", "1", "-c", "1", "--timeout", "3s", "--polling", "never"}
 
 // startDurable runs such a target as a process of its own.
 func startDurable(t *testing.T, c *configured) *separate {

@@ -93,11 +93,11 @@ func TestBenchAllocations(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return after.Mallocs - before.Mallocs
 		}
-		count("4m") // what is made once
-		const requests = 32 << 20 / 4096
+		count("2m") // what is made once
+		const requests = 16 << 20 / 4096
 		grown := int64(requests)
 		for range 3 { // on a slow machine what is done each second allocates as well
-			if few, many := count("4m"), count("36m"); int64(many)-int64(few) < grown {
+			if few, many := count("2m"), count("18m"); int64(many)-int64(few) < grown {
 				grown = int64(many) - int64(few)
 			}
 			if grown <= requests/100 {

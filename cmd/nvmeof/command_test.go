@@ -139,7 +139,7 @@ func startTarget(t *testing.T, args ...string) *testTarget {
 	t.Helper()
 	setenv(t, "XDG_CONFIG_HOME", t.TempDir()) // this host's names
 	s := &testTarget{addr: loopbackAddress(), out: newOutput(), errOut: newOutput()}
-	s.stop, s.ended = begin(t, s.out, s.errOut, append([]string{"target", "--listen", s.addr, "--nqn", testNQN, "--shards", "1"}, args...)...)
+	s.stop, s.ended = begin(t, s.out, s.errOut, append([]string{"target", "--listen", s.addr, "--nqn", testNQN, "--shards", "1", "--polling", "never"}, args...)...)
 	t.Cleanup(func() { s.end(t) })
 	s.out.await(t, "nvme connect")
 	return s

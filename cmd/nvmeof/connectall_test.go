@@ -10,7 +10,7 @@ import (
 
 const twoSubsystems = `
 version: 1
-limits: {shards: 1}
+limits: {shards: 1, polling: never}
 listeners:
   - {id: 1, address: ADDR}
 subsystems:

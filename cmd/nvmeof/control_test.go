@@ -22,7 +22,7 @@ type configured struct {
 
 const testConfig = `# one subsystem
 version: 1
-limits: {shards: 1}
+limits: {shards: 1, polling: never}
 listeners:
   - id: 1
     address: ADDR

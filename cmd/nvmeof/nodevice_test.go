@@ -73,7 +73,7 @@ func TestTakenSocket(t *testing.T) {
 
 // TestSmallQueues: how deep I/O queues may be is no matter of the admin queue.
 func TestSmallQueues(t *testing.T) {
-	c := startConfigured(t, strings.Replace(testConfig, "{shards: 1}", "{shards: 1, queue-depth: 2}", 1))
+	c := startConfigured(t, strings.Replace(testConfig, "{shards: 1, polling", "{shards: 1, queue-depth: 2, polling", 1))
 	c.out.await(t, "nvme connect")
 	command(t, c.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B")
 	command(t, c.at("read", "-n", testNQN, "-z", "512")...).want(t, 0)

@@ -67,7 +67,7 @@ func TestPublish(t *testing.T) {
 
 const twoListeners = `
 version: 1
-limits: {shards: 1}
+limits: {shards: 1, polling: never}
 listeners:
   - {id: 1, address: ADDR}
   - {id: 2, address: SECOND}

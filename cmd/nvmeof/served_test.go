@@ -8,7 +8,7 @@ import (
 )
 
 const servedConfig = `version: 1
-limits: {shards: 1}
+limits: {shards: 1, polling: never}
 listeners:
   - id: 1
     address: ADDR

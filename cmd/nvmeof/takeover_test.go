@@ -55,7 +55,7 @@ func beTaker() {
 // quick form at a rate that costs little: TestTakeoverState has commands in flight at all times.
 func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *separate {
 	t.Helper()
-	rate := "100"
+	rate := "50"
 	if *long {
 		rate = "0"
 	}
@@ -127,11 +127,11 @@ func (s *separate) awaitEnd(t *testing.T) {
 // file and in memory. They lose no connection: without paths to reconnect bench would fail.
 func TestTakeover(t *testing.T) {
 	besideShort(t)
-	c := configure(t, testConfig)
-	times, runtime := 2, 2*time.Second
-	if *long {
-		times, runtime = 50, 40*time.Second
+	text, times, runtime := testConfig, 2, time.Second
+	if *long { // of targets that poll
+		text, times, runtime = strings.Replace(testConfig, ", polling: never", "", 1), 50, 40*time.Second
 	}
+	c := configure(t, text)
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
 	loads := []*separate{startVerified(t, c.addr, "1", runtime), startVerified(t, c.addr, "2", runtime)}
@@ -254,7 +254,7 @@ func TestTakeoverOrphaned(t *testing.T) {
 	c := configure(t, testConfig)
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
-	load := startVerified(t, c.addr, "2", 1500*time.Millisecond)
+	load := startVerified(t, c.addr, "2", time.Second)
 	time.Sleep(300 * time.Millisecond)
 	next := startSeparate(t, "target", "--config", c.file, "--takeover")
 	next.errOut.await(t, "taking over")

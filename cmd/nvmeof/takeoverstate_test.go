@@ -23,7 +23,7 @@ import (
 )
 
 const stateConfig = `version: 1
-limits: {shards: 1}
+limits: {shards: 1, polling: never}
 listeners:
   - {id: 1, address: ADDR}
 subsystems:

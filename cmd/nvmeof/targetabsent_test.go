@@ -16,6 +16,9 @@ func TestAttachRefusedPath(t *testing.T) {
 }
 
 func TestAttachUnknownPath(t *testing.T) {
+	if !*long {
+		t.Skip("as TestAttachRefusedPath, with -long")
+	}
 	testRefusedPath(t, strings.Replace(testConfig, ":disk\n", ":other\n", 1))
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
+
+var long = flag.Bool("long", false, "what tshark reads, too")
 
 // recorded is a device that captures what was recorded on a wire.
 type recorded struct {
@@ -94,8 +97,8 @@ func TestStream(t *testing.T) {
 		t.Errorf("a stream that breaks off: %v", err)
 	}
 	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed")
+	if err != nil || !*long {
+		t.Skip("tshark is not installed, or takes as long as ten tests: -long")
 	}
 	path := filepath.Join(t.TempDir(), "c.pcapng")
 	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {

@@ -70,7 +70,11 @@ func TestReader(t *testing.T) {
 	var r, both Reader
 	var texts []string
 	var read []*Document
-	for i := range 150 {
+	changes := 50
+	if *long {
+		changes = 150
+	}
+	for i := range changes {
 		doc = changed(rng, doc, i)
 		text := doc.JSON()
 		if i%3 == 0 {

@@ -38,16 +38,21 @@ func atOnce(t *testing.T) (enter, leave func()) {
 	return func() { places <- struct{}{} }, func() { <-places }
 }
 
-var long = flag.Bool("long", false, "make five times as many calls, of a target with four times as many namespaces")
+var long = flag.Bool("long", false, "make four to ten times as many calls, of a target with ten times as many namespaces, and roll back each change for each reason")
 
-// TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once, a fifth
+// choose returns the first number, and with -long the second.
+func choose(quick, whole int) int {
+	if *long {
+		return whole
+	}
+	return quick
+}
+
+// TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once, a tenth
 // of them in the quick form, are all answered, over a bounded number of connections.
 func TestTenThousandCalls(t *testing.T) {
 	const clients = 500
-	calls := 4
-	if *long {
-		calls = 20
-	}
+	calls := choose(2, 20)
 	r := newAPIRig(t)
 	var failed atomic.Int32
 	var all sync.WaitGroup
@@ -140,7 +145,7 @@ func TestBodiesBeforeTheLock(t *testing.T) {
 	r.mu.Unlock()
 	var all sync.WaitGroup
 	const part = 256 << 10
-	for i := range 8 {
+	for i := range choose(2, 8) {
 		body := `{"namespaces":[` + strings.Repeat("0,", part/2-20) + "0]}"
 		if i%2 > 0 {
 			body = `{"namespaces":[` + strings.Repeat(`{"a":0,"a":0},`, part/14-20) + "{}]}"

@@ -98,12 +98,12 @@ func manyNamespaces(each int) string {
 	return b.String()
 }
 
-// TestRestart: a host that connects all the time while a target with 3,000 namespaces, 750
+// TestRestart: a host that connects all the time while a target with 3,000 namespaces, 300
 // in the quick form, ends and starts is accepted or has to try again, and what it finds is
 // complete.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	each := 250
+	each := 100
 	if *long {
 		each = 1000
 	}

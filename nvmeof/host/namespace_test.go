@@ -175,12 +175,16 @@ func TestManyReaders(t *testing.T) {
 		if c.IOQueues() != 3 || c.QueueDepth() != 4 {
 			t.Fatalf("%d queues of %d entries", c.IOQueues(), c.QueueDepth())
 		}
+		rounds := 5
+		if *long {
+			rounds = 20
+		}
 		var wg sync.WaitGroup
 		for g := range 16 {
 			wg.Go(func() {
 				b := make([]byte, 1<<20)
 				rng := rand.New(rand.NewPCG(uint64(g), 1))
-				for i := range 20 {
+				for i := range rounds {
 					size := 4096 * (1 + rng.IntN(256))
 					off := int64(g) << 20
 					pattern(b[:size], g+i)

@@ -95,7 +95,11 @@ func TestSoftroceLossy(t *testing.T) {
 		Loss: 0.02, Duplicate: 0.01, Corrupt: 0.005, Reorder: 0.05,
 		Delay: 100 * time.Microsecond, Jitter: 50 * time.Microsecond,
 	}
-	for seed := range uint64(3) {
+	seeds := uint64(1)
+	if *long {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				network := softroce.NewNetwork(seed)

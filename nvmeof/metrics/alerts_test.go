@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"reflect"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 )
+
+var long = flag.Bool("long", false, "what promtool says of the alerts, too")
 
 const alerts = "../../deploy/prometheus"
 
@@ -53,6 +56,9 @@ func allFamilies() map[string]*family {
 
 // TestAlerts: each alert comes when it has to, and not otherwise.
 func TestAlerts(t *testing.T) {
+	if !*long {
+		t.Skip("it takes two seconds of processor time: -long")
+	}
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

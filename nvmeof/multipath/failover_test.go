@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// TestFailover: a target of two is killed and comes back, then the other one.
+// TestFailover: a target of two is killed and comes back, then the other one. TestPartition
+// fails over with NUMA, the default, TestSilentLoss with RoundRobin.
 func TestFailover(t *testing.T) {
 	for policy := range Latency + 1 {
 		t.Run(policy.String(), func(t *testing.T) {
-			if testing.Short() && policy > RoundRobin {
-				t.Skip("takes seconds under the race detector")
+			if policy < QueueDepth && !*long {
+				t.Skip("other tests have it: -long")
 			}
 			inBubble(t, func(t *testing.T) {
 				l := newLab(t, 2)
@@ -84,8 +85,8 @@ func TestNamespaceComesLater(t *testing.T) {
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	for paths := 1; paths <= 2; paths++ {
-		if testing.Short() && paths == 1 {
-			continue // takes seconds under the race detector
+		if paths == 1 && !*long {
+			continue // which two that are cut at a time are, too
 		}
 		inBubble(t, func(t *testing.T) {
 			l := newLab(t, paths)

@@ -24,10 +24,15 @@ type load struct {
 	slow atomic.Int64 // the longest request, nanoseconds
 }
 
-const (
-	loadBlock = 4096
-	pace      = 100 * time.Millisecond // between requests: seconds of failing over pass, too
-)
+const loadBlock = 4096
+
+// pace is the pause between requests: seconds of failing over pass, too.
+func pace() time.Duration {
+	if *long {
+		return 100 * time.Millisecond
+	}
+	return 250 * time.Millisecond
+}
 
 // startLoad starts a goroutine for each way to use a namespace: blocking ones, and
 // two queues, one of which is polled while the other one's owner sleeps.
@@ -109,7 +114,7 @@ func (l *load) blocking(first, blocks int64) {
 			return
 		}
 		l.took(time.Since(start))
-		time.Sleep(pace)
+		time.Sleep(pace())
 	}
 	l.verify(first, model)
 }
@@ -163,7 +168,7 @@ func (l *load) queued(first, blocks int64, sleeps bool) {
 		start := time.Now()
 		g.round(number)
 		l.took(time.Since(start))
-		time.Sleep(pace)
+		time.Sleep(pace())
 	}
 	if err := g.q.Close(); err != nil {
 		l.t.Error(err)

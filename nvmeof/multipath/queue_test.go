@@ -9,10 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// TestStore: a namespace over two paths can stand in for a disk.
+// TestStore: a namespace over two paths can stand in for a disk, also where one of them has all requests.
 func TestStore(t *testing.T) {
 	for _, policy := range []Policy{NUMA, RoundRobin} {
 		t.Run(policy.String(), func(t *testing.T) {
+			if policy == NUMA && !*long {
+				t.Skip("with one path it is TestStore of package host: -long")
+			}
 			backendtest.Run(t, func(t *testing.T) backend.Store {
 				l := newLabOn(t, 2, rdmatest.NewLoopback())
 				cfg := l.config()

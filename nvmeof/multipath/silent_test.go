@@ -92,15 +92,19 @@ func TestSilentLoss(t *testing.T) {
 		targets int
 		watched bool
 		submit  bool // before the cut
+		often   bool // in the quick form, too
 	}{
-		{"polled, two paths", 2, false, true},
-		{"watched, two paths", 2, true, true},
-		{"watched, two paths, cut first", 2, true, false},
-		{"polled, one path", 1, false, true},
-		{"watched, one path", 1, true, true},
-		{"watched, one path, cut first", 1, true, false},
+		{"polled, two paths", 2, false, true, true},
+		{"watched, two paths", 2, true, true, false},
+		{"watched, two paths, cut first", 2, true, false, true},
+		{"polled, one path", 1, false, true, false},
+		{"watched, one path", 1, true, true, true},
+		{"watched, one path, cut first", 1, true, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if !tt.often && !*long {
+				t.Skip("others have each of its parts: -long")
+			}
 			inBubble(t, func(t *testing.T) {
 				l := newLab(t, tt.targets)
 				cfg := l.config()

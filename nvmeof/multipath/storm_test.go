@@ -10,7 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-var seeds = flag.Uint64("multipath.seeds", 1, "seeds of TestStorm")
+var (
+	seeds = flag.Uint64("multipath.seeds", 1, "seeds of TestStorm")
+	long  = flag.Bool("long", false, "every policy and setting, and more requests while targets are away")
+)
 
 // TestStorm: whatever can happen to two targets happens, at random from a seed, often
 // to both at a time, and each comes back sooner or later. Nothing is lost.

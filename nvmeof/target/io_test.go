@@ -215,11 +215,16 @@ func TestZeroesAndFreeingKeepToTheirRange(t *testing.T) {
 	if err != nil || nvm.WZSL != 0 {
 		t.Errorf("WZSL %d (%v): it would be a limit", nvm.WZSL, err)
 	}
+	zeroes, nines := make([]byte, 512), bytes.Repeat([]byte{9}, 512)
 	want := func(zeroFrom, zeroTo int) {
 		t.Helper()
-		for i, b := range s.data {
-			if zero := i >= zeroFrom*512 && i < zeroTo*512; zero != (b == 0) {
-				t.Fatalf("byte %d of block %d is %d, blocks %d to %d were to be zero", i%512, i/512, b, zeroFrom, zeroTo)
+		for i := range blocks {
+			all := nines
+			if i >= zeroFrom && i < zeroTo {
+				all = zeroes
+			}
+			if b := s.data[i*512:][:512]; !bytes.Equal(b, all) {
+				t.Fatalf("block %d is %x, blocks %d to %d were to be zero", i, b, zeroFrom, zeroTo)
 			}
 		}
 	}

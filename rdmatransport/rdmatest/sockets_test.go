@@ -16,7 +16,7 @@ import (
 func TestSoftroceSockets(t *testing.T) {
 	rdmatest.Run(t, func(t *testing.T) rdmatest.Pair {
 		open := func(addr string) *softroce.Device {
-			d, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(addr), Shards: 4})
+			d, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(addr), Shards: shards()})
 			if err != nil {
 				t.Fatal(err)
 			}

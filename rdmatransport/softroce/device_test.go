@@ -316,7 +316,11 @@ func TestLoopbackSmallBuffer(t *testing.T) {
 }
 
 func TestLossyNetwork(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(5)
+	if *long {
+		seeds = 20
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			n := udp.NewNetwork(seed)
 			n.PathMTU = 9000

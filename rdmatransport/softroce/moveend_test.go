@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
+
+var long = flag.Bool("long", false, "more seeds")
 
 // inMemory runs f with a device of two shards on a network in memory.
 func inMemory(t *testing.T, f func(t *testing.T, m *migrant, n *udp.Network)) {
@@ -55,7 +58,11 @@ func wantEnd(t *testing.T, e *end) {
 // TestMoveOverFaults: packets that are lost and change places while a device moves cost time
 // alone.
 func TestMoveOverFaults(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(1)
+	if *long {
+		seeds = 3
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			n := udp.NewNetwork(seed)
 			n.Faults = func(netip.Addr, netip.Addr) udp.Faults {

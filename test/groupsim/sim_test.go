@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 10, "how many seeds TestGroup runs")
+	seeds = flag.Uint64("seeds", 5, "how many seeds TestGroup runs")
 	first = flag.Uint64("seed", 1, "the first of them; with -seeds 1 and -v it tells its story")
 	limit = flag.Duration("for", 0, "end after so long, however many seeds there are; 0: when all are done")
 	fails = flag.Int("fails", 3, "end after so many seeds that fail")

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 10, "how many seeds TestSim runs")
+	seeds = flag.Uint64("seeds", 5, "how many seeds TestSim runs")
 	fails = flag.Int("fails", 3, "end after so many seeds that fail")
 	limit = flag.Duration("for", 0, "end after so long, however many seeds there are; 0: when all are done")
 	holds = flag.Bool("holds", false, "hold targets up, too, as a signal does: other stories of the same seeds")
@@ -35,7 +35,7 @@ func TestSim(t *testing.T) {
 	start, failed, events, fake := time.Now(), 0, int64(0), time.Duration(0)
 	ran, unchecked := 0, 0
 	if testing.Short() {
-		*seeds = min(*seeds, 10)
+		*seeds = min(*seeds, 5)
 	}
 	for seed := *first; seed < *first+*seeds && failed < *fails && (*limit == 0 || time.Since(start) < *limit); seed++ {
 		w := simulate(t, seed)

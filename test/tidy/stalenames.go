@@ -3,16 +3,40 @@ package tidy
 import (
 	"go/ast"
 	"go/token"
-	"regexp"
+	"iter"
 )
 
 // foreignWords are words of comments that have the form of names and are none.
 var foreignWords = []string{"mDNS", "mW"}
 
-var (
-	wordPattern = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
-	mixedCaps   = regexp.MustCompile(`^[a-z]+[A-Z]`) // of what is not exported
-)
+// wordsIn are the words of a text that may be names.
+func wordsIn(text string) iter.Seq[string] {
+	isLetter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' }
+	return func(yield func(string) bool) {
+		for i := 0; i < len(text); i++ {
+			if !isLetter(text[i]) {
+				continue
+			}
+			start := i
+			for i < len(text) && (isLetter(text[i]) || '0' <= text[i] && text[i] <= '9') {
+				i++
+			}
+			if !yield(text[start:i]) {
+				return
+			}
+		}
+	}
+}
+
+// isMixedCaps reports whether a word begins with small letters and then a capital, as the names
+// do that are not exported.
+func isMixedCaps(word string) bool {
+	small := 0
+	for small < len(word) && 'a' <= word[small] && word[small] <= 'z' {
+		small++
+	}
+	return small > 0 && small < len(word) && 'A' <= word[small] && word[small] <= 'Z'
+}
 
 // staleNames finds words of comments in mixed capitals that no Go file of the repository has as a
 // name or in a string: mostly what something was called before.
@@ -28,7 +52,7 @@ func staleNames(sources []*source) (findings []string) {
 				known[n.Name] = true
 			case *ast.BasicLit:
 				if n.Kind == token.STRING {
-					for _, w := range wordPattern.FindAllString(n.Value, -1) {
+					for w := range wordsIn(n.Value) {
 						known[w] = true
 					}
 				}
@@ -39,8 +63,8 @@ func staleNames(sources []*source) (findings []string) {
 	for _, s := range sources {
 		for _, group := range s.file.Comments {
 			for _, c := range group.List {
-				for _, w := range wordPattern.FindAllString(c.Text, -1) {
-					if mixedCaps.MatchString(w) && !known[w] {
+				for w := range wordsIn(c.Text) {
+					if isMixedCaps(w) && !known[w] {
 						findings = append(findings, s.finding(c.Pos(), "the comment has %s, which nothing is called", w))
 					}
 				}

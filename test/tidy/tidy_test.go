@@ -2,6 +2,7 @@ package tidy
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -12,6 +13,8 @@ import (
 )
 
 const root = "../.."
+
+var long = flag.Bool("long", false, "format all files, too, as gofmt does")
 
 // TestMain has less memory looked through for garbage: the tree stays.
 func TestMain(m *testing.M) {
@@ -47,7 +50,8 @@ func report(t *testing.T, findings []string) {
 	}
 }
 
-// TestFiles holds the rules that concern one file at a time.
+// TestFiles holds the rules that concern one file at a time: the format, of which gofmt -l says the
+// same, with -long only, since it takes as much processor time as all the rest.
 func TestFiles(t *testing.T) {
 	rules := []struct {
 		name string
@@ -62,6 +66,9 @@ func TestFiles(t *testing.T) {
 	}
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
+			if r.name == "format" && !*long {
+				t.Skip("it takes 2.5 s of processor time: -long")
+			}
 			t.Parallel()
 			for _, s := range sources(t) {
 				report(t, r.find(s))

@@ -3,6 +3,7 @@ package revision
 import (
 	"bytes"
 	"compress/gzip"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,6 +11,16 @@ import (
 	"strings"
 	"testing"
 )
+
+var long = flag.Bool("long", false, "more seeds and changes")
+
+// choose returns the first number, and with -long the second.
+func choose(quick, whole int) int {
+	if *long {
+		return whole
+	}
+	return quick
+}
 
 // TestPieces changes a text again and again: what is packed of it is what any reader of gzip reads, and what is
 // unpacked with what was there before.
@@ -20,7 +31,8 @@ func TestPieces(t *testing.T) {
 		all = append(all, fmt.Sprintf(`{"nsid":%d,"file":{"path":"/disks/%d"}},`, i, rng.Uint32()))
 	}
 	written, read := new(packed), new(packed)
-	for i := range 60 {
+	changes := choose(18, 60)
+	for i := range changes {
 		at := rng.IntN(len(all) / 2)
 		switch i % 6 {
 		case 1:
@@ -35,7 +47,7 @@ func TestPieces(t *testing.T) {
 			slices.Reverse(all[at : at+1000])
 		}
 		text := []byte(strings.Join(all, "\n"))
-		if i == 30 {
+		if i == changes/2 {
 			text = nil
 		}
 		now, err := pack(text, written)
@@ -53,7 +65,7 @@ func TestPieces(t *testing.T) {
 		if err != nil || !bytes.Equal(got.text, text) || !slices.Equal(got.pieces, now.pieces) {
 			t.Fatalf("change %d: %d bytes, %d pieces, want %d, %d: %v", i, len(got.text), len(got.pieces), len(text), len(now.pieces), err)
 		}
-		if kept := common(now, written); i%6 == 4 && i > 0 && i != 31 && kept < len(now.pieces)-3 {
+		if kept := common(now, written); i%6 == 4 && i > 0 && i != changes/2+1 && kept < len(now.pieces)-3 {
 			t.Errorf("change %d, of a line: %d pieces of %d are as before", i, kept, len(now.pieces))
 		}
 		written, read = now, got

@@ -23,7 +23,7 @@ import (
 // TestWritersAndReaders has writers with a store that loses requests and replies, and readers: each
 // revision is one writer's, whole, and none is lost that was acknowledged.
 func TestWritersAndReaders(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(choose(2, 5)) {
 		synctest.Test(t, func(t *testing.T) {
 			shared := simulated.Share(simulated.New(rand.New(rand.NewPCG(seed, 1))))
 			var mu sync.Mutex

@@ -332,7 +332,7 @@ func TestImages(t *testing.T) {
 // seed; asking again is enough.
 func TestKilledWithin(t *testing.T) {
 	t.Parallel()
-	rounds := 4
+	rounds := 2
 	if *long {
 		rounds = 100
 	}

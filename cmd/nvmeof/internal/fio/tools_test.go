@@ -3,6 +3,7 @@ package fio
 import (
 	"bytes"
 	"compress/gzip"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
+
+var long = flag.Bool("long", false, "fio's scripts for logs, too, which take long")
 
 // needTool skips a test where a program of fio's, or one that it runs on, is missing.
 func needTool(t *testing.T, names ...string) {
@@ -118,6 +121,9 @@ func logs(t *testing.T) string {
 
 // TestLogTools: fio's scripts for logs, as far as they are installed, read ours.
 func TestLogTools(t *testing.T) {
+	if !*long {
+		t.Skip("it takes a second of processor time: -long")
+	}
 	needTool(t, "fio2gnuplot", "python3")
 	dir := logs(t)
 	if out := tool(t, dir, "fio2gnuplot", "-b", "-v"); !strings.Contains(out, "t_bw.1.log") {

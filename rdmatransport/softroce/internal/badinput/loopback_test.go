@@ -18,7 +18,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-var long = flag.Bool("long", false, "every flood, not a few")
+var long = flag.Bool("long", false, "every flood and every way to deliver nothing, not a few")
+
+// choose returns the first number, and with -long the second.
+func choose(quick, whole int) int {
+	if *long {
+		return whole
+	}
+	return quick
+}
 
 // wired is a target and an honest host on sockets, where what a packet costs counts.
 type wired struct {

@@ -70,6 +70,9 @@ func TestUnacknowledgedReads(t *testing.T) {
 		name   string
 		putOff bool
 	}{{"never acknowledged", false}, {"put off without end", true}} {
+		if !c.putOff && !*long {
+			continue // the other one keeps the target busy as well
+		}
 		attacks = append(attacks, attack{row: "132 " + c.name, run: func(l *lab) {
 			l.delayed(50 * time.Microsecond)
 			_, io := l.gremlin.ioQueue(0)
@@ -140,7 +143,7 @@ func TestUndeliveredWriteData(t *testing.T) {
 		name     string
 		dribble  bool
 		stranger bool
-	}{{"put off", false, false}, {"in dribs", true, false}, {"by strangers", false, true}} {
+	}{{"put off", false, false}, {"by strangers", false, true}, {"in dribs", true, false}}[:choose(2, 3)] {
 		attacks = append(attacks, attack{row: "133 " + c.name, buffer: debianBuffer, run: func(l *lab) {
 			l.delayed(50 * time.Microsecond)
 			var conns []*conn

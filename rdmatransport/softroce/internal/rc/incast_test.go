@@ -268,7 +268,7 @@ func (s *incast) deliver() {
 	}
 }
 
-var long = flag.Bool("long", false, "measure rates under congestion and loss for four times as long")
+var long = flag.Bool("long", false, "measure rates under congestion and loss in all settings, and for four times as long")
 
 // whole is d in the long form of a measurement, and a quarter of it in the quick one. Time is
 // virtual and all is seeded: each form has the same figures every time.

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("rc.seeds", 400, "random programs to run")
+	seeds = flag.Int("rc.seeds", 100, "random programs to run")
 	seed  = flag.Uint64("rc.seed", 0, "run this one program only")
 )
 
