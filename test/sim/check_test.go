@@ -67,6 +67,9 @@ func (w *world) undone(f *operation) *operation {
 				if !same(g) || g.kind != flush {
 					return false
 				}
+				if g.succeeded() && g.call > o.end && g.call < c.call && !c.mayUndo(o) {
+					return true // carried out before, and its completion was on the way when the power failed
+				}
 				lost := errors.Is(g.err, multipath.ErrWritesLost) // by a failure before: what there was since is durable
 				return (g.succeeded() || lost) && g.call > o.end && g.end < c.call || lost && g.end > c.end && g.end < f.call
 			}

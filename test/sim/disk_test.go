@@ -68,8 +68,9 @@ func newDisk(w *world, blockSize, blocks int, volatile bool) *disk {
 	return d
 }
 
-// powerFails leaves of each block one of the values that it had since it was durable.
-func (d *disk) powerFails() {
+// powerFails leaves of each block one of the values that it had since it was durable, and returns those of them that
+// were not, by block.
+func (d *disk) powerFails() (volatile [][]value) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	lost := 0
@@ -81,10 +82,12 @@ func (d *disk) powerFails() {
 		if k < len(vs)-1 {
 			lost++
 		}
+		volatile = append(volatile, slices.Clone(vs[1:]))
 		d.versions[i] = []value{vs[k]}
 	}
 	d.latched = nil
 	d.w.note("disk", "loses power; %d of %d blocks go back to an older value", lost, len(d.versions))
+	return volatile
 }
 
 // repair ends all faults but what was lost by a failed flush, for which see clear.

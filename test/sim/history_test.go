@@ -53,7 +53,8 @@ type operation struct {
 	values       []value // written, or read; one for each block
 	expected     value   // swap
 	fua          bool
-	reboot       bool // crash: of all targets' machines
+	reboot       bool      // crash: of all targets' machines
+	volatile     [][]value // crash: what it may have undone of each block
 
 	call, end  int64
 	at, until  time.Duration
@@ -73,6 +74,16 @@ func (o *operation) touches(block int) bool {
 }
 
 func (o *operation) of(block int) value { return o.values[block-o.first] }
+
+// mayUndo reports whether a crash has found something of a write that was not durable.
+func (o *operation) mayUndo(w *operation) bool {
+	for i, v := range w.values {
+		if slices.Contains(o.volatile[w.first+i], v) {
+			return true
+		}
+	}
+	return false
+}
 
 func (o *operation) who() string { return fmt.Sprintf("%c%d", 'A'+rune(o.host), o.worker) }
 

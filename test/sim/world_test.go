@@ -233,7 +233,7 @@ func (w *world) powerFails(reboot bool) {
 	if reboot {
 		w.boots++
 	}
-	w.disk.powerFails()
+	o.volatile = w.disk.powerFails()
 	w.end(o, nil)
 }
 
