@@ -164,7 +164,10 @@ func (s *Store) alone() error {
 
 // Notes says to an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
-func (s *Store) Notes() []string { return append(s.served.Notes(), s.notes...) }
+func (s *Store) Notes() []string { return append(s.EngineNotes(), s.notes...) }
+
+// EngineNotes are those of Notes that are about how the machine does the I/O. What is exported is as it should be.
+func (s *Store) EngineNotes() []string { return s.served.Notes() }
 
 // Allocated is all of the device: what it keeps elsewhere is its own affair.
 func (s *Store) Allocated() (n int64, err error) {

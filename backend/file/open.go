@@ -167,7 +167,7 @@ func (s *Store) options() disk.Options {
 		// The kernel takes such a file for one that can be polled, since
 		// it can be polled, and lets a submission wait until the other process has answered.
 		o.Engine = EngineThreads
-		s.note("threads do its I/O: its file system, served by a process (FUSE), keeps io_uring waiting")
+		s.slow = "threads do its I/O: its file system, served by a process (FUSE), keeps io_uring waiting"
 	}
 	return o
 }

@@ -22,6 +22,7 @@ type Store struct {
 	fd     int
 	direct bool
 	notes  []string
+	slow   string // of EngineNotes; empty: nothing of it
 
 	marked  []byte // nil: it has no mark
 	created bool
@@ -29,7 +30,15 @@ type Store struct {
 
 // Notes says to an administrator what is not as configured, and why: sentences
 // without a capital and a full stop.
-func (s *Store) Notes() []string { return slices.Concat(s.notes, s.served.Notes()) }
+func (s *Store) Notes() []string { return slices.Concat(s.notes, s.EngineNotes()) }
+
+// EngineNotes are those of Notes that are about how the machine does the I/O. What is exported is as it should be.
+func (s *Store) EngineNotes() []string {
+	if s.slow != "" {
+		return append(s.served.Notes(), s.slow)
+	}
+	return s.served.Notes()
+}
 
 // Direct reports whether I/O bypasses the page cache.
 func (s *Store) Direct() bool { return s.direct }

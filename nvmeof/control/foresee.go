@@ -10,11 +10,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
@@ -170,7 +172,18 @@ func foreseeStore(n *config.Namespace) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return notes, store.Close()
+	return doubtsAbout(store, notes), store.Close()
+}
+
+// doubtsAbout are the sentences about what a store exports. Those about how the machine does its I/O are in the log: the
+// administrator of many namespaces would be told the same of each.
+func doubtsAbout(store backend.Store, notes []string) []string {
+	s, ok := store.(interface{ EngineNotes() []string })
+	if !ok {
+		return notes
+	}
+	engine := s.EngineNotes()
+	return slices.DeleteFunc(slices.Clone(notes), func(note string) bool { return slices.Contains(engine, note) })
 }
 
 // notices are what an administrator is told of a store that can be opened.

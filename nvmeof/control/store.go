@@ -353,7 +353,7 @@ func (s *stores) notices(changes []config.Change) (found config.Problems) {
 			continue
 		}
 		if h := s.held[keyOf(c.Subsystem, now)]; h != nil {
-			found = append(found, notices(namespaceName(namespaceKey{c.Subsystem, now.NSID}), h.notes)...)
+			found = append(found, notices(namespaceName(namespaceKey{c.Subsystem, now.NSID}), doubtsAbout(h.store, h.notes))...)
 		}
 	}
 	return found
