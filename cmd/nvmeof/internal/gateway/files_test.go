@@ -45,14 +45,18 @@ func (n *node) ids() (all []string) {
 	return all
 }
 
-// moveTo has a gateway serve the namespace's ANA group.
+// moveTo has a gateway serve the namespace's ANA group. A move to a gateway whose heartbeat is late, as on a busy machine, comes to
+// nothing, and is ordered again.
 func (n *node) moveTo(t *testing.T, name string) {
 	t.Helper()
-	if err := n.Order(t.Context(), control.Order{Kind: control.MoveGroup, Gateway: name, Group: 7}); err != nil {
-		t.Fatal(err)
-	}
 	n.until(t, name+" serves the group", func(s *control.GroupStatus) bool {
-		return len(s.Groups) == 1 && s.Groups[0].Owner == name && s.Groups[0].Moving == ""
+		if len(s.Groups) != 1 || s.Groups[0].Moving != "" {
+			return false
+		}
+		if s.Groups[0].Owner != name {
+			_ = n.Order(t.Context(), control.Order{Kind: control.MoveGroup, Gateway: name, Group: 7})
+		}
+		return s.Groups[0].Owner == name
 	})
 }
 
