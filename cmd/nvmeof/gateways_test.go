@@ -46,10 +46,10 @@ var gatewaysPage = []documented{
 	{line: "nvmeof events --since 5m", instead: atGateway("gw2"), wants: []string{"gateway gw1 is ended", "came here in epoch"}},
 	{line: "nvmeof target --config gw1.yaml", stays: "controlled at"},
 
-	{line: "nvmeof gateway drain gw2"},
-	{line: "nvmeof gateway list", instead: untilShown("gw2  *drained  *0 "), wants: []string{"gw2             drained  0"}},
+	{line: "nvmeof gateway drain gw2 --wait 1m"},
+	{line: "nvmeof gateway list", wants: []string{"gw2             drained  0"}},
 	{line: "nvmeof gateway resume gw2"},
-	{line: "nvmeof ana-group move 22 --gateway gw1", instead: []string{"22", "54"}},
+	{line: "nvmeof ana-group move 22 --gateway gw1 --wait 1m", instead: []string{"22", "54"}},
 	{line: "nvmeof gateway remove gw3", instead: []string{"nvmeof", `kill "$(cat gw3.pid)"; for i in $(seq 60); do nvmeof gateway list | grep -q "gw3  *ended" && break; sleep 0.5; done; nvmeof`}},
 }
 

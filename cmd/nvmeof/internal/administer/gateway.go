@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,7 @@ func whoIs(g *control.GroupStatus) string {
 
 func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
 	var r Remote
+	wait := waiting{remote: &r}
 	cmd := &cobra.Command{Use: name + " GATEWAY", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			parts := []string{"gateways", args[0]}
@@ -103,9 +105,15 @@ func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
 			if err := r.Call(cmd.Context(), method, control.Path(parts...), nil, nil, nil); err != nil {
 				return err
 			}
+			if err := wait.until(cmd.Context(), drained(args[0])); err != nil {
+				return err
+			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s gateway %s\n", name, args[0])
 			return err
 		}}
+	if verb == "drain" {
+		wait.addFlag(cmd, "it serves no ANA group")
+	}
 	r.AddSocket(cmd)
 	return cmd
 }
@@ -135,6 +143,7 @@ func newANAOwners() *cobra.Command {
 func newANAMove() *cobra.Command {
 	var r Remote
 	var to string
+	wait := waiting{remote: &r}
 	cmd := &cobra.Command{Use: "move GROUP --gateway NAME", Short: "Have a gateway of the group serve an ANA group", Example: "  nvmeof ana-group move 3 --gateway gw2", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
@@ -144,10 +153,15 @@ func newANAMove() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			id, _ := strconv.Atoi(args[0]) // which the target has understood
+			if err := wait.until(cmd.Context(), moved(id, to)); err != nil {
+				return err
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "move ana-group %s to gateway %s\n", args[0], to)
 			return err
 		}}
 	cmd.Flags().StringVar(&to, "gateway", "", "name of the gateway")
+	wait.addFlag(cmd, "that gateway serves it")
 	r.AddSocket(cmd)
 	return cmd
 }

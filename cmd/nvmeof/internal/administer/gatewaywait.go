@@ -1,0 +1,90 @@
+package administer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/control"
+)
+
+// A waiting waits for a group of gateways to have done what it was ordered to. The group carries out an order whether
+// somebody waits or not.
+type waiting struct {
+	remote *Remote
+	most   time.Duration // 0: the order is all
+}
+
+// poll is how often the group's status is read. It is what the gateway that is asked knows already.
+const poll = 200 * time.Millisecond
+
+func (w *waiting) addFlag(cmd *cobra.Command, forWhat string) {
+	cmd.Flags().DurationVar(&w.most, "wait", 0, "wait at most so long until "+forWhat+", such as 1m; 0: do not wait")
+}
+
+// until waits for done, which says what is still to be done, "" for nothing, or why that will not be done any more.
+func (w *waiting) until(ctx context.Context, done func(*control.GroupStatus) (string, error)) error {
+	if w.most <= 0 {
+		return nil
+	}
+	for deadline := time.Now().Add(w.most); ; {
+		var g control.GroupStatus
+		err := w.remote.Get(ctx, "/v1/group", &g)
+		if err != nil {
+			return err
+		}
+		left, err := done(&g)
+		if err != nil || left == "" {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s after %v; nvmeof gateway list says what is wrong, if anything is, and the order stands", left, w.most)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(poll):
+		}
+	}
+}
+
+// drained waits until a gateway serves no ANA group.
+func drained(name string) func(*control.GroupStatus) (string, error) {
+	return func(g *control.GroupStatus) (string, error) {
+		var ids []int
+		for i := range g.Groups {
+			if g.Groups[i].Owner == name {
+				ids = append(ids, g.Groups[i].Group)
+			}
+		}
+		if len(ids) == 0 {
+			return "", nil
+		}
+		return fmt.Sprintf("gateway %s still serves ANA groups %d", name, ids), nil
+	}
+}
+
+// moved waits until a gateway serves an ANA group. A move to a gateway that is silent, or from one whose commands under
+// way do not end, is given up by the group.
+func moved(id int, name string) func(*control.GroupStatus) (string, error) {
+	ended := false // as it was read before: what was read first may be of before the order
+	return func(g *control.GroupStatus) (string, error) {
+		i := slices.IndexFunc(g.Groups, func(a control.ANAStatus) bool { return a.Group == id })
+		switch {
+		case i < 0:
+			return "", fmt.Errorf("the group has no ANA group %d any more", id)
+		case g.Groups[i].Owner == name:
+			return "", nil
+		case g.Groups[i].Moving != "" || g.Groups[i].Owner == "":
+			ended = false
+		case !ended:
+			ended = true
+		default:
+			return "", fmt.Errorf("the move of ANA group %d to gateway %s was given up, and gateway %s serves it: nvmeof events says why", id, name, g.Groups[i].Owner)
+		}
+		return fmt.Sprintf("ANA group %d is not at gateway %s", id, name), nil
+	}
+}
