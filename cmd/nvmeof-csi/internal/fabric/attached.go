@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -40,7 +39,8 @@ type Attached struct {
 	// Program and Client are the names of the two programs; default nvmeof and nbd-client.
 	Program, Client string
 
-	mu sync.Mutex // one connects or disconnects at a time
+	turns   turns // by the name of a subsystem's socket: one connects to it or disconnects at a time
+	devices turns // of "": one looks for a free device and takes it at a time
 }
 
 // ErrOffline says that a device keeps its size until it is made anew.
@@ -92,12 +92,15 @@ func (a *Attached) Attach(ctx context.Context, d Disk) (device string, err error
 	if d.Key != "" {
 		return "", errors.New("nvmeof attach gets no keys from a driver: use the kernel's initiator for hosts that have one")
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	link, socket := a.link(d.UUID), filepath.Base(a.socket(d.NQN))
+	done, err := a.turns.take(ctx, socket)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	if device, err := a.Find(d.UUID); err != nil || device != "" {
 		return device, err
 	}
-	link, socket := a.link(d.UUID), filepath.Base(a.socket(d.NQN))
 	if to, _ := os.Readlink(link); to != socket {
 		_ = os.Remove(link) // one that is left
 		if err := errors.Join(os.MkdirAll(a.dir(), onlyOwnersEnter), os.Symlink(socket, link)); err != nil {
@@ -192,7 +195,12 @@ func reached(socket string) bool {
 // take makes the first device that nobody has one of the export. That has two names, of which the
 // identifier may be that of another volume by now.
 func (a *Attached) take(ctx context.Context, link string, u uuid.UUID) error {
-	err := errors.New("there is no free /dev/nbd: modprobe nbd")
+	done, err := a.devices.take(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = errors.New("there is no free /dev/nbd: modprobe nbd")
 	for i := 0; ; i++ {
 		name := "nbd" + strconv.Itoa(i)
 		if _, missing := os.Stat(a.at("sys/block", name)); missing != nil {
@@ -212,12 +220,21 @@ func (a *Attached) take(ctx context.Context, link string, u uuid.UUID) error {
 
 // Detach implements Fabric.
 func (a *Attached) Detach(ctx context.Context, u uuid.UUID) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	_, done, err := a.turns.takeOf(ctx, func() (string, error) {
+		socket, err := os.Readlink(a.link(u))
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		return socket, err
+	})
+	if err != nil {
+		return err
+	}
+	defer done()
 	return a.detach(ctx, u)
 }
 
-// detach is Detach with mu held. The link goes last, by which the next call finds what is left.
+// detach is Detach in the turn of the volume's subsystem. The link goes last, by which the next call finds what is left.
 func (a *Attached) detach(ctx context.Context, u uuid.UUID) error {
 	device, err := a.Find(u)
 	if err != nil {
@@ -290,19 +307,26 @@ func (a *Attached) end(ctx context.Context, socket string) error {
 
 // Tidy implements Fabric: it ends processes whose socket is in the driver's folder, and to which no link leads.
 func (a *Attached) Tidy(ctx context.Context) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	all, err := a.processes()
-	if err != nil {
-		return err
-	}
-	needed, err := a.needed(uuid.Nil)
 	for socket := range all {
-		if filepath.Dir(socket) == a.dir() && !slices.Contains(needed, filepath.Base(socket)) {
-			err = errors.Join(err, a.end(ctx, socket))
+		if filepath.Dir(socket) == a.dir() {
+			err = errors.Join(err, a.endUnneeded(ctx, socket))
 		}
 	}
 	return err
+}
+
+func (a *Attached) endUnneeded(ctx context.Context, socket string) error {
+	done, err := a.turns.take(ctx, filepath.Base(socket))
+	if err != nil {
+		return err
+	}
+	defer done()
+	needed, err := a.needed(uuid.Nil)
+	if err != nil || slices.Contains(needed, filepath.Base(socket)) {
+		return err
+	}
+	return a.end(ctx, socket)
 }
 
 // ReadOnly implements Fabric.

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -44,6 +45,9 @@ func beProgram(root string, args []string) error {
 	case "attach":
 		if slices.Contains(args, "refused") {
 			return errors.New("the target refuses")
+		}
+		if slices.Contains(args, away) {
+			time.Sleep(time.Hour) // it is killed before
 		}
 		l, err := net.Listen("unix", args[len(args)-1])
 		if err != nil {
@@ -196,6 +200,70 @@ func TestNotAttached(t *testing.T) {
 	a.Program = "/nowhere/nvmeof"
 	if _, err := a.Attach(t.Context(), d); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the program: %v", err)
+	}
+}
+
+// away is the NQN of a subsystem that does not answer.
+const away = "nqn.2026-11.org.example:away"
+
+// TestOthersAttach: while a volume is attached whose target is away, those of other subsystems are attached and detached,
+// and calls about the subsystem itself end with their contexts.
+func TestOthersAttach(t *testing.T) {
+	a := newAttached(t)
+	x := newTree(t)
+	x.Wait, x.waiting = time.Minute, map[string]int{}
+	asked, answer := make(chan struct{}), make(chan struct{})
+	x.Connect = func(options string) error {
+		if strings.Contains(options, away) {
+			close(asked)
+			<-answer
+		}
+		return nil
+	}
+	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
+	x.namespace("nvme0n1", first, "8")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	begun := func() bool { _, err := os.Lstat(a.link(second)); return err == nil }
+	for name, test := range map[string]struct {
+		fabric interface {
+			Attach(context.Context, Disk) (string, error)
+			Detach(context.Context, uuid.UUID) error
+		}
+		begun func()
+	}{
+		"kernel": {x.Kernel, func() { <-asked }},
+		"attached": {a, func() {
+			for ; !begun(); time.Sleep(time.Millisecond) {
+			}
+		}},
+	} {
+		go func() { // ends when the context does, or the answer comes
+			d := attachedDisk(second)
+			d.NQN, d.Addresses = away, d.Addresses[:1]
+			_, err := test.fabric.Attach(ctx, d)
+			ended <- err
+		}()
+		test.begun()
+		if _, err := test.fabric.Attach(t.Context(), attachedDisk(first)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := test.fabric.Detach(t.Context(), first); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		late, stop := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := test.fabric.Detach(late, second); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "under way") {
+			t.Errorf("%s: of the subsystem that is away: %v", name, err)
+		}
+		stop()
+	}
+	cancel()
+	close(answer)
+	for range 2 {
+		if err := <-ended; err == nil {
+			t.Error("it was attached")
+		}
 	}
 }
 

@@ -46,7 +46,8 @@ type Kernel struct {
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
 
-	mu      sync.Mutex     // one connects or disconnects at a time
+	turns   turns          // by NQN: one connects to a subsystem or disconnects at a time, and writes its notes
+	mu      sync.Mutex     // of waiting
 	waiting map[string]int // calls of Attach under way, by subsystem: their connections are needed
 }
 
@@ -138,11 +139,11 @@ func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) 
 	k.begin(string(d.NQN))
 	added := false
 	defer func() {
-		if unused := k.end(d, err != nil, added); unused != nil {
+		if unused := k.end(context.WithoutCancel(ctx), d, err != nil, added); unused != nil {
 			err = errors.Join(err, unused)
 		}
 	}()
-	if added, err = k.remember(d); err != nil {
+	if added, err = k.remember(ctx, d); err != nil {
 		return "", fmt.Errorf("noting what is attached, for the driver that is started next: %w", err)
 	}
 	return k.attach(ctx, d)
@@ -158,18 +159,30 @@ func (k *Kernel) begin(nqn string) {
 	k.waiting[nqn]++
 }
 
-// end says that they are needed no more than their namespaces need them. With added the volume was not attached
-// before.
-func (k *Kernel) end(d Disk, failed, added bool) error {
-	nqn := string(d.NQN)
+// needed reports whether a call of Attach waits for the connections to a subsystem.
+func (k *Kernel) needed(nqn string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.waiting[nqn] > 0
+}
+
+// end says that they are needed no more than their namespaces need them. With added the volume was not attached
+// before.
+func (k *Kernel) end(ctx context.Context, d Disk, failed, added bool) error {
+	nqn := string(d.NQN)
+	k.mu.Lock()
 	if k.waiting[nqn]--; k.waiting[nqn] == 0 {
 		delete(k.waiting, nqn)
 	}
+	k.mu.Unlock()
 	if !failed {
 		return nil
 	}
+	done, err := k.turns.take(ctx, nqn)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if added {
 		if err := k.forget(d.UUID, volumeNotes); err != nil {
 			return err
@@ -179,7 +192,7 @@ func (k *Kernel) end(d Disk, failed, added bool) error {
 }
 
 func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
-	if err := k.connect(d); err != nil {
+	if err := k.connect(ctx, d); err != nil {
 		return "", err
 	}
 	wait := k.Wait
@@ -220,9 +233,12 @@ func ready(device string) bool {
 }
 
 // connect connects to a subsystem by all paths that are missing.
-func (k *Kernel) connect(d Disk) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (k *Kernel) connect(ctx context.Context, d Disk) error {
+	done, err := k.turns.take(ctx, string(d.NQN))
+	if err != nil {
+		return err
+	}
+	defer done()
 	have, err := k.controllers(string(d.NQN))
 	if err != nil {
 		return err
@@ -304,22 +320,18 @@ func (k *Kernel) rescan(nqn string) {
 
 // Detach implements Fabric. The device of a volume that was taken from the host has gone, and the connection has
 // not, which leads to nothing any more if that was the last one.
-func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	name, err := k.name(u)
+func (k *Kernel) Detach(ctx context.Context, u uuid.UUID) error {
+	nqn, done, err := k.turns.takeOf(ctx, func() (string, error) { return k.subsystemOf(u) })
 	if err != nil {
 		return err
 	}
-	nqn, err := os.Readlink(k.notePath(u, volumeNotes))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if name != "" {
-		nqn = attribute(k.sys("block", name, "device", "subsysnqn"))
-	}
+	defer done()
 	if nqn == "" {
 		return nil
+	}
+	name, err := k.name(u)
+	if err != nil {
+		return err
 	}
 	if err := k.disconnect(nqn, name, u); err != nil {
 		return err
@@ -327,11 +339,22 @@ func (k *Kernel) Detach(_ context.Context, u uuid.UUID) error {
 	return k.forget(u, volumeNotes)
 }
 
+// subsystemOf is the NQN of the subsystem of a volume's device, or else of its note; empty: there is neither.
+func (k *Kernel) subsystemOf(u uuid.UUID) (nqn string, err error) {
+	if name, err := k.name(u); err != nil || name != "" {
+		return attribute(k.sys("block", name, "device", "subsysnqn")), err
+	}
+	if nqn, err = os.Readlink(k.notePath(u, volumeNotes)); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return nqn, err
+}
+
 // disconnect ends the connections to a subsystem, unless another namespace than the given one is in use, or
-// is waited for, or another volume than that one is attached. Called with mu held.
+// is waited for, or another volume than that one is attached. Called in the subsystem's turn.
 func (k *Kernel) disconnect(nqn, name string, but uuid.UUID) error {
 	all, err := os.ReadDir(k.sys("block"))
-	if err != nil || k.waiting[nqn] > 0 {
+	if err != nil || k.needed(nqn) {
 		return err
 	}
 	if attached, err := k.subsystems(volumeNotes, but); err != nil || slices.Contains(attached, nqn) {

@@ -259,7 +259,7 @@ func TestTidy(t *testing.T) {
 	x.withdraw("nvme0n2")
 	x.begin(nqn)
 	tidy(false, "while one is waited for")
-	if err := x.end(disk(first), false, false); err != nil {
+	if err := x.end(t.Context(), disk(first), false, false); err != nil {
 		t.Error(err)
 	}
 	x = x.started()
@@ -381,7 +381,7 @@ func TestConnectionsNeeded(t *testing.T) {
 	if err := x.Detach(t.Context(), first); err != nil || deleted() {
 		t.Errorf("%v; it ended while it was needed: %v", err, deleted())
 	}
-	if err := errors.Join(x.end(disk(first), false, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
+	if err := errors.Join(x.end(t.Context(), disk(first), false, false), os.RemoveAll(filepath.Join(x.Sys, "block", "nvme0n1"))); err != nil || deleted() {
 		t.Errorf("%v, ended %v", err, deleted())
 	}
 	if _, err := x.Attach(t.Context(), disk(second)); err == nil || !deleted() {

@@ -62,19 +62,25 @@ func (k *Kernel) subsystems(kind string, but uuid.UUID) (all []string, err error
 			continue
 		}
 		nqn, failed := os.Readlink(path)
-		if failed != nil {
+		switch {
+		case errors.Is(failed, fs.ErrNotExist): // of another subsystem, in whose turn it went
+		case failed != nil:
 			return nil, failed
+		default:
+			all = append(all, nqn)
 		}
-		all = append(all, nqn)
 	}
 	return all, err
 }
 
 // remember notes what is about to be attached, before there is a connection, and reports whether the volume was not.
-func (k *Kernel) remember(d Disk) (added bool, err error) {
+func (k *Kernel) remember(ctx context.Context, d Disk) (added bool, err error) {
 	nqn := string(d.NQN)
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	done, err := k.turns.take(ctx, nqn)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	if was, _ := os.Readlink(k.notePath(subsystemNote(nqn), subsystemNotes)); was != nqn {
 		if have, _ := k.controllers(nqn); len(have) > 0 { // who connects finds out what is wrong
 			_, err = k.note(subsystemNote(nqn), sharedNotes, nqn)
@@ -124,12 +130,14 @@ func isTaken(device string) bool {
 }
 
 // Tidy implements Fabric: a driver that was ended may have had no time to disconnect.
-func (k *Kernel) Tidy(context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (k *Kernel) Tidy(ctx context.Context) error {
 	all, err := k.subsystems(subsystemNotes, uuid.Nil)
 	for _, nqn := range all {
-		err = errors.Join(err, k.disconnect(nqn, "", uuid.Nil))
+		done, late := k.turns.take(ctx, nqn)
+		if err = errors.Join(err, late); late == nil {
+			err = errors.Join(err, k.disconnect(nqn, "", uuid.Nil))
+			done()
+		}
 	}
 	return err
 }
