@@ -39,7 +39,7 @@ func (n *Namespace) Allocated() (int64, error) {
 		return 0, err
 	}
 	id, err := capsule.DecodeIdentifyNamespace(b)
-	return min(int64(id.NUSE), n.Size()>>n.io.Shift) << n.io.Shift, err
+	return int64(min(id.NUSE, uint64(n.Size()>>n.io.Shift))) << n.io.Shift, err
 }
 
 const allocatedTime = 10 * time.Second
