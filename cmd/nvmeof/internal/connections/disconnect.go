@@ -1,7 +1,6 @@
 package connections
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,9 +25,7 @@ func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (nam
 		names = append(names, c.name())
 	}
 	wait.Wait()
-	h.connecting.Lock() // look forgets them
-	defer h.connecting.Unlock()
-	h.look(context.Background())
+	h.tidy() // which forgets them
 	return names, errors.Join(append(errs, failed...)...)
 }
 
