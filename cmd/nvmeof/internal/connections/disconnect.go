@@ -76,9 +76,6 @@ func (h *Holder) takeLeave(ending []*subsystem) error {
 			links = append(links, c.link)
 		}
 		h.mu.Unlock()
-		if !slices.ContainsFunc(links, func(l Controller) bool { return l.Status().State == Live }) {
-			continue // nobody knows whether there is anything to flush; who has clients has said so
-		}
 		wait.Go(func() { // ends after FlushTime
 			err := Flush(links, namespaces)
 			if err == nil {
