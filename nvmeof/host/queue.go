@@ -192,7 +192,7 @@ func (q *Queue) hand() {
 
 // fill turns a request into an operation.
 func (q *Queue) fill(s *slot, r *backend.Request) error {
-	s.tag, s.FUA, s.Free = r.Tag, r.FUA, r.Deallocate
+	s.tag, s.FUA, s.Free = r.Tag, r.FUA, r.Deallocate && q.ns.frees()
 	s.Stop, s.timeout = nil, q.limit.timeout
 	if err := q.ns.io.Bar.Err(); err != nil {
 		return err
