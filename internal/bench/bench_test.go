@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,68 @@ func TestVerifyFindsWrongData(t *testing.T) {
 	if !errors.As(err, &wrong) || wrong.Offset != 64<<10+100 || wrong.Got != wrong.Want^1 {
 		t.Errorf("%v, want the wrong byte at %d", err, 64<<10+100)
 	}
+}
+
+// lazy succeeds in reading without doing it.
+type lazy struct{ *memory.Store }
+
+type lazyQueue struct {
+	backend.Queue
+}
+
+func (l lazy) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := l.Store.NewQueue(depth, notify)
+	return lazyQueue{q}, err
+}
+
+func (q lazyQueue) Submit(rs []backend.Request) int {
+	rs = slices.Clone(rs)
+	for i := range rs {
+		if rs[i].Op == backend.OpRead {
+			rs[i].Buf = make([]byte, rs[i].Length)
+		}
+	}
+	return q.Queue.Submit(rs)
+}
+
+// TestVerifyFindsNoData: what a buffer has from before is not taken for what was read, of what the job has written
+// and of what an earlier one has.
+func TestVerifyFindsNoData(t *testing.T) {
+	s := newStore(t)
+	for _, p := range []Pattern{Write, Read} {
+		j := job(p)
+		j.Verify, j.Size, j.Depth, j.Runtime = true, 8192, 1, 0
+		j.Limit = 3 * j.Size
+		var of backend.Store = lazy{s}
+		if p == Read { // once, and then no more
+			of = &onceQueues{Store: s}
+		}
+		_, err := run(t, of, j)
+		if !errors.As(err, new(*VerifyError)) {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
+
+// onceQueues have the first of the reads done.
+type onceQueues struct{ *memory.Store }
+
+type onceQueue struct {
+	lazyQueue
+	begun bool
+}
+
+func (o *onceQueues) NewQueue(depth int, notify func()) (backend.Queue, error) {
+	q, err := o.Store.NewQueue(depth, notify)
+	return &onceQueue{lazyQueue: lazyQueue{q}}, err
+}
+
+func (q *onceQueue) Submit(rs []backend.Request) int {
+	if q.begun {
+		return q.lazyQueue.Submit(rs)
+	}
+	q.begun = true
+	return q.Queue.Submit(rs)
 }
 
 func TestErrorsEndTheJob(t *testing.T) {

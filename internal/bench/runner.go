@@ -393,10 +393,10 @@ func (r *runner) fill(tag int) {
 		}
 	}
 	r.pace.charge(s.direction, s.length, s.started)
+	r.add(tag)
 	if r.job.Verify { // what that takes is not the store's
 		s.started = r.now()
 	}
-	r.add(tag)
 }
 
 var operations = [Directions]backend.Op{backend.OpRead, backend.OpWrite, backend.OpDeallocate}
@@ -407,6 +407,9 @@ func (r *runner) add(tag int) {
 	request := backend.Request{Tag: uint64(tag), Op: operations[s.direction], Offset: s.offset, Length: s.length}
 	if s.direction != ToTrim {
 		request.Buf = s.buf[:s.length]
+	}
+	if s.direction == ToRead && r.job.Verify {
+		clear(request.Buf) // what is there from before may be just what is wanted
 	}
 	r.batch = append(r.batch, request)
 }

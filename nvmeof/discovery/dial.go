@@ -29,6 +29,18 @@ func (d *HostDialer) Dial(ctx context.Context, at Endpoint, stay bool, notify fu
 		options.KeepAliveTmo = -1 // gone before it could matter
 		return dial(ctx, h, options)
 	}
+	s, err := dialToStay(ctx, h, at, options, notify)
+	switch {
+	case err != nil:
+		return nil, err
+	case options.KeepAliveTmo < 0 || s.Identify().KAS == 0:
+		return unkeptSession{s}, nil
+	}
+	return s, nil
+}
+
+// dialToStay connects by the controller's own name, if it has one.
+func dialToStay(ctx context.Context, h *host.Host, at Endpoint, options host.Options, notify func()) (*hostSession, error) {
 	options.Event = func(e capsule.AsyncEvent) {
 		if e.LID == capsule.LogDiscovery {
 			notify()
@@ -87,6 +99,13 @@ func (s *hostSession) Name() nvmeof.NQN {
 
 // Notices implements [Session].
 func (s *hostSession) Notices() bool { return s.Identify().OAES&capsule.EventDiscoveryChange != 0 }
+
+// An unkeptSession is one without keep alive: nothing is sent while nothing changes, so that nobody would notice
+// that the controller has gone. Its log is read now and then.
+type unkeptSession struct{ *hostSession }
+
+// Notices implements [Session].
+func (unkeptSession) Notices() bool { return false }
 
 // goodbye bounds an orderly end.
 const goodbye = 5 * time.Second

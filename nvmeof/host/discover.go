@@ -23,7 +23,7 @@ const (
 )
 
 // Discover connects to the discovery controller at options.Traddr, reads its log
-// and disconnects.
+// and disconnects. A controller that does not end in order has no influence on the result.
 func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, error) {
 	if options.KeepAliveTmo == 0 {
 		options.KeepAliveTmo = -1 // gone before it could matter
@@ -36,7 +36,8 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 	if err != nil {
 		return nil, errors.Join(err, c.Disconnect(ctx))
 	}
-	return log, c.Disconnect(ctx)
+	_ = c.Disconnect(ctx) // the log is there, however that ends
+	return log, nil
 }
 
 // discoveryKeepAlive is the KATO of persistent discovery controllers.

@@ -39,7 +39,7 @@ func (n *Namespace) Allocated() (int64, error) {
 		return 0, err
 	}
 	id, err := capsule.DecodeIdentifyNamespace(b)
-	return min(int64(id.NUSE), n.Size()>>n.io.Shift) << n.io.Shift, err
+	return int64(min(id.NUSE, uint64(n.Size()>>n.io.Shift))) << n.io.Shift, err
 }
 
 const allocatedTime = 10 * time.Second
@@ -192,7 +192,7 @@ func (q *Queue) hand() {
 
 // fill turns a request into an operation.
 func (q *Queue) fill(s *slot, r *backend.Request) error {
-	s.tag, s.FUA, s.Free = r.Tag, r.FUA, r.Deallocate
+	s.tag, s.FUA, s.Free = r.Tag, r.FUA, r.Deallocate && q.ns.frees()
 	s.Stop, s.timeout = nil, q.limit.timeout
 	if err := q.ns.io.Bar.Err(); err != nil {
 		return err

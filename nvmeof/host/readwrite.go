@@ -88,15 +88,19 @@ func (n *Namespace) FlushContext(ctx context.Context) error {
 	return n.do(ctx, work{kind: operation.Flush, length: 1})
 }
 
-// WriteZeroes makes a range read as zeroes. With free the storage may be freed.
+// WriteZeroes makes a range read as zeroes. With free the storage may be freed, where the controller can do that.
 func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
 	return n.WriteZeroesContext(context.Background(), off, length, free)
 }
 
 // WriteZeroesContext is WriteZeroes that ends early when ctx does, as WriteAtContext.
 func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, free bool) error {
-	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: operation.Zeroes, off: off, length: length, free: free})
+	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: operation.Zeroes, off: off, length: length, free: free && n.frees()})
 }
+
+// frees reports whether Write Zeroes may ask the controller to deallocate (NVM command set 1.0, 4.1.5.1, DLFEAT): one that cannot
+// may refuse it, as SPDK's target does.
+func (n *Namespace) frees() bool { return n.Identify().DLFEAT&capsule.DLFEATWriteZeroes != 0 }
 
 // Deallocate deallocates a range, whose content is not needed any more. Discard does
 // so for many ranges at a time.

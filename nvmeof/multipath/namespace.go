@@ -427,7 +427,7 @@ func (n *Namespace) Allocated() (size int64, err error) {
 }
 
 // Use calls fn with the namespace as a path has it, and again with that of another
-// path if its error is one of the path. What fn does must be as safe as said: where
+// path if its error is one of the path; any other error is returned as it is. What fn does must be as safe as said: where
 // it must not be done twice an outcome that nobody knows is an [*UnknownError]. fn
 // may block; it is not called again once ctx has ended. What is Repeatable, and may have
 // been lost with its path, ends when nothing of it can happen any more, as WriteAtContext.
@@ -479,11 +479,11 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 					}
 					return err
 				}
-				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {
+				if c.fn != nil && r.attachment.owns(err) {
 					return err
 				}
-				if c.fn != nil && r.attachment.session.ctrl.Err() == nil {
-					t.lost = nil // the error is fn's own, and no path was lost
+				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {
+					return err
 				}
 				continue
 			}

@@ -427,10 +427,10 @@ func (q *Queue) Close() error {
 	q.ns.removeQueue(q)
 	var first error
 	for _, c := range q.children {
-		c.attachment.dropped(c.flying)
 		if err := c.queue.Close(); err != nil && first == nil {
 			first = err
 		}
+		c.attachment.dropped(c.flying) // not before they have come back: see hold
 	}
 	q.children, q.flying = nil, 0
 	if e := q.event.Load(); e != nil {

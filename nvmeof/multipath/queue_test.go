@@ -3,6 +3,7 @@ package multipath
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
@@ -157,4 +158,31 @@ func TestAllocations(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCloseInFlight: requests that a queue had when it was closed are on the path until they have come back: a path
+// that looks whether a namespace is another one waits for them, and so does who takes the path away.
+func TestCloseInFlight(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		n := l.namespace(l.connect(l.config()))
+		q, err := n.OpenQueue(4, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := n.sub.Paths()[0]
+		a := p.session.spaces[n]
+		l.sever(l.sides[0], true)
+		q.Submit([]backend.Request{{Op: backend.OpFlush}, {Tag: 1, Op: backend.OpFlush}})
+		closed := make(chan error, 1)
+		go func() { closed <- q.Close() }() // ends when the path is lost
+		time.Sleep(time.Second)
+		if got := p.Status().InFlight; got != 2 || a.inFlight.Load() != 2 {
+			t.Errorf("%d requests are on the path, %d of them for the namespace", got, a.inFlight.Load())
+		}
+		l.must(<-closed)
+		if got := p.Status().InFlight; got != 0 {
+			t.Errorf("%d requests are on the path afterwards", got)
+		}
+	})
 }

@@ -155,6 +155,9 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 		if d := p.cfg.Timers.requestTimeout(); t.deadline == 0 && d > 0 {
 			t.deadline = now + int64(d)
 		}
+		if left := time.Duration(t.deadline - now); t.deadline != 0 {
+			wait = max(0, min(wait, left)) // it would not be tried any more
+		}
 	case local(err):
 		return err
 	case errors.As(err, &unsent), errors.Is(err, host.ErrRemoved), errors.Is(err, host.ErrUnseen): // found by this host
@@ -182,6 +185,24 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	}
 	t.last, t.notBefore, t.lost = err, now+int64(wait), lost
 	return nil
+}
+
+// owns reports whether an error that a caller's function returned is that function's own: the path is
+// there, and nothing that was meant for the target was refused or lost. A controller that is lost says so
+// before its requests come back.
+func (a *attachment) owns(err error) bool {
+	var status *host.StatusError
+	var unsent *host.UnsentError
+	if a.session.ctrl.Err() != nil || errors.As(err, &status) || errors.As(err, &unsent) {
+		return false
+	}
+	for _, e := range []error{host.ErrRemoved, host.ErrUnseen, host.ErrShortData} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	a.session.path.errors.Add(1)
+	return true
 }
 
 // due is when a request may be tried again.

@@ -95,16 +95,19 @@ func (k catalog) Find(name string) (wire.Export, bool) {
 	if e == nil {
 		return wire.Export{}, false
 	}
-	about := e.about
-	about.Size = uint64(e.disk.Store.Info().Size) // as it is now
-	return about, true
+	return e.now(), true
 }
 
-func (k catalog) Open(name string) error {
+func (k catalog) Open(name string) (wire.Export, error) {
 	e := k.c.loop.server.find(name)
 	if e == nil {
-		return errors.New("export is gone")
+		return wire.Export{}, errors.New("export is gone")
 	}
+	return e.now(), k.admit(e)
+}
+
+// admit opens an export for the client, unless the places are for others.
+func (k catalog) admit(e *export) error {
 	if n := k.c.loop.gone(e.disk.Name); n >= k.c.loop.server.cfg.gone() {
 		k.c.loop.server.counters.stuck.Add(1)
 		return fmt.Errorf("disk does not answer: requests of %d clients that have gone are not finished", n)

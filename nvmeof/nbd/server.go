@@ -188,6 +188,13 @@ type export struct {
 	memory int // bytes for a client's data
 }
 
+// now is what clients are told of it, with the size that the disk has now.
+func (e *export) now() wire.Export {
+	about := e.about
+	about.Size = uint64(e.disk.Store.Info().Size)
+	return about
+}
+
 // maxRequest is the most that a request moves: what clients may expect of a server
 // that does not say, and what Linux and qemu ask for at most.
 const maxRequest = 32 << 20

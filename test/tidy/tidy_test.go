@@ -120,7 +120,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/sandbox":        1,  // file systems that may not answer
 	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
-	"cmd/nvmeof/internal/connections":    11, // following changes; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes; saying how many lines were left out; each flush at the end
+	"cmd/nvmeof/internal/connections":    12, // following changes; who looks at the namespaces of each subsystem; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes; saying how many lines were left out; each flush at the end
 	"cmd/nvmeof/internal/targetcommand":  8,  // the gateway; what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events, and syncing the audit; a takeover that a signal ends
 	"cmd/nvmeof/internal/takeover":       1,  // the process that connects
 	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side

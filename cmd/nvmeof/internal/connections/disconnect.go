@@ -1,7 +1,6 @@
 package connections
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,9 +25,7 @@ func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (nam
 		names = append(names, c.name())
 	}
 	wait.Wait()
-	h.connecting.Lock() // look forgets them
-	defer h.connecting.Unlock()
-	h.look(context.Background())
+	h.tidy() // which forgets them
 	return names, errors.Join(append(errs, failed...)...)
 }
 
@@ -79,9 +76,6 @@ func (h *Holder) takeLeave(ending []*subsystem) error {
 			links = append(links, c.link)
 		}
 		h.mu.Unlock()
-		if !slices.ContainsFunc(links, func(l Controller) bool { return l.Status().State == Live }) {
-			continue // nobody knows whether there is anything to flush; who has clients has said so
-		}
 		wait.Go(func() { // ends after FlushTime
 			err := Flush(links, namespaces)
 			if err == nil {

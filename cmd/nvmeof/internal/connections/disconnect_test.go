@@ -119,3 +119,31 @@ func TestDisconnectOfOneThatEnds(t *testing.T) {
 		t.Errorf("%q, %v", names, err)
 	}
 }
+
+// TestLeaveWhileLost: of what is disconnected while its target is away it is said which namespaces have writes that were not
+// flushed: whoever wrote them may have gone before.
+func TestLeaveWhileLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.connect("a", "192.0.2.1", "nvme0")
+		r.spaces("a", 1, 2, 3)
+		s := r.fake.subs["a"]
+		r.fake.mu.Lock()
+		for i := range s.spaces {
+			n := &s.spaces[i]
+			n.Store, n.Unflushed = volatile{n.Store}, func() bool { return n.ID == 2 }
+			n.Flush = func(context.Context) error { return errors.New("there is no path") }
+		}
+		r.fake.mu.Unlock()
+		s.changed()
+		r.controller("nvme0").set(Connecting, errors.New("lost it"))
+		synctest.Wait()
+		_, err := r.holder.Disconnect(disconnectRequest{NQN: "a"}.wants)
+		if err == nil || !errors.Is(err, errNoPath) || !strings.Contains(err.Error(), "namespace 2 could not be flushed") || strings.Contains(err.Error(), "namespace 1") {
+			t.Errorf("disconnected: %v", err)
+		}
+		if err := r.holder.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -37,11 +37,14 @@ type Config struct {
 // A Holder keeps connections until they are disconnected or given up.
 type Holder struct {
 	config Config
-	poke   chan struct{} // something may have changed
-	ended  chan struct{} // closed by Close
-	again  *time.Timer   // names are to be noted again
+	poke   chan struct{}   // something may have changed
+	life   context.Context // until Close
+	end    context.CancelFunc
+	again  *time.Timer    // names are to be noted again
+	looks  sync.WaitGroup // at namespaces; none begins once the holder is closed
 
-	connecting sync.Mutex // one at a time; before mu
+	connecting turn       // whoever connects has it until the target has answered; before updating
+	updating   sync.Mutex // held while names are given, disks published, and what is over is ended, for which no target is waited for; before mu
 
 	mu         sync.Mutex // guards what follows
 	subsystems []*subsystem
@@ -68,7 +71,11 @@ type subsystem struct {
 	lines       *Lines               // that its target can cause
 	noted       map[int]string       // the disks, as far as the file says so: others are not published
 	ending      bool                 // its last controller is about to be disconnected: nothing is published
-	unnoted     bool                 // the file does not say so yet; under Holder.connecting
+	unnoted     bool                 // the file does not say so yet; under Holder.updating
+	adding      bool                 // another controller is being connected to: it does not end without any
+	turn        turn                 // who looks at the namespaces has it, so that what was listed last counts
+	looking     bool                 // somebody does for watch
+	stale       bool                 // they are to be looked at again
 }
 
 // A controller is one of its paths.
@@ -93,11 +100,12 @@ func New(c Config) *Holder {
 		c.Addresses = func() []string { return nil }
 	}
 	h := &Holder{
-		config: c, poke: make(chan struct{}, 1), ended: make(chan struct{}), again: time.NewTimer(noteAgain),
+		config: c, poke: make(chan struct{}, 1), again: time.NewTimer(noteAgain), connecting: newTurn(),
 		idle: make(chan struct{}), reasons: map[string]string{}, lines: map[int]*Lines{},
 	}
+	h.life, h.end = context.WithCancel(context.Background())
 	h.again.Stop() // until remember sets it
-	go h.watch()   // owned by the holder; ends when Close closes ended
+	go h.watch()   // owned by the holder; ends in Close
 	return h
 }
 
@@ -119,57 +127,91 @@ func (h *Holder) Lost() error {
 // errClosed is what comes of connecting while the process ends.
 var errClosed = errors.New("this process is about to end")
 
-// Connect connects by a path, and returns the controller's name.
+// Connect connects by a path, and returns the controller's name. Others wait for their turn meanwhile, but nothing
+// else does.
 func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
-	h.connecting.Lock()
-	defer h.connecting.Unlock()
+	if err := h.connecting.take(ctx); err != nil {
+		return "", err
+	}
+	defer h.connecting.give()
 	s, nqn := h.subsystem(&p), p.Options.NQN
 	if s != nil {
 		nqn = "" // it has its number
 	}
 	number, err := claimNumber(h.config.Dir, nqn)
 	if err != nil {
+		h.notAdded(s)
 		return "", err
 	}
 	var c Controller
 	if s != nil {
 		c, err = s.link.Add(ctx, p)
 	} else {
-		s = &subsystem{claim: number, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
-		if number.past.Subsystem == nqn {
-			maps.Copy(s.numbers, number.past.Namespaces)
-			for _, n := range s.numbers { // which a version noted that did not note the disks
-				s.disks[n] = ""
-			}
-			maps.Copy(s.disks, number.past.Disks)
-			s.noted = number.past.Disks
-		}
+		s = number.subsystem(&p)
 		s.link, c, err = h.begin(ctx, p)
 	}
 	if err != nil {
+		h.notAdded(s)
 		return "", errors.Join(err, number.release())
 	}
-	if s.claim == number {
-		h.remember(s)
-	}
 	added := &controller{claim: number, path: p, link: c, news: NewsSince(Status{State: Live, ID: c.Status().ID})}
+	if h.add(s, added) {
+		err = errors.Join(errClosed, c.Disconnect())
+	}
+	h.tidy()
+	h.lookAt(ctx, s)
+	return added.name(), err
+}
+
+// subsystem is one whose first controller has that number, by a path.
+func (c *claim) subsystem(p *Path) *subsystem {
+	s := &subsystem{
+		claim: c, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, turn: newTurn(),
+		numbers: map[capsule.NSID]int{}, disks: map[int]string{},
+	}
+	if c.past.Subsystem == s.nqn {
+		maps.Copy(s.numbers, c.past.Namespaces)
+		for _, n := range s.numbers { // which a version noted that did not note the disks
+			s.disks[n] = ""
+		}
+		maps.Copy(s.disks, c.past.Disks)
+		s.noted = c.past.Disks
+	}
+	return s
+}
+
+// add adds a controller to a subsystem, which may be its first one. It reports whether the holder is closed.
+func (h *Holder) add(s *subsystem, added *controller) (closed bool) {
+	first := s.claim == added.claim
+	if first {
+		h.updating.Lock()
+		h.remember(s)
+		h.updating.Unlock()
+	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	delete(h.reasons, added.name())
-	s.ending = false
-	if s.controllers = append(s.controllers, added); s.claim == number {
+	s.ending, s.adding = false, false
+	if s.controllers = append(s.controllers, added); first {
 		s.lines = h.linesOf(s)
 		h.subsystems = append(h.subsystems, s)
 	}
 	if h.isIdle() {
 		h.idle = make(chan struct{})
 	}
-	closed := h.closed
-	h.mu.Unlock()
-	if closed {
-		err = errors.Join(errClosed, c.Disconnect())
+	return h.closed
+}
+
+// notAdded ends the wait for another controller of a subsystem, which may have lost the others meanwhile; nil: there
+// is none.
+func (h *Holder) notAdded(s *subsystem) {
+	if s == nil {
+		return
 	}
-	h.look(ctx)
-	return added.name(), err
+	h.mu.Lock()
+	s.adding = false
+	h.mu.Unlock()
+	h.tidy()
 }
 
 // linesOf are those that the target of a subsystem can cause. Under mu.
@@ -191,12 +233,14 @@ func (h *Holder) begin(ctx context.Context, p Path) (Subsystem, Controller, erro
 	return s, all[0], nil
 }
 
-// subsystem is the one that a path leads to, if it is connected by another path.
+// subsystem is the one that a path leads to, if it is connected by another path. It stays until the new controller
+// is added, or notAdded is called.
 func (h *Holder) subsystem(p *Path) *subsystem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.subsystems {
 		if s.nqn == p.Options.NQN && s.hostNQN == p.Options.HostNQN && s.hostID == p.Options.HostID {
+			s.adding = true
 			return s
 		}
 	}
@@ -229,7 +273,11 @@ func (h *Holder) Close() error {
 		front = h.config.FrontEnd.Close()
 	}
 	_, err := h.Disconnect(func(SubsystemInfo, ControllerInfo) bool { return true })
-	close(h.ended)
+	h.end()
+	h.looks.Wait()
+	if h.connecting.take(context.Background()) == nil { // who connects now disconnects again
+		h.connecting.give()
+	}
 	if h.config.FrontEnd != nil {
 		front = errors.Join(front, h.config.FrontEnd.Close())
 	}
@@ -383,7 +431,7 @@ const noteAgain = 10 * time.Second
 
 // remember notes for later processes how the subsystem and its namespaces are called. Where
 // that fails, as on a file system that is full, look does it again: names that are not noted may be
-// another disk's after a restart, and nothing is published by them. Under connecting.
+// another disk's after a restart, and nothing is published by them. Under updating.
 func (h *Holder) remember(s *subsystem) {
 	disks := maps.Clone(s.disks)
 	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), disks})

@@ -17,7 +17,7 @@ func (h *Holder) changed() {
 	}
 }
 
-// lookTime bounds how long the namespaces of a controller are looked at.
+// lookTime bounds how long the namespaces of a subsystem are looked at.
 const lookTime = 30 * time.Second
 
 // watch follows changes until the holder is closed.
@@ -26,15 +26,10 @@ func (h *Holder) watch() {
 		select {
 		case <-h.poke:
 		case <-h.again.C:
-		case <-h.ended:
+		case <-h.life.Done():
 			return
 		}
-		h.report()
-		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
-		h.connecting.Lock()
-		h.look(ctx)
-		h.connecting.Unlock()
-		cancel()
+		h.look()
 	}
 }
 
@@ -51,33 +46,84 @@ func (h *Holder) report() {
 	}
 }
 
-// look brings everything up to date: forgets controllers that are dead, opens the
-// namespaces that are new, and publishes them. Under connecting.
-func (h *Holder) look(ctx context.Context) {
-	h.report()
-	h.forget()
+// look brings everything up to date. Each subsystem is looked at by itself: its target may take its time to answer,
+// or not answer at all.
+func (h *Holder) look() {
+	h.tidy()
 	h.mu.Lock()
-	all := slices.Clone(h.subsystems)
-	h.mu.Unlock()
-	for _, s := range all {
-		now, err := s.link.Namespaces(ctx)
-		if err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				s.lines.Say(fmt.Sprintf("namespaces of %v: %s", s.nqn, line))
-			}
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	for _, s := range h.subsystems {
+		if s.stale = true; !s.looking {
+			s.looking = true
+			h.looks.Go(func() { // ends when nothing is stale, at the latest in Close
+				for h.isStale(s) {
+					h.lookAt(h.life, s)
+				}
+			})
 		}
-		h.mu.Lock()
-		news := s.numberAll(now)
-		s.namespaces = now
-		h.mu.Unlock()
-		if news || s.unnoted { // before somebody finds it by its name
-			h.remember(s)
+	}
+}
+
+// isStale reports whether a subsystem is to be looked at now, once.
+func (h *Holder) isStale(s *subsystem) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.looking = s.stale && !h.closed
+	s.stale = false
+	return s.looking
+}
+
+// tidy forgets controllers that are dead, and publishes what there is.
+func (h *Holder) tidy() {
+	h.report()
+	h.updating.Lock()
+	defer h.updating.Unlock()
+	h.forget()
+	h.publish()
+}
+
+// lookAt opens the namespaces of a subsystem that are new, and publishes them.
+func (h *Holder) lookAt(ctx context.Context, s *subsystem) {
+	if s.turn.take(ctx) != nil {
+		return // watch has it
+	}
+	defer s.turn.give()
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	now, err := s.link.Namespaces(ctx)
+	h.updating.Lock()
+	defer h.updating.Unlock()
+	news, there := h.list(s, now)
+	if !there {
+		return
+	}
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			s.lines.Say(fmt.Sprintf("namespaces of %v: %s", s.nqn, line))
 		}
+	}
+	if news || s.unnoted { // before somebody finds it by its name
+		h.remember(s)
 	}
 	h.publish()
 }
 
-// forget drops controllers that are dead, and subsystems without any.
+// list takes what namespaces a subsystem has, if that is connected still, and reports whether one is new.
+func (h *Holder) list(s *subsystem, now []Namespace) (news, there bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Contains(h.subsystems, s) {
+		return false, false
+	}
+	news = s.numberAll(now)
+	s.namespaces = now
+	return news, true
+}
+
+// forget drops controllers that are dead, and subsystems without any. Under updating.
 func (h *Holder) forget() {
 	h.mu.Lock()
 	var gone []*controller
@@ -100,7 +146,7 @@ func (h *Holder) forget() {
 				gone = append(gone, c)
 			}
 		}
-		if len(s.controllers) == 0 {
+		if len(s.controllers) == 0 && !s.adding {
 			empty = append(empty, s)
 		}
 	}
@@ -165,7 +211,7 @@ func (h *Holder) gone(empty []*subsystem) {
 	}
 }
 
-// publish hands the front end all disks there are.
+// publish hands the front end all disks there are. Under updating.
 func (h *Holder) publish() {
 	h.mu.Lock()
 	var disks []Disk

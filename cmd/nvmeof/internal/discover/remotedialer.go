@@ -119,7 +119,8 @@ func ForOthers(ctx context.Context, all *hosts.Pool, options map[string]string) 
 		return nil, err
 	}
 	log, err := session.Log(ctx)
-	if err = errors.Join(err, session.Close()); err != nil {
+	_ = session.Close() // what the log says is there, however that ends
+	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer

@@ -12,9 +12,9 @@ type Catalog interface {
 	Names() []string
 	// Find looks at an export; "" is the default one.
 	Find(name string) (Export, bool)
-	// Open is called for the export that a client takes. An error, whose text the
-	// client gets, refuses it.
-	Open(name string) error
+	// Open is called for the export that a client takes, and looks at it again: another one
+	// may have the name by now. An error, whose text the client gets, refuses it.
+	Open(name string) (Export, error)
 }
 
 // A Negotiation is the handshake with one client, up to the transmission phase
@@ -173,11 +173,11 @@ func (n *Negotiation) answer(option Option, data, out []byte) ([]byte, error) {
 
 // exportName has no way to refuse but to disconnect ["NBD_OPT_EXPORT_NAME"].
 func (n *Negotiation) exportName(name string, out []byte) ([]byte, error) {
-	e, ok := n.catalog.Find(name)
-	if !ok {
+	if _, ok := n.catalog.Find(name); !ok {
 		return out, fmt.Errorf("no export %q", name)
 	}
-	if err := n.catalog.Open(name); err != nil {
+	e, err := n.catalog.Open(name)
+	if err != nil {
 		return out, err
 	}
 	n.agree(e, false)
@@ -215,7 +215,7 @@ func (n *Negotiation) info(option Option, data, out []byte) []byte {
 		return appendText(out, option, RepErrUnknown, "there is no such export")
 	}
 	if option == OptGo {
-		if err := n.catalog.Open(name); err != nil {
+		if e, err = n.catalog.Open(name); err != nil {
 			return appendText(out, option, RepErrShutdown, err.Error())
 		}
 		n.agree(e, wanted.has(InfoBlockSize))

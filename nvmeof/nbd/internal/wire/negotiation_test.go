@@ -25,12 +25,13 @@ func (s *shelf) Find(name string) (Export, bool) {
 	return e, e.Name == "1" || name == "broken"
 }
 
-func (s *shelf) Open(name string) error {
+func (s *shelf) Open(name string) (Export, error) {
 	s.opened = append(s.opened, name)
 	if name == "broken" {
-		return errors.New("it is broken")
+		return Export{}, errors.New("it is broken")
 	}
-	return nil
+	e, _ := s.Find(name)
+	return e, nil
 }
 
 func option(o Option, data string) string {
