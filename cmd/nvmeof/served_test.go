@@ -65,6 +65,8 @@ func TestServedStates(t *testing.T) {
 	run("ns pause 1 -n NQN --limit 25s", "pause namespace 1 of "+testNQN+": its commands wait, for 25s at most")
 	want(run("ls"), "1 memory", "16MiB, paused, ana-group")
 	want(run("ns list -n NQN"), "1 ", "write ", "paused")
+	run("ns list -n NQN -o yaml", "- nsid: 1\n  memory:\n    size: 16MiB\n  state: paused\n  served:\n", "    block-size: 512\n    uuid: ")
+	run("ns list -n NQN -o json", `"state": "ready"`, `"size": 3145728`)
 	run("ns show 1 -n NQN", "memory:", "# hosts find: 16MiB, blocks of 512 bytes, UUID ", "paused")
 	run("top --once -o json", `"paused": true`)
 	run("ns resume 1 -n NQN", "resume namespace 1 of "+testNQN)
