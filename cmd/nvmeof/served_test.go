@@ -65,8 +65,6 @@ func TestServedStates(t *testing.T) {
 	run("ns pause 1 -n NQN --limit 25s", "pause namespace 1 of "+testNQN+": its commands wait, for 25s at most")
 	want(run("ls"), "1 memory", "16MiB, paused, ana-group")
 	want(run("ns list -n NQN"), "1 ", "write ", "paused")
-	run("ns list -n NQN -o yaml", "- nsid: 1\n  memory:\n    size: 16MiB\n  state: paused\n  served:\n", "    block-size: 512\n    uuid: ")
-	run("ns list -n NQN -o json", `"state": "ready"`, `"size": 3145728`)
 	run("ns show 1 -n NQN", "memory:", "# hosts find: 16MiB, blocks of 512 bytes, UUID ", "paused")
 	run("top --once -o json", `"paused": true`)
 	run("ns resume 1 -n NQN", "resume namespace 1 of "+testNQN)
@@ -89,4 +87,17 @@ func TestServedStates(t *testing.T) {
 	eventually(t, "four.img 5MiB, ana-group", "ls")
 	want(run("ns list -n NQN"), "4 ", "5MiB")
 	run("ns show 4 -n NQN", "size: 2MiB", "# hosts find: 5MiB")
+}
+
+// TestServedLists: lists for programs have of each namespace what hosts find, and its state.
+func TestServedLists(t *testing.T) {
+	beside(t)
+	c := configure(t, servedConfig)
+	if err := os.WriteFile(filepath.Join(c.dir, "four.img"), make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.start(t)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	command(t, words("ns list -n "+testNQN+" -o yaml")...).want(t, 0, "- nsid: 1\n  memory:\n    size: 16MiB\n  state: ready\n  served:\n", "    block-size: 512\n    uuid: ")
+	command(t, words("ns list -n "+testNQN+" -o json")...).want(t, 0, `"state": "ready"`, `"size": 2097152`, `"state": "waiting"`, `"why": "`, "ro.img")
 }
