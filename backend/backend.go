@@ -63,7 +63,7 @@ func (o Op) String() string {
 // A Request is one operation. The store owns Buf from Submit until the result
 // has been polled.
 type Request struct {
-	Tag        uint64 // returned in the result
+	Tag        uint64 // returned in the result, once; any value
 	Op         Op
 	FUA        bool
 	Deallocate bool
@@ -92,7 +92,7 @@ type Result struct {
 type Info struct {
 	Size       int64 // a multiple of BlockSize
 	BlockSize  int   // logical block: 512 or 4096
-	Alignment  int   // of buffers handed to Submit: 1 or a power of two
+	Alignment  int   // of buffers handed to Submit: 1 or a power of two up to 4096
 	Optimal    int   // preferred write size and alignment; 0: unknown
 	AtomicUnit int   // bytes written atomically across power failure; 0: one block; may be less
 	Volatile   bool  // has a write cache that Flush empties
@@ -116,8 +116,8 @@ type Store interface {
 	// Allocated is how many bytes of storage are in use: Info.Size where the
 	// store cannot know.
 	Allocated() (int64, error)
-	// NewQueue opens a queue that has at most depth requests in flight, at least one; of
-	// a store that is closed the error is [ErrClosed]. After a
+	// NewQueue opens a queue that has at most depth requests in flight. A depth below one is
+	// an error; of a store that is closed it is [ErrClosed]. After a
 	// Poll that found nothing, notify is called, from any goroutine, when another
 	// Poll may find something or has work to do; it must not block. It is not
 	// called for results that Submit left behind: poll between submitting and

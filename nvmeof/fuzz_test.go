@@ -1,6 +1,7 @@
 package nvmeof
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -65,4 +66,16 @@ func FuzzHostIdentity(f *testing.F) {
 			t.Fatalf("%q and %q are %v, which is %v (%v)", nqn, id, h, again, err)
 		}
 	})
+}
+
+// TestSizeMistakes: what is wrong with a size is said, with examples.
+func TestSizeMistakes(t *testing.T) {
+	for s, want := range map[string]string{
+		"10XB": "10GB", "": "10GB", "0GiB": "of more than nothing", "9000000TiB": "of at most 9223372036854775807 bytes",
+		"99999999999999999999": "of at most",
+	} {
+		if _, err := ParseSize(s); err == nil || !strings.Contains(err.Error(), "write it as 4096, 4k, 512MiB or 10GB") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
 }

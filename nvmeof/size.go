@@ -1,6 +1,7 @@
 package nvmeof
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -31,8 +32,13 @@ func ParseSize(s string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || n == 0 || int64(n) > math.MaxInt64/unit {
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && int64(n) > math.MaxInt64/unit:
+		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, of at most %d bytes", Printable(s), int64(math.MaxInt64))
+	case err != nil:
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB", Printable(s))
+	case n == 0:
+		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, of more than nothing", Printable(s))
 	}
 	return int64(n) * unit, nil
 }

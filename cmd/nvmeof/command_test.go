@@ -264,6 +264,10 @@ func TestVersion(t *testing.T) {
 	if got := command(t, "--version").want(t, 0).out; got != want {
 		t.Errorf("--version says %s, and version %s", got, want)
 	}
+	var facts struct{ Version, Go string }
+	if err := json.Unmarshal([]byte(command(t, "version", "-o", "json").want(t, 0).out), &facts); err != nil || facts.Version != release || facts.Go == "" {
+		t.Errorf("version -o json: %+v, %v", facts, err)
+	}
 	changes, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {
 		t.Fatal(err)
@@ -348,6 +352,8 @@ func TestUsage(t *testing.T) {
 		"namespace add --dry-rum":                                       "did you mean dry-run?; see nvmeof namespace add --help",
 		"namespace resize 3 --size 2GiB":                                `unknown command "resize" for "nvmeof namespace"; it is nvmeof namespace set NSID --size SIZE; see`,
 		"target disks.yaml":                                             `is it a configuration? --config disks.yaml starts a target with it`,
+		"controller list --interval 0s":                                 "--interval 0s: rates are made from two readings: give a time between them, as 1s",
+		"status":                                                        `unknown command "status" for "nvmeof"; it is nvmeof ls; see`,
 		"namespace ad 3":                                                `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
 		"target aply x":                                                 `did you mean apply?; see nvmeof target --help`,
 		"namespace add 1 2":                                             "takes NSID, and 2 arguments are given; see nvmeof namespace add --help",

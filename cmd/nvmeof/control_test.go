@@ -244,6 +244,7 @@ func TestControllersComplete(t *testing.T) {
 		}
 	}
 	id := fmt.Sprint(list[0].ID)
+	command(t, "controller", "list", "-o", "yaml", "--socket", socket).want(t, 0, "- subsystem: "+testNQN+"\n  id: ", "\n  written-bytes-per-second: ")
 	for _, verb := range []string{"show", "remove"} {
 		command(t, "__complete", "controller", verb, "--socket", socket, "").want(t, 0, id+"\n:4")
 		command(t, "__complete", "controller", verb, "--socket", socket, id, "-n", "").want(t, 0, testNQN+"\n:4")

@@ -88,3 +88,16 @@ func TestServedStates(t *testing.T) {
 	want(run("ns list -n NQN"), "4 ", "5MiB")
 	run("ns show 4 -n NQN", "size: 2MiB", "# hosts find: 5MiB")
 }
+
+// TestServedLists: lists for programs have of each namespace what hosts find, and its state.
+func TestServedLists(t *testing.T) {
+	beside(t)
+	c := configure(t, servedConfig)
+	if err := os.WriteFile(filepath.Join(c.dir, "four.img"), make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.start(t)
+	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
+	command(t, words("ns list -n "+testNQN+" -o yaml")...).want(t, 0, "- nsid: 1\n  memory:\n    size: 16MiB\n  state: ready\n  served:\n", "    block-size: 512\n    uuid: ")
+	command(t, words("ns list -n "+testNQN+" -o json")...).want(t, 0, `"state": "ready"`, `"size": 2097152`, `"state": "waiting"`, `"why": "`, "ro.img")
+}

@@ -80,6 +80,7 @@ func seeHelp(cmd *cobra.Command, err error) error {
 
 // otherWords are verbs of other programs, and a file where an option of it is needed, by what they are here.
 var otherWords = map[string]map[string]string{
+	"nvmeof":           {"status": "ls", "show": "ls", "health": "ls", "log": "events", "stats": "top", "metrics": "target --metrics ADDR:PORT"},
 	"nvmeof namespace": {"resize": "set NSID --size SIZE", "delete": "remove", "create": "add", "modify": "set"},
 	"nvmeof host":      {"delete": "remove", "create": "add", "modify": "set"},
 	"nvmeof subsystem": {"delete": "remove", "create": "add", "modify": "set"},

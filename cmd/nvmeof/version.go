@@ -2,23 +2,56 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	format := "normal"
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit, Go version and transports",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
+			text, err := failure.Pick(format, map[string]func() []byte{
+				"normal": func() []byte { return []byte(version() + "\n") },
+				"json":   func() []byte { return config.JSON(versionFacts()) },
+			})
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(text())
 			return err
 		},
 	}
+	cmd.Flags().StringVarP(&format, "output-format", "o", format, "normal or json")
+	return cmd
+}
+
+// facts are those of the version, for programs.
+type facts struct {
+	Version    string   `json:"version"`
+	Commit     string   `json:"commit,omitempty"`
+	Modified   bool     `json:"modified"` // the source had changes that the commit has not
+	Go         string   `json:"go"`
+	Transports []string `json:"transports"`
+}
+
+func versionFacts() facts {
+	f := facts{Version: release, Go: runtime.Version(), Transports: []string{"softroce"}}
+	if verbs.Built {
+		f.Transports = append(f.Transports, "verbs")
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		f.Commit, f.Modified = commit(info)
+	}
+	return f
 }
 
 // release is the version of this source, whose changes CHANGELOG.md lists.
@@ -40,20 +73,29 @@ func version() string {
 // origin is the commit of the source, or where no repository was at hand the version of
 // the module that was built.
 func origin(info *debug.BuildInfo) string {
-	commit, modified := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = " with changes"
-		}
+	revision, modified := commit(info)
+	changes := ""
+	if modified {
+		changes = " with changes"
 	}
 	switch module := info.Main.Version; {
-	case commit != "":
-		return "commit " + commit + modified
+	case revision != "":
+		return "commit " + revision + changes
 	case module != "" && module != "(devel)":
 		return "module " + module
 	}
 	return "unknown commit"
+}
+
+// commit is the source that the program was built from, as the Go linker recorded it.
+func commit(info *debug.BuildInfo) (revision string, modified bool) {
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return revision, modified
 }

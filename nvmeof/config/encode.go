@@ -25,7 +25,7 @@ func JSON(part any) []byte {
 	return controls.Escape(b.Bytes())
 }
 
-// YAML is the same as YAML.
+// YAML is the same as YAML: the fields that JSON has, but for lists that are empty.
 func YAML(part any) []byte {
 	w := yamlWriter{}
 	v := reflect.ValueOf(part)
@@ -59,20 +59,42 @@ func (w *yamlWriter) indent(depth int) { w.WriteString(strings.Repeat("  ", dept
 // object writes a structure's fields; open says that the line of the first one has
 // been begun.
 func (w *yamlWriter) object(v reflect.Value, depth int, open bool) {
-	for _, f := range fieldsOf(v.Type()) {
-		x := v.Field(f.index)
-		if x.IsZero() && !f.need || x.Kind() == reflect.Slice && x.Len() == 0 {
+	if w.fields(v, depth, open) { // an object without fields
+		w.WriteString("{}\n")
+	}
+}
+
+// fields writes them, those of what is embedded included, and reports whether the first line, if it was begun,
+// is still empty.
+func (w *yamlWriter) fields(v reflect.Value, depth int, open bool) bool {
+	for i := range v.NumField() {
+		x, field := v.Field(i), v.Type().Field(i)
+		name := fieldName(v.Type(), i)
+		switch {
+		case name == "" && field.Anonymous && x.Kind() == reflect.Struct:
+			open = w.fields(x, depth, open)
+			continue
+		case name == "", x.IsZero() && leftOut(field), x.Kind() == reflect.Slice && x.Len() == 0, absent(x):
 			continue
 		}
 		if !open {
 			w.indent(depth)
 		}
 		open = false
-		w.field(f.name, x, depth)
+		w.field(name, x, depth)
 	}
-	if open { // an object without fields
-		w.WriteString("{}\n")
-	}
+	return open
+}
+
+// absent reports whether there is nothing behind a field.
+func absent(x reflect.Value) bool {
+	return (x.Kind() == reflect.Pointer || x.Kind() == reflect.Map || x.Kind() == reflect.Interface) && x.IsNil()
+}
+
+// leftOut reports whether a field is left out where it is zero, as in JSON.
+func leftOut(f reflect.StructField) bool {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.Contains(options, "omit")
 }
 
 // field writes a field, whose line is indented already.

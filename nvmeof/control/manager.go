@@ -168,8 +168,11 @@ type namespaceKey struct {
 	nsid int
 }
 
-// New returns a Manager of a target that does nothing yet.
+// New returns a Manager of a target that does nothing yet. It panics without what Config requires.
 func New(cfg Config) *Manager {
+	if cfg.Target == nil || cfg.Settings == nil {
+		panic("control: Config.Target and Config.Settings are required")
+	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}

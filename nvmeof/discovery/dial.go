@@ -20,6 +20,9 @@ type HostDialer struct {
 
 // Dial implements [Dialer].
 func (d *HostDialer) Dial(ctx context.Context, at Endpoint, stay bool, notify func()) (Session, error) {
+	if d.Host == nil {
+		return nil, errors.New("discovery: HostDialer.Host is missing")
+	}
 	h, options, err := d.Host(ctx, at)
 	if err != nil {
 		return nil, err

@@ -50,8 +50,11 @@
 //
 // A context that ends, or a request that exceeds [Queue.SetTimeout], has its commands
 // aborted. The operation returns when they have their answers or the association has
-// ended, so that nothing touches its memory after that. A controller that answers
-// nothing at all is given up after [Options].Timeout.
+// ended, so that nothing touches its memory after that. That can take longer than the
+// context: few controllers abort a command that their storage has, so that one whose
+// storage hangs delays the return until it answers, or for [Options].Timeout, after
+// which the controller is given up. Who must not wait gives a shorter Timeout, or calls
+// from a goroutine of its own with memory of its own.
 //
 // # Errors
 //

@@ -34,6 +34,9 @@ type Host struct {
 	closed      bool
 }
 
+// errHostClosed is what a Host that was closed answers.
+var errHostClosed = fmt.Errorf("host is closed: %w", ErrClosed)
+
 // New starts a host's loops.
 func New(cfg Config) (*Host, error) {
 	if cfg.Device == nil {
@@ -128,11 +131,11 @@ func (h *Host) enter(ctx context.Context) (_ context.Context, shardIndex int, le
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, 0, nil, ErrClosed
+		return nil, 0, nil, errHostClosed
 	}
+	ctx, cancel := context.WithCancel(ctx) // which panics without a context: Close would wait for ever
 	h.connecting.Add(1)
 	h.next++
-	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(h.life, cancel) // at most until leave
 	return ctx, (h.next - 1) % len(h.shards), func() {
 		stop()

@@ -3,6 +3,7 @@ package softroce
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -73,7 +74,8 @@ type Device struct {
 	ended chan struct{} // closed when nothing that is for a shard to do is done any more
 
 	mu      sync.Mutex // guards what follows
-	taken   int        // completion queues handed out
+	taken   int        // shards that were handed out as completion queues, the first ones
+	free    []*shard   // of those, the ones whose completion queue is closed
 	closed  bool
 	waits   bool     // for Begin
 	moved   bool     // given up; the group is closed with the device
@@ -84,6 +86,9 @@ type Device struct {
 // Open takes possession of an address. It fails if another process owns it, with an [*InUseError], or
 // if the kernel's rdma_rxe holds UDP port 4791 there.
 func Open(cfg Config) (*Device, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("softroce: %w", err)
+	}
 	if cfg.AckTimeout == 0 {
 		cfg.AckTimeout = 500 * time.Millisecond
 	}
@@ -98,6 +103,23 @@ func Open(cfg Config) (*Device, error) {
 		return nil, fmt.Errorf("softroce: %w", err)
 	}
 	return d, nil
+}
+
+// check finds what no device can have.
+func (c *Config) check() error {
+	switch {
+	case !c.Addr.IsValid():
+		return errors.New("Config.Addr is missing: an address of this machine, which the device is")
+	case c.PathMTU != 0 && (c.PathMTU < 256 || c.PathMTU > 4096):
+		return fmt.Errorf("Config.PathMTU is %d: 256 to 4096, or 0 for what the route carries", c.PathMTU)
+	case c.ReceiveBuffer < 0:
+		return fmt.Errorf("Config.ReceiveBuffer is %d: at least 0", c.ReceiveBuffer)
+	case c.AckTimeout < 0:
+		return fmt.Errorf("Config.AckTimeout is %v: at least 0", c.AckTimeout)
+	case c.ConfirmTimeout < 0:
+		return fmt.Errorf("Config.ConfirmTimeout is %v: at least 0", c.ConfirmTimeout)
+	}
+	return nil
 }
 
 func (d *Device) openNew() (err error) {
@@ -190,8 +212,13 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 	if d.closed {
 		return nil, rdmatransport.ErrClosed
 	}
+	if len(d.free) > 0 {
+		first := slices.MinFunc(d.free, func(a, b *shard) int { return a.index - b.index }) // 0 drives the manager
+		d.free = slices.DeleteFunc(d.free, func(s *shard) bool { return s == first })
+		return first, nil
+	}
 	if d.taken == len(d.shards) {
-		return nil, fmt.Errorf("softroce: all %d completion queues of %v are in use", d.taken, d.addr)
+		return nil, fmt.Errorf("softroce: all %d completion queues of %v are in use: close one, or open the device with more Config.Shards", d.taken, d.addr)
 	}
 	s := d.shards[d.taken]
 	d.taken++
@@ -199,6 +226,15 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 		d.capture.tap(s)
 	}
 	return s, nil
+}
+
+// giveBack lets a shard be handed out again.
+func (d *Device) giveBack(s *shard) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.free, s) {
+		d.free = append(d.free, s)
+	}
 }
 
 // Stats copies each shard's counters, on the shard's own goroutine. A shard that
@@ -243,7 +279,7 @@ func (d *Device) Close() error {
 	d.closed = true
 	for _, s := range d.shards {
 		s.now = d.clock()
-		s.Close()
+		s.end()
 	}
 	// Ends reported by other shards are in shard 0's mailbox now.
 	d.shards[0].mail.Run()

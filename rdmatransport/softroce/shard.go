@@ -272,9 +272,15 @@ func (s *shard) snapshot() Stats {
 
 // Close implements rdmatransport.CompletionQueue.
 func (s *shard) Close() error {
+	s.end()
+	s.dev.giveBack(s)
+	return nil
+}
+
+// end closes the shard's queue pairs, of which peers are notified.
+func (s *shard) end() {
 	for _, q := range s.qps {
 		q.Close()
 	}
 	s.Flush()
-	return nil
 }

@@ -74,6 +74,9 @@ func newControllerList() *cobra.Command {
 	interval := time.Second
 	cmd := &cobra.Command{Use: "list", Short: "List the controllers with their hosts and rates", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if interval <= 0 {
+				return failure.Usagef("--interval %v: rates are made from two readings: give a time between them, as 1s", interval)
+			}
 			var before, after []control.Controller
 			start := time.Now()
 			if err := r.Get(cmd.Context(), "/v1/controllers", &before); err != nil {

@@ -63,10 +63,11 @@ func listenerList(s *config.Subsystem) string {
 func namespaceObject() *object[config.Namespace] {
 	return &object[config.Namespace]{
 		name: "namespace", alias: "ns", what: "namespaces", key: "NSID", keyField: "nsid", keyNumber: true, within: true, list: "namespaces",
-		head: []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "STATE", "UUID"},
-		rows: namespaceRows,
-		note: namespaceNote,
-		id:   func(n *config.Namespace) string { return fmt.Sprint(n.NSID) },
+		head:  []any{"NSID", "KIND", "EXPORT", "SIZE", "BLOCK", "ANA GROUP", "ACCESS", "STATE", "UUID"},
+		rows:  namespaceRows,
+		note:  namespaceNote,
+		facts: namespaceFacts,
+		id:    func(n *config.Namespace) string { return fmt.Sprint(n.NSID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
 			return func(body map[string]any) error {
 				putForce(body, cmd)

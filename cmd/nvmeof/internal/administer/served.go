@@ -84,6 +84,29 @@ func namespaceRows(ctx context.Context, v *verb) (func(*config.Namespace) []any,
 	}, nil
 }
 
+// listedNamespace is a namespace in a list for programs: its configuration, and how it is.
+type listedNamespace struct {
+	config.Namespace
+	State  string          `json:"state,omitempty"`  // as in the table
+	Why    string          `json:"why,omitempty"`    // it waits, or is in trouble
+	Served *control.Served `json:"served,omitempty"` // as hosts find it; none: that is not known
+}
+
+// namespaceFacts reads what a list for programs says beside the configuration.
+func namespaceFacts(ctx context.Context, v *verb) (func(*config.Namespace) any, error) {
+	var status control.Status
+	if err := v.Get(ctx, "/v1/status", &status); err != nil {
+		return nil, err
+	}
+	t := newTree(nil, &status)
+	nqn := nvmeof.NQN(v.nqn)
+	return func(n *config.Namespace) any {
+		at := waiter{subsystem: nqn, id: n.NSID}
+		now := t.served.of(nqn, n.NSID)
+		return &listedNamespace{*n, t.state(nqn, n, now, &status), orElse(t.waiting[at], t.trouble[at]), now}
+	}, nil
+}
+
 // state is one word on how a namespace is.
 func (t tree) state(nqn nvmeof.NQN, n *config.Namespace, now *control.Served, status *control.Status) string {
 	at := waiter{subsystem: nqn, id: n.NSID}

@@ -22,7 +22,9 @@ type object[T any] struct {
 	head              []any
 	row               func(*T) []any
 	// rows is row where that takes more than the object, and note what show says of one besides.
-	rows      func(ctx context.Context, v *verb) (func(*T) []any, error)
+	rows func(ctx context.Context, v *verb) (func(*T) []any, error)
+	// facts is what a list has of one in JSON and YAML, where that takes more than the object.
+	facts     func(ctx context.Context, v *verb) (func(*T) any, error)
 	note      func(ctx context.Context, v *verb, x *T) (string, error)
 	id        func(*T) string
 	keyNumber bool
@@ -124,6 +126,17 @@ func (o *object[T]) listCommand() *cobra.Command {
 			if cells, err = o.rows(cmd.Context(), v); err != nil {
 				return err
 			}
+		}
+		if o.facts != nil && v.format != "table" {
+			facts, err := o.facts(cmd.Context(), v)
+			if err != nil {
+				return err
+			}
+			with := make([]any, len(all))
+			for i, x := range all {
+				with[i] = facts(x)
+			}
+			return v.Show(cmd.OutOrStdout(), with, nil)
 		}
 		return v.Show(cmd.OutOrStdout(), all, func(w io.Writer) {
 			row(w, o.head...)

@@ -31,7 +31,11 @@ func Print(w io.Writer, err error) {
 	switch {
 	case err == nil, errors.As(err, new(*failure.Said)):
 	case !errors.As(err, &plain):
-		_, _ = io.WriteString(w, "nvmeof: "+failure.Text(err)+"\n")
+		text := failure.Text(err)
+		if text == context.Canceled.Error() { // nothing else was said of it
+			text = "interrupted"
+		}
+		_, _ = io.WriteString(w, "nvmeof: "+text+"\n")
 	case plain.text != "":
 		_, _ = io.WriteString(w, plain.text+"\n")
 		if plain.Advice != "" && terminal.Is(w) {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -50,8 +51,9 @@ type Lane struct {
 
 	stall               // whether the store completes anything
 	depth  int          // operations that the store may have
-	flight []*Operation // by tag; grows as needed, since most lanes are idle
-	vacant []uint32     // tags
+	flight []*Operation // by slot; grows as needed, since most lanes are idle
+	vacant []uint32     // slots
+	issued uint32       // tags so far: the upper half of each, with the slot in the lower one
 
 	laneCounters
 }
@@ -304,13 +306,17 @@ func (l *Lane) pushPicked() (useful bool) {
 	for l.submit.First() != nil && l.room() {
 		batch := l.lanes.batch[:0]
 		for op := l.submit.First(); op != nil && len(batch) < len(l.vacant); op = op.link.Next() {
-			op.Tag = uint64(l.vacant[len(l.vacant)-1-len(batch)])
+			op.Tag = uint64(l.issued)<<32 | uint64(l.vacant[len(l.vacant)-1-len(batch)])
+			l.issued++
 			batch = append(batch, op.Request)
 		}
 		n := l.queue.Submit(batch)
+		if n < 0 || n > len(batch) {
+			l.blame(fmt.Sprintf("Submit took %d of %d requests", n, len(batch)))
+		}
 		for range n {
 			op := l.submit.Pop()
-			l.flight[op.Tag] = op
+			l.flight[uint32(op.Tag)] = op
 		}
 		l.vacant = l.vacant[:len(l.vacant)-n]
 		if !l.watching.Running() {
@@ -332,14 +338,27 @@ func (l *Lane) pushPicked() (useful bool) {
 	return useful
 }
 
-// take completes the operation of one result.
+// take completes the operation of one result. A tag is of one operation alone: what a store
+// returns a second time would otherwise end another one, whose data the store still has.
 func (l *Lane) take(res *backend.Result) {
-	op := l.flight[res.Tag]
-	l.flight[res.Tag] = nil
-	l.vacant = append(l.vacant, uint32(res.Tag))
+	slot := uint32(res.Tag)
+	if uint64(slot) >= uint64(len(l.flight)) || l.flight[slot] == nil || l.flight[slot].Tag != res.Tag {
+		l.blame(fmt.Sprintf("Poll returned a result with tag %#x, which no request in flight has; "+
+			"each has one result, with the tag that it was submitted with", res.Tag))
+	}
+	op := l.flight[slot]
+	l.flight[slot] = nil
+	l.vacant = append(l.vacant, slot)
 	l.refused = false
 	l.shard.Expect(-1)
 	op.Owner.Completed(res.Err)
+}
+
+// blame ends the program, since the store's queue did what package backend excludes: who
+// has which memory is not known any more.
+func (l *Lane) blame(what string) {
+	panic(fmt.Sprintf("namespace %s: the store (%T) breaks the contract of package backend, which backendtest.Run checks: %s",
+		l.Volume.Name, l.Volume.store, what))
 }
 
 // Arm reports whether the shard may sleep: the store's descriptor or notify wakes it, but

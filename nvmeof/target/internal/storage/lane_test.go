@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/backend"
@@ -40,6 +41,63 @@ func TestLaneArms(t *testing.T) {
 	l.Put(&Operation{})
 	step("not handed over", false, 3)
 }
+
+// oddQueue takes another number of requests than it was given.
+type oddQueue struct {
+	backend.Queue
+	taken int
+}
+
+func (q *oddQueue) Submit(rs []backend.Request) int { return q.taken }
+
+// TestLaneBlames: a store that breaks its contract, of which an operation of another host would get the result,
+// ends the program with words that say whose mistake it is.
+func TestLaneBlames(t *testing.T) {
+	lane := func() *Lane {
+		v := &Volume{Name: "disk 1", store: &slowStore{}}
+		l := &Lane{Volume: v, lanes: new(lanes), depth: 4, flight: make([]*Operation, 4)}
+		l.flight[1] = &Operation{Request: backend.Request{Tag: 7<<32 | 1}}
+		return l
+	}
+	blamed := func(name, want string, f func()) {
+		t.Helper()
+		defer func() {
+			t.Helper()
+			if got, _ := recover().(string); !strings.Contains(got, want) || !strings.Contains(got, "disk 1: the store (*storage.slowStore)") {
+				t.Errorf("%s: panic %q", name, got)
+			}
+		}()
+		f()
+	}
+	for name, tag := range map[string]uint64{"beyond all": 7<<32 | 4, "not in flight": 7<<32 | 2, "a second time": 6<<32 | 1, "made up": 1 << 31} {
+		blamed(name, "no request in flight has", func() { lane().take(&backend.Result{Tag: tag}) })
+	}
+	for _, taken := range []int{-1, 2} {
+		l := lane()
+		l.queue, l.vacant = &oddQueue{taken: taken}, []uint32{0, 2, 3}
+		op := new(Operation)
+		l.submit.Push(op, &op.link)
+		blamed("Submit", "of 1 requests", func() { l.pushPicked() })
+	}
+}
+
+// TestVolumeChecks: a store whose description cannot be right is refused before hosts find it.
+func TestVolumeChecks(t *testing.T) {
+	for alignment, ok := range map[int]bool{0: true, 1: true, 512: true, 4096: true, -1: false, 3: false, 8192: false} {
+		s := &fixedStore{backend.Info{Size: 1 << 20, BlockSize: 512, Alignment: alignment}}
+		if _, err := newVolume(nil, s, "disk 1"); (err == nil) != ok {
+			t.Errorf("alignment %d: %v", alignment, err)
+		}
+	}
+}
+
+// fixedStore is a store of which nothing but its description is asked.
+type fixedStore struct{ info backend.Info }
+
+func (s *fixedStore) Info() backend.Info                          { return s.info }
+func (s *fixedStore) Allocated() (int64, error)                   { return 0, nil }
+func (s *fixedStore) NewQueue(int, func()) (backend.Queue, error) { return nil, nil }
+func (s *fixedStore) Close() error                                { return nil }
 
 // TestLaneRoom: a lane takes memory for as many operations as there are at once, up to its
 // depth, and no tag is given twice.

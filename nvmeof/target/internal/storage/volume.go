@@ -48,6 +48,9 @@ type Volume struct {
 	Reservations *Reservations
 }
 
+// maxAlignment is the most that a store may demand (backend.Info): buffers begin with a page.
+const maxAlignment = 4096
+
 // newVolume checks a store.
 func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, error) {
 	info := store.Info()
@@ -56,6 +59,9 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 	}
 	if info.Size < int64(info.BlockSize) {
 		return nil, fmt.Errorf("%d bytes: must hold at least one block", info.Size)
+	}
+	if a := info.Alignment; a < 0 || a > maxAlignment || a&(a-1) != 0 {
+		return nil, fmt.Errorf("alignment %d: must be 1 or a power of two up to %d", a, maxAlignment)
 	}
 	v := &Volume{
 		volumes: volumes, Name: name, store: store, Info: info,
@@ -144,6 +150,9 @@ func (v *Volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Wa
 	q, err := v.store.NewQueue(depth, s.Wake)
 	if err != nil {
 		return nil, nil, err
+	}
+	if q == nil {
+		return nil, nil, fmt.Errorf("NewQueue of %T returned neither a queue nor an error", v.store)
 	}
 	w, ok := q.(backend.Watchable)
 	if !ok || s.Watch(w.Descriptor()) == nil {
