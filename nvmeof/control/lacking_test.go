@@ -2,6 +2,8 @@ package control
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -97,6 +99,26 @@ func TestLackingKey(t *testing.T) {
 	}
 	begin()
 	if err := con.Disconnect(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChangedAsItIsHandedOver: who changes a target that another process goes on with is told to try again, and not that
+// it stops.
+func TestChangedAsItIsHandedOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(r.doc(memoryDoc))
+	x, err := Export(t.Context(), r.Manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	Handler(r.Manager).ServeHTTP(w, httptest.NewRequest("DELETE", "/v1/subsystems/a", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "is being handed over to another process, and nothing was changed: try again") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if err := x.Close(); err != nil {
 		t.Error(err)
 	}
 }
