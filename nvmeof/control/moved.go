@@ -47,6 +47,7 @@ func Export(ctx context.Context, m *Manager) (*Moved, error) {
 		m.mu.Unlock()
 		return nil, err
 	}
+	m.handed.Store(true)
 	beginClose(m)
 	m.mu.Unlock()
 	return x, errors.Join(err, finish(m))

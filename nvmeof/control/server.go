@@ -177,7 +177,7 @@ func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 		mux.HandleFunc(r.pattern(), func(w http.ResponseWriter, q *http.Request) {
 			answer, err := serveRoute(m, &r, caller(q), needed[r.id], w, q)
 			if err != nil {
-				m.requests.count(Request{r.method, r.path, writeError(w, err)})
+				m.requests.count(Request{r.method, r.path, writeError(w, explained(m, err))})
 				return
 			}
 			m.requests.count(Request{r.method, r.path, http.StatusOK})

@@ -110,25 +110,15 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	}
 	n := &Namespace{controller: c}
 	n.io.ID, n.io.Domain = id, c.domain
-	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
+	identify, err := c.identifySized(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("namespace %d: %w", id, err)
+		return nil, err
 	}
-	identify, err := capsule.DecodeIdentifyNamespace(b)
-	if err != nil {
-		return nil, &UnusableError{id, err}
-	}
-	n.identify.Store(&identify)
-	if identify.NSZE == 0 {
-		if c.unready(ctx, id) {
-			return nil, fmt.Errorf("namespace %d: %w", id, ErrNotReady)
-		}
-		return nil, fmt.Errorf("namespace %d: not active: %w", id, ErrRemoved)
-	}
+	n.identify.Store(identify)
 	if err := n.judge(); err != nil {
 		return nil, &UnusableError{id, err}
 	}
-	b, err = c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors})
+	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors})
 	if err != nil {
 		return nil, fmt.Errorf("namespace %d: %w", id, err)
 	}
@@ -139,16 +129,45 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	return n, nil
 }
 
-// unready reports whether a namespace without a size is one that is there. All of the data
-// of one that is not active is zero; of any other it is said whether it can be shared, or
+// looks is how often a namespace is looked at that has no size and is ready: one that is taken out and brought back by
+// a change of the target is so, where it comes back between two commands.
+const looks = 3
+
+// identifySized is the Identify Namespace data structure of a namespace that has a size.
+func (c *Controller) identifySized(ctx context.Context, id capsule.NSID) (*capsule.IdentifyNamespace, error) {
+	for range looks {
+		b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
+		if err != nil {
+			return nil, fmt.Errorf("namespace %d: %w", id, err)
+		}
+		identify, err := capsule.DecodeIdentifyNamespace(b)
+		if err != nil {
+			return nil, &UnusableError{id, err}
+		}
+		if identify.NSZE > 0 {
+			return &identify, nil
+		}
+		there, ready := c.presence(ctx, id)
+		if there && !ready {
+			return nil, fmt.Errorf("namespace %d: %w", id, ErrNotReady)
+		}
+		if !there {
+			break
+		}
+	}
+	return nil, fmt.Errorf("namespace %d: not active: %w", id, ErrRemoved)
+}
+
+// presence reports whether a namespace without a size is one that is there, and ready by now. All of the
+// data of one that is not active is zero; of any other it is said whether it can be shared, or
 // in which group it is.
-func (c *Controller) unready(ctx context.Context, id capsule.NSID) bool {
+func (c *Controller) presence(ctx context.Context, id capsule.NSID) (there, ready bool) {
 	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent})
 	if err != nil {
-		return false
+		return false, false
 	}
 	i, err := capsule.DecodeIdentifyNamespaceIndependent(b)
-	return err == nil && (i.NMIC != 0 || i.ANAGRPID != 0) && i.NSTAT&capsule.NSTATReady == 0
+	return err == nil && (i.NMIC != 0 || i.ANAGRPID != 0), i.NSTAT&capsule.NSTATReady != 0
 }
 
 // judge refuses what a host cannot use.

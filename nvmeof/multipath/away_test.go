@@ -75,3 +75,30 @@ func TestStoreIsNotThereYet(t *testing.T) {
 		l.namespace(s)
 	})
 }
+
+// TestStoreAwayLater: for how long requests wait counts from when the store went away, and not from when the path
+// came: also who has been connected for longer than that waits, and not for longer.
+func TestStoreAwayLater(t *testing.T) {
+	const timeout = 20 * time.Second
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		c := l.config()
+		c.Paths[0].Timers.CtrlLossTmo = timeout
+		n := l.namespace(l.connect(c))
+		time.Sleep(2 * timeout)
+		l.must(l.sides[0].sub.SuspendNamespace(1))
+		time.Sleep(time.Second) // the host has noticed
+		back := time.AfterFunc(timeout/2, l.sides[0].export)
+		defer back.Stop()
+		if a, b := writeBoth(t, n, 0); a != nil || b != nil {
+			t.Errorf("who writes gets %v, %v", a, b)
+		}
+		l.must(l.sides[0].sub.SuspendNamespace(1))
+		began := time.Now()
+		a, b := writeBoth(t, n, 0)
+		if took := time.Since(began); !errors.Is(a, host.ErrNotReady) || !errors.Is(b, host.ErrNotReady) || took < timeout || took > 2*timeout {
+			t.Errorf("after %v who writes gets %v, %v", took, a, b)
+		}
+		l.sides[0].export()
+	})
+}

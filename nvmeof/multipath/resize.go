@@ -221,7 +221,7 @@ func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was 
 	defer s.mu.Unlock()
 	now := &attachment{session: ses}
 	if there {
-		now.fail(f.err, true)
+		now.fail(f.err, true, was)
 	} else {
 		now = ses.judged(n, f, was)
 	}

@@ -64,10 +64,11 @@ func (l commandLock) unlock() { <-l }
 type attachment struct {
 	session *session
 	ns      *host.Namespace
-	cache   *cache // see Namespace.cacheOf
-	err     error  // why it cannot be used; then ns is nil
-	removed bool   // it could be, before the controller said that it is there no more, or another
-	unseen  bool   // Identify failed, and is repeated
+	cache   *cache    // see Namespace.cacheOf
+	err     error     // why it cannot be used; then ns is nil
+	since   time.Time // when that began; zero: it can be used
+	removed bool      // it could be, before the controller said that it is there no more, or another
+	unseen  bool      // Identify failed, and is repeated
 	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
 	// time, or untilANA.
 	blocked atomic.Int64
@@ -253,13 +254,20 @@ func (s *session) judged(n *Namespace, f identified, was *attachment) *attachmen
 	case errors.As(err, &unusable) && n.isOpen():
 		err = unusable.Removed()
 	}
-	a.fail(err, n.Removed() || was != nil && was.removed)
+	a.fail(err, n.Removed() || was != nil && was.removed, was)
 	return a
 }
 
-// fail notes why the attachment cannot be used, if it cannot. A namespace that is not
-// there may come yet, unless it was there before.
-func (a *attachment) fail(err error, wasThere bool) {
+// fail notes why the attachment cannot be used, if it cannot, and since when, which is as of the one before it, was. A
+// namespace that is not there may come yet, unless it was there before.
+func (a *attachment) fail(err error, wasThere bool, was *attachment) {
+	switch {
+	case err == nil:
+	case was != nil && was.err != nil:
+		a.since = was.since
+	default:
+		a.since = time.Now()
+	}
 	var mismatch *MismatchError
 	var removed *host.RemovedError
 	replaced := errors.As(err, &removed) || errors.As(err, &mismatch) && mismatch.Replaced

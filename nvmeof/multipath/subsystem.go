@@ -406,7 +406,7 @@ func (p *Path) route(n *Namespace) route {
 		var mismatch *MismatchError
 		r.hope = !errors.As(a.err, &mismatch) && !a.removed
 		if d := p.cfg.Timers.requestTimeout(); d > 0 {
-			r.hopeUntil = int64(r.since.Add(d).Sub(p.sub.base))
+			r.hopeUntil = int64(a.since.Add(d).Sub(p.sub.base))
 		}
 		return r
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -186,4 +187,25 @@ func (m *Moved) Associations() (n int) {
 		n += len(m.record.Subsystems[i].Controllers)
 	}
 	return n
+}
+
+// Served reports whether hosts could use a namespace.
+func (m *Moved) Served(subsystem nvmeof.NQN, id capsule.NSID) bool {
+	x := m.subsystem(subsystem)
+	return x != nil && slices.ContainsFunc(x.Namespaces, func(n movedNamespace) bool { return n.Identity.ID == id && !n.Away })
+}
+
+// Connected reports whether a host of that name has a controller.
+func (m *Moved) Connected(subsystem, host nvmeof.NQN) bool {
+	x := m.subsystem(subsystem)
+	return x != nil && slices.ContainsFunc(x.Controllers, func(c movedController) bool { return c.HostNQN == host })
+}
+
+// subsystem finds the record of a subsystem, or returns nil.
+func (m *Moved) subsystem(nqn nvmeof.NQN) *movedSubsystem {
+	i := slices.IndexFunc(m.record.Subsystems, func(s movedSubsystem) bool { return s.NQN == nqn })
+	if i < 0 {
+		return nil
+	}
+	return &m.record.Subsystems[i]
 }

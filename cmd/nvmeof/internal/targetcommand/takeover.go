@@ -185,6 +185,9 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 		x.done = true
 		return x.close()
 	}
+	if err := x.lacking(m); err != nil {
+		return err
+	}
 	begin, err := control.Adopt(m)
 	if err != nil {
 		return err
@@ -200,6 +203,15 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 	x.done = true
 	begin()
 	return errors.Join(o.forgetMoved(), x.close())
+}
+
+// lacking is why the process that is being taken over is to go on: hosts would lose by this one what they have.
+// Nil: they would not, or there is no such process any more.
+func (x *handedOver) lacking(m *control.Manager) error {
+	if x.conn == nil || x.conn.Ended(0) {
+		return nil
+	}
+	return control.Lacking(m)
 }
 
 // orphaned reports whether the process that was taken over has ended before it knew: nobody but

@@ -21,8 +21,9 @@ type File struct {
 // String is the file's name.
 func (f File) String() string { return f.Name }
 
-// maxFile is far above what the most registrants, or namespaces, take, in bytes.
-const maxFile = 1 << 20
+// maxFile is above what the most registrants, or namespaces with those that may come back, take, in
+// bytes: 1.3 and 2.2 MB. What has more is not saved, since nobody would read it again.
+const maxFile = 4 << 20
 
 // Lock fails at once if another process uses the file. The lock file is never removed.
 // Since its name was not configured it is created and opened in place, and symbolic links
@@ -65,6 +66,9 @@ func (f File) Load() ([]byte, error) {
 
 // Save returns when b is durable; what was saved before stays if it fails.
 func (f File) Save(b []byte) error {
+	if len(b) > maxFile {
+		return fmt.Errorf("%s in %s: %d bytes are more than the %d that would be read again", f.What, f.Name, len(b), maxFile)
+	}
 	if err := namedfile.Replace(f.Name, b, namedfile.Options{}); err != nil {
 		return fmt.Errorf("%s: %w", f.What, err)
 	}

@@ -66,4 +66,14 @@ func TestBadFile(t *testing.T) {
 	if b, err := (File{dir, "reservations"}).Load(); err == nil {
 		t.Errorf("of a folder %q is loaded", b)
 	}
+	long := File{filepath.Join(dir, "long"), "reservations"}
+	if err := long.Save(make([]byte, maxFile)); err != nil {
+		t.Error(err)
+	}
+	if err := long.Save(make([]byte, maxFile+1)); err == nil || !strings.Contains(err.Error(), "more than the 4194304 that would be read again") {
+		t.Errorf("what nobody would read is saved: %v", err)
+	}
+	if b, err := long.Load(); len(b) != maxFile || err != nil {
+		t.Errorf("%d bytes are loaded, %v", len(b), err)
+	}
 }

@@ -1,0 +1,41 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
+
+// Lacking is why hosts of [Config.Moved] would lose by this Manager what they have of the one before: a namespace
+// waits that it served, or a host that is connected for its key. Nil: they lose nothing. The document has been
+// applied, and [Adopt] not been called: the one before can still go on.
+func Lacking(m *Manager) error {
+	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
+		return nil
+	}
+	had := m.cfg.Moved.Target
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for at, w := range m.waiting {
+		if had.Served(at.nqn, capsule.NSID(at.nsid)) {
+			all = append(all, fmt.Sprintf("cannot serve %s, which hosts have, as the running one does: %s", namespaceName(at), w.why))
+		}
+	}
+	for at, w := range m.keyless {
+		if had.Connected(at.nqn, at.host) {
+			all = append(all, fmt.Sprintf("cannot let %v in, which is connected to the running one: %s", at, w.why))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.Sort(all) // the same one each time
+	text := "this process " + all[0]
+	if n := len(all) - 1; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return errors.New(text + ". See that it can, or remove that from the running target first")
+}

@@ -1,0 +1,124 @@
+package control
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/memory"
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+	"github.com/nvmeof-go/nvmeof/rdmatransport"
+	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
+)
+
+// after is a Manager that is what another one was, before hosts are its own.
+func (r *rig) after(change func(*Config)) *rig {
+	r.t.Helper()
+	x, err := Export(r.t.Context(), r.Manager)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	next := newRig(r.t, func(c *Config) {
+		c.Moved = x
+		c.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
+			return softroce.Open(softroce.Config{Addr: a, Moved: x.Target.Devices[0].Moved})
+		}
+		change(c)
+	})
+	if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
+		r.t.Fatal(err)
+	}
+	return next
+}
+
+// TestLacking: of what the one before served, and this one cannot, hosts are told nothing before somebody has decided
+// that. What waited there is no loss.
+func TestLacking(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(r.doc(memoryDoc))
+	none := func(*Config) {}
+	refuse := func(c *Config) {
+		c.Open = func(*config.Namespace, *memory.Pool) (backend.Store, []string, error) {
+			return nil, nil, errors.New("not today")
+		}
+	}
+	if err := Lacking(r.Manager); err != nil {
+		t.Errorf("of what was nobody's before: %v", err)
+	}
+	next := r.after(none)
+	if err := Lacking(next.Manager); err != nil {
+		t.Error(err)
+	}
+	r.write("r", []byte("rubbish"))
+	next = next.after(none)
+	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot serve namespace 2 of a, which hosts have, as the running one does: ") || !strings.Contains(err.Error(), "reservations") {
+		t.Errorf("its reservations are damaged: %v", err)
+	}
+	next = next.after(refuse)
+	if err := Lacking(next.Manager); err != nil {
+		t.Errorf("it waited there too: %v", err)
+	}
+}
+
+// TestLackingKey: a host whose key can no longer be read would be put off, which is connected.
+func TestLackingKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	h := newReturner(r)
+	h.options.DHCHAPSecret = r.newKey("key3", "key3.ctrl", "key")
+	r.apply(r.doc(keyedHosts))
+	h.options.NQN, h.options.HostNQN = "a", "h1"
+	con := h.until(waitForHost)
+	key := filepath.Join(r.dir, "key")
+	if err := errors.Join(os.Rename(key, key+".away"), os.Remove(key+"3")); err != nil {
+		t.Fatal(err)
+	}
+	next := r.after(func(*Config) {})
+	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot let host h1 of a in, which is connected to the running one: ") || strings.Contains(err.Error(), "more") {
+		t.Error(err)
+	}
+	if err := os.Rename(key+".away", key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.RereadKeys(); err == nil {
+		t.Error("a key that is not there is read")
+	}
+	if err := Lacking(next.Manager); err != nil {
+		t.Error(err)
+	}
+	begin, err := Adopt(next.Manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin()
+	if err := con.Disconnect(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChangedAsItIsHandedOver: who changes a target that another process goes on with is told to try again, and not that
+// it stops.
+func TestChangedAsItIsHandedOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(r.doc(memoryDoc))
+	x, err := Export(t.Context(), r.Manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	Handler(r.Manager).ServeHTTP(w, httptest.NewRequest("DELETE", "/v1/subsystems/a", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "is being handed over to another process, and nothing was changed: try again") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}
