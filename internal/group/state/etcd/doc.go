@@ -9,7 +9,7 @@
 //     process of the cluster was paused (etcd issue 20418). Get is a transaction that also
 //     deletes a key which does not exist: it goes through the log as each change does.
 //   - A transaction that has no operation is answered by the member that is asked from what it has, whether or not
-//     it hears the others (isTxnSerializable in etcd's v3_server.go). One that only compares has that deletion, too.
+//     it hears the others. One that only compares has that deletion, too.
 //   - The error that the database is full may be that of a transaction which was carried out.
 //     It is ErrUnknown, as are all errors but refusals.
 //   - Watches have lost events, after compactions for instance (etcd issues 17529 and 18089).
