@@ -90,8 +90,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *at
 	if err := mayBegin(m, o); err != nil {
 		return nil, err
 	}
-	made.from = m.revision
-	want := toEdit(m)
+	want := made.begin(m)
 	if err := cmp.Or(edit(want), refuseErasing(want)); err != nil {
 		return nil, err
 	}

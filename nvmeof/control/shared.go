@@ -105,6 +105,12 @@ type attempt struct {
 	proposed bool  // what it was edited to is the group's
 }
 
+// begin is what is edited. Called with mu held.
+func (a *attempt) begin(m *Manager) *config.Document {
+	a.from = m.revision
+	return toEdit(m)
+}
+
 // latestTime is how long the group's store has to say whether there is a later document.
 const latestTime = 2 * time.Second
 
