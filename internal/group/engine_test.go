@@ -218,6 +218,51 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestOtherBackend: a group whose namespaces are of another kind than those that it had is its owner's in a new epoch, and
+// only then served as that: what nobody fences its owner ends by its own clock, and who comes after it waits for that.
+func TestOtherBackend(t *testing.T) {
+	for _, to := range []Backend{Lease, Fenced} {
+		from := stricter(Fenced, Lease)
+		if to == Fenced {
+			from = Lease
+		}
+		c := newCluster(t, Group{ID: 1, Backend: from, Preferred: "a"})
+		a, b := c.start("a"), c.start("b")
+		c.wantSpread(5*time.Second, 1, 0)
+		c.config = []Group{{ID: 1, Backend: to, Preferred: "a"}}
+		for _, g := range c.all {
+			g.step(Configure{c.config})
+		}
+		c.until("it is served as what it is", time.Second, func() bool { return a.has(Serve{1, 2, to}) && a.serving[1] == 2 })
+		if s := c.stored(ownerKey(1)); !strings.Contains(s, fmt.Sprintf(`"backend":"%s"`, to)) {
+			t.Errorf("from %s to %s: %s", from, to, s)
+		}
+		c.run(time.Second)
+		c.db.SetLink(a.client, simulated.Cut())
+		c.run(9 * time.Second)
+		if served := a.serving[1] > 0; served != (to == Fenced) {
+			t.Errorf("from %s to %s: without the store it is served: %v", from, to, served)
+		}
+		c.until("the other serves it", 5*time.Second, func() bool { return b.serving[1] > 0 })
+	}
+}
+
+// TestBothBackends: whose owner has a lease is not succeeded before that is over, and whose storage fences not before that
+// has, also where owner and taker have different configurations.
+func TestBothBackends(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(5*time.Second, 1, 0)
+	b.step(Configure{[]Group{{ID: 1, Backend: Fenced, Preferred: "a"}}})
+	a.kill()
+	if took := c.until("b serves it", 20*time.Second, func() bool { return b.serving[1] > 0 }); took < 9*time.Second {
+		t.Errorf("after %v", took)
+	}
+	if !b.has(Fence{"a", "a.1", []string{"client.a.1"}}) {
+		t.Error("it is not fenced")
+	}
+}
+
 // TestLeaseForgotten: of a gateway whose storage fences nobody no fence record stays once another one has
 // what it had, and it finds out that it has ended all the same.
 func TestLeaseForgotten(t *testing.T) {
