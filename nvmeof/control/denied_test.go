@@ -77,8 +77,9 @@ func TestWithdrawOutdated(t *testing.T) {
 	if n := len(g.doc.Subsystems[0].Namespaces); n != 1 {
 		t.Errorf("%d namespaces", n)
 	}
-	g.err = errors.New("nobody answers")
+	g.err = errors.New("this gateway cannot read it: upgrade it")
 	r.do("PATCH", "/v1/subsystems/a/namespaces/1", "{}", nil) // nothing is to be changed
+	r.refused(CodeFailed, "DELETE", "/v1/subsystems/a/namespaces/1/hosts/h", "")
 }
 
 // TestEnforce: a gateway that has followed ends what was taken from hosts, once.
