@@ -70,7 +70,7 @@ func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome
 	for tries := 1; ; tries++ {
 		var made attempt
 		out, err := editOnce(m, edit, o, &made)
-		if !errors.Is(err, errOutdated) && !made.isOutdated(m, out, err) {
+		if !errors.Is(err, errOutdated) && !made.isOutdated(m, o, out, err) {
 			return out, err
 		}
 		if tries == groupTries {

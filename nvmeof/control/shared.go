@@ -116,9 +116,10 @@ const latestTime = 2 * time.Second
 
 // isOutdated reports whether an edit that has changed nothing, or was refused, is to be made of a later document: what
 // another gateway has granted a moment ago is not withdrawn here, and what it has added is not missing. Where the group's
-// store does not answer what is known here counts.
-func (a *attempt) isOutdated(m *Manager, out *Outcome, refused error) bool {
-	if m.cfg.Group == nil || a.proposed || refused == nil && len(out.Changes) > 0 {
+// store does not answer what is known here counts. A whole document is none of a later one: that with which a gateway starts
+// lacks all that is the group's.
+func (a *attempt) isOutdated(m *Manager, o Options, out *Outcome, refused error) bool {
+	if m.cfg.Group == nil || o.whole || a.proposed || refused == nil && len(out.Changes) > 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(m.context, latestTime)
