@@ -17,8 +17,12 @@ type (
 		Incarnation Incarnation
 		Storage     []string
 	}
-	// Storage says that the clients of the storage have other addresses: before I/O by them.
-	Storage struct{ Addresses []string }
+	// Storage says that the clients of an incarnation have other addresses: before I/O by them. Of another
+	// incarnation than that of now it changes nothing: whoever fences this one would fence clients that are gone.
+	Storage struct {
+		Incarnation Incarnation
+		Addresses   []string
+	}
 	// Configure says which groups there are.
 	Configure struct{ Groups []Group }
 	// Loads says how much I/O each group has that is served here.

@@ -96,17 +96,23 @@ func (e administrator) removal(m *entry[Member]) (*state.Txn, error) {
 	}
 	for i := range e.view.fences {
 		f := &e.view.fences[i]
-		if f.value.Name != name || f.err != nil || c.full() {
+		if f.value.Name != name || f.err != nil {
 			continue
 		}
 		if e.view.owns(f.value.Incarnation) {
 			return nil, fmt.Errorf("gateway %s still owns ANA groups, which others are about to take", name)
 		}
 		if next := f.value; !next.Gone {
+			if c.full() {
+				return c.txn(), nil // the gateway is there until the others are noted, too
+			}
 			next.Gone = true
 			c.compare(f.Key, f.Revision)
 			c.put(f.Key, encode(next, f.Value))
 		}
+	}
+	if c.full() {
+		return c.txn(), nil
 	}
 	c.remove(m.Key, m.Revision)
 	for _, key := range []string{orderKey(name), beatKey(name)} {

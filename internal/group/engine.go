@@ -88,7 +88,9 @@ func (e *Engine) handle(ev Event) {
 	case Begin:
 		e.begin(ev)
 	case Storage:
-		e.storage = ev.Addresses
+		if ev.Incarnation == e.inc {
+			e.storage = ev.Addresses
+		}
 	case Configure:
 		e.configure(ev.Groups)
 	case Loads:

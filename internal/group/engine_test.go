@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,8 +107,28 @@ func TestRefused(t *testing.T) {
 	g.storage = nil
 	b.run(time.Second)
 	b.start("b2").kill()
-	if g.step(Storage{}); len(g.serving) > 0 && g.own().value.Storage == nil {
+	if g.step(Storage{Incarnation: "b.1"}); len(g.serving) > 0 && g.own().value.Storage == nil {
 		t.Error("serves without addresses")
+	}
+}
+
+// TestLateStorage: what was about to be said of the clients of an incarnation that has ended is not taken for those of the
+// next one, which others would fence by addresses that nobody has any more.
+func TestLateStorage(t *testing.T) {
+	c := newCluster(t, fenced(2)...)
+	a := c.start("a")
+	c.wantSpread(5*time.Second, 2)
+	a.step(Storage{"a.1", []string{"client.a.1", "other.a.1"}})
+	c.run(time.Second)
+	if got := a.own().value.Storage; !reflect.DeepEqual(got, []string{"client.a.1", "other.a.1"}) {
+		t.Errorf("another client has come: %v are registered", got)
+	}
+	a.step(Blocklisted{"a.1"})
+	c.wantSpread(5*time.Second, 2)
+	a.step(Storage{"a.1", []string{"client.a.1", "other.a.1"}})
+	c.run(time.Second)
+	if got := a.own().value; got.Incarnation != "a.2" || !reflect.DeepEqual(got.Storage, []string{"client.a.2"}) {
+		t.Errorf("%s is registered with the clients %v", got.Incarnation, got.Storage)
 	}
 }
 
@@ -194,6 +215,51 @@ func TestLease(t *testing.T) {
 	}
 	if !b.alarmed(AlarmUnfenced, "unfenced") {
 		t.Error("nobody is told")
+	}
+}
+
+// TestOtherBackend: a group whose namespaces are of another kind than those that it had is its owner's in a new epoch, and
+// only then served as that: what nobody fences its owner ends by its own clock, and who comes after it waits for that.
+func TestOtherBackend(t *testing.T) {
+	for _, to := range []Backend{Lease, Fenced} {
+		from := stricter(Fenced, Lease)
+		if to == Fenced {
+			from = Lease
+		}
+		c := newCluster(t, Group{ID: 1, Backend: from, Preferred: "a"})
+		a, b := c.start("a"), c.start("b")
+		c.wantSpread(5*time.Second, 1, 0)
+		c.config = []Group{{ID: 1, Backend: to, Preferred: "a"}}
+		for _, g := range c.all {
+			g.step(Configure{c.config})
+		}
+		c.until("it is served as what it is", time.Second, func() bool { return a.has(Serve{1, 2, to}) && a.serving[1] == 2 })
+		if s := c.stored(ownerKey(1)); !strings.Contains(s, fmt.Sprintf(`"backend":"%s"`, to)) {
+			t.Errorf("from %s to %s: %s", from, to, s)
+		}
+		c.run(time.Second)
+		c.db.SetLink(a.client, simulated.Cut())
+		c.run(9 * time.Second)
+		if served := a.serving[1] > 0; served != (to == Fenced) {
+			t.Errorf("from %s to %s: without the store it is served: %v", from, to, served)
+		}
+		c.until("the other serves it", 5*time.Second, func() bool { return b.serving[1] > 0 })
+	}
+}
+
+// TestBothBackends: whose owner has a lease is not succeeded before that is over, and whose storage fences not before that
+// has, also where owner and taker have different configurations.
+func TestBothBackends(t *testing.T) {
+	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
+	a, b := c.start("a"), c.start("b")
+	c.wantSpread(5*time.Second, 1, 0)
+	b.step(Configure{[]Group{{ID: 1, Backend: Fenced, Preferred: "a"}}})
+	a.kill()
+	if took := c.until("b serves it", 20*time.Second, func() bool { return b.serving[1] > 0 }); took < 9*time.Second {
+		t.Errorf("after %v", took)
+	}
+	if !b.has(Fence{"a", "a.1", []string{"client.a.1"}}) {
+		t.Error("it is not fenced")
 	}
 }
 
@@ -298,6 +364,33 @@ func TestSlots(t *testing.T) {
 		if want := uint16(slot-1)*2047 + 1; first != want || last != want+2046 {
 			t.Errorf("slot %d: %d to %d", slot, first, last)
 		}
+	}
+}
+
+// TestRemoveAfterManyDeaths: of a gateway that has died often no fence is left for ever, which nobody could end once it is
+// forgotten.
+func TestRemoveAfterManyDeaths(t *testing.T) {
+	for _, deaths := range []int{47, 300} { // those of the first and of the gateway itself are one operation too many
+		removeAfter(t, deaths)
+	}
+}
+
+func removeAfter(t *testing.T, deaths int) {
+	c := newCluster(t, fenced(1)...)
+	for i := range deaths {
+		c.outside(fenceKey(Incarnation(fmt.Sprintf("b.%03d", i))), fmt.Sprintf(`{"version":1,"name":"b","incarnation":"b.%03d","storage":["client.%d"],"done":true}`, i, i))
+	}
+	c.outside(memberKey("b"), `{"version":1,"name":"b","incarnation":"b.000","slot":9,"ended":true}`)
+	c.outside(slotKey(9), `{"version":1,"name":"b"}`)
+	c.outside(beatKey("b"), `{"version":1,"incarnation":"b.000","count":1}`)
+	c.outside(orderKey("b"), `{"version":1}`)
+	a := c.start("a")
+	c.wantSpread(5*time.Second, 1)
+	a.step(Command{Token: 1, Kind: RemoveGateway, Gateway: "b"})
+	c.until("the order is carried out", time.Minute, func() bool { return a.has(Answer{1, nil}) })
+	c.until("no fence is left", time.Minute, func() bool { return len(a.view.fences) == 0 })
+	if a.view.member("b") != nil {
+		t.Errorf("after %d deaths it is not forgotten", deaths)
 	}
 }
 

@@ -69,14 +69,20 @@ func (e *Engine) reconcile() {
 	}
 }
 
-// newHeld begins with a group of an owner's. One that is not configured here (g is nil), and that
+// newHeld begins with a group of an owner's. One that is not configured here (g is nil), or otherwise, and that
 // another gateway has given to this one, is free at once: it was not served.
 func newHeld(o *Owner, g *Group, now time.Duration) *held {
 	h := &held{epoch: o.Epoch, backend: o.Backend, phase: drained, since: now}
-	if g != nil {
+	if g != nil && !h.isOther(g) {
 		h.backend, h.phase = g.Backend, lapsed
 	}
 	return h
+}
+
+// isOther reports whether a group is configured with another backend than that with which the store says it is owned: by
+// that others succeed its owner, and by that it is served. It has to be owned anew.
+func (h *held) isOther(g *Group) bool {
+	return h.backend != g.Backend && h.backend != None && g.Backend != None
 }
 
 func (e *Engine) serve(id ID, h *held) {
@@ -208,11 +214,12 @@ func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
 	e.at(over)
 }
 
-// startDrains begins to give back groups that are to move, or are not configured any more.
+// startDrains begins to give back groups that are to move, or are not configured any more, or otherwise.
 func (e *Engine) startDrains() {
 	for _, id := range e.held.ids() {
 		h, m := e.held[id], e.view.moves.find(moveKey(id))
-		removed := e.groups.find(id) == nil
+		g := e.groups.find(id)
+		removed := g == nil || h.isOther(g)
 		switch again := h.since + e.cfg.DrainTimeout; {
 		case removed && h.refused && e.now < again:
 			e.at(again)
@@ -261,7 +268,10 @@ func (e *Engine) handOver() *state.Txn {
 		}
 		o := e.view.owners.find(key)
 		next := Owner{Version: version, Epoch: h.epoch + 1, Phase: Free, Backend: h.backend}
-		if to := e.successor(cs, id); to != nil {
+		if g := e.groups.find(id); g != nil {
+			next.Backend = g.Backend
+		}
+		if to := e.successor(cs, id, h); to != nil {
 			c.compare(to.entry.Key, to.entry.Revision)
 			next.Owner, next.Incarnation, next.Phase = to.value().Name, to.value().Incarnation, Owned
 		}
@@ -277,8 +287,9 @@ func (e *Engine) handOver() *state.Txn {
 }
 
 // successor is the next owner of a group that this gateway has drained: who it is to move to,
-// or else whoever has the least to do; this gateway itself if there is nobody else.
-func (e *Engine) successor(cs []*candidate, id ID) *candidate {
+// or else whoever has the least to do; this gateway itself if there is nobody else, or it was drained to be owned
+// with another backend, which others may not have heard of.
+func (e *Engine) successor(cs []*candidate, id ID, h *held) *candidate {
 	g, m := e.groups.find(id), e.view.moves.find(moveKey(id))
 	if g == nil || m != nil && m.err == nil && m.value.To == "" {
 		return nil
@@ -289,6 +300,9 @@ func (e *Engine) successor(cs []*candidate, id ID) *candidate {
 				return c
 			}
 		}
+	}
+	if c := named(cs, e.cfg.Name); c != nil && h.isOther(g) && c.takes(g) {
+		return c
 	}
 	if c := best(cs, g, e.cfg.Name); c != nil || e.leaving > 0 {
 		return c

@@ -16,6 +16,7 @@ type orphan struct {
 	owner   *entry[Owner]       // nil: it never had one
 	fence   *entry[FenceRecord] // of its owner; nil: it has none
 	backend Backend             // what the takeover has to obey
+	leased  bool                // its owner may have a lease, beside what the storage fences
 }
 
 // orphans finds them. A group whose owner is neither registered nor fenced is not one: nobody
@@ -36,7 +37,7 @@ func (e taker) orphans() (all []orphan) {
 				}
 				continue
 			}
-			o.backend = stricter(g.Backend, v.Backend)
+			o.backend, o.leased = stricter(g.Backend, v.Backend), g.Backend == Lease || v.Backend == Lease
 		}
 		all = append(all, o)
 	}
@@ -58,7 +59,7 @@ func (e taker) removed() (all []orphan) {
 			continue
 		}
 		if fence := e.view.fence(v.Incarnation); fence != nil && v.Incarnation != e.inc {
-			all = append(all, orphan{&Group{ID: id, Backend: v.Backend}, o, fence, v.Backend})
+			all = append(all, orphan{&Group{ID: id, Backend: v.Backend}, o, fence, v.Backend, v.Backend == Lease})
 		}
 	}
 	return all
@@ -152,15 +153,14 @@ func (e taker) proven(o orphan) bool {
 		return true
 	}
 	f := &o.fence.value
-	switch o.backend {
-	case None:
+	if o.backend == None {
 		return true // of the same gateway
-	case Lease:
-		over := e.leaseOver(f)
-		if e.now < over {
-			e.at(over)
-			return false
-		}
+	}
+	if over := e.leaseOver(f); o.leased && e.now < over {
+		e.at(over)
+		return false
+	}
+	if o.backend == Lease {
 		e.alarm(Alarm{Kind: AlarmUnfenced, Gateway: f.Name, Group: o.group.ID,
 			Text: fmt.Sprintf("ANA group %d was taken over from %s after the term of the lease, unfenced: the storage of this group cannot fence", o.group.ID, f.Name)})
 		return true

@@ -301,10 +301,31 @@ func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(
 	released := make(chan struct{})
 	closed := closeFreed(m, group, released)
 	err := how(m.cfg.Gateway, ctx, group)
+	for err == nil && keepsOpen(m, group) { // it was added in that moment
+		err = how(m.cfg.Gateway, ctx, group)
+	}
 	close(released)
 	err = errors.Join(err, <-closed)
 	closeHung(m, group, err)
 	return err
+}
+
+// keepsOpen reports whether the target has namespaces of a group that it does not serve. What is added meanwhile, as it was
+// still served, is there when it returns, and nothing is added after that.
+func keepsOpen(m *Manager, group capsule.ANAGroup) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cfg.Gateway.Serves(group) {
+		return false
+	}
+	for _, s := range m.target.Subsystems() {
+		for _, n := range s.Namespaces() {
+			if n.Group() == group {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // closeHung closes what a group exports that has hung so far.

@@ -68,8 +68,9 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 // replace is Edit where the edit leaves each namespace of the document as it is, or puts another in its place.
 func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
 	for tries := 1; ; tries++ {
-		out, err := editOnce(m, edit, o)
-		if !errors.Is(err, errOutdated) {
+		var made attempt
+		out, err := editOnce(m, edit, o, &made)
+		if !errors.Is(err, errOutdated) && !made.isOutdated(m, o, out, err) {
 			return out, err
 		}
 		if tries == groupTries {
@@ -83,13 +84,13 @@ func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome
 }
 
 // editOnce is replace, which begins again where another gateway was faster.
-func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
+func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *attempt) (*Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := mayBegin(m, o); err != nil {
 		return nil, err
 	}
-	want := toEdit(m)
+	want := made.begin(m)
 	if err := cmp.Or(edit(want), refuseErasing(want)); err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options) (*Outcom
 		return out, err
 	}
 	proposed, err := propose(m, want)
-	if err != nil {
+	if made.proposed = proposed; err != nil {
 		return nil, err
 	}
 	o.Wait = o.Wait || proposed // the others have it, whatever this one finds

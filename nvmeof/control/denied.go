@@ -144,6 +144,9 @@ func followed(ctx context.Context, m *Manager, at NamespaceRef) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, enforceTime)
 	defer cancel()
+	if _, _, err := m.cfg.Group.Latest(ctx); err != nil { // what this gateway has may be over
+		return &GroupError{err}
+	}
 	if err := m.cfg.Group.Followed(ctx, revision, at); err != nil {
 		return &GroupError{fmt.Errorf("it is changed, and not yet in force everywhere, so that hosts may still write what was taken from them: %w; ask again", err)}
 	}

@@ -50,6 +50,38 @@ func TestWithdrawInGroup(t *testing.T) {
 	}
 }
 
+// TestWithdrawOutdated: what another gateway has granted is withdrawn also by one that has yet to hear of it, and that
+// there is no such namespace is not said of what another one has just made.
+func TestWithdrawOutdated(t *testing.T) {
+	g := new(fakeGroup)
+	r := newGroupRig(t, g)
+	r.do("DELETE", "/v1/subsystems/a/namespaces/1/hosts/h", "", nil)
+	elsewhere := func(change func(*config.Subsystem)) {
+		doc := g.doc.Clone()
+		change(doc.Subsystems[0])
+		g.doc, g.revision = doc, g.revision+1
+	}
+	elsewhere(func(s *config.Subsystem) {
+		s.Hosts = []*config.Host{{NQN: "h", Access: "none", Namespaces: []*config.Right{{NSID: 1, Access: "write"}}}}
+	})
+	r.do("DELETE", "/v1/subsystems/a/namespaces/1/hosts/h", "", nil)
+	if sees(g.doc.Subsystems[0], "h", 1) || g.awaited != g.revision {
+		t.Errorf("revision %d, of %d, was awaited, and the group has %s", g.awaited, g.revision, g.doc.YAML())
+	}
+	elsewhere(func(s *config.Subsystem) {
+		n := *s.Namespaces[0]
+		n.NSID, n.File = 2, &config.File{Path: config.Path(filepath.Join(r.dir, "second")), Size: 1 << 20}
+		s.Namespaces = append(s.Namespaces, &n)
+	})
+	r.do("DELETE", "/v1/subsystems/a/namespaces/2", "", nil, "force")
+	if n := len(g.doc.Subsystems[0].Namespaces); n != 1 {
+		t.Errorf("%d namespaces", n)
+	}
+	g.err = errors.New("this gateway cannot read it: upgrade it")
+	r.do("PATCH", "/v1/subsystems/a/namespaces/1", "{}", nil) // nothing is to be changed
+	r.refused(CodeFailed, "DELETE", "/v1/subsystems/a/namespaces/1/hosts/h", "")
+}
+
 // TestEnforce: a gateway that has followed ends what was taken from hosts, once.
 func TestEnforce(t *testing.T) {
 	g := new(fakeGroup)

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -115,7 +116,9 @@ func (q *flushLate) Poll(rs []backend.Result) int {
 	case q.held.Load():
 		time.AfterFunc(10*time.Millisecond, q.notify)
 	default:
-		q.kept = q.kept[q.Queue.Submit(q.kept):]
+		if q.kept = q.kept[q.Queue.Submit(q.kept):]; len(q.kept) > 0 {
+			time.AfterFunc(10*time.Millisecond, q.notify)
+		}
 	}
 	return q.Queue.Poll(rs)
 }
@@ -161,6 +164,44 @@ func TestDrainedBeside(t *testing.T) {
 	}
 	g.must(ServeGroup(t.Context(), g.Manager, 1, 2))
 	g.wantOpen(1, 3)
+}
+
+// TestDrainedAsItCame: a namespace whose store comes while its group is given back does not stay open here: whoever serves
+// the group next waits for that.
+func TestDrainedAsItCame(t *testing.T) {
+	t.Parallel()
+	var held atomic.Bool
+	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := OpenStore(n, pool)
+			if err == nil && n.NSID == 1 {
+				s = slowToFlush{s, &held}
+			}
+			return s, notes, err
+		}
+	})
+	three := filepath.Join(g.dir, "three")
+	g.must(os.Rename(three, three+".later"))
+	g.set(strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1))
+	g.must(ServeGroup(t.Context(), g.Manager, 1, 1))
+	held.Store(true)
+	drained := make(chan error)
+	go func() { drained <- DrainGroup(t.Context(), g.Manager, 1) }()
+	for g.gateway.Serves(1) {
+		time.Sleep(time.Millisecond)
+	}
+	g.mu.Lock()
+	g.must(os.Rename(three+".later", three))
+	if at := (namespaceKey{"a", 3}); g.waiting[at] != nil {
+		g.try(at)
+	}
+	g.mu.Unlock()
+	time.Sleep(50 * time.Millisecond) // the flush of the drain is kept, beside the early one
+	held.Store(false)
+	g.must(<-drained)
+	if g.wantOpen(); g.inUse("one") || g.inUse("three") {
+		t.Error("what was drained is open")
+	}
 }
 
 // TestReleasedMeanwhile: a change of what hangs as its group is given back closes it when that ends, not before.

@@ -99,6 +99,35 @@ func propose(m *Manager, want *config.Document) (bool, error) {
 	return true, nil
 }
 
+// An attempt is one of an edit.
+type attempt struct {
+	from     int64 // the revision of what was edited
+	proposed bool  // what it was edited to is the group's
+}
+
+// begin is what is edited. Called with mu held.
+func (a *attempt) begin(m *Manager) *config.Document {
+	a.from = m.revision
+	return toEdit(m)
+}
+
+// latestTime is how long the group's store has to say whether there is a later document.
+const latestTime = 2 * time.Second
+
+// isOutdated reports whether an edit that has changed nothing, or was refused, is to be made of a later document: what
+// another gateway has granted a moment ago is not withdrawn here, and what it has added is not missing. Where the group's
+// store does not answer what is known here counts. A whole document is none of a later one: that with which a gateway starts
+// lacks all that is the group's.
+func (a *attempt) isOutdated(m *Manager, o Options, out *Outcome, refused error) bool {
+	if m.cfg.Group == nil || o.whole || a.proposed || refused == nil && len(out.Changes) > 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(m.context, latestTime)
+	defer cancel()
+	latest, _, err := m.cfg.Group.Latest(ctx)
+	return err == nil && latest > a.from
+}
+
 // Follow makes the target of a Manager what the group's document says, and returns its revision. What is not
 // right with a namespace or a host is waited for, as at a start.
 func Follow(ctx context.Context, m *Manager) (revision int64, err error) {

@@ -166,12 +166,20 @@ func awaits(m *Manager, key storeKey, as *config.Namespace) (namespaceKey, bool)
 	return namespaceKey{}, false
 }
 
+var errGivenBack = errors.New("its ANA group is not served by this target")
+
 // try adds a namespace that waits, and reports whether that is over. Called with mu held.
 func (m *Manager) try(at namespaceKey) bool {
 	w := m.waiting[at]
 	s, err := m.subsystem(at.nqn)
-	if err == nil {
+	switch {
+	case err != nil:
+	case isForeign(m, w.namespace): // it is being given back, and what is added now nobody would close
+		err = errGivenBack
+	default:
 		err = m.addNamespace(s, at.nqn, w.namespace)
+	}
+	if s != nil {
 		// A store that was opened and is not used is not kept: its file may be another the next time.
 		if err := m.stores.settle(); err != nil {
 			m.log.Warn("closing what is not used after all", zap.String("export", exportName(w.namespace)), zap.Error(err))

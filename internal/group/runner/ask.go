@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
@@ -58,9 +59,10 @@ func (r *Runner) Configure(groups []group.Group) {
 	r.post(func() { r.step(group.Configure{Groups: groups}) })
 }
 
-// Storage says that the clients of the storage have other addresses.
-func (r *Runner) Storage(addresses []string) {
-	r.post(func() { r.step(group.Storage{Addresses: addresses}) })
+// Storage says that the clients of an incarnation have other addresses. What is said before that has begun, or when it
+// has ended, counts for nothing: it is to be said again until Status has the addresses.
+func (r *Runner) Storage(inc group.Incarnation, addresses []string) {
+	r.post(func() { r.step(group.Storage{Incarnation: inc, Addresses: addresses}) })
 }
 
 // Blocklisted says that the storage has refused an incarnation.
@@ -91,7 +93,9 @@ func (r *Runner) Gone(inc group.Incarnation) {
 // Leave gives back all groups, and ends the registration. It takes as long as commands under
 // way do, at most the engine's LeaveTimeout. Close comes after it.
 func (r *Runner) Leave(ctx context.Context) error {
-	r.post(func() { r.step(group.Leave{}) })
+	if err := r.ask(ctx, func() { r.step(group.Leave{}) }); err != nil && !errors.Is(err, ErrClosed) {
+		return err
+	}
 	select {
 	case <-r.done:
 		r.calls.Wait()

@@ -282,7 +282,7 @@ func TestDrainHangs(t *testing.T) {
 		a.Stuck(true)
 		a.Stuck(false)
 		a.Gone("x")
-		a.Storage([]string{"client 1 of a"})
+		a.Storage(incarnation(t, a, "a"), []string{"client 1 of a"})
 		a.Configure(w.groups)
 		if err := a.Command(t.Context(), group.Command{Kind: group.MoveGroup, Group: 1, Gateway: "b"}); err != nil {
 			t.Error(err)

@@ -68,7 +68,7 @@ func TestAhead(t *testing.T) {
 		c, f := known(map[string]*fakeCluster{"x": {address: "a"}}), &fakeOpeners{}
 		c.ahead = f.open
 		join := func() {
-			if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "x"}}, func() {}); err != nil {
+			if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "x"}}, "i", func() {}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,33 +7,39 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
+	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
 // extend makes clients of the clusters that a document's images are in, where there are none, and
-// returns the addresses of all clients; none if no client has come. The images are opened once
+// returns the addresses of all clients, and of whom these are; none if all are registered. The images are opened once
 // registered was told that others find these addresses.
-func (c *clients) extend(ctx context.Context, doc *config.Document) (addresses []string, err error) {
+func (c *clients) extend(ctx context.Context, doc *config.Document) (of group.Incarnation, addresses []string, err error) {
 	missing, begun := c.missing(doc)
 	var errs []error
-	came := 0
 	for _, at := range missing {
-		if err := c.add(ctx, at, begun); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		came++
-	}
-	if came == 0 {
-		return nil, errors.Join(errs...)
+		errs = append(errs, c.add(ctx, at, begun))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.isUnready() {
+		return "", nil, errors.Join(errs...)
+	}
 	for _, client := range c.all {
 		addresses = append(addresses, client.Addresses()...)
 	}
 	slices.Sort(addresses)
-	return addresses, errors.Join(errs...)
+	return c.of, addresses, errors.Join(errs...)
+}
+
+// isUnready reports whether the group's store does not have the addresses of all clients yet. Called with mu held.
+func (c *clients) isUnready() bool {
+	for _, client := range c.all {
+		if !client.ready {
+			return true
+		}
+	}
+	return false
 }
 
 // missing are the clusters without a client.
@@ -113,9 +119,9 @@ func (c *clients) try(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// started is how often connect was called.
-func (c *clients) started() int {
+// started is how often clients were made for an incarnation, and whether the group's store has the addresses of all.
+func (c *clients) started() (begun int, registered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.begun
+	return c.begun, !c.isUnready()
 }

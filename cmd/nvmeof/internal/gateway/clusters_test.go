@@ -73,19 +73,21 @@ func known(all map[string]*fakeCluster) *clients {
 func TestExtend(t *testing.T) {
 	all := map[string]*fakeCluster{"g": {address: "a"}, "x": {address: "b"}, "y": {address: "c", refuses: errors.New("refused")}}
 	c := known(all)
-	if more, err := c.extend(t.Context(), images(t, "x")); err != nil || more != nil {
+	if _, more, err := c.extend(t.Context(), images(t, "x")); err != nil || more != nil {
 		t.Errorf("before the incarnation: %v, %v", more, err)
 	}
-	first, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "g"}}, func() {})
+	first, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "g"}}, "i", func() {})
 	if err != nil || !slices.Equal(first, []string{"a"}) {
 		t.Fatalf("%v, %v", first, err)
 	}
-	if err := c.fence(t.Context(), []string{"dead"}); err != nil {
-		t.Fatal(err)
+	for range 3 { // it is renewed
+		if err := c.fence(t.Context(), []string{"dead"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	doc := images(t, "g", "x", "x", "y", "z")
-	more, err := c.extend(t.Context(), doc)
-	if !slices.Equal(more, []string{"a", "b"}) || err == nil || !strings.Contains(err.Error(), "no such client") || !strings.Contains(err.Error(), "refused") {
+	of, more, err := c.extend(t.Context(), doc)
+	if of != "i" || !slices.Equal(more, []string{"a", "b"}) || err == nil || !strings.Contains(err.Error(), "no such client") || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("%v, %v", more, err)
 	}
 	if !slices.Equal(all["x"].fenced, []string{"dead"}) || !all["y"].closed {
@@ -96,6 +98,9 @@ func TestExtend(t *testing.T) {
 		t.Errorf("nobody can fence the client, but it opens an image: %v", err)
 	}
 	c.registered([]string{"a"})
+	if _, again, _ := c.extend(t.Context(), doc); !slices.Equal(again, more) {
+		t.Errorf("nobody was told, or heard, of %v, and is told of %v", more, again)
+	}
 	if _, err := c.openImage(image, 0); !errors.Is(err, errNewCluster) {
 		t.Errorf("nobody can fence the client yet, but it opens an image: %v", err)
 	}
@@ -103,10 +108,10 @@ func TestExtend(t *testing.T) {
 	if !c.all[clusterOf(image)].ready {
 		t.Error("the client is not used")
 	}
-	if more, err := c.extend(t.Context(), images(t, "g", "x")); more != nil || err != nil {
+	if _, more, err := c.extend(t.Context(), images(t, "g", "x")); more != nil || err != nil {
 		t.Errorf("%v, %v", more, err)
 	}
-	if err := c.add(t.Context(), clusterOf(image), c.started()-1); err != nil || !all["x"].closed {
+	if err := c.add(t.Context(), clusterOf(image), c.begun-1); err != nil || !all["x"].closed {
 		t.Errorf("a client of an incarnation that has ended: %v", err)
 	}
 }
@@ -114,19 +119,60 @@ func TestExtend(t *testing.T) {
 // TestEtcdNeedsNoCluster: a gateway whose group is in etcd becomes a client with its first image.
 func TestEtcdNeedsNoCluster(t *testing.T) {
 	c := known(map[string]*fakeCluster{"x": {address: "b"}})
-	if first, err := c.connect(&config.Document{Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}, func() {}); err != nil || len(first) > 0 {
+	if first, err := c.connect(&config.Document{Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}, "i", func() {}); err != nil || len(first) > 0 {
 		t.Fatalf("%v, %v", first, err)
 	}
-	if more, err := c.extend(t.Context(), images(t, "x")); err != nil || !slices.Equal(more, []string{"b"}) {
+	if _, more, err := c.extend(t.Context(), images(t, "x")); err != nil || !slices.Equal(more, []string{"b"}) {
 		t.Errorf("%v, %v", more, err)
 	}
 }
+
+// TestClusterHangs: while a cluster does not answer the client that is to be made of it, or to end, the goroutine of the
+// engine does not wait: it asks who is registered.
+func TestClusterHangs(t *testing.T) {
+	t.Parallel()
+	hangs, answer := make(chan struct{}), make(chan struct{})
+	x := &hungCluster{fakeCluster{address: "a"}, func() { hangs <- struct{}{}; <-answer }}
+	c := &clients{dial: func(rbd.ClientConfig) (cluster, error) { x.hang(); return x, nil }}
+	for what, do := range map[string]func(){
+		"connect": func() {
+			if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g"}}, "i", func() {}); err != nil {
+				t.Error(err)
+			}
+		},
+		"close": func() {
+			c.all = map[rbd.ClientConfig]*joined{{}: {cluster: x}}
+			c.close()
+		},
+	} {
+		ended := make(chan struct{})
+		go func() { do(); close(ended) }()
+		<-hangs
+		asked := make(chan struct{})
+		go func() { c.registered([]string{"a"}); close(asked) }()
+		select {
+		case <-asked:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: the engine waits for the cluster", what)
+		}
+		answer <- struct{}{}
+		<-ended
+	}
+}
+
+// A hungCluster is a client of one that does not answer.
+type hungCluster struct {
+	fakeCluster
+	hang func()
+}
+
+func (h *hungCluster) Close() error { h.hang(); return nil }
 
 // TestTry: each client fences an address that nobody has, once.
 func TestTry(t *testing.T) {
 	x := &fakeCluster{address: "b"}
 	c := known(map[string]*fakeCluster{"x": x})
-	if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "x"}}, func() {}); err != nil {
+	if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "x"}}, "i", func() {}); err != nil {
 		t.Fatal(err)
 	}
 	x.refuses = errors.New("permission denied")
@@ -146,8 +192,8 @@ func TestTry(t *testing.T) {
 // A watched is a runner that notes what it is told.
 type watched struct{ stuck []bool }
 
-func (w *watched) Storage([]string) {}
-func (w *watched) Stuck(stuck bool) { w.stuck = append(w.stuck, stuck) }
+func (w *watched) Storage(group.Incarnation, []string) {}
+func (w *watched) Stuck(stuck bool)                    { w.stuck = append(w.stuck, stuck) }
 
 // TestTender: who may not fence, has no listener, or does not reach the storage, says so once a minute, and others serve what no host
 // reaches.

@@ -213,7 +213,7 @@ func TestImages(t *testing.T) {
 		t.Error("it has opened an image")
 	}
 	doc := &config.Document{Group: config.Gateways{Store: "rados://p/g"}}
-	if _, err := c.connect(doc, func() {}); err == nil {
+	if _, err := c.connect(doc, "i", func() {}); err == nil {
 		t.Skip("there is a cluster of Ceph here")
 	}
 	c.close()

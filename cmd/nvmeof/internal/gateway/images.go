@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
+	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -38,11 +40,12 @@ type clients struct {
 	ahead func(string, rbd.Config) (opener, error) // nil: openAhead
 
 	mu     sync.Mutex
-	all    map[rbd.ClientConfig]*joined
-	lost   func()              // what to do when a cluster refuses the clients of now; it does not wait
-	begun  int                 // how often connect was called
-	fenced []string            // addresses that the clients of now were to fence
-	opened map[imageKey]*ahead // before their group has come
+	all    map[rbd.ClientConfig]*joined // nil: the incarnation has not begun, or has ended
+	of     group.Incarnation            // whose clients they are
+	lost   func()                       // what to do when a cluster refuses the clients of now; it does not wait
+	begun  int                          // how often connect was called
+	fenced []string                     // addresses that the clients of now were to fence
+	opened map[imageKey]*ahead          // before their group has come
 }
 
 func dialCluster(at rbd.ClientConfig) (cluster, error) {
@@ -71,23 +74,22 @@ func clusterOf(n *config.RBD) rbd.ClientConfig {
 
 // connect makes the client of the cluster that has the group's store, if one has, and returns its
 // addresses. Those of other clusters come with extend. Once is lost called if a cluster refuses one of
-// them.
-func (c *clients) connect(doc *config.Document, lost func()) (addresses []string, err error) {
+// them. A cluster that does not answer takes as long as Ceph waits for it, in which nobody else waits.
+func (c *clients) connect(doc *config.Document, inc group.Incarnation, lost func()) (addresses []string, err error) {
+	all := map[rbd.ClientConfig]*joined{}
+	if at, err := config.ParseGroupStore(doc.Group.Store); err == nil && at.Kind == "rados" {
+		of := rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID} // the first image is likely there
+		client, err := c.connectTo(of)
+		if err != nil {
+			return nil, err
+		}
+		all[of], addresses = &joined{cluster: client, ready: true}, client.Addresses()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all, c.opened, c.lost, c.fenced = map[rbd.ClientConfig]*joined{}, map[imageKey]*ahead{}, sync.OnceFunc(lost), nil
+	c.all, c.opened, c.lost, c.fenced, c.of = all, map[imageKey]*ahead{}, sync.OnceFunc(lost), nil, inc
 	c.begun++
-	at, err := config.ParseGroupStore(doc.Group.Store)
-	if err != nil || at.Kind != "rados" {
-		return nil, nil
-	}
-	of := rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID} // the first image is likely there
-	client, err := c.connectTo(of)
-	if err != nil {
-		return nil, err
-	}
-	c.all[of] = &joined{cluster: client, ready: true}
-	return client.Addresses(), nil
+	return addresses, nil
 }
 
 // imageConfig is how an image is opened.
@@ -134,7 +136,11 @@ var errNewCluster = errors.New("the gateway is not yet a client of this image's 
 // fence has the clusters refuse other clients.
 func (c *clients) fence(ctx context.Context, addresses []string) error {
 	c.mu.Lock()
-	c.fenced = append(c.fenced, addresses...) // a client that comes later does the same: see extend
+	for _, a := range addresses { // again and again, while it is not known that a gateway is gone
+		if !slices.Contains(c.fenced, a) {
+			c.fenced = append(c.fenced, a) // a client that comes later does the same: see extend
+		}
+	}
 	all := make([]cluster, 0, len(c.all))
 	for _, client := range c.all {
 		all = append(all, client.cluster)
@@ -150,21 +156,17 @@ func (c *clients) fence(ctx context.Context, addresses []string) error {
 	return errors.Join(errs...)
 }
 
-// close closes the clients. Their images were closed before.
+// close closes the clients. Their images were closed before. A cluster that does not answer takes [rbd.CloseTime], in
+// which nobody else waits.
 func (c *clients) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closeAll()
-}
-
-// closeAll is close with mu held.
-func (c *clients) closeAll() {
-	for _, a := range c.opened { // their clients end after them
+	opened, all := c.opened, c.all
+	c.opened, c.all = nil, nil
+	c.mu.Unlock()
+	for _, a := range opened { // their clients end after them
 		go a.end() // when the cluster has answered
 	}
-	clear(c.opened)
-	for _, client := range c.all {
+	for _, client := range all {
 		_ = client.Close() // nobody uses it
 	}
-	c.all = nil
 }

@@ -65,13 +65,13 @@ func TestReachImages(t *testing.T) {
 	doc := images(t, "x", "y", "x")
 	doc.Subsystems[0].Namespaces[2].ANAGroup = 3
 	doc.Subsystems[0].Namespaces[2].RBD.Image = "q/1"
-	if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}, func() {}); err != nil {
+	if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}, "i", func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.reach(t.Context(), doc); err == nil {
 		t.Error("a cluster of which the gateway is no client is reached")
 	}
-	if _, err := c.extend(t.Context(), doc); err != nil {
+	if _, _, err := c.extend(t.Context(), doc); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.reach(t.Context(), doc); err != nil || !slices.Equal(x.reached, []string{"p", "q"}) || !slices.Equal(y.reached, []string{"p"}) {

@@ -29,7 +29,7 @@ const (
 
 // Open implements [runner.Target].
 func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, error) {
-	addresses, err := s.images.connect(control.Present(s.manager), func() {
+	addresses, err := s.images.connect(control.Present(s.manager), inc, func() {
 		go func() { // ends when the runner has been told, or has ended
 			if run := s.run.Load(); run != nil {
 				run.Blocklisted(inc)

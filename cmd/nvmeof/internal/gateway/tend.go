@@ -24,7 +24,7 @@ const (
 type tender struct {
 	*Gateway
 	run interface {
-		Storage(addresses []string)
+		Storage(of group.Incarnation, addresses []string)
 		Stuck(bool)
 	}
 
@@ -74,14 +74,14 @@ func (t *tender) service(ctx context.Context) {
 // clusters makes the gateway a client of the clusters that have images of the configuration.
 func (t *tender) clusters(ctx context.Context) {
 	revision, _ := control.Revision(t.manager)
-	begun := t.images.started()
-	if t.said == "" && revision == t.revision && begun == t.begun {
+	begun, registered := t.images.started()
+	if t.said == "" && revision == t.revision && begun == t.begun && registered {
 		return
 	}
 	t.revision, t.begun = revision, begun
-	addresses, err := t.images.extend(ctx, control.Present(t.manager))
+	of, addresses, err := t.images.extend(ctx, control.Present(t.manager))
 	if len(addresses) > 0 {
-		t.run.Storage(addresses)
+		t.run.Storage(of, addresses)
 	}
 	switch {
 	case err == nil:

@@ -84,7 +84,8 @@ func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (sn
 	return snap, nil
 }
 
-// Txn implements state.Store. There is one attempt.
+// Txn implements state.Store. There is one attempt. What only compares goes through the log like every other
+// one: see operations.
 func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
 	if err := t.Check(); err != nil {
 		return state.Result{}, err
@@ -120,7 +121,12 @@ func (s *Store) comparisons(all []state.Compare) []clientv3.Cmp {
 	return list
 }
 
+// operations is never empty. Of a transaction without any etcd takes that nothing has to be linearizable, so that a
+// member which is behind, or cut off from the others, compares with what it has itself. The deletion changes nothing.
 func (s *Store) operations(all []state.Op) []clientv3.Op {
+	if len(all) == 0 {
+		return []clientv3.Op{clientv3.OpDelete(s.prefix)} // no key is empty
+	}
 	list := make([]clientv3.Op, len(all))
 	for i, o := range all {
 		if o.Delete {

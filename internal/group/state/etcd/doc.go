@@ -2,12 +2,14 @@
 //
 // # What etcd is trusted with
 //
-// Transactions and watches; neither its locks nor its leases. Of etcd's faults three are met
-// here:
+// Transactions that change something, or could, and watches; neither its locks nor its leases. Of etcd's faults
+// four are met here:
 //
 //   - A linearizable read of an etcd before 3.6.9, which Debian's 3.4.23 is, may be stale when a
 //     process of the cluster was paused (etcd issue 20418). Get is a transaction that also
 //     deletes a key which does not exist: it goes through the log as each change does.
+//   - A transaction that has no operation is answered by the member that is asked from what it has, whether or not
+//     it hears the others. One that only compares has that deletion, too.
 //   - The error that the database is full may be that of a transaction which was carried out.
 //     It is ErrUnknown, as are all errors but refusals.
 //   - Watches have lost events, after compactions for instance (etcd issues 17529 and 18089).

@@ -109,6 +109,26 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
+// TestComparesOnly: a member that does not hear the others does not say whether comparisons hold, also of a
+// transaction that changes nothing: the gateway that asks may have been fenced since.
+func TestComparesOnly(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	store := open(t, Config{Endpoints: []string{s.member(t, loopback).address}, Timeout: 300 * time.Millisecond})
+	r, err := store.Txn(t.Context(), puts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := state.Txn{If: []state.Compare{{Key: "a", Revision: r.Revision}}}
+	if r, err := store.Txn(t.Context(), guard); err != nil || !r.Done {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.do(func() { s.behind = true })
+	if r, err := store.Txn(t.Context(), guard); !errors.Is(err, state.ErrUnknown) {
+		t.Errorf("a member that is behind: %+v, %v", r, err)
+	}
+}
+
 // TestUser: a client logs in when it is first used, and again when its token has expired.
 func TestUser(t *testing.T) {
 	t.Parallel()

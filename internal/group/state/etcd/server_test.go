@@ -32,6 +32,7 @@ type server struct {
 	revision int64
 	keys     map[string]*mvccpb.KeyValue
 	watches  map[chan *mvccpb.KeyValue]bool
+	behind   bool  // the members do not hear each other: see Txn
 	lose     bool  // replies to transactions that change something
 	failure  error // of each transaction, which is carried out
 	refuses  error // of each transaction, and it is not carried out
@@ -166,11 +167,15 @@ func within(key string, from, end []byte) bool {
 	return key >= string(from) && key < string(end)
 }
 
+// Txn is answered by a member that is behind where no operation has to be linearizable, as etcd does it.
 func (s *server) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := cmp.Or(s.admits(ctx), s.refuses); err != nil {
 		return nil, err
+	}
+	if s.behind && len(r.Success)+len(r.Failure) > 0 {
+		return nil, rpctypes.ErrGRPCTimeout
 	}
 	resp := &etcdserverpb.TxnResponse{Succeeded: !slices.ContainsFunc(r.Compare, func(c *etcdserverpb.Compare) bool {
 		return s.keys[string(c.Key)].GetModRevision() != c.GetModRevision()

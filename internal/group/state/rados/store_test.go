@@ -308,6 +308,8 @@ func TestWatch(t *testing.T) {
 		expect("a change", time.Millisecond, 1, 1)
 		done(t, other, put("b/1", ""))
 		expect("a change elsewhere", 3*time.Second, 0, 0)
+		done(t, other, state.Txn{If: []state.Compare{{Key: "none"}}})
+		expect("one that only compares", 3*time.Second, 0, 0)
 		o.set(func() { o.mute = true })
 		done(t, other, put("a/1", ""))
 		expect("a message that is lost", time.Second, 1, 1)
@@ -349,7 +351,7 @@ func TestMessages(t *testing.T) {
 	}{
 		{messageOf(&state.Txn{Then: []state.Op{{Key: "a"}, {Key: ""}}}, 7), message{revision: 7, keys: []string{"a", ""}}},
 		{messageOf(&long, 7), message{revision: 7, all: true}},
-		{messageOf(&state.Txn{}, 7), message{revision: 7, all: true}},
+		{messageOf(&state.Txn{}, 7), message{revision: 7, keys: []string{""}}},
 		{"", message{all: true}},
 		{"\x00\x00\x00\x00\x00\x00\x00\x01\x00\x05abc", message{all: true}},
 	} {

@@ -197,8 +197,13 @@ type message struct {
 	all      bool // keys are not told
 }
 
+// messageOf names an empty key, which nobody watches, where nothing was changed: a message without keys is for
+// everybody.
 func messageOf(t *state.Txn, r state.Revision) string {
 	b := bytesOf(r)
+	if len(t.Then) == 0 {
+		return string(binary.BigEndian.AppendUint16(b, 0))
+	}
 	for _, o := range t.Then {
 		b = binary.BigEndian.AppendUint16(b, uint16(len(o.Key)))
 		b = append(b, o.Key...)
