@@ -162,7 +162,8 @@ type Watchable interface {
 }
 
 // A ThreadBound queue may have to be used from one OS thread, from the first Submit to
-// Close.
+// Close. A queue around another one says of itself what that says: otherwise what has ended
+// may never be heard of.
 type ThreadBound interface {
 	ThreadBound() bool
 }

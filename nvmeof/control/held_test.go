@@ -67,6 +67,12 @@ func (q *heldQueue) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
+// ThreadBound implements [backend.ThreadBound]: completions of an io_uring come on its thread alone.
+func (q *heldQueue) ThreadBound() bool {
+	b, ok := q.Queue.(backend.ThreadBound)
+	return ok && b.ThreadBound()
+}
+
 // newHolding is a rig of the first document whose file holds a write of a host; write begins another.
 func newHolding(t *testing.T, change ...func(*Config)) (r *rig, h *holder, write func()) {
 	h = new(holder)

@@ -123,6 +123,12 @@ func (q *flushLate) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
+// ThreadBound implements [backend.ThreadBound]: completions of an io_uring come on its thread alone.
+func (q *flushLate) ThreadBound() bool {
+	b, ok := q.Queue.(backend.ThreadBound)
+	return ok && b.ThreadBound()
+}
+
 func (q *flushLate) Idle() bool { return len(q.kept) == 0 && q.Queue.Idle() }
 
 // TestDrainedBeside: the flush of one store that hangs keeps the files of no other namespaces of its group.

@@ -78,7 +78,8 @@ func TestConnectWithoutContext(t *testing.T) {
 				t.Error("Connect without a context did not panic")
 			}
 		}()
-		r.host.Connect(nil, r.options()) //nolint:staticcheck // the mistake
+		//lint:ignore SA1012 it is the mistake
+		r.host.Connect(nil, r.options())
 	}()
 	if err := r.host.Close(); err != nil {
 		t.Error(err)
