@@ -159,6 +159,12 @@ type faultySlot struct {
 	done   bool // by the inner queue
 }
 
+// ThreadBound implements [backend.ThreadBound], as the inner queue does.
+func (q *faultyQueue) ThreadBound() bool {
+	inner, ok := q.inner.(backend.ThreadBound)
+	return ok && inner.ThreadBound()
+}
+
 // Submit implements [backend.Queue].
 func (q *faultyQueue) Submit(rs []backend.Request) int {
 	if q.closed {
