@@ -50,8 +50,9 @@ type conn struct {
 	slots      []request
 	idle       []uint16
 	batch      []backend.Request
-	submitted  int  // requests that the queue has
-	unpolled   bool // it was not polled since it got some
+	asked      uint64 // operations of the store so far
+	submitted  int    // requests that the queue has
+	unpolled   bool   // it was not polled since it got some
 	replies    replies
 
 	incoming *request // its data is being read

@@ -12,6 +12,7 @@ import (
 // byte of its reply.
 type request struct {
 	slot    uint16
+	tag     uint64 // of the operation that the store has; 0: it has none
 	head    wire.Request
 	errno   wire.Errno
 	partial bool // a change of parts of blocks
@@ -175,8 +176,11 @@ func (c *conn) readBack(r *request) {
 	c.ask(r, backend.Request{Op: backend.OpRead, Offset: r.off + r.length - block, Length: block, Buf: c.scratch(r)})
 }
 
+// ask has the store carry out an operation. Its tag is of no other one.
 func (c *conn) ask(r *request, b backend.Request) {
-	b.Tag = uint64(r.slot)
+	c.asked++
+	r.tag = c.asked<<16 | uint64(r.slot)
+	b.Tag = r.tag
 	c.batch = append(c.batch, b)
 }
 
@@ -197,9 +201,22 @@ func (c *conn) poll(rs []backend.Result) int {
 	c.unpolled = false
 	c.submitted -= n
 	for _, res := range rs[:n] {
-		c.step(&c.slots[res.Tag], res.Err)
+		c.step(c.ended(res.Tag), res.Err)
 	}
 	return n
+}
+
+// ended is the request of an operation that the store says has ended. A result that no operation has would end
+// the request of another client, whose memory the store still has: the program ends instead.
+func (c *conn) ended(tag uint64) *request {
+	slot := uint16(tag)
+	if int(slot) >= len(c.slots) || c.slots[slot].tag != tag || tag == 0 {
+		panic(fmt.Sprintf("disk %s: the store (%T) breaks the contract of package backend, which backendtest.Run checks: "+
+			"Poll returned a result with tag %#x, which no request in flight has", c.export.disk.Name, c.export.disk.Store, tag))
+	}
+	r := &c.slots[slot]
+	r.tag = 0
+	return r
 }
 
 // step is what follows the end of an operation.
