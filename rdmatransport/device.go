@@ -251,6 +251,8 @@ type CompletionQueue interface {
 	// shard before its receive buffer could overflow; 0 means no bound (an RNIC).
 	ReceiveBudget() int
 
+	// Close frees the queue, and drops what was not polled. It is called once, by the owner: another
+	// one may have its place afterwards.
 	Close() error
 }
 

@@ -413,6 +413,7 @@ func TestMiscounted(t *testing.T) {
 		"ana-group set 1 9 optimized":            "takes GROUP, and 3 arguments are given; --listener ID and --state STATE are missing; see",
 		"ana-group set 1 optimized --listener 9": "takes GROUP, and 2 arguments are given; --state STATE is missing; see",
 		"ana-group set":                          "GROUP and --listener ID and --state STATE are missing; see",
+		"gateway drain gw2 --wait -1s":           "--wait -1s: give a time, as 1m",
 		"ana-group move 3 gw2":                   "takes GROUP, and 2 arguments are given; --gateway NAME is missing; see",
 
 		"namespace add 44 -n n --memory 1MiB --thin":              "of files only, which --memory is not: --thin; leave that out, or name a file with --file PATH",

@@ -131,18 +131,23 @@ func (q *flushLate) ThreadBound() bool {
 
 func (q *flushLate) Idle() bool { return len(q.kept) == 0 && q.Queue.Idle() }
 
-// TestDrainedBeside: the flush of one store that hangs keeps the files of no other namespaces of its group.
-func TestDrainedBeside(t *testing.T) {
-	var held atomic.Bool
-	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
+// flushesHeld keeps the flushes of the first namespace back while held.
+func flushesHeld(held *atomic.Bool) func(*Config) {
+	return func(c *Config) {
 		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 			s, notes, err := OpenStore(n, pool)
 			if err == nil && n.NSID == 1 {
-				s = slowToFlush{s, &held}
+				s = slowToFlush{s, held}
 			}
 			return s, notes, err
 		}
-	})
+	}
+}
+
+// TestDrainedBeside: the flush of one store that hangs keeps the files of no other namespaces of its group.
+func TestDrainedBeside(t *testing.T) {
+	var held atomic.Bool
+	g := newGatewayRig(t, sharedFiles(t), flushesHeld(&held))
 	g.set(strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1))
 	g.must(ServeGroup(t.Context(), g.Manager, 1, 1))
 	held.Store(true)
@@ -177,15 +182,7 @@ func TestDrainedBeside(t *testing.T) {
 func TestDrainedAsItCame(t *testing.T) {
 	t.Parallel()
 	var held atomic.Bool
-	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {
-		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
-			s, notes, err := OpenStore(n, pool)
-			if err == nil && n.NSID == 1 {
-				s = slowToFlush{s, &held}
-			}
-			return s, notes, err
-		}
-	})
+	g := newGatewayRig(t, sharedFiles(t), flushesHeld(&held))
 	three := filepath.Join(g.dir, "three")
 	g.must(os.Rename(three, three+".later"))
 	g.set(strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1))

@@ -480,6 +480,7 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 					return err
 				}
 				if c.fn != nil && r.attachment.owns(err) {
+					r.attachment.session.path.errors.Add(1)
 					return err
 				}
 				if err = r.attachment.weigh(&t, err, safety, n.sub.now()); err != nil {

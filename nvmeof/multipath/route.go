@@ -201,7 +201,6 @@ func (a *attachment) owns(err error) bool {
 			return false
 		}
 	}
-	a.session.path.errors.Add(1)
 	return true
 }
 

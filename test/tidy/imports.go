@@ -124,7 +124,7 @@ var directions = []direction{
 	{"nvmeof/nbd", []string{"internal/socketfile", "internal/yield", "nvmeof", "nvmeof/internal/shard", "nvmeof/nbd/internal/wire", "backend"}, []string{xsys}},
 	{"nvmeof/nbd/internal/wire", nil, nil},
 	{"cmd", []string{"cmd/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."},
-		[]string{cobra, pflag, bar, prom, zap, uuid, xnet, xsys}},
+		[]string{cobra, pflag, bar, prom, zap, uuid, xnet, xsync, xsys}},
 	{"cmd/nvmeof/internal/administer", []string{"cmd/nvmeof/internal/connections", "cmd/nvmeof/internal/failure", "internal/capture", "nvmeof", "nvmeof/config", "nvmeof/control", "nvmeof/events"}, []string{cobra, pflag}},
 	{"cmd/nvmeof/internal/activity", []string{"nvmeof", "nvmeof/control"}, []string{ansi}},
 	{"cmd/nvmeof/internal/topcommand", []string{"cmd/nvmeof/internal/activity", "cmd/nvmeof/internal/administer", "cmd/nvmeof/internal/failure", "cmd/nvmeof/internal/terminal", "nvmeof", "nvmeof/config", "nvmeof/control"}, []string{cobra, tea, ansi}},
@@ -162,7 +162,7 @@ var directions = []direction{
 	{"cmd/nvmeof/internal/token", []string{"cmd/nvmeof/internal/failure", "internal/connlimit", "internal/namedfile", "internal/recent", "nvmeof/control"}, []string{cobra}},
 	{"cmd/nvmeof-csi", []string{"cmd/nvmeof-csi/...", "internal/socketfile", "nvmeof"}, []string{cobra, csi, grpc, yaml, zap, uuid, xsys}},
 	{"cmd/nvmeof-csi/internal/driver", []string{"cmd/nvmeof-csi/internal/fabric", "cmd/nvmeof-csi/internal/mounts", "cmd/nvmeof-csi/internal/volumes", "nvmeof", "nvmeof/control"}, []string{csi, grpc, proto, zap, uuid}},
-	{"cmd/nvmeof-csi/internal/fabric", []string{"nvmeof"}, []string{uuid, xsys}},
+	{"cmd/nvmeof-csi/internal/fabric", []string{"nvmeof"}, []string{uuid, xsync, xsys}},
 	{"cmd/nvmeof-csi/internal/mounts", nil, []string{k8smnt, k8sutl, xsys}},
 	{"cmd/nvmeof-csi/internal/volumes", []string{"nvmeof", "nvmeof/config", "nvmeof/control"}, []string{uuid, yaml}},
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own

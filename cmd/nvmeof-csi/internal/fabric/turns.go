@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A turns is a set of locks by name, for what is connected and disconnected one at a time. Where a target is away that
@@ -11,27 +13,25 @@ import (
 // entry for each name that was ever taken, of which a node has few.
 type turns struct {
 	mu sync.Mutex
-	of map[string]chan struct{} // each has room for one, which who has the turn has put in
+	of map[string]*semaphore.Weighted // each of one
 }
 
 // take waits for the turn of a name, and returns what ends it.
 func (t *turns) take(ctx context.Context, name string) (end func(), err error) {
 	t.mu.Lock()
 	if t.of == nil {
-		t.of = map[string]chan struct{}{}
+		t.of = map[string]*semaphore.Weighted{}
 	}
 	turn := t.of[name]
 	if turn == nil {
-		turn = make(chan struct{}, 1)
+		turn = semaphore.NewWeighted(1)
 		t.of[name] = turn
 	}
 	t.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("another call about %s is under way: %w", name, context.Cause(ctx))
+	if err := turn.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("another call about %s is under way: %w", name, err)
 	}
+	return func() { turn.Release(1) }, nil
 }
 
 // takeOf waits for the turn of what a function names, as that is once it is had: it may have changed meanwhile.

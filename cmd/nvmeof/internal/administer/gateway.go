@@ -98,6 +98,9 @@ func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
 	wait := waiting{remote: &r}
 	cmd := &cobra.Command{Use: name + " GATEWAY", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := wait.check(); err != nil {
+				return err
+			}
 			parts := []string{"gateways", args[0]}
 			if verb != "" {
 				parts = append(parts, verb)
@@ -148,6 +151,9 @@ func newANAMove() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return failure.Usagef("--gateway is needed: which one is to serve the group; nvmeof gateway list shows them")
+			}
+			if err := wait.check(); err != nil {
+				return err
 			}
 			err := r.Call(cmd.Context(), "PUT", control.Path("group", "ana-groups", args[0], "gateway"), nil, config.JSON(map[string]any{"gateway": to}), nil)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -25,22 +26,34 @@ func (w *waiting) addFlag(cmd *cobra.Command, forWhat string) {
 	cmd.Flags().DurationVar(&w.most, "wait", 0, "wait at most so long until "+forWhat+", such as 1m; 0: do not wait")
 }
 
-// until waits for done, which says what is still to be done, "" for nothing, or why that will not be done any more.
+// check is before the order: nothing has been done if it fails.
+func (w *waiting) check() error {
+	if w.most < 0 {
+		return failure.Usagef("--wait %v: give a time, as 1m, or 0 to wait for nothing", w.most)
+	}
+	return nil
+}
+
+// until waits for done, which says what is still to be done, "" for nothing, or why that will not be done any more. A gateway that does not
+// answer, or does not know its group for a moment, as one that begins anew, is asked again.
 func (w *waiting) until(ctx context.Context, done func(*control.GroupStatus) (string, error)) error {
-	if w.most <= 0 {
+	if w.most == 0 {
 		return nil
 	}
 	for deadline := time.Now().Add(w.most); ; {
 		var g control.GroupStatus
-		err := w.remote.Get(ctx, "/v1/group", &g)
-		if err != nil {
-			return err
+		unread := w.remote.Get(ctx, "/v1/group", &g)
+		left := ""
+		if unread == nil {
+			var err error
+			if left, err = done(&g); err != nil || left == "" {
+				return err
+			}
 		}
-		left, err := done(&g)
-		if err != nil || left == "" {
-			return err
-		}
-		if time.Now().After(deadline) {
+		switch late := time.Now().After(deadline); {
+		case late && unread != nil:
+			return fmt.Errorf("the order stands, and whether it is carried out is not known: %w", unread)
+		case late:
 			return fmt.Errorf("%s after %v; nvmeof gateway list says what is wrong, if anything is, and the order stands", left, w.most)
 		}
 		select {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -43,8 +45,8 @@ type Holder struct {
 	again  *time.Timer    // names are to be noted again
 	looks  sync.WaitGroup // at namespaces; none begins once the holder is closed
 
-	connecting turn       // whoever connects has it until the target has answered; before updating
-	updating   sync.Mutex // held while names are given, disks published, and what is over is ended, for which no target is waited for; before mu
+	connecting *semaphore.Weighted // of one: whoever connects has it until the target has answered; before updating
+	updating   sync.Mutex          // held while names are given, disks published, and what is over is ended, for which no target is waited for; before mu
 
 	mu         sync.Mutex // guards what follows
 	subsystems []*subsystem
@@ -73,7 +75,7 @@ type subsystem struct {
 	ending      bool                 // its last controller is about to be disconnected: nothing is published
 	unnoted     bool                 // the file does not say so yet; under Holder.updating
 	adding      bool                 // another controller is being connected to: it does not end without any
-	turn        turn                 // who looks at the namespaces has it, so that what was listed last counts
+	turn        *semaphore.Weighted  // of one: who looks at the namespaces has it, so that what was listed last counts
 	looking     bool                 // somebody does for watch
 	stale       bool                 // they are to be looked at again
 }
@@ -100,7 +102,7 @@ func New(c Config) *Holder {
 		c.Addresses = func() []string { return nil }
 	}
 	h := &Holder{
-		config: c, poke: make(chan struct{}, 1), again: time.NewTimer(noteAgain), connecting: newTurn(),
+		config: c, poke: make(chan struct{}, 1), again: time.NewTimer(noteAgain), connecting: semaphore.NewWeighted(1),
 		idle: make(chan struct{}), reasons: map[string]string{}, lines: map[int]*Lines{},
 	}
 	h.life, h.end = context.WithCancel(context.Background())
@@ -130,10 +132,10 @@ var errClosed = errors.New("this process is about to end")
 // Connect connects by a path, and returns the controller's name. Others wait for their turn meanwhile, but nothing
 // else does.
 func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
-	if err := h.connecting.take(ctx); err != nil {
+	if err := h.connecting.Acquire(ctx, 1); err != nil {
 		return "", err
 	}
-	defer h.connecting.give()
+	defer h.connecting.Release(1)
 	s, nqn := h.subsystem(&p), p.Options.NQN
 	if s != nil {
 		nqn = "" // it has its number
@@ -166,7 +168,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 // subsystem is one whose first controller has that number, by a path.
 func (c *claim) subsystem(p *Path) *subsystem {
 	s := &subsystem{
-		claim: c, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, turn: newTurn(),
+		claim: c, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, turn: semaphore.NewWeighted(1),
 		numbers: map[capsule.NSID]int{}, disks: map[int]string{},
 	}
 	if c.past.Subsystem == s.nqn {
@@ -275,8 +277,8 @@ func (h *Holder) Close() error {
 	_, err := h.Disconnect(func(SubsystemInfo, ControllerInfo) bool { return true })
 	h.end()
 	h.looks.Wait()
-	if h.connecting.take(context.Background()) == nil { // who connects now disconnects again
-		h.connecting.give()
+	if h.connecting.Acquire(context.Background(), 1) == nil { // who connects now disconnects again
+		h.connecting.Release(1)
 	}
 	if h.config.FrontEnd != nil {
 		front = errors.Join(front, h.config.FrontEnd.Close())

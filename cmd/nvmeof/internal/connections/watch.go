@@ -87,10 +87,10 @@ func (h *Holder) tidy() {
 
 // lookAt opens the namespaces of a subsystem that are new, and publishes them.
 func (h *Holder) lookAt(ctx context.Context, s *subsystem) {
-	if s.turn.take(ctx) != nil {
+	if s.turn.Acquire(ctx, 1) != nil {
 		return // watch has it
 	}
-	defer s.turn.give()
+	defer s.turn.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	now, err := s.link.Namespaces(ctx)

@@ -59,6 +59,9 @@ func (c *Completions) Release(n int, qpn rdmatransport.QPN, shared bool) {
 	}
 }
 
+// Drop drops all entries, which nobody is going to poll.
+func (c *Completions) Drop() { c.head = c.tail }
+
 // push adds an entry. The ring has a place for every work request that is outstanding. It is full only where a
 // consumer goes on posting and does not poll, since a request that has completed makes room for another one in its
 // queue, as all do on a queue pair that has ended.
