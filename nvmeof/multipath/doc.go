@@ -67,8 +67,8 @@
 // the time that the controller requests (CRD). Other status that may pass (internal
 // error, command interrupted) is tried five times more.
 //
-// Requests wait as long as some path is live or tries to be, its namespace is not in
-// persistent loss, and FastIOFailTmo has not passed since it was lost. Then they
+// Requests wait as long as some path is live or tries to be, its namespace has not been in
+// persistent loss for ANATT, and FastIOFailTmo has not passed since it was lost. Then they
 // fail with a [*NoPathError], which has the reasons of all paths. As in Linux, a
 // path that is live and inaccessible keeps them waiting, however long; one that came
 // back without the namespace does so for FastIOFailTmo, or else CtrlLossTmo, in case

@@ -69,6 +69,7 @@ type attachment struct {
 	since   time.Time // when that began; zero: it can be used
 	removed bool      // it could be, before the controller said that it is there no more, or another
 	unseen  bool      // Identify failed, and is repeated
+	lost    time.Time // when its ANA state was found to be persistent loss; zero: it is another. Under Subsystem.mu
 	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
 	// time, or untilANA.
 	blocked atomic.Int64
@@ -220,7 +221,8 @@ func (s *session) state(a *attachment) capsule.ANAState {
 // group is the ANA group that the namespace was in when it was last looked at.
 func (a *attachment) group() capsule.ANAGroup { return capsule.ANAGroup(a.ns.Identify().ANAGRPID) }
 
-// transition is ANATT: how long a group may be in the state Change.
+// transition is ANATT: how long a group may be in the state Change, and how long the logs of
+// two controllers may be in contradiction.
 func (s *session) transition() time.Duration {
 	return time.Duration(s.ctrl.Identify().ANATT) * time.Second
 }

@@ -414,8 +414,18 @@ func (p *Path) route(n *Namespace) route {
 	r.attachment, r.class = a, decide.ClassOf(state)
 	if r.class == decide.Unusable {
 		r.err = fmt.Errorf("ANA state of namespace %d is %v", n.id, state)
-		r.hope = state != capsule.ANAPersistentLoss
+		r.hope = true
 	}
+	if state != capsule.ANAPersistentLoss {
+		a.lost = time.Time{}
+		return r
+	}
+	// The paths' logs are read one after the other: where a group moves, all may say so for
+	// a moment.
+	if a.lost.IsZero() {
+		a.lost = time.Now()
+	}
+	r.hopeUntil = int64(a.lost.Add(p.session.transition()).Sub(p.sub.base))
 	return r
 }
 
