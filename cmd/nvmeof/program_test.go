@@ -9,13 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/internal/testparallel"
 )
 
 var long = flag.Bool("long", false, "all of what takes long, too")
@@ -38,12 +39,7 @@ func TestMain(m *testing.M) {
 	const percent = 1000
 	debug.SetGCPercent(percent)
 	_ = os.Setenv("GOGC", strconv.Itoa(percent)) // of the processes that they start
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given { // those that run beside others wait more than they compute
-		_ = flag.Set("test.parallel", strconv.Itoa(6*runtime.GOMAXPROCS(0)))
-	}
+	testparallel.Set(20)
 	state, err := os.MkdirTemp("", "state")
 	if err == nil {
 		err = errors.Join(os.Setenv("XDG_STATE_HOME", state), os.Setenv("NVMEOF_SOCKET", filepath.Join(state, "target.sock")))

@@ -49,13 +49,13 @@ func TestTargetStartsLater(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	attach := startCommand(t, append(quick, "attach", "-a", c.addr, "-n", testNQN, "--socket", socket)...)
 	attach.errOut.await(t, "still trying")
+	connect.errOut.await(t, "still trying")
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is there before its export: %v", err)
 	}
 	startDurable(t, c)
 	attach.out.await(t, "nbd-client")
 	connect.out.await(t, "nvme0\n")
-	connect.errOut.await(t, "still trying")
 	dialNBD(t, socket, "1").wantErrno(t, 0, 0)
 	for _, p := range []*process{attach, connect} {
 		p.stop()

@@ -1,17 +1,13 @@
 package bench
 
 import (
-	"flag"
 	"os"
 	"testing"
+
+	"github.com/nvmeof-go/nvmeof/internal/testparallel"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "4") // those that run beside others wait
-	}
+	testparallel.Set(2)
 	os.Exit(m.Run())
 }

@@ -1,8 +1,12 @@
 package control
 
 import (
+	"context"
+	"fmt"
+
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -13,14 +17,16 @@ type ahead struct {
 	done  chan struct{} // closed when the following is constant, until who has the Manager's mutex takes the store
 	store *heldStore
 	err   error
+	ended chan struct{} // closed when the namespace has the store, or it is closed
 }
 
-// openAhead opens the store of a namespace. It returns nil where there is nothing to open, or somebody does.
+// openAhead opens the store of a namespace. It returns nil where there is nothing to open, or somebody does, or another
+// target serves the namespace meanwhile.
 func openAhead(m *Manager, key storeKey, n *config.Namespace) *ahead {
-	a := &ahead{as: n, done: make(chan struct{})}
+	a := &ahead{as: n, done: make(chan struct{}), ended: make(chan struct{})}
 	m.mu.Lock()
 	_, moved := m.stores.moved[key]
-	if m.closed || n.Memory != nil || moved || m.stores.held[key] != nil || m.stores.aside[key] != nil || m.stores.ahead[key] != nil {
+	if m.closed || isForeign(m, n) || n.Memory != nil || moved || m.stores.held[key] != nil || m.stores.aside[key] != nil || m.stores.ahead[key] != nil {
 		m.mu.Unlock()
 		return nil
 	}
@@ -41,6 +47,7 @@ func endAhead(m *Manager, key storeKey, a *ahead) {
 	if a == nil {
 		return
 	}
+	defer close(a.ended)
 	if m.stores.ahead[key] == a {
 		delete(m.stores.ahead, key)
 	}
@@ -48,6 +55,27 @@ func endAhead(m *Manager, key storeKey, a *ahead) {
 		a.store = nil
 		closedUnused(m, h, m.stores.last(h.as.Path(), h.close))
 	}
+}
+
+// awaitAhead waits until nothing of a group that the target does not serve any more is open ahead. A store that hangs as it is
+// opened is waited for no longer than others are.
+func awaitAhead(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
+	var all []*ahead
+	m.mu.Lock()
+	for _, a := range m.stores.ahead {
+		if groupOf(a.as) == group {
+			all = append(all, a)
+		}
+	}
+	m.mu.Unlock()
+	for _, a := range all {
+		select {
+		case <-a.ended:
+		case <-ctx.Done():
+			return fmt.Errorf("ANA group %d is given back, and %s is being opened: %w", group, exportName(a.as), ctx.Err())
+		}
+	}
+	return nil
 }
 
 // takeAhead returns the store of a namespace that was opened ahead, or why it could not be; neither where

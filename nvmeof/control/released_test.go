@@ -146,6 +146,7 @@ func flushesHeld(held *atomic.Bool) func(*Config) {
 
 // TestDrainedBeside: the flush of one store that hangs keeps the files of no other namespaces of its group.
 func TestDrainedBeside(t *testing.T) {
+	t.Parallel()
 	var held atomic.Bool
 	g := newGatewayRig(t, sharedFiles(t), flushesHeld(&held))
 	g.set(strings.Replace(shared, "subsystems:", "listeners: [{id: 1, address: \"ADDR:4420\"}]\nsubsystems:", 1))
@@ -203,7 +204,7 @@ func TestDrainedAsItCame(t *testing.T) {
 	held.Store(false)
 	g.must(<-drained)
 	if g.wantOpen(); g.inUse("one") || g.inUse("three") {
-		t.Error("what was drained is open")
+		t.Errorf("what was drained is open: one %v, three %v", g.inUse("one"), g.inUse("three"))
 	}
 }
 

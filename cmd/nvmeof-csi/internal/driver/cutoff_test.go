@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,42 +143,53 @@ func (s *services) give(volume string) {
 // TestCutOff: a node that is cut off from its target alone, and has something to be written yet, has it refused when it
 // comes back after the volume was given to another node: on the connection of before, and on one that it makes again.
 func TestCutOff(t *testing.T) {
-	for name, of := range map[string]struct{ begun, kept, late bool }{
+	t.Parallel()
+	var all sync.WaitGroup // they wait, and -parallel, which ginkgo refuses, would not let all of them do that at once
+	for name, of := range map[string]cut{
 		"back soon":                          {kept: true},
 		"in the midst of a write":            {begun: true}, // for which the target ends the queue
 		"back when the connection is lost":   {late: true},
 		"in the midst of a write, and later": {begun: true, late: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newCutRig(t)
-			v, kept := r.create(codes.OK, "moved", asBlock(writer), 1<<20, nil), r.create(codes.OK, "kept", asBlock(writer), 1<<20, nil)
-			r.give(v)
-			r.give(kept)
-			line := r.m.lines[subsystemNQN]
-			dirty := r.cutOff(r.disk(v), of.begun)
-			r.unpublish(codes.OK, v, string(r.m.nqn))
-			r.other.give(v)
-			want, err := os.ReadFile(filepath.Join(r.dir, "moved.img"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if of.late {
-				<-line.Done()
-			}
-			r.lose(none)
-			if err := <-dirty; err == nil {
-				t.Error("a write of the node that was cut off has succeeded")
-			}
-			if !of.kept {
-				<-line.Done()
-				r.connectAgain(v, kept)
-			}
-			r.wantRefused(v, kept)
-			if got, err := os.ReadFile(filepath.Join(r.dir, "moved.img")); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("the file has changed since another node has it: %v", err)
-			}
-		})
+		all.Go(func() { t.Run(name, of.test) })
+	}
+	all.Wait()
+}
+
+// A cut is when the first node is cut off, and for how long.
+type cut struct {
+	begun bool // while it writes
+	late  bool // until it has lost the connection
+	kept  bool // it has the connection still when it is back
+}
+
+func (of cut) test(t *testing.T) {
+	r := newCutRig(t)
+	v, kept := r.create(codes.OK, "moved", asBlock(writer), 1<<20, nil), r.create(codes.OK, "kept", asBlock(writer), 1<<20, nil)
+	r.give(v)
+	r.give(kept)
+	line := r.m.lines[subsystemNQN]
+	dirty := r.cutOff(r.disk(v), of.begun)
+	r.unpublish(codes.OK, v, string(r.m.nqn))
+	r.other.give(v)
+	want, err := os.ReadFile(filepath.Join(r.dir, "moved.img"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of.late {
+		<-line.Done()
+	}
+	r.lose(none)
+	if err := <-dirty; err == nil {
+		t.Error("a write of the node that was cut off has succeeded")
+	}
+	if !of.kept {
+		<-line.Done()
+		r.connectAgain(v, kept)
+	}
+	r.wantRefused(v, kept)
+	if got, err := os.ReadFile(filepath.Join(r.dir, "moved.img")); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the file has changed since another node has it: %v", err)
 	}
 }
 
