@@ -89,6 +89,7 @@ var directions = []direction{
 	{"internal/namedfile", nil, []string{xsys}},
 	{"internal/recent", nil, nil},
 	{"internal/socketfile", nil, []string{xsys}},
+	{"internal/testparallel", nil, nil},
 	{"internal/yield", nil, []string{xsys}},
 	{"nvmeof", []string{"capsule"}, []string{uuid}},
 	{"nvmeof/auth", []string{"nvmeof", "capsule"}, nil},

@@ -291,7 +291,7 @@ func TestAttachedLeft(t *testing.T) {
 	if err := again.Detach(t.Context(), first); err != nil || reached(a.socket(nqn)) {
 		t.Errorf("%v; the process of a volume that is detached serves: %v", err, reached(a.socket(nqn)))
 	}
-	a.Client, a.Wait = "/nowhere/nbd-client", time.Second
+	a.Client, a.Wait = "/nowhere/nbd-client", 200*time.Millisecond
 	if _, err := a.Attach(t.Context(), attachedDisk(first)); err == nil || reached(a.socket(nqn)) {
 		t.Errorf("%v; the process of a volume that was not attached serves: %v", err, reached(a.socket(nqn)))
 	}

@@ -42,7 +42,7 @@ func TestFollowed(t *testing.T) {
 		}
 	}
 	withdraw()
-	if err := followed(time.Second); err == nil || !strings.Contains(err.Error(), "gw2") {
+	if err := followed(200 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "gw2") {
 		t.Errorf("gw2 does not follow: %v", err)
 	}
 	if err := followed(30 * time.Second); err != nil { // others have what it had
@@ -55,7 +55,7 @@ func TestFollowed(t *testing.T) {
 		t.Error(err)
 	}
 	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(true) })
-	if err := followed(time.Second); err == nil {
+	if err := followed(200 * time.Millisecond); err == nil {
 		t.Error("nobody knows who follows")
 	}
 	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })

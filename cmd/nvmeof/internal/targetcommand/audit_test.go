@@ -84,6 +84,7 @@ func TestAuditQueue(t *testing.T) {
 // TestAuditSynced: lines are made durable soon, several together, also those of a file that was moved away, and at
 // the end. A disk that is slow to do that holds up neither operations nor lines.
 func TestAuditSynced(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit")
 	synced, slow := make(chan string, 16), make(chan struct{})
 	a := &audit{path: path, log: zap.NewNop(), happened: events.New(events.Config{}), lines: make(chan control.Operation, auditQueue)}
@@ -142,6 +143,7 @@ func TestAuditSynced(t *testing.T) {
 
 // TestAuditUnsynced: that lines cannot be made durable is said once while it lasts, and is nothing where the file keeps none.
 func TestAuditUnsynced(t *testing.T) {
+	t.Parallel()
 	for why, said := range map[error]int{syscall.EIO: 1, syscall.EINVAL: 0} {
 		core, logs := observer.New(zapcore.ErrorLevel)
 		happened := events.New(events.Config{})
