@@ -22,7 +22,7 @@ var consolePage = []documented{
 // TestConsolePage does what docs/console.md says; curl is another program's.
 func TestConsolePage(t *testing.T) {
 	beside(t)
-	at := freePort(t)
+	at := freePort()
 	r := newReader(t, "192.0.2.1", loopbackAddress(), "CONSOLE", at)
 	token := strings.TrimSpace(command(t, "token", "create", "bob", "--file", filepath.Join(r.dir, "tokens")).want(t, 0).out)
 	r.doDocumented(consolePage)

@@ -154,7 +154,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	dir := t.TempDir()
 	tokens, disk := filepath.Join(dir, "tokens"), filepath.Join(dir, "disk.img")
 	token := strings.TrimSpace(command(t, "token", "create", "alice", "--role", "operate", "--file", tokens).want(t, 0).out)
-	at := freePort(t)
+	at := freePort()
 	s := startTarget(t, "--export", disk+",size=64m", "--allow-any-host", "--console", at, "--console-tokens", tokens)
 	b := startBrowser(t, "http://"+at)
 	a := startAttach(t, s)

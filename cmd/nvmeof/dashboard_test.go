@@ -26,7 +26,7 @@ func TestDashboard(t *testing.T) {
 	}
 	beside(t)
 	disk := filepath.Join(t.TempDir(), "disk.img")
-	of, from := freePort(t), freePort(t)
+	of, from := freePort(), freePort()
 	s := startTarget(t, "--export", "mem:8MiB", "--export", disk+",size=8m", "--allow-any-host", "--metrics", of, "--metrics-hosts")
 	a := startAttach(t, s, "--metrics", from)
 	command(t, "discover", "-t", "rdma", "-a", s.addr).want(t, 0, testNQN)
@@ -109,7 +109,7 @@ type prometheus struct{ at string }
 // startPrometheus starts one that scrapes a target and a host once a second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
-	dir, p := t.TempDir(), &prometheus{freePort(t)}
+	dir, p := t.TempDir(), &prometheus{freePort()}
 	cfg := "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: nvmeof\n  static_configs: [{targets: [\"" + strings.Join(targets, `", "`) + "\"]}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(cfg), 0o600); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ var monitoring = []documented{
 // TestMonitoringPage does what docs/monitoring.md says; curl is another program's.
 func TestMonitoringPage(t *testing.T) {
 	beside(t)
-	a, at, from := loopbackAddress(), freePort(t), freePort(t)
+	a, at, from := loopbackAddress(), freePort(), freePort()
 	r := newReader(t, "192.0.2.1", a, "ADDR1", a, "SCRAPED", at, "HOST", from)
 	r.doDocumented(monitoring)
 	wantMetrics(t, at, `nvmf_namespace_size_bytes{nqn="nqn.2026-11.org.example:disk",nsid="1"} 1.6777216e+07`)
@@ -44,7 +44,7 @@ func TestMonitoringPage(t *testing.T) {
 func TestConnectMetrics(t *testing.T) {
 	inOwnRunDir(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	at := freePort(t)
+	at := freePort()
 	c := startCommand(t, s.at("connect", "-n", testNQN, "--metrics", at)...)
 	c.out.await(t, "connecting to device: nvme0\n")
 	c.errOut.await(t, "nvmeof: metrics at http://"+at+"/metrics\n")
@@ -76,13 +76,6 @@ func wantMetrics(t *testing.T, at string, want ...string) {
 	}
 }
 
-// freePort is an address of the loopback with a port that nobody has.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+// freePort is an address of the loopback that nobody has, nor gets: a port of 127.0.0.1 that is free now may be another
+// program's in a moment.
+func freePort() string { return net.JoinHostPort(loopbackAddress(), "9420") }

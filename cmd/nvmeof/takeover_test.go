@@ -204,7 +204,7 @@ func TestTakeoverFails(t *testing.T) {
 // taken over, still has its TCP sockets: in a sandbox it could make no others.
 func TestTakeoverFailsTwice(t *testing.T) {
 	d, out, errOut := flagDaemon(t, &targetcommand.Flags{Listen: []string{loopbackAddress()}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})
-	at := netip.MustParseAddrPort(freePort(t))
+	at := netip.MustParseAddrPort(freePort())
 	d.Document.Metrics.Listen = config.HTTPAddress{AddrPort: at}
 	opened := 0
 	startDaemon(t, d, targetcommand.Machine{Device: func(transport string, a netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {

@@ -190,7 +190,7 @@ func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	m.log.Warn("listener waits for its address", zap.Int("listener", of), zap.Stringer("address", at), zap.Error(why),
 		zap.String("remedy", "give the address to an interface, or plug the device in; or nvmeof listener remove"))
 	m.tasks.Go(func() { // ends when the listener is there or is removed, or at Close
-		backoff(ctx, longListen, func() bool { return m.listenAgain(ctx, id, l) })
+		backoff(ctx, m.firstWait, longListen, func() bool { return m.listenAgain(ctx, id, l) })
 	})
 }
 

@@ -183,7 +183,7 @@ func TestReloadWhileHung(t *testing.T) {
 	if err := ReloadNamespace(r.Manager, "a", 1); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(firstWait + 200*time.Millisecond) // it is tried again
+	time.Sleep(r.firstWait + 200*time.Millisecond) // it is tried again
 	if w := r.Status().Waiting; len(w) != 1 || !strings.Contains(w[0].Why, "still being removed") || loads() != before+1 {
 		t.Errorf("waiting are %+v, read %d times", w, loads()-before)
 	}

@@ -122,9 +122,9 @@ type Manager struct {
 	watchers     sync.WaitGroup      // of listeners
 	opening      *semaphore.Weighted // turns of those who open stores without mu
 	removals     sync.WaitGroup      // those that go on, see remove; begun under mu
-	leaveTimeout time.Duration       // constant, as the next three
+	leaveTimeout time.Duration       // constant, as the next five
 
-	startTimeout, changeTimeout, erasedTime time.Duration
+	startTimeout, changeTimeout, erasedTime, firstWait, stillFor time.Duration
 
 	followers followers // calls that wait for events
 
@@ -198,7 +198,7 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(), opening: semaphore.NewWeighted(openings),
 		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN][]capsule.NSID{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, releases: map[<-chan struct{}]bool{}, turns: map[capsule.ANAGroup]*sync.Mutex{}, probed: map[namespaceKey]*Probed{},
-		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout, erasedTime: erasedTime,
+		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout, erasedTime: erasedTime, firstWait: firstWait, stillFor: stillFor,
 		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), notes: cfg.Files, faults: faultBook{marks: cfg.Faults, ahead: map[config.Path]Fault{}}, used: map[config.Path]bool{}, failed: map[storeKey]string{}},
 	}
 	m.stores.begin(startTimeout)

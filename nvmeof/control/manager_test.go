@@ -62,6 +62,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		c(&cfg)
 	}
 	r.Manager = New(cfg)
+	r.firstWait, r.stillFor = 200*time.Millisecond, 100*time.Millisecond // what waits is looked for sooner
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -502,7 +503,7 @@ func TestClosed(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	backoff(ctx, longWait, func() bool { t.Error("tried"); return true })
+	backoff(ctx, firstWait, longWait, func() bool { t.Error("tried"); return true })
 }
 
 // TestExportsNothing: a namespace that was not checked, and exports nothing, is no panic.

@@ -89,7 +89,7 @@ func TestStartWithHungStore(t *testing.T) {
 	if len(r.target.Listeners()) != 1 || len(r.target.Subsystems()[0].Namespaces()) != 1 {
 		t.Error("the rest is not served")
 	}
-	time.Sleep(firstWait + 200*time.Millisecond) // it is tried again
+	time.Sleep(r.firstWait + 200*time.Millisecond) // it is tried again
 	if n := h.count(); n != 1 {
 		t.Errorf("it is being opened %d times", n)
 	}

@@ -55,7 +55,7 @@ func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFun
 		long = longShared
 	}
 	m.tasks.Go(func() { // ends when what is waited for is there or is forgotten, or at Close
-		backoff(ctx, long, func() bool { return try(ctx) })
+		backoff(ctx, m.firstWait, long, func() bool { return try(ctx) })
 	})
 	return cancel
 }
@@ -119,7 +119,7 @@ func awaitCopy(ctx context.Context, m *Manager, path config.Path) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(stillFor):
+		case <-time.After(m.stillFor):
 		}
 	}
 }
@@ -207,10 +207,10 @@ func (m *Manager) forget(at namespaceKey) bool {
 	return true
 }
 
-// backoff calls try after 1 s, 2 s, 4 s and so on, at the longest after most, until it
+// backoff calls try after first, twice that, and so on, at the longest after most, until it
 // reports that it is done or the context ends.
-func backoff(ctx context.Context, most time.Duration, try func() bool) {
-	for d := firstWait; ; d = min(2*d, most) {
+func backoff(ctx context.Context, first, most time.Duration, try func() bool) {
+	for d := first; ; d = min(2*d, most) {
 		t := time.NewTimer(d)
 		select {
 		case <-ctx.Done():
