@@ -36,8 +36,8 @@ type console struct {
 	dir string
 }
 
-// newConsole makes one; its target listens at an address, if there is one, of a network.
-func newConsole(t *testing.T, n *softroce.Network, at string) *console {
+// newConsole makes one; its target listens at an address, if there is one, by such a device.
+func newConsole(t *testing.T, device softroce.Config, at string) *console {
 	t.Helper()
 	c := &console{dir: t.TempDir()}
 	tgt, err := target.New(target.Config{Arena: 4 << 20})
@@ -47,7 +47,9 @@ func newConsole(t *testing.T, n *softroce.Network, at string) *console {
 	settings := &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{config.Path(c.dir)}}}
 	m := control.New(control.Config{Target: tgt, Settings: settings, File: filepath.Join(c.dir, "saved.yaml"), State: filepath.Join(c.dir, "state"),
 		Device: func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
-			return softroce.Open(softroce.Config{Addr: a, Network: n})
+			device := device
+			device.Addr = a
+			return softroce.Open(device)
 		}})
 	if at != "" {
 		address, err := nvmeof.ParseListen(at)
@@ -81,7 +83,7 @@ func (c *console) put(t *testing.T, name, text string) {
 
 // TestTokens: the file of the token is read for each call, and what the token may not do fails as such.
 func TestTokens(t *testing.T) {
-	c := newConsole(t, nil, "")
+	c := newConsole(t, softroce.Config{}, "")
 	c.put(t, "csi.yaml", strings.ReplaceAll(`targets:
   - name: remote
     control: `+c.URL+`

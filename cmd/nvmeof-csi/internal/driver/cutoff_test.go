@@ -34,10 +34,11 @@ type cutRig struct {
 
 var cutNode, otherNode, cutTarget = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.9")
 
-func newCutRig(t *testing.T) *cutRig {
+// newCutRig makes them. A peer that is silent for eight times ack is lost; 0 stands for half a second.
+func newCutRig(t *testing.T, ack time.Duration) *cutRig {
 	t.Helper()
 	r := &cutRig{network: softroce.NewNetwork(1)}
-	c := newConsole(t, r.network, cutTarget.String())
+	c := newConsole(t, softroce.Config{Network: r.network, AckTimeout: ack}, cutTarget.String())
 	r.dir = c.dir
 	c.put(t, "token", "admin")
 	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "t", Control: c.URL, TokenFile: c.dir + "/token", CAFile: c.dir + "/ca.pem",
@@ -53,8 +54,8 @@ func newCutRig(t *testing.T) *cutRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.api.Close)
-	r.services = newServices(t, set, newMachineOn(t, softroce.Config{Addr: cutNode, Network: r.network}, 1))
-	r.other = newServices(t, set, newMachineOn(t, softroce.Config{Addr: otherNode, Network: r.network}, 2))
+	r.services = newServices(t, set, newMachineOn(t, softroce.Config{Addr: cutNode, Network: r.network, AckTimeout: ack}, 1))
+	r.other = newServices(t, set, newMachineOn(t, softroce.Config{Addr: otherNode, Network: r.network, AckTimeout: ack}, 2))
 	return r
 }
 
@@ -164,7 +165,11 @@ type cut struct {
 }
 
 func (of cut) test(t *testing.T) {
-	r := newCutRig(t)
+	ack := 100 * time.Millisecond
+	if of.kept {
+		ack = 0
+	}
+	r := newCutRig(t, ack)
 	v, kept := r.create(codes.OK, "moved", asBlock(writer), 1<<20, nil), r.create(codes.OK, "kept", asBlock(writer), 1<<20, nil)
 	r.give(v)
 	r.give(kept)
