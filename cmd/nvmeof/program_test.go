@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 func loopbackAddress() string {
 	var b [3]byte
 	rand.Read(b[:])
-	return fmt.Sprintf("127.%d.%d.%d", 64+b[0]%128, b[1], 1+b[2]%250)
+	return fmt.Sprintf("127.%d.%d.%d", 128+b[0]%64, b[1], 1+b[2]%250) // tests of other packages have addresses below
 }
 
 // A separate is the program as a process of its own.

@@ -93,7 +93,7 @@ type targetRig struct {
 
 const subsystemNQN = "nqn.2026-11.org.example:csi"
 
-// lastAddr counts addresses: a target has one, and a machine of the test the next.
+// lastAddr counts addresses: a target has one, and machines of the test the next two.
 var lastAddr atomic.Uint32
 
 func newTargetRig(t testing.TB) *targetRig {
@@ -103,7 +103,7 @@ func newTargetRig(t testing.TB) *targetRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r := &targetRig{t: t, dir: dir, addr: netip.AddrFrom4([4]byte{127, 106, byte(1 + os.Getpid()%250), byte(lastAddr.Add(2))})}
+	r := &targetRig{t: t, dir: dir, addr: netip.AddrFrom4([4]byte{127, 106, byte(1 + os.Getpid()%250), byte(lastAddr.Add(3))})}
 	text := fmt.Sprintf("version: 1\n# volumes of a driver\nlisteners:\n  - id: 1\n    address: %s\nsandbox: {paths: [%s]}\n", r.addr, dir)
 	if err := os.WriteFile(filepath.Join(dir, "target.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
