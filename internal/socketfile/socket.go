@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 )
 
 const (
@@ -77,7 +79,7 @@ func listen(path string) (s *Socket, err error) {
 
 func placeHint(path string, err error) string {
 	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("make that folder, as by mkdir -p %s, or give another path", dir)
+		return fmt.Sprintf("make that folder, as by mkdir -p %s, or give another path", shell.Quote(dir))
 	}
 	return fmt.Sprintf("give a path in a folder that user %d may write to", os.Geteuid())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/backend/block"
 	"github.com/nvmeof-go/nvmeof/backend/file"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -71,8 +72,8 @@ func (e *notedError) Error() string {
 	}
 	p := e.note.Path
 	return fmt.Sprintf("%s %s at gateway %s at %s, and %s: is its file system mounted? Hosts would find zeroes, or other data, instead of theirs; "+
-		"mount it, or, if the data is lost, make an empty one: rm -f %s; truncate -s %d %s",
-		p, how, e.note.Gateway, e.note.Time.Format(time.RFC3339), e.what, p, int64(e.size), p)
+		"mount it, or, if the data is lost, make an empty one: rm -f %s; truncate -s %d %[6]s",
+		p, how, e.note.Gateway, e.note.Time.Format(time.RFC3339), e.what, shell.Quote(string(p)), int64(e.size))
 }
 
 func (e *notedError) Unwrap() error { return e.err }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -119,7 +120,7 @@ func ReadKey(ctx context.Context, path string) (k auth.Key, warning string, err 
 		return k, "", err
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		warning = fmt.Sprintf("%s holds a secret that others may read (%v): chmod 600 %s", path, info.Mode().Perm(), path)
+		warning = fmt.Sprintf("%s holds a secret that others may read (%v): chmod 600 %s", path, info.Mode().Perm(), shell.Quote(path))
 	}
 	if k, err = auth.ParseKey(string(b)); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -67,10 +68,10 @@ type forgottenError struct {
 func (e *forgottenError) Error() string {
 	if e.what == stateRecord {
 		return fmt.Sprintf("state: %s is missing (%v): namespaces that hosts have write-protected would be writable, and the counters of SMART zero; "+
-			"bring it back, or, if no host relies on its write protection: rm %s", e.path, errKnown, e.note)
+			"bring it back, or, if no host relies on its write protection: rm %s", e.path, errKnown, shell.Quote(e.note))
 	}
 	return fmt.Sprintf("reservations: %s is missing (%v): hosts would find their reservations gone, and others might write what they protect; "+
-		"bring it back, or, if no host relies on one: rm %s", e.path, errKnown, e.note)
+		"bring it back, or, if no host relies on one: rm %s", e.path, errKnown, shell.Quote(e.note))
 }
 
 func (e *forgottenError) Unwrap() error { return fs.ErrNotExist }
@@ -94,9 +95,9 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 // removal is what has a record begun anew: without its file the note that it was there would keep others waiting.
 func (k known) removal(p config.Path, what recordKind) string {
 	if k == "" {
-		return "rm " + string(p)
+		return "rm " + shell.Quote(string(p))
 	}
-	return "rm -f " + string(p) + " " + k.noteOf(p, what)
+	return "rm -f " + shell.Quote(string(p)) + " " + shell.Quote(k.noteOf(p, what))
 }
 
 // withRemoval adds that to an error about a record, and to no other one.

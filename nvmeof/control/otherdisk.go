@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -52,7 +53,7 @@ func (k known) otherDisk(p config.Path, now []string) error {
 	if sameDisk(was, now) {
 		return nil
 	}
-	return &otherDiskError{path: p, was: was, now: now, remedy: "rm " + k.noteOf(p, diskRecord)}
+	return &otherDiskError{path: p, was: was, now: now, remedy: "rm " + shell.Quote(k.noteOf(p, diskRecord))}
 }
 
 // addDisk notes which device is at a path.

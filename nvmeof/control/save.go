@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -100,7 +101,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	case err != nil && !config.Resembles(old):
 		return nil, fmt.Errorf("%s is no configuration: is it the right file? Give another name, or remove it if nothing of it is needed", name)
 	case err != nil:
-		return nil, fmt.Errorf("it is not a configuration any more: %w; correct it, or replace it: nvmeof target export --output %s", err, name)
+		return nil, fmt.Errorf("it is not a configuration any more: %w; correct it, or replace it: nvmeof target export --output %s", err, shell.Quote(name))
 	}
 	known := func(doc *config.Document) bool {
 		doc = doc.Clone()
@@ -110,10 +111,10 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	switch {
 	case known(own(m, m.doc)), known(s.doc), ours && known(m.saved):
 	case !ours:
-		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[1]s shows the differences; give another name, or remove it", name)
+		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[2]s shows the differences; give another name, or remove it", name, shell.Quote(name))
 	default:
-		return nil, fmt.Errorf("%[1]s was changed since the target read it: nvmeof target diff %[1]s shows how; apply that with nvmeof target apply %[1]s, "+
-			"or drop it with nvmeof target export --output %[1]s", name)
+		return nil, fmt.Errorf("%[1]s was changed since the target read it: nvmeof target diff %[2]s shows how; apply that with nvmeof target apply %[2]s, "+
+			"or drop it with nvmeof target export --output %[2]s", name, shell.Quote(name))
 	}
 	s.doc = s.doc.Clone()
 	s.doc.TakeSettings(file)
@@ -143,7 +144,7 @@ func (s *saving) unchanged(ctx context.Context) error {
 	case err != nil:
 		return err
 	case s.old == nil || !bytes.Equal(now, s.old):
-		return fmt.Errorf("%s was written by somebody else meanwhile: see nvmeof target diff %[1]s, and save again", s.name)
+		return fmt.Errorf("%s was written by somebody else meanwhile: see nvmeof target diff %s, and save again", s.name, shell.Quote(s.name))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -166,7 +167,7 @@ var errKnown = errors.New("it was there before")
 
 func (e *lostError) Error() string {
 	return fmt.Sprintf("%s is missing (%v): hosts would find zeroes instead of their data; "+
-		"bring it back, or make an empty one: truncate -s %d %s", e.path, e.why, int64(e.size), e.path)
+		"bring it back, or make an empty one: truncate -s %d %s", e.path, e.why, int64(e.size), shell.Quote(e.path))
 }
 
 func (e *lostError) Unwrap() error { return fs.ErrNotExist }
@@ -180,7 +181,7 @@ type cutError struct {
 
 func (e *cutError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, and had %d: hosts would find zeroes instead of the rest of their data; "+
-		"bring that back, or make an empty file in its place: rm %s; truncate -s %d %s", e.path, e.has, e.had, e.path, e.had, e.path)
+		"bring that back, or make an empty file in its place: rm %s; truncate -s %d %[4]s", e.path, e.has, e.had, shell.Quote(e.path), e.had)
 }
 
 // wanted reports whether an administrator has added a namespace as it is found.

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
@@ -138,10 +138,7 @@ func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.lasting()) }
 
 // Usage is what to type to use a disk, a line each.
 func (s *Server) Usage(d Disk) []string {
-	at, socket := s.URI(d), s.cfg.Socket
-	if escape(socket) != socket { // a shell may take it for several words
-		socket = "'" + strings.ReplaceAll(socket, "'", `'\''`) + "'"
-	}
+	at, socket := s.URI(d), shell.Quote(s.cfg.Socket)
 	return []string{
 		"fio --name=t --ioengine=nbd --uri='" + at + "' --rw=randread --bs=4k --iodepth=32 --runtime=5 --time_based",
 		"qemu-img info '" + at + "'",

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
@@ -81,9 +82,12 @@ func (s *Subsystem) Hosts() []HostConfig {
 // AnyHost reports whether every host is allowed.
 func (s *Subsystem) AnyHost() bool { return s.hosts.Any() }
 
+// word is a name as a word of a command line, which an administrator may copy to a shell.
+func word(n nvmeof.NQN) string { return shell.Quote(nvmeof.Visible(nvmeof.Concealed(string(n)))) }
+
 // allowRemedy is the remedy for a host that is not allowed.
 func allowRemedy(host, subsystem nvmeof.NQN) string {
-	return fmt.Sprintf("nvmeof host add %v -n %v; of a target without --config: --allow-host %[1]v", host, subsystem)
+	return fmt.Sprintf("nvmeof host add %s -n %s; of a target without --config: --allow-host %[1]s", word(host), word(subsystem))
 }
 
 // changeHosts makes a change that concerns one host, or all if nqn is empty, and enforces

@@ -146,7 +146,7 @@ func (n *Namespace) endPause(which uint64) {
 	}
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
-		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %v in time, or a pause with a longer --limit", uint32(n.ns.ID), s.nqn)))
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %s in time, or a pause with a longer --limit", uint32(n.ns.ID), word(s.nqn))))
 	n.happened(events.Namespace, events.Warning, "pause ended by its limit")
 	n.ns.Unshut()
 }

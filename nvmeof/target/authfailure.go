@@ -30,7 +30,7 @@ func (f authFailure) remedy() string {
 	if !errors.As(f.err, &e) {
 		return "the system's source of random numbers failed: see the kernel's log"
 	}
-	allow := "nvmeof target --allow-host " + f.host.String()
+	allow := "nvmeof target --allow-host " + word(f.host)
 	switch {
 	case e.Peer && f.mutual:
 		return "the host expects another key of this target: nvme connect --dhchap-ctrl-secret KEY, with the key of " +

@@ -113,3 +113,13 @@ func TestDiscoveryDuringAChange(t *testing.T) {
 	b.notified(2)
 	a.untold()
 }
+
+// TestRemedyIsQuoted: a stranger chooses the names of its connect, and an administrator copies the remedy to a shell.
+func TestRemedyIsQuoted(t *testing.T) {
+	f := newFixture(t)
+	const name = "nqn.2014-08.org.example:$(reboot);`reboot`"
+	f.sub.RemoveHost(testHostNQN)
+	f.refused(capsule.StatusConnectInvalidHost|dnr, dataOf(testSubNQN, name), "remedy=nvmeof host add '"+name+"' -n "+testSubNQN+";", "--allow-host '"+name+"'")
+	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(name, testHostNQN), "remedy=nvmeof subsystem add '"+name+"', or a target with --nqn '"+name+"'")
+	f.refused(capsule.StatusConnectInvalidHost|dnr, dataOf(testSubNQN, "nqn.2014-08.org.example:it's me"), `host add 'nqn.2014-08.org.example:it'\''s me' -n`)
+}

@@ -136,7 +136,7 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 func notAllowed(host, subsystem nvmeof.NQN) refusal {
 	if host == "" {
 		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host has no name, and the subsystem allows hosts by their names",
-			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: nvmeof subsystem set "+string(subsystem)+" --allow-any-host")
+			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: nvmeof subsystem set "+word(subsystem)+" --allow-any-host")
 	}
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }

@@ -51,7 +51,7 @@ func (c *Controller) grant(now *access.Rights) {
 
 // mayWrite is the remedy for a host that may only read a namespace.
 func mayWrite(c *Controller, ns *storage.Namespace) string {
-	return fmt.Sprintf("nvmeof host set %v -n %v --access write, or --namespace %d=write", c.hostNQN, c.subsystem.nqn, uint32(ns.ID))
+	return fmt.Sprintf("nvmeof host set %s -n %s --access write, or --namespace %d=write", word(c.hostNQN), word(c.subsystem.nqn), uint32(ns.ID))
 }
 
 // refusedWrite logs, once, why a Write of the host fails.
@@ -64,7 +64,7 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	case ns.Volume.Info.ReadOnly:
 		reason, remedy = "store is read-only", "open what is exported for writing"
 	case ns.ReadOnly():
-		reason, remedy = "namespace is read-only", fmt.Sprintf("nvmeof namespace set %d -n %v --read-only=false", uint32(ns.ID), c.subsystem.nqn)
+		reason, remedy = "namespace is read-only", fmt.Sprintf("nvmeof namespace set %d -n %s --read-only=false", uint32(ns.ID), word(c.subsystem.nqn))
 	case ns.Protection() == capsule.WriteProtectedUntilOff:
 		reason, remedy = "a host write-protected the namespace until power cycle", "restart the target"
 	case ns.Protection() != capsule.WriteProtectNone:

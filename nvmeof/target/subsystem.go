@@ -141,7 +141,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		return refusal{}
 	case !s.exposed(c.listener.port.id):
 		return forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "subsystem is not exposed on this listener",
-			fmt.Sprintf("nvmeof subsystem set %v --listeners, with that of %v", s.nqn, c.listener.port.addr))
+			fmt.Sprintf("nvmeof subsystem set %s --listeners, with that of %v", word(s.nqn), c.listener.port.addr))
 	}
 	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
@@ -160,7 +160,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 // duplicate refuses a host that is connected. Later it may not be.
 func duplicate(s *Subsystem) refusal {
 	return busy("host has a controller through this listener already",
-		fmt.Sprintf("nvme disconnect on the host, or nvmeof subsystem set %v --refuse-duplicates=false", s.nqn))
+		fmt.Sprintf("nvme disconnect on the host, or nvmeof subsystem set %s --refuse-duplicates=false", word(s.nqn)))
 }
 
 // connected reports whether another controller has the same host and listener. Where hosts have keys, one that
@@ -224,7 +224,7 @@ func (s *Subsystem) otherHostID(nqn nvmeof.NQN, id capsule.HostID) *Controller {
 func secondIdentifier(c *Controller) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
 		reason: "host NQN is connected with another host identifier",
-		remedy: ownIdentifier + fmt.Sprintf("; if that one is gone: nvmeof controller remove %d -n %s", c.id, c.subsystem.nqn)}
+		remedy: ownIdentifier + fmt.Sprintf("; if that one is gone: nvmeof controller remove %d -n %s", c.id, word(c.subsystem.nqn))}
 }
 
 // admit finds the subsystem and checks whether the host may use it.
@@ -232,7 +232,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {
 		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
-			fmt.Sprintf("nvmeof subsystem add %v, or a target with --nqn %[1]v", &d.SubNQN))
+			fmt.Sprintf("nvmeof subsystem add %s, or a target with --nqn %[1]s", word(nvmeof.NQN(d.SubNQN.String()))))
 	}
 	if sub.discovery {
 		return sub, refusal{}

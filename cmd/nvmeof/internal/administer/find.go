@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -49,7 +50,7 @@ func (r *Remote) others(ctx context.Context, out io.Writer) {
 	}
 	fmt.Fprintf(out, "this is the target at %s; others run here, which every command finds with --socket, or with NVMEOF_SOCKET in its environment:\n", this)
 	for _, at := range rest {
-		fmt.Fprintf(out, "  nvmeof ls --socket %s  (%s)\n", at, about(ctx, at))
+		fmt.Fprintf(out, "  nvmeof ls --socket %s  (%s)\n", shell.Quote(at), about(ctx, at))
 	}
 }
 

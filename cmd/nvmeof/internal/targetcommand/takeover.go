@@ -20,6 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/takeover"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -159,7 +160,7 @@ func (d *Daemon) sayIgnored(in *handedOver) {
 			zap.String("remedy", "stop this target and start it with them, or change what runs: nvmeof namespace add and the like"))
 	default:
 		d.Log.Warn("the file says what the target that was taken over had not read, and it does not count yet", zap.Strings("ignored", ignored),
-			zap.String("remedy", "nvmeof target apply "+d.File))
+			zap.String("remedy", "nvmeof target apply "+shell.Quote(d.File)))
 	}
 }
 

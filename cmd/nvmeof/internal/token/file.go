@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -130,7 +131,7 @@ func (l List) text() []byte {
 func Read(ctx context.Context, path string) (List, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("tokens: others may use %s (%v): chmod 600 %s", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("tokens: others may use %s (%v): chmod 600 %s", path, info.Mode().Perm(), shell.Quote(path))
 	}
 	text, err := namedfile.Read(ctx, path, maxFile)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 )
 
 // lock waits until no other command changes a file of tokens: of two that had read the same one, the
@@ -56,7 +58,7 @@ func locked(f *os.File) (same bool, err error) {
 // missing says what to do where there is no file.
 func missing(file string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, file)
+		return fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, shell.Quote(file))
 	}
 	return fmt.Errorf("tokens: %w", err)
 }
