@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	const percent = 1000
 	debug.SetGCPercent(percent)
 	_ = os.Setenv("GOGC", strconv.Itoa(percent)) // of the processes that they start
-	testparallel.Set(20)
+	testparallel.Set(12)
 	state, err := os.MkdirTemp("", "state")
 	if err == nil {
 		err = errors.Join(os.Setenv("XDG_STATE_HOME", state), os.Setenv("NVMEOF_SOCKET", filepath.Join(state, "target.sock")))

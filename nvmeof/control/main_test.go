@@ -12,6 +12,6 @@ func TestMain(m *testing.M) {
 	// The tests make managers and targets that live for a moment: collecting these is a fifth
 	// of what they compute.
 	debug.SetGCPercent(400)
-	testparallel.Set(32)
+	testparallel.Set(16)
 	os.Exit(m.Run())
 }
