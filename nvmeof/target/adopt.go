@@ -289,6 +289,7 @@ func restoreController(c *Controller, x *movedController) {
 	c.unidentified.Restore(x.Unidentified, now)
 	c.notices.Restore(x.Notices)
 	c.features.restore(&x.Features, now)
+	knowHealth(c) // of which the host has been told what the record says
 	c.warned, c.persistent = x.Warned, x.Persistent
 	c.durable.Store(x.Durable)
 	c.late.Store(x.Late)
