@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,9 +19,10 @@ import (
 // subsystems and the namespaces. Nothing is received and no command begins until the
 // function that it returns is called: until then the other process may take its
 // own back, if this one ends without a word to hosts. An association that this target would not
-// allow is ended then.
+// allow is ended then, and so is one whose host has given it up by its keep alive timeout meanwhile: what
+// came of it and has not begun may have been overtaken by what the host has sent to another target.
 func Adopt(t *Target, m *Moved) (begin func(), _ error) {
-	a := &adoption{target: t, record: &m.record, controllers: make(map[controllerKey]*Controller)}
+	a := &adoption{target: t, record: &m.record, pause: time.Since(m.record.At), controllers: make(map[controllerKey]*Controller)}
 	t.mu.Lock()
 	a.devices = append(a.devices, t.devices...)
 	t.generation = max(t.generation, a.record.Generation) + 1
@@ -39,6 +41,7 @@ func Adopt(t *Target, m *Moved) (begin func(), _ error) {
 type adoption struct {
 	target      *Target
 	record      *movedRecord
+	pause       time.Duration // for which nobody had the associations
 	devices     []*Device
 	controllers map[controllerKey]*Controller
 	refused     int
@@ -231,8 +234,11 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	}
 	moved := a.record.Subsystems[i].Controllers
 	j := slices.IndexFunc(moved, func(c movedController) bool { return c.ID == x.Controller })
-	if j < 0 {
+	switch {
+	case j < 0:
 		return passing(badCNTLID, "the record of its controller is missing")
+	case moved[j].Lapse > 0 && a.pause >= moved[j].Lapse: // see lapse
+		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
 	}
 	c, no := q.adoptController(s, &moved[j])
 	if !no.refused() {

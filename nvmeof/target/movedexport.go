@@ -13,7 +13,7 @@ import (
 func (m *Mover) exportSubsystems() movedRecord {
 	t := m.target
 	t.mu.Lock()
-	r := movedRecord{Generation: t.generation}
+	r := movedRecord{At: time.Now(), Generation: t.generation}
 	t.mu.Unlock()
 	for _, s := range m.subsystems() {
 		r.Subsystems = append(r.Subsystems, exportSubsystem(s))
@@ -62,6 +62,7 @@ func exportController(c *Controller) movedController {
 	x.Granted, x.Ready, x.Written = c.granted, c.ready, c.written.Export()
 	c.mu.Unlock()
 	x.Silent, _ = c.presence.silence(c.target.age())
+	x.Lapse = c.lapses.left(c.target.age())
 	x.ErrorCount, x.ErrorEntries = c.errors.export()
 	for id, generation := range c.view.Export {
 		x.Identified = append(x.Identified, movedIdentification{id, generation})

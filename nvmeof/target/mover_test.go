@@ -47,6 +47,12 @@ func (r *remote) move(n *softroce.Network) {
 // tryMove is move where something may keep it from that.
 func (r *remote) tryMove(n *softroce.Network) bool {
 	r.t.Helper()
+	return r.tryMoveIn(n, func() {}, 0)
+}
+
+// tryMoveIn is tryMove that takes so long, with what comes while no command begins any more.
+func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes time.Duration) bool {
+	r.t.Helper()
 	must := func(err error) {
 		r.t.Helper()
 		if err != nil {
@@ -61,6 +67,7 @@ func (r *remote) tryMove(n *softroce.Network) bool {
 	if m.Suspend(ctx) != nil {
 		return false
 	}
+	meanwhile()
 	moved, err := m.Export(ctx)
 	if err != nil {
 		return false
@@ -69,7 +76,7 @@ func (r *remote) tryMove(n *softroce.Network) bool {
 	must(r.devs[0].Close())
 	b, err := moved.MarshalBinary()
 	must(err)
-
+	time.Sleep(takes)
 	var next Moved
 	must(next.UnmarshalBinary(b))
 	r.devs[0], err = softroce.Open(softroce.Config{Addr: targetAddr, Network: n, Moved: moved.Devices[0].Moved})
@@ -133,6 +140,44 @@ func TestMove(t *testing.T) {
 				}
 				if req := <-held; req.Err != nil || !req.Completion.Status.OK() {
 					t.Errorf("event: %v, %v", req.Completion.Status, req.Err)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// TestMoveForLong: a command that comes while the associations move is executed, unless that takes so long that its
+// host has given it up and sent it on another path, to another target, where others have followed it.
+func TestMoveForLong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kato uint32
+		held time.Duration
+		gone bool
+	}{
+		"shortly": {2000, 2 * time.Second, false}, "for long": {2000, 6 * time.Second, true}, "without keep alive": {0, 6 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open, n := overMovable(6, softroce.Faults{Delay: 20 * time.Microsecond})
+				r := newRemote(t, open)
+				admin, io := r.controller(1)
+				if c.kato > 0 {
+					admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), CDW10: uint32(capsule.FeatureKeepAliveTimer), CDW11: c.kato}, 0, 0)
+				}
+				copy(io[0].bytes(0, 4096), bytes.Repeat([]byte{7}, 4096))
+				var late chan *fabric.Request
+				if !r.tryMoveIn(n, func() {
+					late = io[0].start(rwCommand(capsule.IOWrite, 0, 1), 0, 4096)
+					time.Sleep(time.Millisecond)
+				}, c.held) {
+					t.Fatal("it cannot be moved")
+				}
+				req := <-late
+				written := r.store.Memory()[0] == 7
+				if ended := req.Err != nil; ended != c.gone || written == c.gone || !ended && !req.Completion.Status.OK() {
+					t.Errorf("the write is answered with %v, %v, and executed: %v", req.Completion.Status, req.Err, written)
 				}
 				r.close()
 			})
