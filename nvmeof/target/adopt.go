@@ -240,7 +240,9 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	case moved[j].Lapse > 0 && a.pause >= moved[j].Lapse: // see lapse
 		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
 	}
-	c, no := q.adoptController(s, &moved[j])
+	was := moved[j]
+	was.Features.Age += a.pause // the clock of its Timestamp feature goes on
+	c, no := q.adoptController(s, &was)
 	if !no.refused() {
 		q.controller, a.controllers[key] = c, c
 	}

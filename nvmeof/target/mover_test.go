@@ -3,6 +3,7 @@ package target
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"net/netip"
@@ -183,6 +184,27 @@ func TestMoveForLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMoveTimestamp: a controller's clock goes on while nobody has it.
+func TestMoveTimestamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(7, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		admin, _ := r.controller(1)
+		const set, pause = 1 << 40, 3 * time.Second
+		binary.LittleEndian.PutUint64(admin.bytes(0, 8), set)
+		admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), CDW10: uint32(capsule.FeatureTimestamp)}, 0, 8)
+		if !r.tryMoveIn(n, func() {}, pause) {
+			t.Fatal("it cannot be moved")
+		}
+		admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), CDW10: uint32(capsule.FeatureTimestamp)}, 0, 8)
+		now, err := capsule.DecodeTimestamp(admin.bytes(0, 8))
+		if took := time.Duration(now.Millis-set) * time.Millisecond; err != nil || !now.Set || took < pause || took > pause+time.Second {
+			t.Errorf("timestamp %+v, %v: %v after it was set", now, err, took)
+		}
+		r.close()
+	})
 }
 
 // exercise writes and reads back until end is closed.
