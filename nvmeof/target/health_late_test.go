@@ -3,9 +3,11 @@ package target
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
 // TestFailureOfBeforeIsNoEvent: a host that connects, or resets its controller, after a store has failed is not told
@@ -78,5 +80,21 @@ func TestWarningsAreEventsWhenEnabled(t *testing.T) {
 		e.wantPending()
 		s.set(func() { s.drive = backend.Health{} })
 		examine()
+	}
+}
+
+// TestFailureOfBeforeTheTarget: nor is the failure of a store that had failed when it was exported, as after a
+// takeover, or where another namespace has it already, which is known before it is examined for the first time.
+func TestFailureOfBeforeTheTarget(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
+	s := &ailingStore{fakeStore: newFakeStore(1 << 20), free: 1 << 30, failure: errors.New("flush failed")}
+	ns := f.export(s)
+	h, _ := f.connectAdmin(0)
+	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
+	f.target.examine(ns.ns.Volume, time.Now().Add(storage.AskDrives))
+	h.turns(2)
+	e.wantPending()
+	if w := h.smart(0).CriticalWarning; w != capsule.WarningReliability|capsule.WarningReadOnly {
+		t.Errorf("critical warning %#x", w)
 	}
 }
