@@ -89,6 +89,9 @@ func (a *adoption) restoreSubsystem(x *movedSubsystem) {
 		return // its queues find that there is none
 	}
 	s.progress.Store(x.Progress)
+	s.counting.Lock()
+	s.regroups.Advance(x.ANACount)
+	s.counting.Unlock()
 	continueLife(s, x.Life)
 	s.mu.Lock()
 	s.last = x.Last

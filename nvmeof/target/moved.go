@@ -58,6 +58,7 @@ type movedSubsystem struct {
 	Life        life.Record
 	Last        capsule.ControllerID
 	Generation  uint32
+	ANACount    uint64 // the highest change count of its ANA log, through any listener
 	Past        []movedLineage
 	Namespaces  []movedNamespace
 	Controllers []movedController

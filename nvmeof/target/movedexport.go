@@ -7,6 +7,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // exportSubsystems returns what hosts know of the subsystems. All shards stand still.
@@ -25,6 +26,10 @@ func (m *Mover) exportSubsystems() movedRecord {
 func exportSubsystem(s *Subsystem) movedSubsystem {
 	x := movedSubsystem{
 		NQN: s.nqn, Progress: s.progress.Load(), Life: exportLife(s), Generation: s.generation.Load(),
+	}
+	regroups := s.groupChanges()
+	for _, l := range s.target.Listeners() {
+		x.ANACount = max(x.ANACount, ana.Count(l.ana.Load(), &regroups))
 	}
 	for _, l := range s.past {
 		x.Past = append(x.Past, movedLineage{l.identity, l.shift, l.generation, l.successor})

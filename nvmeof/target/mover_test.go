@@ -207,6 +207,39 @@ func TestMoveTimestamp(t *testing.T) {
 	})
 }
 
+// TestMoveANACounts: the change counts of the ANA log do not go back, by which hosts know one content of it from
+// another (NVMe base 2.0, 5.16.1.13).
+func TestMoveANACounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(8, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		admin, _ := r.controller(1)
+		read := func() (log, group uint64) {
+			cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage)}
+			capsule.GetLogPage{LID: capsule.LogANA, Length: 4096}.Put(&cmd)
+			admin.do(cmd, 0, 4096)
+			page, err := capsule.ParseANALog(admin.bytes(0, 4096))
+			if err != nil || len(page.Groups) != 1 {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			return page.ChangeCount, page.Groups[0].ChangeCount
+		}
+		for _, s := range []capsule.ANAState{capsule.ANANonOptimized, capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAOptimized} {
+			if err := r.target.Listeners()[0].SetANAState(1, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			log, group := read()
+			r.move(n)
+			if l, g := read(); l < log || g < group {
+				t.Errorf("counts %d and %d of the group, before %d and %d", l, g, log, group)
+			}
+		}
+		r.close()
+	})
+}
+
 // exercise writes and reads back until end is closed.
 func (q *remoteQueue) exercise(i int, end <-chan struct{}) error {
 	base := i * (2 << 20)
