@@ -34,7 +34,12 @@ func propertySet(c *Controller, r *request) capsule.Status {
 	if r.queue.id != 0 {
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	}
-	return c.setProperty(r.cmd.Property())
+	was := c.props.CSTS.Ready()
+	status := c.setProperty(r.cmd.Property())
+	if !was && c.props.CSTS.Ready() {
+		r.chargeAll(healthCost) // see knowHealth
+	}
+	return status
 }
 
 func connect(_ *Controller, r *request) capsule.Status { return r.queue.connect(r) }

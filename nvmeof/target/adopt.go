@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,9 +19,10 @@ import (
 // subsystems and the namespaces. Nothing is received and no command begins until the
 // function that it returns is called: until then the other process may take its
 // own back, if this one ends without a word to hosts. An association that this target would not
-// allow is ended then.
+// allow is ended then, and so is one whose host has given it up by its keep alive timeout meanwhile: what
+// came of it and has not begun may have been overtaken by what the host has sent to another target.
 func Adopt(t *Target, m *Moved) (begin func(), _ error) {
-	a := &adoption{target: t, record: &m.record, controllers: make(map[controllerKey]*Controller)}
+	a := &adoption{target: t, record: &m.record, pause: time.Since(m.record.At), controllers: make(map[controllerKey]*Controller)}
 	t.mu.Lock()
 	a.devices = append(a.devices, t.devices...)
 	t.generation = max(t.generation, a.record.Generation) + 1
@@ -39,6 +41,7 @@ func Adopt(t *Target, m *Moved) (begin func(), _ error) {
 type adoption struct {
 	target      *Target
 	record      *movedRecord
+	pause       time.Duration // for which nobody had the associations
 	devices     []*Device
 	controllers map[controllerKey]*Controller
 	refused     int
@@ -86,6 +89,9 @@ func (a *adoption) restoreSubsystem(x *movedSubsystem) {
 		return // its queues find that there is none
 	}
 	s.progress.Store(x.Progress)
+	s.counting.Lock()
+	s.regroups.Advance(x.ANACount)
+	s.counting.Unlock()
 	continueLife(s, x.Life)
 	s.mu.Lock()
 	s.last = x.Last
@@ -231,10 +237,15 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	}
 	moved := a.record.Subsystems[i].Controllers
 	j := slices.IndexFunc(moved, func(c movedController) bool { return c.ID == x.Controller })
-	if j < 0 {
+	switch {
+	case j < 0:
 		return passing(badCNTLID, "the record of its controller is missing")
+	case moved[j].Lapse > 0 && a.pause >= moved[j].Lapse: // see lapse
+		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
 	}
-	c, no := q.adoptController(s, &moved[j])
+	was := moved[j]
+	was.Features.Age += a.pause // the clock of its Timestamp feature goes on
+	c, no := q.adoptController(s, &was)
 	if !no.refused() {
 		q.controller, a.controllers[key] = c, c
 	}
@@ -289,6 +300,7 @@ func restoreController(c *Controller, x *movedController) {
 	c.unidentified.Restore(x.Unidentified, now)
 	c.notices.Restore(x.Notices)
 	c.features.restore(&x.Features, now)
+	knowHealth(c) // of which the host has been told what the record says
 	c.warned, c.persistent = x.Warned, x.Persistent
 	c.durable.Store(x.Durable)
 	c.late.Store(x.Late)

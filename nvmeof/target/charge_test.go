@@ -25,12 +25,21 @@ func TestCostOfNamespaces(t *testing.T) {
 		c.sqe.NSID = id
 		return c
 	}
+	set := func(id capsule.FID, v uint32) *hostCommand {
+		return adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: id, Value: v}, nil)
+	}
 	made := adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogPersistentEvent, LSP: uint8(capsule.PersistentEstablish), Length: 64}, make([]byte, 64))
+	late := f.dial(0, 0, 32)
+	late.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
+	enable := fabricsCommand(capsule.FabricsPropertySet, capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(linuxCC.WithEnable(true))})
 	for name, c := range map[string]struct {
 		at      *hostQueue
 		command *hostCommand
 		each    int
 	}{
+		"enabled":          {late, enable, healthCost},
+		"threshold":        {h, set(capsule.FeatureTemperatureThreshold, 400), healthCost},
+		"warnings enabled": {h, set(capsule.FeatureAsyncEvent, capsule.EventSMART), healthCost},
 		"health of all":    {h, page(capsule.LogSMART, capsule.NSIDBroadcast), healthCost},
 		"health of one":    {h, page(capsule.LogSMART, 1), 0},
 		"ANA log":          {h, page(capsule.LogANA, 0), lookCost},

@@ -49,7 +49,8 @@ type Controller struct {
 	changed      state.ChangedNamespaces
 	unidentified state.Unidentified
 	settle       shard.Timer // of the namespaces that the host has identified
-	warned       uint8       // critical warnings that were reported to the host
+	warned       uint8       // critical warnings that were reported to the host, or were there before it came
+	failures     int         // likewise, namespaces that accept no writes any more
 	notices      state.ReservationLogs
 	persistent   []byte // the context of the Persistent Event log; nil: none
 	shutdown     shutdown
@@ -122,7 +123,7 @@ func (c *Controller) do(f func()) { c.shard.Do(f) }
 func (c *Controller) resetState() {
 	c.props = state.NewProperties(c.target.cfg.QueueDepth, c.traits.version, !c.discovery())
 	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
-	c.warned = 0
+	c.warned, c.failures = 0, 0
 	for i := range c.target.features {
 		c.features.values[i] = c.target.features[i].initial
 	}
@@ -167,6 +168,7 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 	switch t {
 	case state.TransitionEnable:
 		c.keep.Restart(c.now())
+		knowHealth(c)
 		c.setReady(true)
 	case state.TransitionReset:
 		c.reset()

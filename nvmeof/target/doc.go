@@ -221,6 +221,7 @@
 // have repeated them on other paths by then, and overwritten what they write. Before it executes
 // anything it ends the associations whose time is over: their keep alive timeout with its grace, and one
 // more, which is within the three that hosts wait. What a store has already cannot be taken back.
+// The time in which one process gives associations to another one counts, too.
 //
 // # The path of a command
 //

@@ -222,7 +222,10 @@ func setEvents(c *Controller, r *request, v uint32) capsule.Status {
 	if v&^allowed != 0 {
 		return r.invalid(11, bits.TrailingZeros32(v&^allowed))
 	}
-	c.events.Enabled = v
+	if fresh := v & capsule.EventSMART & c.events.Enable(v); fresh != 0 {
+		r.chargeAll(healthCost)
+		remind(c, uint8(fresh))
+	}
 	r.result = uint64(v)
 	return capsule.StatusSuccess
 }

@@ -60,6 +60,7 @@ func (c *Controller) settled() {
 // been unable to add the new one on one path before it had removed the old one on all.
 func (c *Controller) confirm(ns *storage.Namespace) {
 	c.view.SetIdentified(ns)
+	c.notices.SetMask(ns.ID, 0) // the host has set that of the one before
 	c.log.Info("host has identified the namespace that replaced another", zap.Uint32("nsid", uint32(ns.ID)))
 	s := c.subsystem
 	s.mu.Lock()

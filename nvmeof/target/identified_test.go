@@ -315,3 +315,44 @@ func TestUseBeforeIdentify(t *testing.T) {
 		f.close2(t)
 	})
 }
+
+// TestReplacedUnmasks: which reservation notices a host does not want of a namespace says nothing about another one
+// that takes its place, of which a host that was preempted would never hear.
+func TestReplacedUnmasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.add(newFakeStore(1<<20), 1)
+		a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
+		know := func() {
+			for range 2 { // which proves that the first has been processed
+				for _, h := range []*tenant{a, b} {
+					identifyInto(h.admin, descriptors, 2)
+					identifyInto(h.admin, structure, 2)
+				}
+			}
+			a.io.turns(2)
+		}
+		const mask = capsule.FeatureReservationMask
+		know()
+		b.setFeature(capsule.StatusSuccess, mask, 2, capsule.ReservationMaskAll)
+		b.setFeature(capsule.StatusSuccess, mask, 1, capsule.ReservationMaskAll)
+		f.must(f.sub.RemoveNamespace(2))
+		f.add(newFakeStore(1<<20), 2)
+		know()
+		if v, kept := b.feature(capsule.StatusSuccess, mask, 2), b.feature(capsule.StatusSuccess, mask, 1); v != 0 || kept != uint64(capsule.ReservationMaskAll) {
+			t.Errorf("mask %#x of the new namespace, %#x of the other", v, kept)
+		}
+		a.register(capsule.StatusSuccess, 2)
+		b.register(capsule.StatusSuccess, 2)
+		a.io.wantOK(a.preempt(2, capsule.PreemptReservation, exclusiveAccess, b.key))
+		if p := b.reservationPage(); p.NSID != 2 || p.Notice != capsule.NoticeRegistrationPreempted {
+			t.Errorf("page %+v", p)
+		}
+		b.setFeature(capsule.StatusSuccess, mask, 2, capsule.ReservationMaskAll)
+		know()
+		if v := b.feature(capsule.StatusSuccess, mask, 2); v != uint64(capsule.ReservationMaskAll) {
+			t.Errorf("mask %#x after the namespace was identified once more", v)
+		}
+		f.close2(t)
+	})
+}

@@ -28,6 +28,15 @@ func (l *lapse) passed(now time.Duration) bool {
 	return at != 0 && int64(now) >= at
 }
 
+// left is how long it is until then, at least a nanosecond; 0: it never is.
+func (l *lapse) left(now time.Duration) time.Duration {
+	at := l.at.Load()
+	if at == 0 || at == math.MaxInt64 {
+		return 0
+	}
+	return max(1, time.Duration(at)-now)
+}
+
 // endLapsed is called where the shard may have been held up. It ends the commands of associations that have
 // lapsed, and then these; and of others the commands for groups whose lease is over, since whoever has taken
 // them over has what hosts have written there since. Those that a store has cannot be taken back.

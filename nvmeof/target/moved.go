@@ -24,7 +24,7 @@ import (
 
 // MovedVersion is the version of the record in a [Moved]. A process continues what one of the
 // same version has exported.
-const MovedVersion = 4
+const MovedVersion = 5
 
 // A Moved is the state of a target's associations on its way to another process, or to another
 // Target: see [Mover.Export] and [Adopt].
@@ -45,7 +45,8 @@ type MovedDevice struct {
 
 // movedRecord has exported fields for encoding/gob.
 type movedRecord struct {
-	Generation uint64 // of the discovery log
+	At         time.Time // since when nobody has the associations
+	Generation uint64    // of the discovery log
 	Subsystems []movedSubsystem
 	Workers    []movedWorker
 }
@@ -57,6 +58,7 @@ type movedSubsystem struct {
 	Life        life.Record
 	Last        capsule.ControllerID
 	Generation  uint32
+	ANACount    uint64 // the highest change count of its ANA log, through any listener
 	Past        []movedLineage
 	Namespaces  []movedNamespace
 	Controllers []movedController
@@ -82,6 +84,7 @@ type movedController struct {
 	HostID    capsule.HostID
 	Connected time.Time
 	Silent    time.Duration // since the host was heard
+	Lapse     time.Duration // until the association is over, if nobody hears the host; 0: never
 
 	CC            capsule.CC
 	CSTS          capsule.CSTS

@@ -7,13 +7,14 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
 // exportSubsystems returns what hosts know of the subsystems. All shards stand still.
 func (m *Mover) exportSubsystems() movedRecord {
 	t := m.target
 	t.mu.Lock()
-	r := movedRecord{Generation: t.generation}
+	r := movedRecord{At: time.Now(), Generation: t.generation}
 	t.mu.Unlock()
 	for _, s := range m.subsystems() {
 		r.Subsystems = append(r.Subsystems, exportSubsystem(s))
@@ -25,6 +26,10 @@ func (m *Mover) exportSubsystems() movedRecord {
 func exportSubsystem(s *Subsystem) movedSubsystem {
 	x := movedSubsystem{
 		NQN: s.nqn, Progress: s.progress.Load(), Life: exportLife(s), Generation: s.generation.Load(),
+	}
+	regroups := s.groupChanges()
+	for _, l := range s.target.Listeners() {
+		x.ANACount = max(x.ANACount, ana.Count(l.ana.Load(), &regroups))
 	}
 	for _, l := range s.past {
 		x.Past = append(x.Past, movedLineage{l.identity, l.shift, l.generation, l.successor})
@@ -62,6 +67,7 @@ func exportController(c *Controller) movedController {
 	x.Granted, x.Ready, x.Written = c.granted, c.ready, c.written.Export()
 	c.mu.Unlock()
 	x.Silent, _ = c.presence.silence(c.target.age())
+	x.Lapse = c.lapses.left(c.target.age())
 	x.ErrorCount, x.ErrorEntries = c.errors.export()
 	for id, generation := range c.view.Export {
 		x.Identified = append(x.Identified, movedIdentification{id, generation})

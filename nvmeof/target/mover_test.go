@@ -3,6 +3,7 @@ package target
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"net/netip"
@@ -47,6 +48,12 @@ func (r *remote) move(n *softroce.Network) {
 // tryMove is move where something may keep it from that.
 func (r *remote) tryMove(n *softroce.Network) bool {
 	r.t.Helper()
+	return r.tryMoveIn(n, func() {}, 0)
+}
+
+// tryMoveIn is tryMove that takes so long, with what comes while no command begins any more.
+func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes time.Duration) bool {
+	r.t.Helper()
 	must := func(err error) {
 		r.t.Helper()
 		if err != nil {
@@ -61,6 +68,7 @@ func (r *remote) tryMove(n *softroce.Network) bool {
 	if m.Suspend(ctx) != nil {
 		return false
 	}
+	meanwhile()
 	moved, err := m.Export(ctx)
 	if err != nil {
 		return false
@@ -69,7 +77,7 @@ func (r *remote) tryMove(n *softroce.Network) bool {
 	must(r.devs[0].Close())
 	b, err := moved.MarshalBinary()
 	must(err)
-
+	time.Sleep(takes)
 	var next Moved
 	must(next.UnmarshalBinary(b))
 	r.devs[0], err = softroce.Open(softroce.Config{Addr: targetAddr, Network: n, Moved: moved.Devices[0].Moved})
@@ -138,6 +146,98 @@ func TestMove(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMoveForLong: a command that comes while the associations move is executed, unless that takes so long that its
+// host has given it up and sent it on another path, to another target, where others have followed it.
+func TestMoveForLong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kato uint32
+		held time.Duration
+		gone bool
+	}{
+		"shortly": {2000, 2 * time.Second, false}, "for long": {2000, 6 * time.Second, true}, "without keep alive": {0, 6 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open, n := overMovable(6, softroce.Faults{Delay: 20 * time.Microsecond})
+				r := newRemote(t, open)
+				admin, io := r.controller(1)
+				if c.kato > 0 {
+					admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), CDW10: uint32(capsule.FeatureKeepAliveTimer), CDW11: c.kato}, 0, 0)
+				}
+				copy(io[0].bytes(0, 4096), bytes.Repeat([]byte{7}, 4096))
+				var late chan *fabric.Request
+				if !r.tryMoveIn(n, func() {
+					late = io[0].start(rwCommand(capsule.IOWrite, 0, 1), 0, 4096)
+					time.Sleep(time.Millisecond)
+				}, c.held) {
+					t.Fatal("it cannot be moved")
+				}
+				req := <-late
+				written := r.store.Memory()[0] == 7
+				if ended := req.Err != nil; ended != c.gone || written == c.gone || !ended && !req.Completion.Status.OK() {
+					t.Errorf("the write is answered with %v, %v, and executed: %v", req.Completion.Status, req.Err, written)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// TestMoveTimestamp: a controller's clock goes on while nobody has it.
+func TestMoveTimestamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(7, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		admin, _ := r.controller(1)
+		const set, pause = 1 << 40, 3 * time.Second
+		binary.LittleEndian.PutUint64(admin.bytes(0, 8), set)
+		admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), CDW10: uint32(capsule.FeatureTimestamp)}, 0, 8)
+		if !r.tryMoveIn(n, func() {}, pause) {
+			t.Fatal("it cannot be moved")
+		}
+		admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), CDW10: uint32(capsule.FeatureTimestamp)}, 0, 8)
+		now, err := capsule.DecodeTimestamp(admin.bytes(0, 8))
+		if took := time.Duration(now.Millis-set) * time.Millisecond; err != nil || !now.Set || took < pause || took > pause+time.Second {
+			t.Errorf("timestamp %+v, %v: %v after it was set", now, err, took)
+		}
+		r.close()
+	})
+}
+
+// TestMoveANACounts: the change counts of the ANA log do not go back, by which hosts know one content of it from
+// another (NVMe base 2.0, 5.16.1.13).
+func TestMoveANACounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(8, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		admin, _ := r.controller(1)
+		read := func() (log, group uint64) {
+			cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetLogPage)}
+			capsule.GetLogPage{LID: capsule.LogANA, Length: 4096}.Put(&cmd)
+			admin.do(cmd, 0, 4096)
+			page, err := capsule.ParseANALog(admin.bytes(0, 4096))
+			if err != nil || len(page.Groups) != 1 {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			return page.ChangeCount, page.Groups[0].ChangeCount
+		}
+		for _, s := range []capsule.ANAState{capsule.ANANonOptimized, capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAOptimized} {
+			if err := r.target.Listeners()[0].SetANAState(1, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			log, group := read()
+			r.move(n)
+			if l, g := read(); l < log || g < group {
+				t.Errorf("counts %d and %d of the group, before %d and %d", l, g, log, group)
+			}
+		}
+		r.close()
+	})
 }
 
 // exercise writes and reads back until end is closed.

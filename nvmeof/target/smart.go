@@ -39,17 +39,45 @@ func (c *Controller) smart(list []*storage.Namespace) capsule.SMARTLog {
 	return s
 }
 
+// knowHealth notes what is so as the host enables the controller: that is no event. Linux resets the
+// controller upon EventFailure, which would otherwise come again after each reset.
+func knowHealth(c *Controller) {
+	list := slices.Collect(c.view.All)
+	c.warned, c.failures = c.warnings(list), failures(list)
+}
+
 // checkHealth reports new warnings. One that has ended is reported again when it returns.
 func (c *Controller) checkHealth() {
-	now := c.warnings(slices.Collect(c.view.All))
-	fresh := now &^ c.warned
-	c.warned = now
-	if fresh&capsule.WarningReadOnly != 0 {
+	if !c.props.Accepting() {
+		return
+	}
+	warned, failed := c.warned, c.failures
+	knowHealth(c)
+	if c.failures > failed {
 		c.raise(state.EventFailure) // Linux resets the controller upon it: not for what still works
 	}
-	if fresh != 0 {
+	if fresh := c.warned &^ warned; fresh != 0 {
 		c.raise(uint32(fresh))
 	}
+}
+
+// remind raises the events of warnings that there are, and that the host has just enabled (NVMe base 2.0,
+// 5.27.1.8: "If the condition for an event is true when the corresponding notice is enabled, then an event
+// is sent to the host").
+func remind(c *Controller, enabled uint8) {
+	now := c.warnings(slices.Collect(c.view.All)) & enabled
+	c.warned |= now
+	c.events.Raise(uint32(now))
+}
+
+// failures is how many namespaces accept no writes any more.
+func failures(list []*storage.Namespace) (n int) {
+	for _, ns := range list {
+		if ns.Volume.Health.Load().Warnings()&capsule.WarningReadOnly != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // warnings is Critical Warning for some namespaces: that of their stores, and of the

@@ -25,6 +25,7 @@ func setTemperatureLimit(c *Controller, r *request, v uint32) capsule.Status {
 		return r.invalid(11, 0)
 	}
 	*limit = f.Kelvins
+	r.chargeAll(healthCost)
 	c.checkHealth()
 	return capsule.StatusSuccess
 }

@@ -15,17 +15,28 @@ func (c *Changes) Note(g capsule.ANAGroup) {
 	c.total++
 }
 
+// Advance has the counts go on from others that no host has seen above n.
+func (c *Changes) Advance(n uint64) {
+	for g := range c.groups {
+		c.groups[g] += n
+	}
+	c.total += n
+}
+
 // Members are the namespaces that a host sees, ascending, by group.
 type Members [Away + 1][]capsule.NSID
 
 // Add puts a namespace, of a higher identifier than those before it, into its group.
 func (m *Members) Add(g capsule.ANAGroup, id capsule.NSID) { m[g] = append(m[g], id) }
 
+// Count is the change count of a page.
+func Count(path *Table, regroups *Changes) uint64 { return path.total + regroups.total }
+
 // Log is the ANA log page (NVMe base 2.0, 5.16.1.13), with the members or without. Its
 // change counts never decrease as long as both tables only grow.
 func Log(path *Table, regroups *Changes, members *Members, groupsOnly bool) []byte {
 	b := make([]byte, capsule.ANALogHeaderSize)
-	head := capsule.ANALogHeader{CHGCNT: path.total + regroups.total}
+	head := capsule.ANALogHeader{CHGCNT: Count(path, regroups)}
 	for g, ids := range members {
 		if len(ids) == 0 {
 			continue

@@ -75,9 +75,21 @@ func (e *Events[R]) Hold(cid capsule.CID, r R) bool {
 	return true
 }
 
+// always are the events that none can disable.
+const always = EventFailure | EventReservation
+
+// Enable sets the events that the host has enabled, and returns those that were not. What is pending of
+// others is not reported any more.
+func (e *Events[R]) Enable(events uint32) (fresh uint32) {
+	fresh = events &^ e.Enabled
+	e.Enabled = events
+	e.pending &= events | always
+	return fresh
+}
+
 // Raise makes an event pending that the host has enabled.
 func (e *Events[R]) Raise(bit uint32) {
-	e.pending |= bit & (e.Enabled | EventFailure | EventReservation) &^ e.masked
+	e.pending |= bit & (e.Enabled | always) &^ e.masked
 }
 
 // Read unmasks the events of a log page.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -82,5 +83,27 @@ func TestReservationLogsOverflow(t *testing.T) {
 	b := make([]byte, capsule.ReservationLogSize)
 	if l.Encode(b); b[0] != 0 || l.Read() {
 		t.Error("there is a page after the last")
+	}
+}
+
+// TestEventsDisabled: what is disabled before it was reported is not, but for what none can disable.
+func TestEventsDisabled(t *testing.T) {
+	var e Events[int]
+	if fresh := e.Enable(SupportedEvents); fresh != SupportedEvents {
+		t.Errorf("fresh are %#x", fresh)
+	}
+	e.Raise(capsule.EventNamespaceAttribute | capsule.EventANAChange | EventReservation)
+	if fresh := e.Enable(capsule.EventANAChange | capsule.EventSMART); fresh != capsule.EventSMART {
+		t.Errorf("fresh are %#x", fresh)
+	}
+	var got []capsule.LID
+	for i := range MaxEvents {
+		e.Hold(capsule.CID(i), i)
+		if _, x, ok := e.Next(); ok {
+			got = append(got, x.LID)
+		}
+	}
+	if want := []capsule.LID{capsule.LogANA, capsule.LogReservation}; !slices.Equal(got, want) {
+		t.Errorf("reported are %v, want %v", got, want)
 	}
 }

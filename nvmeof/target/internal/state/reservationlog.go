@@ -55,5 +55,7 @@ func (l *ReservationLogs) SetMask(id capsule.NSID, v uint32) {
 	if l.masks == nil {
 		l.masks = make(map[capsule.NSID]uint32)
 	}
-	l.masks[id] = v
+	if l.masks[id] = v; v == 0 {
+		delete(l.masks, id)
+	}
 }

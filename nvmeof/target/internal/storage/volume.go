@@ -69,7 +69,9 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 		regions: make(map[*Site]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.Shift)
-	v.Health.Store(health.Sound())
+	h := health.Sound()
+	h.Failed = v.Latched() != nil // which hosts that go on with it know from another process
+	v.Health.Store(h)
 	return v, nil
 }
 
