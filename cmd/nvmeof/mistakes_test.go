@@ -50,3 +50,31 @@ func TestConfigurationOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestRelativeConfiguration: a target that was started with a name relative to its folder knows its file by
+// any name, and says which it is to whoever is in another folder.
+func TestRelativeConfiguration(t *testing.T) {
+	beside(t)
+	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host") // for its address
+	s.end(t)
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "t.yaml"), filepath.Join(dir, "s")
+	text := "version: 1\nlisteners: [{id: 1, address: \"" + s.addr + ":4420\"}]\nsubsystems: [{nqn: \"" + testNQN + "\", allow-any-host: true, namespaces: [{nsid: 1, memory: {size: 1MiB}}]}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startCommand(t, "target", "--config", relative, "--socket", socket)
+	c.out.await(t, "nvme connect")
+	command(t, "namespace", "add", "2", "-n", testNQN, "--memory", "1MiB", "--socket", socket).want(t, 0)
+	command(t, "target", "save", file, "--socket", socket).want(t, 0, "saved to "+file)
+	command(t, "ls", "-o", "json", "--socket", socket).want(t, 0, `"file": "`+file+`"`)
+	c.stop()
+}
