@@ -49,6 +49,15 @@ var administration = []documented{
 	{line: "nvmeof target --config /etc/nvmeof/target.yaml --takeover", by: "cmd/nvmeof TestTakeover"},
 	{line: "nvmeof reservation list", wants: []string{"SUBSYSTEM", "HOST ID"}},
 	{line: "nvmeof reservation clear 2 -n nqn.2026-11.org.example:disk --host NQN-OF-THE-HOST", by: "cmd/nvmeof TestReservationClear"},
+	{line: "nvmeof subsystem add nqn.2016-06.io.spdk:cnode1 --serial SPDK00000000000001", wants: []string{"add subsystem nqn.2016-06.io.spdk:cnode1"}},
+	{line: "nvmeof listener add 2 192.0.2.2:4420", instead: []string{"192.0.2.2:4420", "ADDR2:4421"}, wants: []string{"add listener 2"}},
+	{line: "nvmeof host add NQN-OF-THE-HOST -n nqn.2016-06.io.spdk:cnode1", wants: []string{"add host"}},
+	{line: "nvmeof namespace add 1 -n nqn.2016-06.io.spdk:cnode1 --file /srv/disk.img --uuid UUID --nguid NGUID",
+		instead: []string{"/srv/disk.img", "DIR/spdk.img --size 1MiB", "--uuid UUID", "--uuid 11111111-2222-3333-4444-555555555555", "--nguid NGUID", "--nguid 11111111222233334444555555555555"},
+		wants:   []string{"add namespace 1 of nqn.2016-06.io.spdk:cnode1"}},
+	{line: "nvmeof ana-group set 1 --listener 2 --state inaccessible", wants: []string{"listener 2"}},
+	{line: "nvmeof target save /etc/nvmeof/target.yaml", instead: []string{"/etc/nvmeof", "DIR"}, wants: []string{"saved to DIR/target.yaml"}},
+	{line: "nvmeof ls; nvmeof top --once", wants: []string{"nqn.2016-06.io.spdk:cnode1", "IOPS"}},
 }
 
 // smallTarget is the target that the examples of a page are for.

@@ -182,8 +182,8 @@ func (r *nvmetReader) root(n *node) {
 		r.fail(n, "", "is it nvmetcli's file?", "is %v, want an object", n.kind)
 		return
 	}
-	if all := n.get("subsystems").list(); len(all) > 0 && all[0].get("subsystem") != nil && all[0].get("config") != nil {
-		r.fail(n, "", "it has no counterpart here: write a configuration, as nvmeof target schema describes it", "this is a configuration of SPDK, and not what nvmetcli saves")
+	if isSPDK(n) {
+		r.fail(n, "", noCounterpart, "this is a configuration of SPDK, and not what nvmetcli saves")
 		return
 	}
 	r.known(n, "", "discovery", "hosts", "ports", "subsystems")

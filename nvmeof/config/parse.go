@@ -149,7 +149,14 @@ func parseInto(file string, text []byte, to any) (*decoder, error) {
 		p.File = file
 		return nil, Problems{*p}
 	}
-	return decodeInto(file, n, to, false)
+	d, err := decodeInto(file, n, to, false)
+	if _, whole := to.(*Document); err != nil && whole {
+		if p := ofOthers(n); p != nil {
+			p.File = file
+			return nil, Problems{*p}
+		}
+	}
+	return d, err
 }
 
 func decodeInto(file string, n *node, to any, merge bool) (*decoder, error) {

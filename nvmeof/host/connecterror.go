@@ -102,6 +102,11 @@ var deviceHints = map[rdmatransport.RejectReason]string{
 	rdmatransport.RejectConsumer:         "the program that listens there is no NVMe target, or gives no reason",
 }
 
+// largePackets is what to look for where a connection is made, with small packets, and the first
+// data, with packets as large as both interfaces take, does not come through: neither end knows
+// what the switches between them carry. The path MTU is what the two interfaces allow.
+const largePackets = "or does the network between drop packets as large as the MTU of both ends?"
+
 // explain puts errors of the connection exchange into words of NVMe.
 func explain(err error) string {
 	var reject *rdmatransport.RejectError
@@ -119,9 +124,9 @@ func explain(err error) string {
 	case errors.Is(err, rdmatransport.ErrUnreachable):
 		return "no answer; is the address right, does it speak RoCEv2, and is UDP port 4791 open?"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fabric.ErrTimeout):
-		return fmt.Sprintf("%v: the target accepted the connection, but does not answer on it; see its log", err)
+		return fmt.Sprintf("%v: the target accepted the connection, but does not answer on it; see its log; %s", err, largePackets)
 	case errors.Is(err, rdmatransport.ErrDisconnected):
-		return fmt.Sprintf("%v: the target, or its RDMA device, ended the connection; see its log", err)
+		return fmt.Sprintf("%v: the target, or its RDMA device, ended the connection; see its log; %s", err, largePackets)
 	}
 	return err.Error()
 }

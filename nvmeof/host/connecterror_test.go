@@ -69,9 +69,9 @@ func TestConnectErrors(t *testing.T) {
 		{ErrNoSecret, SideHost, "authentication"},
 		{ErrNoProof, SideHost, ""},
 		{rdmatransport.ErrUnreachable, SideNone, "UDP port 4791"},
-		{context.DeadlineExceeded, SideNone, "see its log"},
-		{fmt.Errorf("queue 0: %w", fabric.ErrTimeout), SideNone, "see its log"},
-		{rdmatransport.ErrDisconnected, SideNone, "see its log"},
+		{context.DeadlineExceeded, SideNone, "see its log; " + largePackets},
+		{fmt.Errorf("queue 0: %w", fabric.ErrTimeout), SideNone, "see its log; " + largePackets},
+		{rdmatransport.ErrDisconnected, SideNone, "see its log; " + largePackets},
 	}
 	for _, c := range cases {
 		e := &ConnectError{netip.MustParseAddrPort("192.0.2.2:4420"), "connecting queue 0", fmt.Errorf("wrapped: %w", c.err)}

@@ -258,6 +258,8 @@ func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	if found {
 		ns.Resume(n.Counts)
 		ns.Protect(n.Protection)
+	} else if left.namespace == nil {
+		warnUnprotected(s, ns)
 	}
 	if l.inherits || l.left.Load() > 0 {
 		ns.Volume.NoteWritten()
@@ -270,6 +272,19 @@ func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	if l.store != nil {
 		_ = s.saveLocked() // which logs an error: a crash does not end the protection
 	}
+}
+
+// warnUnprotected says that what has the number of a namespace that hosts have write-protected is another
+// one. It may be the same data, as a file that was copied to another machine without the extended attribute
+// from which its UUID followed. Called with mu held.
+func warnUnprotected(s *Subsystem, ns *storage.Namespace) {
+	was, there := s.life.record.Namespaces[ns.ID]
+	if !there || was.Protection != capsule.WriteProtected {
+		return
+	}
+	s.target.log.Warn("another namespace than the one that hosts have write-protected has its number: it may be written",
+		zap.String("subsystem", string(s.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.Stringer("was", was.UUID), zap.Stringer("is", ns.UUID),
+		zap.String("remedy", "if it has the data of the one before, give it that UUID: uuid in its configuration"))
 }
 
 func (s *Subsystem) depart(ns *storage.Namespace) {

@@ -2,12 +2,14 @@ package target
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
@@ -322,7 +324,18 @@ func TestDisconnectErrorsAreReported(t *testing.T) {
 	<-h.closed
 	other, _ := f.connectAdmin(0)
 	other.lose()
-	if f.logs.FilterMessage("association ended").Len() != 1 || f.logs.FilterMessage("queue lost").Len() != 1 {
-		t.Errorf("log lines %v", f.logs.All())
+	lost := f.logs.FilterMessage("queue lost")
+	if f.logs.FilterMessage("association ended").Len() != 1 || lost.Len() != 1 {
+		t.Fatalf("log lines %v", f.logs.All())
+	}
+	if remedy, _ := lost.All()[0].ContextMap()["remedy"].(string); remedy != "" {
+		t.Errorf("what is not known to be the network's doing has the remedy %q", remedy)
+	}
+	unheard, _ := f.connectAdmin(0)
+	unheard.fail(&fabric.TransferError{Op: rdmatransport.OpWrite, Status: rdmatransport.StatusRetryExceeded})
+	<-unheard.closed
+	lost = f.logs.FilterMessage("queue lost").FilterFieldKey("remedy")
+	if remedy, _ := lost.All()[lost.Len()-1].ContextMap()["remedy"].(string); !strings.Contains(remedy, "MTU") {
+		t.Errorf("a host that acknowledges nothing has the remedy %q", remedy)
 	}
 }

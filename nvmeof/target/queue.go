@@ -239,6 +239,9 @@ func (q *queue) logEnd(err error) {
 	q.noteEnd(reason, err)
 	switch {
 	case reason == "":
+		if remedy := lossRemedy(err); remedy != "" {
+			fields = append(fields, zap.String("remedy", remedy))
+		}
 		q.target.log.Trouble("queue lost", append(fields, zap.String("host", string(c.hostNQN)),
 			zap.String("subsystem", string(c.subsystem.nqn)), zap.Error(err))...)
 	case q.id == 0 && !c.dismissed:
@@ -269,6 +272,16 @@ func (q *queue) noteError(r *request, s capsule.Status) {
 		SQID:  q.id, CID: r.cmd.CID, Status: s, Parameter: r.location(s),
 		LBA: r.lba(), NSID: r.cmd.NSID, TRTYPE: capsule.TransportRDMA, Opcode: r.cmd.Opcode,
 	})
+}
+
+// lossRemedy is what to look at where a host acknowledged nothing any more. It may be gone; but
+// one that is there got the small packets by which it connected.
+func lossRemedy(err error) string {
+	var transfer *fabric.TransferError
+	if !errors.As(err, &transfer) || transfer.Status != rdmatransport.StatusRetryExceeded {
+		return ""
+	}
+	return "is the host gone? if not: does the network carry packets as large as the MTU of both ends? (ping -M do -s 4128, to and from the host)"
 }
 
 // isDisconnect reports a disconnect by either side.

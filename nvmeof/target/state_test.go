@@ -101,15 +101,21 @@ func TestLifeSurvives(t *testing.T) {
 	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 }
 
-// TestStateOfAnotherNamespace is not that of what took its place.
+// TestStateOfAnotherNamespace is not that of what took its place, and a log has that this may be written,
+// though hosts have protected what was there: the same data may have been brought back without its identity.
 func TestStateOfAnotherNamespace(t *testing.T) {
 	f, s := living(t, nil)
+	was := s.table().Get(1).UUID
 	a := f.tenant("a", s, 0)
 	a.io.wantOK(writeOf(1))
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
 	f.must(s.RemoveNamespace(1))
 	if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 1, Name: "other"}); err != nil {
 		t.Fatal(err)
+	}
+	said := f.logs.FilterMessage("another namespace than the one that hosts have write-protected has its number: it may be written")
+	if said.Len() != 1 || said.All()[0].ContextMap()["was"] != was.String() || said.All()[0].ContextMap()["is"] != s.table().Get(1).UUID.String() {
+		t.Errorf("the log has %v of UUID %v", said.All(), was)
 	}
 	b := f.tenant("b", s, 0)
 	b.io.wantOK(writeOf(1))

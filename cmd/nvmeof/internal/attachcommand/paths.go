@@ -10,7 +10,6 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/hosts"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
-	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
 // connect connects by all addresses to which there is a route, and returns the others.
@@ -23,8 +22,7 @@ func (a *attachment) connect(ctx context.Context, all *hosts.Pool, p *publisher)
 	defer silence.Stop()
 	m := connections.Multipath{Wait: true, Attempt: silence.Failed, Wanted: p.wanted, KeepLost: a.CtrlLoss > 0}
 	if p.subsystem, p.controllers, err = m.Connect(ctx, paths, p.changed); err != nil {
-		o := paths[0].Options
-		return nil, hosts.Explain(ctx, err, nvmeof.HostIdentity{NQN: o.HostNQN, ID: o.HostID})
+		return nil, hosts.Explain(ctx, err, paths...)
 	}
 	for i := range paths {
 		p.names = append(p.names, paths[i].Options.Traddr.String())

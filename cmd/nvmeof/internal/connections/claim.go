@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,11 +37,15 @@ func Dir(getenv func(string) string, uid int) string {
 // RunDir is [Dir] of this process.
 func RunDir() string { return Dir(os.Getenv, os.Getuid()) }
 
-// makeDir makes that folder, and says what it is for where it cannot be made.
+// makeDir makes that folder, and says what it is for where it cannot be made, or is another user's.
 func makeDir(dir string, uid int) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		return nil
+		// Without XDG_RUNTIME_DIR and HOME it is root's, which is there where root has connected.
+		if err = unix.Access(dir, unix.W_OK|unix.X_OK); err == nil {
+			return nil
+		}
+		err = &fs.PathError{Op: "write to", Path: dir, Err: err}
 	}
 	remedy := "NVMEOF_RUN_DIR in the environment names another one"
 	if uid != 0 {

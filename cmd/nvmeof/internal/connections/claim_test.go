@@ -1,6 +1,8 @@
 package connections
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +22,21 @@ func TestClaimOfLink(t *testing.T) {
 	}
 	if _, err := os.Lstat(missing); err == nil {
 		t.Error("the file that the link leads to was made")
+	}
+}
+
+// TestFolderOfAnother: without the variables that name a folder of the user's own there is root's.
+func TestFolderOfAnother(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write to all folders")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	err := makeDir(dir, os.Getuid())
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR, or else below HOME") {
+		t.Error(err)
 	}
 }
 

@@ -63,7 +63,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 	}
 	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	paths, identity, err := all.Paths(&f.Held)
+	paths, err := all.Paths(&f.Held)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 	s, err := multipath.Connect(wait, cfg)
 	answered()
 	if err != nil {
-		return nil, hosts.Explain(ctx, err, identity)
+		return nil, hosts.Explain(ctx, err, paths...)
 	}
 	err = run(ctx, benchcommand.OverPaths(s))
 	report = diary.Report(s, policy)

@@ -19,7 +19,11 @@ const maxSecretFile = 4096
 func ParseSecret(s string) (auth.Key, error) {
 	path, ok := strings.CutPrefix(s, SecretFile)
 	if !ok {
-		return auth.ParseKey(s)
+		k, err := auth.ParseKey(s)
+		if err != nil && !strings.HasPrefix(s, "DHHC") { // not to be shown: it may be a key all the same
+			err = fmt.Errorf("%w; if it is in a file, %sPATH", err, SecretFile)
+		}
+		return k, err
 	}
 	b, err := namedfile.Read(context.Background(), path, maxSecretFile)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
@@ -19,19 +21,66 @@ func isStranger(err error) bool {
 	return errors.As(err, &status) && status.Status.Code() == capsule.StatusConnectInvalidHost && !status.ObjectsToIdentifier()
 }
 
-// Explain says what a refused connection means for its user.
-func Explain(ctx context.Context, err error, id nvmeof.HostIdentity) error {
+// Explain says what it means for its user that a connection by these paths was refused, and which
+// subsystems there are where the wanted one does not exist.
+func Explain(ctx context.Context, err error, paths ...connections.Path) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if isStranger(err) {
-		err = fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, id.NQN, id.NQN)
+	var refused *host.ConnectError
+	if errors.As(err, &refused) {
+		for i := range paths {
+			if o := &paths[i].Options; o.Traddr == refused.Addr.Addr() && o.Trsvcid == refused.Addr.Port() {
+				err = fmt.Errorf("%w%s", err, advice(ctx, err, paths[i].Host, o))
+				break
+			}
+		}
 	}
 	var use failure.Usage
 	if errors.As(err, &use) {
 		return err
 	}
 	return &failure.Connect{Err: err}
+}
+
+// advice is what a user may do about a refusal, in lines of its own.
+func advice(ctx context.Context, err error, h *host.Host, o *host.Options) string {
+	if isStranger(err) {
+		return fmt.Sprintf("\nThis host is %s; on a target of ours: --allow-host %s", o.HostNQN, o.HostNQN)
+	}
+	var status *host.StatusError
+	if !errors.As(err, &status) || status.Status.Code() != capsule.StatusConnectInvalidParam {
+		return ""
+	}
+	if p := capsule.ParseInvalidParameter(status.Result); p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetSubNQN {
+		return suggest(ctx, h, o)
+	}
+	return ""
+}
+
+// suggest names subsystems that do exist where the wanted one does not.
+func suggest(ctx context.Context, h *host.Host, o *host.Options) string {
+	d := *o
+	d.NQN, d.Event = "", nil
+	log, err := h.Discover(ctx, d)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range log.Entries {
+		if e := &log.Entries[i]; e.SUBTYPE == capsule.SubsystemNVM {
+			names = append(names, nvmeof.Printable(capsule.Text(e.SubNQN[:])))
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("\nThat target shows no subsystem to this host, which is %s: is it allowed there?", o.HostNQN)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if near := nvmeof.Nearest(string(o.NQN), names); near != "" {
+		return "\nDid you mean " + near + "?"
+	}
+	return "\nThere is: " + strings.Join(names, ", ")
 }
 
 // Effective describes the timeouts of a connection.

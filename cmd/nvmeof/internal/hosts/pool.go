@@ -144,14 +144,13 @@ func (h *Pool) Path(c *fabricoptions.Held) (connections.Path, error) {
 }
 
 // Paths are the connections by all addresses of --traddr, as one host.
-func (h *Pool) Paths(c *fabricoptions.Held) (paths []connections.Path, identity nvmeof.HostIdentity, err error) {
+func (h *Pool) Paths(c *fabricoptions.Held) (paths []connections.Path, err error) {
 	for _, one := range c.Each() {
 		path, err := h.Path(one)
 		if err != nil {
-			return nil, identity, err
+			return nil, err
 		}
-		identity.NQN, identity.ID = path.Options.HostNQN, path.Options.HostID
 		paths = append(paths, path)
 	}
-	return paths, identity, nil
+	return paths, nil
 }

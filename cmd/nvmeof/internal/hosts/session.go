@@ -3,13 +3,9 @@ package hosts
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/netip"
-	"slices"
-	"strings"
 
-	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
@@ -58,11 +54,11 @@ func (s *Session) Connect(ctx context.Context, nqn string) (*host.Controller, er
 	if err != nil {
 		return nil, err
 	}
-	answered := PrintSilence(s.warn, connections.Path{Options: o})
+	answered := PrintSilence(s.warn, s.path(o))
 	c, err := s.host.Connect(ctx, o)
 	answered()
 	if err != nil {
-		return nil, s.refused(ctx, err, nvmeof.NQN(nqn))
+		return nil, Explain(ctx, err, s.path(o))
 	}
 	return c, nil
 }
@@ -73,59 +69,17 @@ func (s *Session) Discover(ctx context.Context, nqn string) (*host.DiscoveryLog,
 	if err != nil {
 		return nil, err
 	}
-	answered := PrintSilence(s.warn, connections.Path{Options: o})
+	answered := PrintSilence(s.warn, s.path(o))
 	log, err := s.host.Discover(ctx, o)
 	answered()
 	if err != nil {
-		return nil, s.refused(ctx, err, nvmeof.DiscoveryNQN)
+		return nil, Explain(ctx, err, s.path(o))
 	}
 	return log, nil
 }
 
-// refused explains a connection that failed: who refused, why, and what to do.
-func (s *Session) refused(ctx context.Context, err error, nqn nvmeof.NQN) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	var status *host.StatusError
-	if !errors.As(err, &status) {
-		return &failure.Connect{Err: err}
-	}
-	if isStranger(err) {
-		return &failure.Connect{Err: fmt.Errorf("%w\nThis host is %s; on a target of ours: --allow-host %s", err, s.Identity.NQN, s.Identity.NQN)}
-	}
-	if status.Status.Code() == capsule.StatusConnectInvalidParam {
-		p := capsule.ParseInvalidParameter(status.Result)
-		if p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetSubNQN {
-			return &failure.Connect{Err: fmt.Errorf("%w%s", err, s.suggest(ctx, nqn))}
-		}
-	}
-	return &failure.Connect{Err: err}
-}
-
-// suggest names subsystems that do exist where the wanted one does not.
-func (s *Session) suggest(ctx context.Context, wanted nvmeof.NQN) string {
-	o, err := s.Flags.HostOptions(s.Addr, "")
-	if err != nil {
-		return ""
-	}
-	log, err := s.host.Discover(ctx, o)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for i := range log.Entries {
-		if e := &log.Entries[i]; e.SUBTYPE == capsule.SubsystemNVM {
-			names = append(names, nvmeof.Printable(capsule.Text(e.SubNQN[:])))
-		}
-	}
-	if len(names) == 0 {
-		return fmt.Sprintf("\nThat target shows no subsystem to this host, which is %s: is it allowed there?", s.Identity.NQN)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if near := nvmeof.Nearest(string(wanted), names); near != "" {
-		return "\nDid you mean " + near + "?"
-	}
-	return "\nThere is: " + strings.Join(names, ", ")
+// path is the connection with these options.
+func (s *Session) path(o host.Options) connections.Path {
+	o.HostNQN, o.HostID = s.Identity.NQN, s.Identity.ID
+	return connections.Path{Host: s.host, Options: o}
 }

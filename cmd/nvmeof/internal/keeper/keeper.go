@@ -130,10 +130,6 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held, borrower *c
 	if err != nil {
 		return "", err
 	}
-	_, identity, err := h.Wanted()
-	if err != nil {
-		return "", err
-	}
 	if borrower != nil {
 		p.Borrower = borrower.Socket
 		defer k.borrowers.Follow(borrower) // once it is connected, or it would not be found at the borrower's end
@@ -143,7 +139,7 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held, borrower *c
 	defer hosts.PrintSilence(k.warn, p)()
 	name, err := k.holder.Connect(ctx, p)
 	if err != nil {
-		return "", hosts.Explain(ctx, err, identity)
+		return "", hosts.Explain(ctx, err, p)
 	}
 	fmt.Fprintln(k.warn, "nvmeof:", hosts.Effective(name, &p))
 	return name, nil

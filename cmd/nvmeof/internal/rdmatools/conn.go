@@ -131,7 +131,14 @@ func (c *conn) failure(done rdmatransport.Completion) error {
 	if done.Status == rdmatransport.StatusFlushed {
 		return fmt.Errorf("%w: %w", errEnded, reason)
 	}
-	return fmt.Errorf("%v: %w", done.Status, reason)
+	if reason.Error() != done.Status.String() { // or it would be said twice
+		reason = fmt.Errorf("%v: %w", done.Status, reason)
+	}
+	if done.Status == rdmatransport.StatusRetryExceeded {
+		// The small messages by which the ends found each other have arrived.
+		reason = fmt.Errorf("%w; is the other end gone, or does the network between drop packets as large as the MTU of both ends?", reason)
+	}
+	return reason
 }
 
 // post queues requests, which go out at once. Each must be signaled.

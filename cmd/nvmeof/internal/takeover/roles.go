@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -114,6 +115,9 @@ func ClearLeftOver(dir string) {
 func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
 	own := filepath.Join(filepath.Dir(at), fmt.Sprintf(socketName, os.Getpid()))
 	l, err := socketfile.NewListener(own)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, Hello{}, fmt.Errorf("the target at %s is another user's: take it over as that user, and not as user %d: %w", at, os.Geteuid(), fs.ErrPermission)
+	}
 	if err != nil {
 		return nil, Hello{}, err
 	}

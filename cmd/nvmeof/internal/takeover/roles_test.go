@@ -1,7 +1,9 @@
 package takeover
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -70,5 +72,21 @@ func TestNoDescriptor(t *testing.T) {
 	}
 	if want := fmt.Sprintf("process %d, which runs, cannot connect", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestTargetOfAnother: who may not use the folder of a target's socket is told whose target it is, and not
+// to give another path, at which no target is.
+func TestTargetOfAnother(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write to all folders")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Ask(t.Context(), filepath.Join(dir, "target.sock"))
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "take it over as that user") {
+		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package targetcommand
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,7 +153,10 @@ func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 			return failure.Usagef("--config and --%s do not go together: write it into %s", name, f.file)
 		}
 	}
-	d.File = f.file
+	// Whoever saves to it, or reads where it is, may be in another folder.
+	if d.File, err = filepath.Abs(f.file); err != nil {
+		return err
+	}
 	d.Document, err = ReadConfig(cmd.Context(), f.file, nil, d.ErrOut)
 	return err
 }

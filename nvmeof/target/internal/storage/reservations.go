@@ -171,8 +171,8 @@ func readReservations(store ReservationStore, owner reservation.Owner) (s reserv
 	case of.At(owner) && s.Empty():
 		return reservation.State{}, true, nil // which stays there until there is another: it may come back
 	}
-	return s, false, &RecordError{Store: store, Err: fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back, "+
-		"or remove this one if no host relies on a reservation", in, of, owner)}
+	return s, false, &RecordError{Store: store, Err: fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back; "+
+		"if this one has the data of that one, give it that uuid; or remove the file if no host relies on a reservation", in, of, owner)}
 }
 
 func restoreAdvice(store ReservationStore, err error) error {

@@ -1,0 +1,28 @@
+package config
+
+// noCounterpart is what to do with a file that cannot be turned into a document.
+const noCounterpart = "it has no counterpart here: write a configuration, as nvmeof target schema describes it"
+
+// ofOthers says in one problem that a file is the configuration of another target, where each
+// of its fields would be one; nil if it is not.
+func ofOthers(n *node) *Problem {
+	switch {
+	case n.kind != kindObject || n.get("version") != nil:
+		return nil
+	case isSPDK(n):
+		return &Problem{At: n.at, Text: "this is a configuration of SPDK, and none of this target", Fix: noCounterpart}
+	case n.get("ports") != nil:
+		return &Problem{
+			At: n.at, Text: "this is what nvmetcli saves of the kernel's target, and no configuration of this one",
+			Fix: "nvmeof target import FILE makes one of it",
+		}
+	}
+	return nil
+}
+
+// isSPDK reports whether a file is what SPDK's save_config prints: calls of its API, by the part
+// of SPDK that they are for.
+func isSPDK(n *node) bool {
+	all := n.get("subsystems").list()
+	return len(all) > 0 && all[0].get("subsystem") != nil && all[0].get("config") != nil
+}
