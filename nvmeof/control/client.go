@@ -54,7 +54,7 @@ func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	return &Client{path, "http://target", func() (string, error) { return "", nil }, &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
+	return &Client{path, "http://target", func() (string, error) { return "", nil }, &http.Client{CheckRedirect: stay, Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
 		MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}
 }
 
@@ -68,22 +68,16 @@ func NewRemoteClient(address string, token func() (string, error), c *tls.Config
 	if token == nil {
 		return nil, errors.New("control: the function that has the token is missing")
 	}
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the token is for nobody else
 	base := u.Scheme + "://" + u.Host
 	return &Client{base, base, token, &http.Client{CheckRedirect: stay, Transport: &http.Transport{TLSClientConfig: c, TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}, nil
 }
 
+// stay follows no redirection: a token is for nobody else, and a change is of what was named.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // Close gives its connections back.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Path joins the parts of a route, escaped.
-func Path(parts ...string) string {
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return "/v1/" + strings.Join(parts, "/")
-}
 
 // Do makes a call: path as Path makes it, options of the query that are true or are
 // NAME=VALUE, a body or nil, and where the answer goes or nil. The error is an [Error] if the
