@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,8 +79,11 @@ func (c *call) audit(r *route, q *http.Request, err error) {
 	c.manager.cfg.Audit(o)
 }
 
-// asked is a part of a request, cut to a bound.
+// asked is a part of a request, cut to a bound, and without keys.
 func asked(s string) string {
+	if text, err := url.QueryUnescape(s); err == nil && nvmeof.Concealed(text) != text {
+		s = nvmeof.Concealed(text)
+	}
 	if len(s) > maxAsked {
 		s = strings.ToValidUTF8(s[:maxAsked], "") + "..."
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -53,6 +54,23 @@ func TestAuditOfRefusals(t *testing.T) {
 	r.as(RoleAdmin, "DELETE", "/v1/listeners/1", "")
 	if len(audited) != 2 || audited[0].Result != string(CodeForbidden) || audited[1].Result != string(CodeNotFound) {
 		t.Errorf("of others: %+v", audited)
+	}
+}
+
+// TestAuditOfKey: a key that was given for the name of a file is not kept.
+func TestAuditOfKey(t *testing.T) {
+	var audited []Operation
+	r := newRig(t, func(c *Config) { c.Audit = func(o Operation) { audited = append(audited, o) } })
+	const secret = "ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n"
+	r.as(RoleAdmin, "POST", "/v1/config/save?file=%2Fno-such-folder%2FDHHC-1%3A00%3A"+secret+"%3A", "")
+	r.as(RoleAdmin, "DELETE", "/v1/subsystems/a/hosts/DHHC-1:00:"+secret+":", "")
+	for _, o := range audited {
+		if text := fmt.Sprint(o); strings.Contains(text, secret) || !strings.Contains(o.Path+o.Options, "concealed") {
+			t.Error(text)
+		}
+	}
+	if len(audited) != 2 {
+		t.Errorf("%d operations", len(audited))
 	}
 }
 
