@@ -2,6 +2,7 @@ package multipath
 
 import (
 	"crypto/rand"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,20 +22,22 @@ func TestKeysReplaced(t *testing.T) {
 			}
 			return k
 		}
-		now := key()
+		var now atomic.Pointer[auth.Key] // which the path reads as it connects
+		replace := func() { now.Store(new(key())) }
+		replace()
 		require := func() {
 			t.Helper()
-			l.must(l.sides[0].sub.SetHost(target.HostConfig{NQN: l.host.Identity().NQN, DHCHAPKey: now, DHCHAPGroups: []auth.Group{auth.GroupNull}}))
+			l.must(l.sides[0].sub.SetHost(target.HostConfig{NQN: l.host.Identity().NQN, DHCHAPKey: *now.Load(), DHCHAPGroups: []auth.Group{auth.GroupNull}}))
 		}
 		require()
 		c := l.config()
-		c.Paths[0].Options.DHCHAPSecret = now
-		c.Paths[0].Keys = func(o *host.Options) { o.DHCHAPSecret = now }
+		c.Paths[0].Options.DHCHAPSecret = *now.Load()
+		c.Paths[0].Keys = func(o *host.Options) { o.DHCHAPSecret = *now.Load() }
 		s := l.connect(c)
 		l.await(s.Paths()[0], StateLive)
 		l.sides[0].kill()
 		l.await(s.Paths()[0], StateLost)
-		now = key()
+		replace()
 		l.sides[0].start()
 		require()
 		l.sever(l.sides[0], false)
