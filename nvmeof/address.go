@@ -24,11 +24,21 @@ func ParseAddress(traddr, trsvcid string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("transport address %s is no IP address", Printable(traddr))
 	}
+	if !isZone(addr.Zone()) {
+		return netip.AddrPort{}, fmt.Errorf("transport address %s: what follows %% is no interface", Printable(traddr))
+	}
 	port, err := parsePort(trsvcid)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
 	return netip.AddrPortFrom(addr.Unmap(), port), nil
+}
+
+// isZone reports whether the zone of an address, of which [netip.ParseAddr] takes any, can be the name or the index
+// of an interface (RFC 4007, 11.2; the names of Linux have at most 15 bytes, no space and no slash). Discovery logs
+// have addresses, which are printed.
+func isZone(s string) bool {
+	return len(s) <= 15 && !strings.Contains(s, "/") && strings.IndexFunc(s, odd) < 0
 }
 
 func parsePort(s string) (uint16, error) {

@@ -330,6 +330,12 @@ func TestRemoteClient(t *testing.T) {
 			t.Errorf("%q is an address", wrong)
 		}
 	}
+	for address, safe := range map[string]bool{"http://192.0.2.1:9430": false, "http://target.example:9430": false, "http://[fe80::1%25eth0]:9430": false, "http://127.0.0.1.example:9430": false,
+		"https://192.0.2.1:9430": true, "http://127.0.0.9:9430": true, "http://[::1]:9430": true, "http://localhost:9430": true} {
+		if _, err := NewRemoteClient(address, tokens, nil); (err == nil) != safe {
+			t.Errorf("%s, to which a token is sent: %v", address, err)
+		}
+	}
 	if _, err := NewRemoteClient(s.URL, nil, nil); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Errorf("a client that has no token: %v", err)
 	}

@@ -1,8 +1,10 @@
 package control
 
 import (
+	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +28,9 @@ type Operation struct {
 	Count   int    `json:"change-count,omitempty"`
 	Result  string `json:"result"` // ok, or a [Code]
 	Error   string `json:"error,omitempty"`
+	// Before is how many more were refused to the same [Caller] since the last one that was handed on, as its role
+	// does not include them.
+	Before int `json:"refused-before,omitempty"`
 }
 
 // A Peer is who asked: a process at the other end of the control socket, as the kernel knows it
@@ -46,8 +51,10 @@ type Process struct {
 	PID int `json:"pid"`
 }
 
-// maxAudited is how many changes of an operation are listed.
-const maxAudited = 64
+const (
+	maxAudited = 64   // changes of an operation that are listed
+	maxAsked   = 1024 // bytes of its path, and of its options
+)
 
 // audit hands on an operation that was carried out or refused. What only reads or rehearses is
 // none.
@@ -56,13 +63,31 @@ func (c *call) audit(r *route, q *http.Request, err error) {
 		return
 	}
 	by := peerOf(q)
+	now, before := time.Now(), 0
 	if c.who != nil {
 		by = Peer{Token: c.who.Name, Address: c.who.Address}
+		if errors.As(err, new(*ForbiddenError)) {
+			var listed bool
+			if before, listed = c.manager.refusals.add(c.who.Name, now); !listed {
+				return
+			}
+		}
 	}
-	o := Operation{Time: time.Now(), By: by, Name: r.id, Method: q.Method, Path: q.URL.Path, Options: q.URL.RawQuery,
-		Changes: c.changes[:min(len(c.changes), maxAudited)], Count: len(c.changes)}
+	o := Operation{Time: now, By: by, Name: r.id, Method: q.Method, Path: asked(q.URL.Path), Options: asked(q.URL.RawQuery),
+		Changes: c.changes[:min(len(c.changes), maxAudited)], Count: len(c.changes), Before: before}
 	o.end(err)
 	c.manager.cfg.Audit(o)
+}
+
+// asked is a part of a request, cut to a bound, and without keys.
+func asked(s string) string {
+	if text, err := url.QueryUnescape(s); err == nil && nvmeof.Concealed(text) != text {
+		s = nvmeof.Concealed(text)
+	}
+	if len(s) > maxAsked {
+		s = strings.ToValidUTF8(s[:maxAsked], "") + "..."
+	}
+	return s
 }
 
 // AuditSignal hands on what a signal has asked for.

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"syscall"
@@ -54,36 +55,39 @@ func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	return &Client{path, "http://target", func() (string, error) { return "", nil }, &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
+	return &Client{path, "http://target", func() (string, error) { return "", nil }, &http.Client{CheckRedirect: stay, Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 10 * time.Second,
 		MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}
 }
 
 // NewRemoteClient returns a client of the target whose console is at an address, as
-// https://192.0.2.1:9430. It asks for a token before each call. The configuration of TLS may be nil.
+// https://192.0.2.1:9430, or http:// on a loopback address. It asks for a token before each call. The configuration of TLS may be nil.
 func NewRemoteClient(address string, token func() (string, error), c *tls.Config) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("%q is not the address of a console, as https://192.0.2.1:9430", address)
 	}
+	if u.Scheme == "http" && !isHere(u.Hostname()) {
+		return nil, fmt.Errorf("%s would send the token where others can read it: write https://%s", address, u.Host)
+	}
 	if token == nil {
 		return nil, errors.New("control: the function that has the token is missing")
 	}
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the token is for nobody else
 	base := u.Scheme + "://" + u.Host
 	return &Client{base, base, token, &http.Client{CheckRedirect: stay, Transport: &http.Transport{TLSClientConfig: c, TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}, nil
 }
 
+// isHere reports whether a host is this machine, as that of a console without TLS is.
+func isHere(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback() || host == "localhost"
+}
+
+// stay follows no redirection: a token is for nobody else, and a change is of what was named.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // Close gives its connections back.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Path joins the parts of a route, escaped.
-func Path(parts ...string) string {
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return "/v1/" + strings.Join(parts, "/")
-}
 
 // Do makes a call: path as Path makes it, options of the query that are true or are
 // NAME=VALUE, a body or nil, and where the answer goes or nil. The error is an [Error] if the

@@ -132,6 +132,7 @@ type Manager struct {
 
 	gauge    gauge
 	requests requests
+	refusals refusals
 	handed   atomic.Bool // another process has the target: see Export
 
 	mu       sync.Mutex // one change at a time; guards what follows

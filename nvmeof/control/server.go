@@ -202,7 +202,12 @@ func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 		}
 		m.requests.count(Request{Code: writeError(w, err)})
 	})
-	return mux
+	return direct(mux, func(w http.ResponseWriter, q *http.Request, err error) {
+		if no := caller(q).may(RoleRead, ""); no != nil {
+			err = no
+		}
+		m.requests.count(Request{Code: writeError(w, err)})
+	})
 }
 
 func serveRoute(m *Manager, r *route, who *Caller, need Role, w http.ResponseWriter, q *http.Request) (any, error) {

@@ -350,3 +350,24 @@ func TestOddReferrals(t *testing.T) {
 		t.Errorf("an escape sequence of the controller in %q", text)
 	}
 }
+
+// TestZoneOfReferral: what follows the % of an address is text of the controller too, and does not get to a terminal by
+// the endpoint that the address becomes.
+func TestZoneOfReferral(t *testing.T) {
+	e := entries(">2")
+	e[0].ADRFAM = capsule.FamilyIPv6
+	capsule.PutText(e[0].TRADDR[:], "fe80::2%\x1b[2J\n")
+	s := newScript(t, Config{})
+	s.start(1)
+	s.engine.logged(s.now, 1, reading{log: Log{Entries: e}})
+	orders, events := s.engine.take()
+	for _, o := range orders {
+		s.engine.failed(s.now, o.id, errors.New("nobody is there"))
+	}
+	_, more := s.engine.take()
+	for _, ev := range append(events, more...) {
+		if text := ev.String(); strings.ContainsAny(text, "\x1b\n") {
+			t.Errorf("an escape sequence of the controller in %q", text)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,7 +55,7 @@ func newHostFamilies() *hostFamilies {
 		inFlight: gauge("nvmf_host_requests_in_flight", "Requests that have begun and have no result yet.", "subsystem", "nqn", "nsid"),
 
 		pathState:     gauge("nvmf_host_path_state", "1 for the state of the path, 0 for the others: connecting, live, lost, refused (somebody has to mend why), deleting, dead.", "subsystem", "nqn", "path", "address", "state"),
-		pathANA:       gauge("nvmf_host_path_ana_state", "1 for the state that the controller shows for an ANA group.", "subsystem", "nqn", "path", "address", "group", "state"),
+		pathANA:       gauge("nvmf_host_path_ana_state", "1 for the state that the controller shows for an ANA group, of the 128 with the lowest numbers.", "subsystem", "nqn", "path", "address", "group", "state"),
 		pathKeepAlive: gauge("nvmf_host_path_keep_alive_seconds", "Keep alive timeout of the path; 0: none.", "subsystem", "nqn", "path", "address"),
 		pathInFlight:  gauge("nvmf_host_path_requests_in_flight", "Requests on the path.", "subsystem", "nqn", "path", "address"),
 		pathRequests:  counter("nvmf_host_path_requests_total", "Requests that came back from the path.", "subsystem", "nqn", "path", "address"),
@@ -162,9 +164,9 @@ func (c *hostCollector) path(to sink, s *HostSubsystem, p *multipath.PathStatus)
 	for _, x := range pathStates {
 		to.flag(c.pathState, x == state, labels(x)...)
 	}
-	for group, ana := range p.Groups {
+	for _, group := range firstGroups(p.Groups) {
 		for x := range anaStates {
-			to.flag(c.pathANA, x == ana, labels(itoa(uint32(group)), x.String())...)
+			to.flag(c.pathANA, x == p.Groups[group], labels(itoa(uint32(group)), x.String())...)
 		}
 	}
 	to.put(c.pathKeepAlive, p.KeepAlive.Seconds(), labels()...)
@@ -178,6 +180,16 @@ func (c *hostCollector) path(to sink, s *HostSubsystem, p *multipath.PathStatus)
 	for reason, n := range p.Failures {
 		to.count(c.failures, n, labels(reason)...)
 	}
+}
+
+// maxGroups is of how many ANA groups of a path there are states: as many as a target of this module can have. How many
+// a controller lists is its choice, 32,768 for one path, each of which a monitoring would store as five series.
+const maxGroups = 128
+
+// firstGroups are the groups with the lowest numbers.
+func firstGroups(of map[capsule.ANAGroup]capsule.ANAState) []capsule.ANAGroup {
+	all := slices.Sorted(maps.Keys(of))
+	return all[:min(len(all), maxGroups)]
 }
 
 // anaStates yields all that there are.

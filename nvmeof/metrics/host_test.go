@@ -79,6 +79,29 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// TestHostOfManyGroups: a controller that lists as many ANA groups as a host takes does not have a monitoring store them all.
+func TestHostOfManyGroups(t *testing.T) {
+	p := multipath.PathStatus{Addr: netip.MustParseAddrPort("192.0.2.1:4420"), Groups: map[capsule.ANAGroup]capsule.ANAState{}}
+	for i := range capsule.ANAGroup(32 << 10) {
+		p.Groups[i+1] = capsule.ANAOptimized
+	}
+	c := NewHost(HostConfig{Subsystems: func() []HostSubsystem {
+		return []HostSubsystem{{"nvme-subsys0", multipath.Measures{NQN: testNQN, Paths: []multipath.PathStatus{p}}}}
+	}})
+	out := make(chan prometheus.Metric)
+	go func() { // ends when all are received
+		defer close(out)
+		c.Collect(out)
+	}()
+	series := 0
+	for range out {
+		series++
+	}
+	if series < 128*5 || series > 1000 {
+		t.Errorf("%d series", series)
+	}
+}
+
 // connectForTest connects to a target with a namespace of 1 MiB.
 func connectForTest(t *testing.T) *multipath.Subsystem {
 	t.Helper()

@@ -45,6 +45,9 @@ type PathConfig struct {
 	// Options are those of the connection. NQN is the subsystem's; Event belongs to
 	// this package.
 	Options host.Options
+	// Keys puts the keys of an attempt to connect in its options, instead of those of Options: so keys are replaced
+	// while hosts stay connected. It is called by one goroutine at a time, and has to return soon. Default: none are.
+	Keys func(*host.Options)
 	Timers
 }
 

@@ -164,6 +164,9 @@ func (p *Path) connect(ctx context.Context) *session {
 	if o.Event = p.event; o.EventMask != 0 {
 		o.EventMask |= capsule.EventNamespaceAttribute | capsule.EventANAChange
 	}
+	if p.cfg.Keys != nil {
+		p.cfg.Keys(&o)
+	}
 	c, err := p.cfg.Host.Connect(ctx, o)
 	if err == nil {
 		var s *session

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
@@ -191,7 +192,7 @@ func (w *watch) line(out io.Writer, e *events.Event) error {
 	fmt.Fprintf(&b, "%s %-7s %-11s %s", e.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"), e.Severity, e.Kind, e.Text)
 	for _, x := range []struct{ name, value string }{{"host", e.Host}, {"address", e.Address}, {"subsystem", e.Subsystem}} {
 		if x.value != "" {
-			b.WriteString(" " + x.name + "=" + x.value)
+			b.WriteString(" " + x.name + "=" + nvmeof.Printable(x.value)) // a host's name may have spaces, and look like what follows it
 		}
 	}
 	if e.NSID != 0 {

@@ -49,3 +49,18 @@ func TestEventOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestEventOfOddHost: a stranger's name does not put another address, or more of a line, into what people read.
+func TestEventOfOddHost(t *testing.T) {
+	var w watch
+	var out strings.Builder
+	e := events.Event{Kind: events.Refused, Severity: events.Warning, Text: "refused", Host: "nqn.2026-01.org.example:db address=192.0.2.1:4791 (99 more)",
+		Address: "198.51.100.9:4791", Subsystem: "nqn.2026-01.org.example:a"}
+	if err := w.line(&out, &e); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "db address=192.0.2.1:4791 (99 more) ") || !strings.Contains(text, ` host="nqn.`) ||
+		!strings.Contains(text, ` address=198.51.100.9:4791 subsystem=nqn.2026-01.org.example:a`) {
+		t.Error(text)
+	}
+}

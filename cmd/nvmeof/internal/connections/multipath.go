@@ -75,7 +75,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 }
 
 func (p *Path) config() multipath.PathConfig {
-	return multipath.PathConfig{Host: p.Host, Options: p.Options, Timers: p.Timers}
+	return multipath.PathConfig{Host: p.Host, Options: p.Options, Keys: p.Keys, Timers: p.Timers}
 }
 
 // A multiSubsystem is a Subsystem of Multipath.

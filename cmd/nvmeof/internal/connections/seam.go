@@ -15,6 +15,7 @@ import (
 type Path struct {
 	Host       *host.Host
 	Options    host.Options
+	Keys       func(*host.Options) // as of multipath.PathConfig
 	Timers     multipath.Timers
 	Policy     string // Linux's iopolicy for the subsystem; empty: as it is, or the Connector's
 	HostTraddr string // as the user gave it; may be empty

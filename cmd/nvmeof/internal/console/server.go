@@ -106,11 +106,15 @@ func withCaller(r *http.Request, now func() control.Caller) *http.Request {
 // handler is all that is served.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/", s.serveAPI)
-	pages := http.NewServeMux()
-	s.servePages(pages)
-	mux.Handle("/", http.NewCrossOriginProtection().Handler(short(pages))) // programs have no cookies, which others could use
-	return s.guard(mux)
+	s.servePages(mux)
+	pages := http.NewCrossOriginProtection().Handler(short(mux)) // programs have no cookies, which others could use
+	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.EscapedPath(), "/v1/") { // of which a mux would lead some to other paths
+			s.serveAPI(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))
 }
 
 // short bounds what pages read of a body. A body of parts is read where a value of the query is asked for,

@@ -134,6 +134,15 @@ func TestAPI(t *testing.T) {
 }
 
 // TestNames: a site that has its own name lead here gets nothing.
+// TestNoWayAround: no path of the API leads to another one, before or after a token is looked at.
+func TestNoWayAround(t *testing.T) {
+	r := newRig(t)
+	for _, path := range []string{"/v1/subsystems/a/hosts/..", "/v1/../login", "/v1//status"} {
+		r.want(r.do("DELETE", path, ""), 401)
+		r.want(r.do("DELETE", path, "", r.bearer(control.RoleRead)), 400, "the path has a part")
+	}
+}
+
 func TestNames(t *testing.T) {
 	r := newRig(t)
 	for host, want := range map[string]int{"127.0.0.1:9430": 200, "localhost:9430": 200, "LOCALHOST": 200, "[::1]:9430": 200, "192.0.2.1": 200,

@@ -71,7 +71,7 @@ func (f *benchFabric) measurePaths(cmd *cobra.Command, run func(context.Context,
 	defer diary.Close()
 	cfg := multipath.Config{NQN: paths[0].Options.NQN, Policy: policy, Event: diary.Note}
 	for _, p := range paths {
-		cfg.Paths = append(cfg.Paths, multipath.PathConfig{Host: p.Host, Options: p.Options, Timers: p.Timers})
+		cfg.Paths = append(cfg.Paths, multipath.PathConfig{Host: p.Host, Options: p.Options, Keys: p.Keys, Timers: p.Timers})
 	}
 	ctx := cmd.Context()
 	wait, cancel := context.WithTimeout(ctx, hosts.ConnectTime)

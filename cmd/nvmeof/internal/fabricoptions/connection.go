@@ -1,6 +1,7 @@
 package fabricoptions
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"runtime"
@@ -151,6 +152,34 @@ func (c *Connection) Shards() (int, error) {
 // Identity is by what controllers know this host.
 func (c *Connection) Identity() (nvmeof.HostIdentity, error) {
 	return hostidentity.Of(c.HostNQN, c.HostID)
+}
+
+// keyTime is how long a file system may take for the file of a key, while a path waits to be connected.
+const keyTime = 3 * time.Second
+
+// Keys puts the keys in the options of an attempt to connect, by the files that the flags name as they are then, or as
+// they were when they could be read last; before has those of now. It is nil where no file is named.
+func (c *Connection) Keys(before *host.Options) func(*host.Options) {
+	isFile := func(text string) bool { return strings.HasPrefix(text, hostidentity.SecretFile) }
+	secret, ctrlSecret, last := c.secret, c.ctrlSecret, *before
+	if !isFile(secret) && !isFile(ctrlSecret) {
+		return nil
+	}
+	return func(o *host.Options) {
+		ctx, cancel := context.WithTimeout(context.Background(), keyTime)
+		defer cancel()
+		if isFile(secret) {
+			if k, err := hostidentity.ReadSecret(ctx, secret); err == nil {
+				last.DHCHAPSecret = k
+			}
+		}
+		if isFile(ctrlSecret) {
+			if k, err := hostidentity.ReadSecret(ctx, ctrlSecret); err == nil {
+				last.DHCHAPCtrlSecret = k
+			}
+		}
+		o.DHCHAPSecret, o.DHCHAPCtrlSecret = last.DHCHAPSecret, last.DHCHAPCtrlSecret
+	}
 }
 
 // secrets puts the keys that the flags name into the options of a connection.

@@ -16,7 +16,10 @@ const SecretFile = "file:"
 const maxSecretFile = 4096
 
 // ParseSecret reads a key, or the file that has it and nothing else.
-func ParseSecret(s string) (auth.Key, error) {
+func ParseSecret(s string) (auth.Key, error) { return ReadSecret(context.Background(), s) }
+
+// ReadSecret is ParseSecret for as long as a context goes on.
+func ReadSecret(ctx context.Context, s string) (auth.Key, error) {
 	path, ok := strings.CutPrefix(s, SecretFile)
 	if !ok {
 		k, err := auth.ParseKey(s)
@@ -25,7 +28,7 @@ func ParseSecret(s string) (auth.Key, error) {
 		}
 		return k, err
 	}
-	b, err := namedfile.Read(context.Background(), path, maxSecretFile)
+	b, err := namedfile.Read(ctx, path, maxSecretFile)
 	if err != nil {
 		return auth.Key{}, err
 	}

@@ -140,7 +140,7 @@ func (h *Pool) Path(c *fabricoptions.Held) (connections.Path, error) {
 		return connections.Path{}, err
 	}
 	o.HostNQN, o.HostID = identity.NQN, identity.ID
-	return connections.Path{Host: at, Options: o, Timers: c.Timers(), Policy: c.Policy, HostTraddr: c.HostTraddr}, nil
+	return connections.Path{Host: at, Options: o, Keys: c.Keys(&o), Timers: c.Timers(), Policy: c.Policy, HostTraddr: c.HostTraddr}, nil
 }
 
 // Paths are the connections by all addresses of --traddr, as one host.

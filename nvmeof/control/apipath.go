@@ -1,0 +1,37 @@
+package control
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/nvmeof-go/nvmeof/nvmeof/config"
+)
+
+// Path joins the parts of a route, escaped. A part that is "." or "..", which host NQNs may be, stays one: as
+// it is it would lead to another path (RFC 3986, 5.2.4).
+func Path(parts ...string) string {
+	escaped := make([]string, len(parts))
+	for i, p := range parts {
+		switch escaped[i] = url.PathEscape(p); p {
+		case ".", "..":
+			escaped[i] = strings.ReplaceAll(p, ".", "%2E")
+		}
+	}
+	return "/v1/" + strings.Join(escaped, "/")
+}
+
+// direct refuses paths with a part that is empty, "." or "..". [http.ServeMux] would answer with the path that is left
+// without it, which many clients follow with the same method: to remove host ".." of a subsystem would remove the subsystem.
+func direct(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		path := strings.TrimSuffix(strings.TrimPrefix(q.URL.EscapedPath(), "/"), "/") // one at the end leads nowhere
+		for part := range strings.SplitSeq(path, "/") {
+			if part == "" && path != "" || part == "." || part == ".." {
+				refuse(w, q, config.Problems{{Text: "the path has a part that is empty, . or ..", Fix: "give the name that is missing; one of dots is written as %2E"}})
+				return
+			}
+		}
+		next.ServeHTTP(w, q)
+	})
+}
