@@ -50,6 +50,13 @@ type Detacher interface {
 	Detached() error
 }
 
+// A Preallocated is a store that may have had all its storage when it was opened, and gives none of it back itself.
+type Preallocated interface {
+	// Missing is how many bytes of that storage are gone, up to Info.Size: somebody has cut it short, and it became longer again
+	// before Refresh, or has punched holes, and zeroes are read there. 0: none, as far as can be known.
+	Missing() (int64, error)
+}
+
 // A Roomer is a store that takes its storage from a file system it shares.
 type Roomer interface {
 	// Room is how many bytes the file system has left for the store, and how

@@ -95,6 +95,15 @@ func (d *Disk) Clear() error {
 	return nil
 }
 
+// Steady calls f, and reports whether no range was being made zero meanwhile by FALLOC_FL_ZERO_RANGE, for which a file
+// system may take its storage away and give it other.
+func (d *Disk) Steady(f func()) bool {
+	ended := d.zeroed.Load()
+	begun := d.zeroing.Load()
+	f()
+	return begun == ended && d.zeroing.Load() == begun
+}
+
 // isGone reports whether an error means that there is no device any more.
 func isGone(errno unix.Errno) bool {
 	return errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ESHUTDOWN

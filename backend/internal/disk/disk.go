@@ -53,6 +53,9 @@ type Disk struct {
 	// What the descriptor was found not to do.
 	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
 
+	// Calls of byZeroRange that have begun, and that have ended.
+	zeroing, zeroed atomic.Int64
+
 	using sync.RWMutex // held by Stat, which may take as long as the file system does, and by Close
 
 	mu     sync.Mutex // guards what follows, and is not held while something is asked
