@@ -50,9 +50,9 @@ type Detacher interface {
 	Detached() error
 }
 
-// A Preallocated is a store that may have had all its storage when it was opened, and gives none of it back itself.
-type Preallocated interface {
-	// Missing is how many bytes of that storage are gone, up to Info.Size: somebody has cut it short, and it became longer again
+// A StorageKeeper is a store that notices where its storage goes, and neither hosts nor itself have given that back.
+type StorageKeeper interface {
+	// Missing is how many bytes are gone, up to Info.Size: somebody has cut the store short, and it became longer again
 	// before Refresh, or has punched holes, and zeroes are read there. 0: none, as far as can be known.
 	Missing() (int64, error)
 }

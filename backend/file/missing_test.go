@@ -29,7 +29,7 @@ func openKeeping(t *testing.T, cfg Config, content []byte) (*Store, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if s.stock.whole == 0 && !cfg.Thin {
+	if s.stock.whole == 0 && !s.stock.sparse {
 		t.Skip("this file system may give storage back")
 	}
 	return s, path
@@ -84,7 +84,7 @@ func TestMissingOfExtended(t *testing.T) {
 	wantMissing(t, s, missingSize+1, 2*missingSize)
 }
 
-// TestNothingMissing: nor is it of a file that Refresh saw shorter, of one that is thin, and of one that a host makes zero, for which
+// TestNothingMissing: nor is it of a file that Refresh saw shorter, and of one that a host makes zero, for which
 // XFS takes other storage.
 func TestNothingMissing(t *testing.T) {
 	t.Run("seen shorter", func(t *testing.T) {
@@ -99,29 +99,64 @@ func TestNothingMissing(t *testing.T) {
 			wantMissing(t, s, 0, 0)
 		}
 	})
-	t.Run("thin", func(t *testing.T) {
-		s, path := openKeeping(t, Config{Thin: true}, missingData())
-		emptied(t, path, missingSize)
-		wantMissing(t, s, 0, 0)
-	})
 	t.Run("zeroes", func(t *testing.T) {
 		s, _ := openKeeping(t, Config{}, missingData())
-		q, err := s.NewQueue(1, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer q.Close()
-		q.Submit([]backend.Request{{Op: backend.OpWriteZeroes, Length: missingSize}})
-		var got [1]backend.Result
-		for q.Poll(got[:]) == 0 {
-			runtime.Gosched()
-		}
-		if got[0].Err != nil {
-			t.Fatal(got[0].Err)
-		}
+		carryOut(t, s, backend.Request{Op: backend.OpWriteZeroes, Length: missingSize})
 		wantMissing(t, s, 0, 0)
-		if !s.Steady(func() {}) {
+		if _, is := s.Steady(func() {}); !is {
 			t.Error("a range is made zero for ever")
 		}
 	})
+}
+
+// TestMissingOfThin: of a file with holes what goes between two looks is missing, but not what a host has given back, nor
+// what Refresh saw cut off.
+func TestMissingOfThin(t *testing.T) {
+	for name, content := range map[string][]byte{"thin": missingData(), "with a hole": append(make([]byte, 0, 2*missingSize), missingData()...)} {
+		s, path := openKeeping(t, Config{Thin: name == "thin"}, content)
+		if name != "thin" {
+			if err := errors.Join(s.Close(), os.Truncate(path, 2*missingSize)); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if s, err = Open(path, Config{}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+		}
+		if !s.stock.sparse {
+			t.Skip("this file system may give storage back")
+		}
+		size := s.Info().Size
+		wantMissing(t, s, 0, 0)
+		carryOut(t, s, backend.Request{Op: backend.OpDeallocate, Length: 1 << 20})
+		wantMissing(t, s, 0, 0)
+		emptied(t, path, size)
+		wantMissing(t, s, missingSize-1<<20-slack, missingSize-1<<20+slack)
+		if err := os.Truncate(path, 4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		wantMissing(t, s, missingSize-1<<20-slack, missingSize-1<<20+slack)
+	}
+}
+
+// carryOut has a store carry out a request.
+func carryOut(t *testing.T, s *Store, r backend.Request) {
+	t.Helper()
+	q, err := s.NewQueue(1, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	q.Submit([]backend.Request{r})
+	var got [1]backend.Result
+	for q.Poll(got[:]) == 0 {
+		runtime.Gosched()
+	}
+	if got[0].Err != nil {
+		t.Fatal(got[0].Err)
+	}
 }

@@ -13,7 +13,7 @@ import (
 type served = disk.Disk
 
 // Store implements [backend.Store], [backend.Resizer], [backend.Latcher],
-// [backend.Roomer], [backend.Preallocated], [backend.Marked] and [backend.Detacher] on a regular file.
+// [backend.Roomer], [backend.StorageKeeper], [backend.Marked] and [backend.Detacher] on a regular file.
 type Store struct {
 	*served // nil until the file is prepared
 

@@ -53,8 +53,9 @@ type Disk struct {
 	// What the descriptor was found not to do.
 	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
 
-	// Calls of byZeroRange that have begun, and that have ended.
-	zeroing, zeroed atomic.Int64
+	// Calls of byPunching and byZeroRange that have begun, and that have ended.
+	freeing, freed atomic.Int64
+	copied         atomic.Bool // there was a copy
 
 	using sync.RWMutex // held by Stat, which may take as long as the file system does, and by Close
 

@@ -161,7 +161,9 @@ func (q *queue) issue(i uint32) {
 		c.kind = callDiscard
 	default:
 		c.kind, c.flags = callAllocate, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE
-		q.disk.zeroing.Add(1)
+	}
+	if c.kind == callAllocate {
+		q.disk.freeing.Add(1)
 	}
 	q.start(c)
 }
@@ -177,8 +179,8 @@ func (q *queue) writeFlags(s *slot) uint32 {
 // called continues a request after a call of it.
 func (q *queue) called(o outcome) {
 	s := &q.slots[o.id]
-	if s.method == byZeroRange {
-		q.disk.zeroed.Add(1)
+	if s.method == byPunching || s.method == byZeroRange {
+		q.disk.freed.Add(1)
 	}
 	switch {
 	case q.closing:

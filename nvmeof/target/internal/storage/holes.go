@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// holes are what is gone of the storage of a preallocated store. Whoever empties a file that is served, and a host that
+// holes are what is gone of the storage of a store. Whoever empties a file that is served, and a host that
 // writes to its end before the size is looked at again, leave one of the size that it had.
 type holes struct {
 	bytes    int64
@@ -41,7 +41,7 @@ func (h *holes) why() string {
 
 // lookForHoles looks for them. Called with querying held.
 func (v *Volume) lookForHoles() {
-	p, ok := v.store.(backend.Preallocated)
+	p, ok := v.store.(backend.StorageKeeper)
 	if !ok {
 		return
 	}
