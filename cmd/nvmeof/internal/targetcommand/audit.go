@@ -296,7 +296,7 @@ func (a *audit) syncFile(f *os.File) error {
 
 // current is the file to write to.
 func (a *audit) current(f *os.File) (*os.File, error) {
-	gone := removed(f)
+	gone := a.removed(f)
 	a.mu.Lock()
 	again := a.reopen || gone
 	a.reopen = false
@@ -321,7 +321,7 @@ func (a *audit) current(f *os.File) (*os.File, error) {
 
 // removed reports whether a file has no name any more: what is written to it nobody reads. One that was moved away has
 // one; a FIFO, or what is no file of a file system, is nobody's memory.
-func removed(f *os.File) bool {
+func (a *audit) removed(f *os.File) bool {
 	if f == nil {
 		return false
 	}
@@ -329,8 +329,11 @@ func removed(f *os.File) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && s.Nlink == 0
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Nlink > 0 {
+		return false
+	}
+	named, err := os.Stat(a.path) // some file systems count no names
+	return err != nil || !os.SameFile(named, info)
 }
 
 func (a *audit) noteWhy(why string) {
