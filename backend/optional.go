@@ -50,6 +50,13 @@ type Detacher interface {
 	Detached() error
 }
 
+// A StorageKeeper is a store that notices where its storage goes, and neither hosts nor itself have given that back.
+type StorageKeeper interface {
+	// Missing is how many bytes are gone, up to Info.Size: somebody has cut the store short, and it became longer again
+	// before Refresh, or has punched holes, and zeroes are read there. 0: none, as far as can be known.
+	Missing() (int64, error)
+}
+
 // A Roomer is a store that takes its storage from a file system it shares.
 type Roomer interface {
 	// Room is how many bytes the file system has left for the store, and how

@@ -38,7 +38,8 @@
 // The file may be made longer or shorter by others while it is open; Refresh
 // notices it. What was added by others than [Store.Extend] is not preallocated. Until Refresh, a read beyond
 // the end of a file that became shorter fails and a write makes it longer again, with
-// zeroes before it.
+// zeroes before it. Of a file on ext4, and of one that had all its storage on XFS or tmpfs, [Store.Missing] finds that afterwards,
+// unless hosts give storage back at the time; of others nothing does.
 //
 // # Copies
 //

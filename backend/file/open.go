@@ -145,6 +145,9 @@ func (s *Store) prepare(created bool) error {
 		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate,
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
+	if err == nil {
+		s.takeStock()
+	}
 	return err
 }
 
@@ -338,6 +341,9 @@ func (s *Store) Extend(size int64) (err error) {
 	})
 	if err == nil {
 		err = errors.Join(longer.extend(size, func() error { return s.Sync(longer.fsync) }), unix.Close(longer.fd))
+	}
+	if missing, _ := s.Missing(); err == nil && missing == 0 {
+		_ = s.Stat(func(int) error { s.takeStock(); return nil }) // what was added has its storage too
 	}
 	if err != nil {
 		return fmt.Errorf("extend %s: %w", s.path, err)

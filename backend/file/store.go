@@ -13,7 +13,7 @@ import (
 type served = disk.Disk
 
 // Store implements [backend.Store], [backend.Resizer], [backend.Latcher],
-// [backend.Roomer], [backend.Marked] and [backend.Detacher] on a regular file.
+// [backend.Roomer], [backend.StorageKeeper], [backend.Marked] and [backend.Detacher] on a regular file.
 type Store struct {
 	*served // nil until the file is prepared
 
@@ -23,6 +23,8 @@ type Store struct {
 	direct bool
 	notes  []string
 	slow   string // of EngineNotes; empty: nothing of it
+
+	stock stock
 
 	marked  []byte // nil: it has no mark
 	created bool

@@ -83,11 +83,15 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 		return nil
 	}
 	note := k.noteOf(p, what)
-	if _, err := os.Lstat(note); err != nil {
+	_, unknown := os.Lstat(note)
+	if errors.Is(unknown, fs.ErrNotExist) {
 		return nil
 	}
 	if _, err := os.Stat(string(p)); !errors.Is(err, fs.ErrNotExist) {
 		return nil // reading it reports what else is wrong
+	}
+	if unknown != nil {
+		return &doubtfulRecordError{what, string(p), string(k), unknown}
 	}
 	return &forgottenError{what, string(p), note}
 }

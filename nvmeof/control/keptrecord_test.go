@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,4 +133,55 @@ func TestReservationsNotSaved(t *testing.T) {
 	apply(without, Options{}, true)
 	apply(r.doc(text), Options{}, false)
 	apply(r.doc(strings.Replace(text, "DIR/resv", "DIR/other", 1)), Options{}, false)
+}
+
+// TestNotesUnreadable: a missing file of reservations is not begun anew where the notes of what was there cannot be
+// read, nor a file made longer that may have been cut short, where the note of its length is damaged.
+func TestNotesUnreadable(t *testing.T) {
+	t.Parallel()
+	const text = "        file:\n          path: DIR/disk\n          size: 1MiB\n        reservations: DIR/resv\n"
+	dir := t.TempDir()
+	resv, disk, notes := filepath.Join(dir, "resv"), filepath.Join(dir, "disk"), filepath.Join(dir, "state", "files")
+	ok := func(when string, then func(*rig)) {
+		t.Helper()
+		if _, waits := begin(t, dir, text, then); waits != "" {
+			t.Errorf("%s the namespace waits: %s", when, waits)
+		}
+	}
+	waits := func(want string) {
+		t.Helper()
+		if _, waits := begin(t, dir, text, nil); !strings.Contains(waits, want) {
+			t.Errorf("the namespace waits for %q, want %q", waits, want)
+		}
+	}
+	do := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok("at first", func(r *rig) {
+		if err := r.stores.reservationFile(config.Path(resv)).Save([]byte("rubbish")); err != nil {
+			t.Error(err)
+		}
+	})
+	do(os.Rename(resv, resv+".kept"), os.Rename(notes, notes+".kept"), os.Symlink("files", notes))
+	waits(resv + " is missing, and whether it was there before is not known")
+	do(os.Remove(notes), os.Rename(notes+".kept", notes))
+	waits(resv + " is missing (it was there before)")
+	do(os.RemoveAll(notes))
+	ok("without notes", nil)
+
+	all, err := filepath.Glob(filepath.Join(notes, "*[0-9a-f]"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("the notes are %v, %v", all, err)
+	}
+	do(os.Truncate(all[0], 5))
+	ok("with a damaged note of a file that is whole", nil)
+	do(os.Truncate(all[0], 5), os.Truncate(disk, 4096))
+	waits(disk + " has 4096 bytes of 1048576, and how many it had before is not known")
+	do(os.Remove(all[0]), os.Mkdir(all[0], 0o700))
+	waits("how many it had before is not known")
+	do(os.Remove(all[0]))
+	ok("after what is advised", nil)
 }

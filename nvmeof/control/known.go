@@ -35,8 +35,9 @@ func (k known) entry(n *config.Namespace) string {
 
 // A record is what is known of a file.
 type record struct {
-	size int64  // bytes that it had when it was last opened or extended here; 0: not known
-	mark []byte // nil: it has none
+	size    int64  // bytes that it had when it was last opened or extended here; 0: not known
+	mark    []byte // nil: it has none
+	damaged error  // why neither is known; nil: they are
 }
 
 // read is the record of a namespace's file, and whether there is one.
@@ -45,10 +46,17 @@ func (k known) read(n *config.Namespace) (r record, there bool) {
 		return record{}, false
 	}
 	b, err := os.ReadFile(k.entry(n))
-	if err == nil && (len(b) == 8 || len(b) == 8+markSize) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, false
+	case err != nil:
+		r.damaged = err
+	case len(b) != 8 && len(b) != 8+markSize:
+		r.damaged = fmt.Errorf("%s is damaged: it has %d bytes", k.entry(n), len(b))
+	default:
 		r.size, r.mark = int64(binary.BigEndian.Uint64(b)), b[8:]
 	}
-	return r, !errors.Is(err, fs.ErrNotExist)
+	return r, true
 }
 
 // markSize is the length of the marks of package file, in bytes.
@@ -112,6 +120,8 @@ func (k known) gone(n *config.Namespace) error {
 		return &lostError{string(n.Path()), n.File.Size, errKnown}
 	case err == nil && info.Size() < min(was.size, int64(n.File.Size)):
 		return &cutError{string(n.Path()), info.Size(), was.size}
+	case err == nil && was.damaged != nil && info.Size() < int64(n.File.Size):
+		return &doubtfulCutError{string(n.Path()), info.Size(), int64(n.File.Size), was.damaged, k.entry(n)}
 	}
 	return nil // opening it reports what else is wrong
 }

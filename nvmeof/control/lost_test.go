@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -263,6 +265,43 @@ func TestCutOffWhileServed(t *testing.T) {
 		}
 		if err := r.ClearFault("a", 1); err == nil {
 			t.Error("what has not failed is cleared")
+		}
+	})
+}
+
+// TestEmptiedWhileServed: a file that is emptied, and is as long again before anybody looks, as it is where a host writes to its end,
+// is not taken for what it was: hosts read zeroes there. It is until somebody writes all again, or an administrator says that nothing is missing.
+func TestEmptiedWhileServed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	disk := filepath.Join(dir, "disk")
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil || fs.Type != unix.EXT4_SUPER_MAGIC && fs.Type != unix.XFS_SUPER_MAGIC && fs.Type != unix.TMPFS_MAGIC {
+		t.Skip("the file system may give storage back by itself")
+	}
+	emptied := func() error { // at one moment, as Refresh sees it
+		f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20), f.Close())
+	}
+	begin(t, dir, "        file:\n          path: DIR/disk\n          size: 1MiB\n", func(r *rig) {
+		r.endure(
+			mishap{emptied, "bytes of its storage are gone"},
+			mishap{func() error {
+				f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteAt(make([]byte, 1<<20), 0)
+				return errors.Join(err, f.Sync(), f.Close())
+			}, ""},
+			mishap{emptied, "bytes of its storage are gone"},
+			mishap{func() error { return r.ClearFault("a", 1) }, ""},
+		)
+		if n := r.logs.FilterMessageSnippet("has lost storage while it is served").Len(); n != 2 {
+			t.Errorf("%d lines in the log, want 2", n)
 		}
 	})
 }

@@ -137,7 +137,7 @@ func movable(m *Manager) error {
 				"one that has no name any more cannot be: copy it, remove the namespace, and add it with the copy", h.as.Path(), why)
 		}
 	}
-	return nil
+	return saveRecords(m)
 }
 
 // add notes where the memory of a store lies, which is about to be closed.

@@ -43,7 +43,7 @@ func subsystemRoutes() []route {
 				}
 				return done{}, c.manager.Resume(nvmeof.NQN(c.path("nqn")), nsid)
 			}},
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes to a namespace again whose file or device has failed: what was acknowledged and not flushed before may be lost; or accept the size of a file that became shorter", nil, nil, done{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes to a namespace again whose file or device has failed: what was acknowledged and not flushed before may be lost; or accept the size of a file that became shorter, or the holes of one that was cut short and made longer", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {

@@ -19,9 +19,11 @@ import (
 // A file is where the events are written. All but what begins it belongs to one goroutine.
 type file struct {
 	f       storage
+	path    string // empty: nobody else has it
 	written uint64 // the last event that was
 	runs    []byte // the record of them, until it is written
 	failing bool
+	end     int64 // length that it had when it was last looked at
 	cancel  context.CancelFunc
 	ended   chan struct{}
 }
@@ -54,7 +56,7 @@ func Open(path string, cfg Config) (*Log, error) {
 		return nil, errors.Join(fmt.Errorf("events in %s: %w", path, err), f.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l.file = &file{f: f, written: l.seq, runs: encodeRuns(l.begun), cancel: cancel, ended: make(chan struct{})}
+	l.file = &file{f: f, path: path, written: l.seq, runs: encodeRuns(l.begun), cancel: cancel, ended: make(chan struct{})}
 	go l.write(ctx) // ends with Close
 	return l, nil
 }
@@ -315,7 +317,7 @@ func (l *Log) writeNow() {
 		return
 	}
 	var lost uint64
-	err := f.put(list, l.cfg.Entries)
+	err := l.keep(list)
 	if err != nil {
 		lost = uint64(len(list))
 	}
@@ -327,6 +329,12 @@ func (l *Log) writeNow() {
 	l.mu.Lock()
 	l.stats.Unwritten += lost
 	l.mu.Unlock()
+	l.notify(err)
+}
+
+// notify says whether the file takes events, where that is not what was said last.
+func (l *Log) notify(err error) {
+	f := l.file
 	if was := f.failing; was != (err != nil) {
 		f.failing = !was
 		if l.cfg.Failed != nil {

@@ -314,6 +314,19 @@ func (s *Subsystem) save() error {
 	return s.saveLocked()
 }
 
+// SaveState saves counters and write protection of a subsystem again, where the [StateStore] has lost them. What could not be read
+// of it yet stays.
+func SaveState(s *Subsystem) error {
+	l := &s.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.awaits != nil {
+		return nil
+	}
+	l.saved = ""
+	return s.saveLocked()
+}
+
 func (s *Subsystem) saveLocked() error {
 	l := &s.life
 	if l.store == nil || l.ended {

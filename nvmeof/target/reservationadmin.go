@@ -45,6 +45,14 @@ func (n *Namespace) Reservation() Reservation {
 	return out
 }
 
+// SaveReservations saves what is to survive a power loss again, where the [ReservationStore] has lost it.
+func (n *Namespace) SaveReservations() error {
+	if n.ns.Volume == nil {
+		return nil // it is away
+	}
+	return n.ns.Volume.Reservations.Resave()
+}
+
 // ClearReservation ends the reservation and all registrations, as a registrant can do it by
 // Reservation Release: where there is none left that comes back nobody else can. It returns
 // when that is saved, if anything of it is, and notifies all registrants; see also

@@ -95,6 +95,18 @@ func (d *Disk) Clear() error {
 	return nil
 }
 
+// Steady calls f, and reports whether none of the disk's own calls was giving storage back meanwhile, and how many had before. Of
+// those FALLOC_FL_ZERO_RANGE is one: a file system may take the storage of a range away, and give it other.
+func (d *Disk) Steady(f func()) (before int64, is bool) {
+	ended := d.freed.Load()
+	before = d.freeing.Load()
+	f()
+	return before, before == ended && d.freeing.Load() == before
+}
+
+// Copied reports whether the file system has copied: XFS leaves holes in a copy of what nobody has written to.
+func (d *Disk) Copied() bool { return d.copied.Load() }
+
 // isGone reports whether an error means that there is no device any more.
 func isGone(errno unix.Errno) bool {
 	return errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ESHUTDOWN

@@ -72,6 +72,7 @@ func (q *queue) copyRange(i uint32) {
 	fd, notify := q.disk.cfg.FD, q.notify
 	q.calls++
 	q.copying++
+	q.disk.copied.Store(true)
 	q.copies.running.Go(func() { // ends with its one system call, which Close waits for
 		n, err := unix.CopyFileRange(fd, &from, fd, &to, n, 0)
 		o := outcome{id: i, n: int32(n)}

@@ -53,6 +53,10 @@ type Disk struct {
 	// What the descriptor was found not to do.
 	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
 
+	// Calls of byPunching and byZeroRange that have begun, and that have ended.
+	freeing, freed atomic.Int64
+	copied         atomic.Bool // there was a copy
+
 	using sync.RWMutex // held by Stat, which may take as long as the file system does, and by Close
 
 	mu     sync.Mutex // guards what follows, and is not held while something is asked

@@ -162,6 +162,9 @@ func (q *queue) issue(i uint32) {
 	default:
 		c.kind, c.flags = callAllocate, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE
 	}
+	if c.kind == callAllocate {
+		q.disk.freeing.Add(1)
+	}
 	q.start(c)
 }
 
@@ -176,6 +179,9 @@ func (q *queue) writeFlags(s *slot) uint32 {
 // called continues a request after a call of it.
 func (q *queue) called(o outcome) {
 	s := &q.slots[o.id]
+	if s.method == byPunching || s.method == byZeroRange {
+		q.disk.freed.Add(1)
+	}
 	switch {
 	case q.closing:
 		q.release(s)

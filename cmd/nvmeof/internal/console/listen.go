@@ -1,18 +1,13 @@
 package console
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"syscall"
-	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
 	"github.com/nvmeof-go/nvmeof/internal/connlimit"
-	"github.com/nvmeof-go/nvmeof/internal/namedfile"
-	"github.com/nvmeof-go/nvmeof/internal/recent"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
@@ -20,11 +15,6 @@ import (
 const (
 	maxConnections = 256
 	maxOfAddress   = 64
-)
-
-const (
-	maxPEM   = 1 << 20
-	readTime = 5 * time.Second
 )
 
 // A Socket is an address that is taken, with what serves there. Nobody is served yet.
@@ -83,39 +73,3 @@ func (s *Socket) URL() string {
 
 // Close gives the address back.
 func (s *Socket) Close() error { return s.listener.Close() }
-
-// A certificate is what its files have now: one that was renewed counts within a second.
-type certificate struct {
-	files config.ConsoleTLS
-	last  recent.Reading[*tls.Certificate]
-}
-
-func (c *certificate) get() (*tls.Certificate, error) { return c.last.Get(c.read) }
-
-func (c *certificate) read() (*tls.Certificate, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readTime)
-	defer cancel()
-	chain, err := namedfile.Read(ctx, string(c.files.Certificate), maxPEM)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	key, err := namedfile.Read(ctx, string(c.files.Key), maxPEM)
-	if err != nil {
-		return nil, fmt.Errorf("key: %w", err)
-	}
-	pair, err := tls.X509KeyPair(chain, key)
-	if err != nil {
-		return nil, fmt.Errorf("%s with %s: %w", c.files.Certificate, c.files.Key, err)
-	}
-	return &pair, nil
-}
-
-func (c *certificate) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get() }}
-}
-
-// covers reports whether the certificate is one for a name.
-func (c *certificate) covers(name string) bool {
-	pair, err := c.get()
-	return err == nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(name) == nil
-}

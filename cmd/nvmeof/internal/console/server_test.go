@@ -267,6 +267,43 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestCertificateDamaged: while a certificate that was renewed cannot be used the one before it is, and the log says so once. One that
+// could never be used lets nobody in, and that is said too.
+func TestCertificateDamaged(t *testing.T) {
+	r := newRig(t)
+	c := &certificate{files: certify(t, r.dir, "target.example"), log: r.cfg.Log}
+	path := string(c.files.Certificate)
+	good, err := c.renew()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := os.Truncate(path, 100); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := c.renew(); err != nil || now != good {
+			t.Errorf("while it is damaged: %v, %v", now, err)
+		}
+	}
+	if n := r.logs.FilterMessageSnippet("cannot be used, and the one before it is").Len(); n != 1 {
+		t.Errorf("that is logged %d times", n)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := c.renew(); err != nil || now == good || r.logs.FilterMessageSnippet("can be used again").Len() != 1 {
+		t.Errorf("when it is whole again: %v, %v", now, err)
+	}
+	never := &certificate{files: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}, log: r.cfg.Log}
+	if now, err := never.renew(); err == nil || r.logs.FilterMessageSnippet("nobody is let in").Len() != 1 {
+		t.Errorf("one that is not there: %v, %v", now, err)
+	}
+}
+
 func TestListenRefuses(t *testing.T) {
 	r := newRig(t)
 	tokens, all := config.Path(r.socket.tokens.Path), config.HTTPAddress{AddrPort: netip.MustParseAddrPort("0.0.0.0:1")}

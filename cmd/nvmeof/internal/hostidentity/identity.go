@@ -57,7 +57,11 @@ func ReadIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
 	case strings.TrimSpace(string(nqn)) == "":
 		return h, false, nil
 	}
-	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
+	id, err := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// The identifier that follows from the name may be another one, which has none of this host's reservations.
+		return h, false, fmt.Errorf("the identifier of this host is not known: %w; let this user read it, or give --hostnqn and --hostid", err)
+	}
 	if h, err = nvmeof.ParseHostIdentity(string(nqn), string(id)); err != nil {
 		return h, false, fmt.Errorf("hostnqn and hostid in %s: %w; correct them (nvmeof gen-hostnqn), or give --hostnqn and --hostid", dir, err)
 	}

@@ -1,11 +1,14 @@
 package hostidentity
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
@@ -63,6 +66,25 @@ func TestIdentityEmptied(t *testing.T) {
 	}
 	if again, err := keptIdentity(dir); err != nil || again != other {
 		t.Errorf("%v, %v, want %v", again, err, other)
+	}
+}
+
+// TestIdentifierUnreadable: an identifier that cannot be read is said to be, instead of the one that follows from the name
+// being used: targets know reservations by it.
+func TestIdentifierUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	const nqn, id = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "hostnqn"), []byte(nqn+"\n"), 0o600), os.Mkdir(filepath.Join(dir, "hostid"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if h, ok, err := ReadIdentity(dir); err == nil || !strings.Contains(err.Error(), "hostid") {
+		t.Errorf("%v, %v, %v", h, ok, err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(dir, "hostid")), os.WriteFile(filepath.Join(dir, "hostid"), []byte(id+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if h, ok, err := ReadIdentity(dir); err != nil || !ok || uuid.UUID(h.ID).String() != id {
+		t.Errorf("%v, %v, %v", h, ok, err)
 	}
 }
 

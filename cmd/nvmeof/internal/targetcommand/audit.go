@@ -296,12 +296,17 @@ func (a *audit) syncFile(f *os.File) error {
 
 // current is the file to write to.
 func (a *audit) current(f *os.File) (*os.File, error) {
+	gone := a.removed(f)
 	a.mu.Lock()
-	again := a.reopen
+	again := a.reopen || gone
 	a.reopen = false
 	a.mu.Unlock()
 	if !again {
 		return f, nil
+	}
+	if gone {
+		a.log.Error("audit: the file was removed while it is written to, with the lines that it had; it is made again", zap.String("file", a.path))
+		a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: the file was removed, with the lines that it had; it is made again"})
 	}
 	next, err := a.openFile()
 	if err != nil {
@@ -312,6 +317,23 @@ func (a *audit) current(f *os.File) (*os.File, error) {
 	a.wrote(nil, f)
 	a.noteWhy("")
 	return next, nil
+}
+
+// removed reports whether a file has no name any more: what is written to it nobody reads. One that was moved away has
+// one; a FIFO, or what is no file of a file system, is nobody's memory.
+func (a *audit) removed(f *os.File) bool {
+	if f == nil {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Nlink > 0 {
+		return false
+	}
+	named, err := os.Stat(a.path) // some file systems count no names
+	return err != nil || !os.SameFile(named, info)
 }
 
 func (a *audit) noteWhy(why string) {

@@ -47,6 +47,33 @@ func TestAuditRotated(t *testing.T) {
 	}
 }
 
+// TestAuditRemoved: a file that somebody removes is made again with the next line, and that is said: lines of a file
+// without a name nobody would ever read.
+func TestAuditRemoved(t *testing.T) {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	happened := events.New(events.Config{})
+	path := filepath.Join(t.TempDir(), "audit")
+	a, err := openAudit(new(opening), config.Audit{File: config.Path(path)}, zap.New(core), happened, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	a.add(control.Operation{Name: "one", Result: "ok"})
+	a.add(control.Operation{Name: "two", Result: "ok"})
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), "\n") != 2 {
+		t.Errorf("%v: it has %q", err, text)
+	}
+	if n := logs.FilterMessageSnippet("was removed").Len(); n != 1 || happened.Last() != 1 {
+		t.Errorf("it is said %d times, and %d events", n, happened.Last())
+	}
+}
+
 // TestAuditLost: a line that cannot be written is counted, and is an event; the operation is over
 // by then.
 func TestAuditLost(t *testing.T) {

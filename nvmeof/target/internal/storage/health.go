@@ -106,6 +106,7 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	}
 	allocated, err := v.store.Allocated()
 	v.count(allocated, err)
+	v.lookForHoles()
 	state := health.State{Spare: v.spare(allocated, err), Drive: before.Drive, Failed: v.failed(), Lost: v.lost(), Cut: v.cut()}
 	if now.Sub(v.queried) >= AskDrives {
 		v.queried = now
@@ -188,7 +189,7 @@ func (v *Volume) ClearFault() error {
 		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
 	}
 	if !v.failed() {
-		if v.whole.Swap(0) != 0 {
+		if holes, shorter := v.holes.accept(), v.whole.Swap(0) != 0; holes || shorter {
 			return nil
 		}
 		return fmt.Errorf("%s has not failed", v.Name)

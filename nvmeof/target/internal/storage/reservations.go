@@ -119,6 +119,18 @@ func (k *Reservations) Restore(s reservation.State) error {
 	return err
 }
 
+// Resave saves the state as it is, where what was saved is lost. Of a SharedStore nothing is: others have it.
+func (k *Reservations) Resave() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended || k.store == nil || k.shared {
+		return nil
+	}
+	err := k.save(k.state.Load(), nil)
+	k.doubtful = err != nil
+	return err
+}
+
 // CheckReservations reports whether newReservations would succeed.
 func CheckReservations(store ReservationStore, owner reservation.Owner) error {
 	_, _, err := readReservations(store, owner)

@@ -80,7 +80,7 @@ func (v *Volume) revalidate(count bool) (resized bool) {
 
 var errNothing = errors.New("less than one block is left: its data is lost; stop the hosts, and restore it")
 
-// cut is what is wrong with the size.
+// cut is what is wrong with the size. Called with querying held.
 func (v *Volume) cut() string {
 	if why := v.blind.Load(); why != nil {
 		return "its size is no longer known: " + (*why).Error()
@@ -89,7 +89,7 @@ func (v *Volume) cut() string {
 		return fmt.Sprintf("it had %d bytes, and has %d: what was behind its end is lost; if nobody meant it, stop the hosts, and bring that back "+
 			"before they make it longer again; else nvmeof namespace clear-fault", had, v.Bytes())
 	}
-	return ""
+	return v.holes.why()
 }
 
 // adopt is Revalidate with the mutex of Volumes held.

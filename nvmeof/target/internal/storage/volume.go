@@ -41,6 +41,7 @@ type Volume struct {
 	Health   atomic.Pointer[health.State] // written under querying
 	querying sync.Mutex                   // held while the store is queried, which may take seconds
 	queried  time.Time                    // under querying: when its drive was queried last
+	holes    holes                        // under querying
 	asked    atomic.Int64                 // since when the store is being asked, by Volumes.age; 0: it is not
 	silent   atomic.Bool                  // that takes too long, which was logged
 	closed   bool                         // under querying
