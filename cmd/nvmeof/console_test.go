@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var consolePage = []documented{
@@ -61,6 +63,53 @@ func wantSession(t *testing.T, base, token string) {
 			t.Fatalf("a session leads to %s: %s", a.Request.URL, a.Status)
 		}
 	}
+}
+
+// TestConsoleFilesSpoilt: a target of a configuration serves hosts all the same where the file of tokens, or a certificate,
+// cannot be used, as after a crash, says so, and lets nobody in until it can.
+func TestConsoleFilesSpoilt(t *testing.T) {
+	beside(t)
+	at := freePort()
+	c := configure(t, testConfig+"console: {listen: \""+at+"\", tokens: DIR/tokens}\n")
+	tokens := filepath.Join(c.dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("tok"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "target", "check", c.file).want(t, 0, "console: ", "nobody is let in there until it is right")
+	s := startCommand(t, "target", "--config", c.file)
+	s.out.await(t, "console at http://"+at)
+	s.errOut.await(t, "nobody is let in there until it is right")
+	command(t, "id-ctrl", "-a", c.addr, "-n", testNQN).want(t, 0)
+	command(t, "events").want(t, 0, "nobody is let in there until it is right")
+	ask := func(token string) int {
+		q, err := http.NewRequest("GET", "http://"+at+"/v1/status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := ask("nvmeof-token"); got != http.StatusServiceUnavailable {
+		t.Errorf("answer %d", got)
+	}
+	if err := os.Remove(tokens); err != nil {
+		t.Fatal(err)
+	}
+	made := command(t, "token", "create", "alice", "--role", "read", "--file", tokens)
+	made.want(t, 0)
+	token := strings.TrimSpace(made.out)
+	for end := time.Now().Add(20 * time.Second); ask(token) != http.StatusOK; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("nobody is let in with the token %q", token)
+		}
+	}
+	s.stop()
+	s.wantEnd(0)
 }
 
 // TestConsoleFlags: what would leave the console open, or without its files, ends the start.

@@ -25,8 +25,8 @@ func TestMistypedSubsystem(t *testing.T) {
 func TestPathAsSecret(t *testing.T) {
 	inOwnRunDir(t)
 	file, _ := writeKey(t, "key", 0o600)
-	command(t, "id-ctrl", "-a", "192.0.2.1", "-n", testNQN, "-S", file).want(t, exitUsage, "--dhchap-secret: ", "if it is in a file, file:PATH")
-	command(t, "id-ctrl", "-a", "192.0.2.1", "-n", testNQN, "-S", "file:"+file, "-C", file).want(t, exitUsage, "--dhchap-ctrl-secret: ", "if it is in a file, file:PATH")
+	command(t, "id-ctrl", "-a", "127.0.0.1", "-n", testNQN, "-S", file).want(t, exitUsage, "--dhchap-secret: ", "if it is in a file, file:PATH")
+	command(t, "id-ctrl", "-a", "127.0.0.1", "-n", testNQN, "-S", "file:"+file, "-C", file).want(t, exitUsage, "--dhchap-ctrl-secret: ", "if it is in a file, file:PATH")
 }
 
 // TestConfigurationOfOthers: those of the kernel's target and of SPDK are named, once, with what to do.

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// TestConsoleForeseen: target check says what a target with a console would not start for.
+// TestConsoleForeseen: target check says what a console lacks.
 func TestConsoleForeseen(t *testing.T) {
 	c := configure(t, testConfig+"console: {listen: \"127.0.0.1:9430\", tokens: DIR/tokens}\n")
 	checked := command(t, "target", "check", c.file)
 	checked.want(t, 0, " is right: ")
-	if want := "tokens: no such file or directory: make it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "a target does not start until") {
+	if want := "tokens: no such file or directory: make it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "nobody is let in there until") {
 		t.Errorf("it does not say %q: %s", want, checked.errOut)
 	}
 	command(t, "token", "create", "alice", "--file", filepath.Join(c.dir, "tokens")).want(t, 0)

@@ -22,27 +22,30 @@ type Socket struct {
 	listener    net.Listener
 	tokens      *token.Keeper
 	certificate *certificate // nil: none
+	unusable    error        // why tokens or certificate could not be used
 }
 
 // Listen takes the address, and finds out whether tokens and certificate can be used. It is nil where
 // the document has no console. Through take it listens, or goes on with a listener that there is already.
-// Where a process goes on with its own target, files that nobody can use any more are no reason to end:
-// until they can be used again no token is taken.
-func Listen(c config.Console, goesOn bool, take func(begin func() (net.Listener, error)) (net.Listener, error)) (*Socket, error) {
+// With anyway, files that cannot be used are no reason not to: see [Socket.Unusable].
+func Listen(c config.Console, anyway bool, take func(begin func() (net.Listener, error)) (net.Listener, error)) (*Socket, error) {
 	if !c.Listen.IsValid() {
 		return nil, nil
 	}
 	s := &Socket{tokens: &token.Keeper{Path: string(c.Tokens)}}
-	if _, err := s.tokens.List(); err != nil && !goesOn {
-		return nil, fmt.Errorf("console: %w", err)
+	if _, err := s.tokens.List(); err != nil {
+		s.unusable = fmt.Errorf("console: %w", err)
 	}
 	if c.TLS != (config.ConsoleTLS{}) {
 		s.certificate = &certificate{files: c.TLS}
-		if _, err := s.certificate.get(); err != nil && !goesOn {
-			return nil, fmt.Errorf("console: %w", err)
+		if _, err := s.certificate.get(); err != nil && s.unusable == nil {
+			s.unusable = fmt.Errorf("console: %w", err)
 		}
 	} else if !c.Listen.Addr().Unmap().IsLoopback() {
 		return nil, fmt.Errorf("console: %v needs a certificate", c.Listen)
+	}
+	if s.unusable != nil && !anyway {
+		return nil, s.unusable
 	}
 	l, err := take(func() (net.Listener, error) { return listen(c.Listen.AddrPort.String()) })
 	if err != nil {
@@ -62,6 +65,10 @@ func listen(at string) (net.Listener, error) {
 	}
 	return l, err
 }
+
+// Unusable is why the file of the tokens, or those of the certificate, could not be used; nil: they could. Until they can
+// nobody is let in.
+func (s *Socket) Unusable() error { return s.unusable }
 
 // URL is where browsers find it.
 func (s *Socket) URL() string {

@@ -326,7 +326,7 @@ func TestListenRefuses(t *testing.T) {
 		}
 	}
 	goesOn := func(func() (net.Listener, error)) (net.Listener, error) { return taken, nil }
-	if s, err := Listen(config.Console{Listen: here, Tokens: "/no/tokens", TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}}, true, goesOn); err != nil || !strings.HasPrefix(s.URL(), "https:") {
+	if s, err := Listen(config.Console{Listen: here, Tokens: "/no/tokens", TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}}, true, goesOn); err != nil || s.Unusable() == nil || !strings.HasPrefix(s.URL(), "https:") {
 		t.Errorf("a process that goes on ends for files that others have removed, or without TLS: %v", err)
 	}
 	if s, err := Listen(config.Console{}, false, begin); s != nil || err != nil {

@@ -26,7 +26,7 @@ type ports struct {
 // consoleFile is the name of the listener of the console among [control.Moved]'s files.
 const consoleFile = "console"
 
-// foreseePorts is about the addresses of metrics and console, and the console's files, without which no target starts.
+// foreseePorts is about the addresses of metrics and console, without which no target starts, and the console's files.
 // It has the addresses for a moment, both at a time: they are to differ.
 func foreseePorts(doc *config.Document) (found config.Problems) {
 	add := func(err error) {
@@ -45,15 +45,23 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 	if scraped != nil {
 		defer scraped.Close()
 	}
-	c, err := console.Listen(doc.Console, false, func(begin func() (net.Listener, error)) (net.Listener, error) { return begin() })
+	c, err := console.Listen(doc.Console, true, func(begin func() (net.Listener, error)) (net.Listener, error) { return begin() })
 	add(err)
 	if c != nil {
 		defer c.Close()
+		if err := c.Unusable(); err != nil {
+			found = append(found, config.Problem{Text: err.Error(), Fix: nobodyIsLetIn})
+		}
 	}
 	return found
 }
 
-// takePorts takes them before anything else is begun.
+// nobodyIsLetIn is what comes of files of the console that cannot be used.
+const nobodyIsLetIn = "nobody is let in there until it is right"
+
+// takePorts takes them before anything else is begun. What is wrong with the files of the console is no reason to leave hosts
+// without their storage: not where a process goes on with its own target, nor where a file has the configuration, as that of a
+// service, which nobody may look at. Who gives flags, or takes over from a target that goes on otherwise, is told at once.
 func (d *Daemon) takePorts(in *handedOver) (p ports, err error) {
 	at := scrape.Address(d.Document.Metrics.Listen)
 	if p.scraped, err = d.listen(metricsFile, at.Listen, in); err != nil {
@@ -65,8 +73,8 @@ func (d *Daemon) takePorts(in *handedOver) (p ports, err error) {
 			defer d.opening.end(string(path))
 		}
 	}
-	goesOn := in != nil && in.conn == nil // another process has not taken over
-	if p.console, err = console.Listen(d.Document.Console, goesOn, func(begin func() (net.Listener, error)) (net.Listener, error) {
+	anyway := in != nil && in.conn == nil || in == nil && d.File != ""
+	if p.console, err = console.Listen(d.Document.Console, anyway, func(begin func() (net.Listener, error)) (net.Listener, error) {
 		return d.listen(consoleFile, begin, in)
 	}); err != nil {
 		p.close()
@@ -88,6 +96,10 @@ func (p ports) close() {
 func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *events.Log) (end func()) {
 	if at == nil {
 		return func() {}
+	}
+	if err := at.Unusable(); err != nil {
+		d.Log.Error(err.Error() + ": " + nobodyIsLetIn)
+		happened.Record(events.Event{Kind: events.Start, Severity: events.Error, Text: err.Error() + ": " + nobodyIsLetIn})
 	}
 	fmt.Fprintf(d.Out, "console at %s\n", at.URL())
 	return console.Serve(at, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})
