@@ -1,6 +1,10 @@
 package control
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nvmeof-go/nvmeof/internal/shell"
+)
 
 // A doubtfulRecordError is a file that is missing, of which nobody knows whether it was there: it may have been, as one
 // with a note of that.
@@ -27,7 +31,7 @@ type doubtfulCutError struct {
 
 func (e *doubtfulCutError) Error() string {
 	return fmt.Sprintf("%s has %d bytes of %d, and how many it had before is not known (%v): if it was cut short hosts would find zeroes instead of the rest of their data; "+
-		"bring that back, or, if it was never longer: rm -r %s", e.path, e.has, e.want, e.why, e.note)
+		"bring that back, or, if it was never longer: rm -r %s", e.path, e.has, e.want, e.why, shell.Quote(e.note))
 }
 
 func (e *doubtfulCutError) Unwrap() error { return e.why }
