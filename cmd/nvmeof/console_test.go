@@ -65,8 +65,8 @@ func wantSession(t *testing.T, base, token string) {
 	}
 }
 
-// TestConsoleFilesSpoilt: a target of a configuration serves hosts all the same where the file of tokens, or a certificate,
-// cannot be used, as after a crash, says so, and lets nobody in until it can.
+// TestConsoleFilesSpoilt: a target of a configuration serves hosts all the same where the file of tokens cannot be used, as
+// after a crash, says so, and lets nobody in until it can.
 func TestConsoleFilesSpoilt(t *testing.T) {
 	beside(t)
 	at := freePort()

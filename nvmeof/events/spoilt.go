@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
@@ -60,7 +59,7 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	if err != nil {
 		return 0, nil // writing finds out what is wrong
 	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink == 0 && !isAt(f.path, info) { // some file systems count no names
+	if namedfile.Removed(f.path, info) {
 		return removed, fmt.Errorf("%s was removed while it is written to: it has to be made again", f.path)
 	}
 	b := make([]byte, len(header))
@@ -75,12 +74,6 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	}
 	f.end = info.Size()
 	return 0, nil
-}
-
-// isAt reports whether a path leads to a file.
-func isAt(path string, to fs.FileInfo) bool {
-	named, err := os.Stat(path)
-	return err == nil && os.SameFile(named, to)
 }
 
 // makeAgain makes the file of a log anew, unless there is another one by now.

@@ -38,8 +38,8 @@ func Listen(c config.Console, anyway bool, take func(begin func() (net.Listener,
 	}
 	if c.TLS != (config.ConsoleTLS{}) {
 		s.certificate = &certificate{files: c.TLS}
-		if _, err := s.certificate.get(); err != nil && s.unusable == nil {
-			s.unusable = fmt.Errorf("console: %w", err)
+		if _, err := s.certificate.get(); err != nil {
+			s.unusable = errors.Join(s.unusable, fmt.Errorf("console: %w", err))
 		}
 	} else if !c.Listen.Addr().Unmap().IsLoopback() {
 		return nil, fmt.Errorf("console: %v needs a certificate", c.Listen)

@@ -11,6 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
@@ -46,7 +47,7 @@ func Explain(ctx context.Context, err error, paths ...connections.Path) error {
 // advice is what a user may do about a refusal, in lines of its own.
 func advice(ctx context.Context, err error, h *host.Host, o *host.Options) string {
 	if isStranger(err) {
-		return fmt.Sprintf("\nThis host is %s; on a target of ours: --allow-host %s", o.HostNQN, o.HostNQN)
+		return fmt.Sprintf("\nThis host is %s; on a target of ours: --allow-host %s", o.HostNQN, shell.Quote(string(o.HostNQN)))
 	}
 	var status *host.StatusError
 	if !errors.As(err, &status) || status.Status.Code() != capsule.StatusConnectInvalidParam {

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
@@ -326,14 +327,7 @@ func (a *audit) removed(f *os.File) bool {
 		return false
 	}
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Nlink > 0 {
-		return false
-	}
-	named, err := os.Stat(a.path) // some file systems count no names
-	return err != nil || !os.SameFile(named, info)
+	return err == nil && info.Mode().IsRegular() && namedfile.Removed(a.path, info)
 }
 
 func (a *audit) noteWhy(why string) {

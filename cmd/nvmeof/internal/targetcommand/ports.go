@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
@@ -98,7 +99,7 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 		return func() {}
 	}
 	if err := at.Unusable(); err != nil {
-		d.Log.Error(err.Error() + ": " + nobodyIsLetIn)
+		d.Log.Error("files of the console cannot be used: "+nobodyIsLetIn, zap.Error(err))
 		happened.Record(events.Event{Kind: events.Start, Severity: events.Error, Text: err.Error() + ": " + nobodyIsLetIn})
 	}
 	fmt.Fprintf(d.Out, "console at %s\n", at.URL())
