@@ -1,7 +1,9 @@
 package control
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -34,31 +36,55 @@ func sameDisk(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(of string) bool { return slices.Contains(b, of) })
 }
 
+// A doubtfulDiskError is a path at which hosts may know another disk.
+type doubtfulDiskError struct {
+	path config.Path
+	why  error
+	note string
+}
+
+func (e *doubtfulDiskError) Error() string {
+	return fmt.Sprintf("whether %s is the disk that hosts know is not known (%v): they would find the data of another one under its identity; if it is the right one: rm -r %s",
+		e.path, e.why, shell.Quote(e.note))
+}
+
+func (e *doubtfulDiskError) Unwrap() error { return e.why }
+
 // disk is what is noted of the device that was at a path; empty: nothing.
-func (k known) disk(p config.Path) []string {
+func (k known) disk(p config.Path) ([]string, error) {
 	if k == "" {
-		return nil
+		return nil, nil
 	}
-	text, err := os.ReadFile(k.noteOf(p, diskRecord))
-	if err != nil {
-		return nil
+	name := k.noteOf(p, diskRecord)
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, &doubtfulDiskError{p, err, name}
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return lines[1:] // the first is the path, for people
+	if len(lines) < 2 || lines[0] != string(p) { // the path, and at least one name of the device
+		return nil, &doubtfulDiskError{p, fmt.Errorf("%s is damaged", name), name}
+	}
+	return lines[1:], nil
 }
 
 // otherDisk is why hosts would find another disk than they know, which the kernel knows by that; nil: they would not.
 func (k known) otherDisk(p config.Path, now []string) error {
-	was := k.disk(p)
-	if sameDisk(was, now) {
-		return nil
+	was, err := k.disk(p)
+	if err != nil || sameDisk(was, now) {
+		return err
 	}
 	return &otherDiskError{path: p, was: was, now: now, remedy: "rm " + shell.Quote(k.noteOf(p, diskRecord))}
 }
 
 // addDisk notes which device is at a path.
 func (k known) addDisk(p config.Path, now []string) error {
-	if k == "" || len(now) == 0 || slices.Equal(now, k.disk(p)) {
+	if k == "" || len(now) == 0 {
+		return nil
+	}
+	if was, err := k.disk(p); err == nil && slices.Equal(now, was) {
 		return nil
 	}
 	if err := namedfile.MakeFolder(string(k)); err != nil {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,33 @@ func TestSameDisk(t *testing.T) {
 	}
 	if err := known("").otherDisk("/dev/a", []string{"one"}); err != nil {
 		t.Errorf("without a folder: %v", err)
+	}
+}
+
+// TestDiskNoteDamaged: where it cannot be read which disk hosts know, none is taken for that one.
+func TestDiskNoteDamaged(t *testing.T) {
+	t.Parallel()
+	const disk, want = "/dev/a", "whether /dev/a is the disk that hosts know is not known"
+	for name, damage := range map[string]func(note string) error{
+		"empty":              func(note string) error { return os.Truncate(note, 0) },
+		"cut after the path": func(note string) error { return os.Truncate(note, int64(len(disk)+1)) },
+		"in the path":        func(note string) error { return os.Truncate(note, int64(len(disk)-1)) },
+		"of another":         func(note string) error { return os.WriteFile(note, []byte("/dev/b\none\n"), 0o600) },
+		"a folder":           func(note string) error { return errors.Join(os.Remove(note), os.Mkdir(note, 0o700)) },
+	} {
+		k := known(filepath.Join(t.TempDir(), "files"))
+		note := k.noteOf(disk, diskRecord)
+		if err := errors.Join(k.addDisk(disk, []string{"one"}), k.otherDisk(disk, []string{"one"}), damage(note)); err != nil {
+			t.Fatal(err)
+		}
+		err := k.otherDisk(disk, []string{"one"})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "rm -r "+note) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+			continue
+		}
+		if err := errors.Join(os.RemoveAll(note), k.otherDisk(disk, []string{"two"})); err != nil {
+			t.Errorf("%s, after what is advised: %v", name, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
@@ -39,6 +40,7 @@ func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 type saving struct {
 	reacher  *reacher
 	name     string
+	ours     bool // it is the file with which the target was started, by whatever name
 	file     *namedfile.Staged
 	old      []byte           // what the file said; nil: it was not there
 	doc      *config.Document // what the file will say
@@ -63,7 +65,7 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	want = own(m, want)
 	s := &saving{reacher: &m.stores.reacher, name: name, doc: want}
 	old, err := s.read(m.context)
-	s.old = old
+	s.old, s.ours = old, s.is(m.cfg.File)
 	if outside := s.reacher.ask(s.path(), func() error { return m.cfg.Permit(name, true) }); outside != nil {
 		return nil, &SaveError{name, outside, false}
 	}
@@ -87,6 +89,19 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	return s, nil
 }
 
+// is reports whether the file has that name, if only through symbolic links. Of two hard links only one is replaced.
+func (s *saving) is(file string) bool {
+	if file == "" || file == s.name {
+		return file != ""
+	}
+	same, _ := reach(s.reacher, s.path(), func() (bool, error) {
+		a, err := filepath.EvalSymlinks(s.name)
+		b, err2 := filepath.EvalSymlinks(file)
+		return err == nil && err2 == nil && a == b, nil
+	}, nil)
+	return same
+}
+
 // read is what the file has now.
 func (s *saving) read(ctx context.Context) ([]byte, error) {
 	return reach(s.reacher, s.path(), func() ([]byte, error) { return namedfile.Read(ctx, s.name, config.MaxText) }, nil)
@@ -95,7 +110,7 @@ func (s *saving) read(ctx context.Context) ([]byte, error) {
 // rewrite is what becomes of the file. Settings that a running target keeps are those of
 // the file. Other changes that somebody made there and the target has not would be lost.
 func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
-	name, ours := s.name, s.name == m.cfg.File
+	name := s.name
 	file, _, err := config.Parse(name, old)
 	switch {
 	case err != nil && !config.Resembles(old):
@@ -109,8 +124,8 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 		return len(config.Diff(file, doc)) == 0
 	}
 	switch {
-	case known(own(m, m.doc)), known(s.doc), ours && known(m.saved):
-	case !ours:
+	case known(own(m, m.doc)), known(s.doc), s.ours && known(m.saved):
+	case !s.ours:
 		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[2]s shows the differences; give another name, or remove it", name, shell.Quote(name))
 	default:
 		return nil, fmt.Errorf("%[1]s was changed since the target read it: nvmeof target diff %[2]s shows how; apply that with nvmeof target apply %[2]s, "+
@@ -156,8 +171,8 @@ func (m *Manager) commit(s *saving) error {
 	if err == nil {
 		err = commit(s.reacher, s.reacher.time(), s.path(), s.file)
 	}
-	if err == nil && (m.cfg.File == "" || m.cfg.File == s.name) {
-		m.cfg.File, m.saved = s.name, s.doc
+	if err == nil && (m.cfg.File == "" || s.ours) {
+		m.cfg.File, m.saved = cmp.Or(m.cfg.File, s.name), s.doc
 	}
 	return err
 }

@@ -84,6 +84,35 @@ func TestSaveKeeps(t *testing.T) {
 	}
 }
 
+// TestSaveThroughLink: the file with which the target was started is that by another name too.
+func TestSaveThroughLink(t *testing.T) {
+	s := newSaver(t, savedText)
+	link := filepath.Join(t.TempDir(), "link.yaml")
+	if err := os.Symlink(s.file, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Edit(func(d *config.Document) error {
+		return namespaces(d.Subsystems[0]).add(&config.Namespace{NSID: 2, Memory: &config.Memory{Size: 1 << 20}})
+	}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := s.Save(link); err != nil {
+			t.Error(err)
+		}
+		s.want(savedText+second, 2)
+	}
+	if name := s.Status().File; name != s.file {
+		t.Errorf("the target's file is %s", name)
+	}
+	if _, err := s.add(3, Options{}); err != nil { // to its own name
+		t.Error(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+}
+
 // TestSavePending: limits that wait for a restart stay in the file; other changes there
 // that the target has not are not overwritten, and nothing else is done either.
 func TestSavePending(t *testing.T) {
