@@ -24,6 +24,7 @@ func (r *rig) after(change func(*Config)) *rig {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.exported()
 	next := newRig(r.t, func(c *Config) {
 		c.Moved = x
 		c.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
@@ -56,7 +57,8 @@ func TestLacking(t *testing.T) {
 	if err := Lacking(next.Manager); err != nil {
 		t.Error(err)
 	}
-	r.write("r", []byte("rubbish"))
+	next.exported = func() { next.write("r", []byte("rubbish")) }
+	next.dir = r.dir
 	next = next.after(none)
 	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot serve namespace 2 of a, which hosts have, as the running one does: ") || !strings.Contains(err.Error(), "reservations") {
 		t.Errorf("its reservations are damaged: %v", err)

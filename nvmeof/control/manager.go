@@ -241,6 +241,10 @@ func (m *Manager) Close() error {
 		m.mu.Unlock()
 		return nil
 	}
+	m.stores.begin(m.changeTimeout)
+	if err := saveRecords(m); err != nil {
+		m.log.Warn("what hosts have set is in no file that the next start can read", zap.Error(err))
+	}
 	beginClose(m)
 	m.mu.Unlock()
 	return finish(m)

@@ -38,7 +38,9 @@ type rig struct {
 	second netip.Addr // another one
 	dir    string
 	logs   *observer.ObservedLogs
-	taken  func() error // lets go what was taken
+
+	exported func()       // called when another process is about to go on
+	taken    func() error // lets go what was taken
 }
 
 // lastAddr counts addresses: one process has one endpoint on each.
@@ -47,7 +49,7 @@ var lastAddr atomic.Uint32
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
-	r := &rig{t: t, dir: t.TempDir(), logs: logs}
+	r := &rig{t: t, dir: t.TempDir(), logs: logs, exported: func() {}}
 	n := lastAddr.Add(1)
 	r.addr = netip.AddrFrom4([4]byte{127, 84, byte(os.Getpid() % 250), byte(n)})
 	r.second = netip.AddrFrom4([4]byte{127, 85, byte(os.Getpid() % 250), byte(n)})

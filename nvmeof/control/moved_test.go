@@ -122,6 +122,7 @@ func (r *rig) move() *rig {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.exported()
 	next := newRig(r.t, func(c *Config) { c.Moved = x })
 	if _, err := next.Apply(x.Document, Options{Wait: true}); err != nil {
 		r.t.Fatal(err)
@@ -141,7 +142,7 @@ func TestMovedMemoryThatWaits(t *testing.T) {
 	r := newRig(t)
 	r.apply(r.doc(memoryDoc))
 	copy(r.memoryOf(), "written")
-	r.write("r", []byte("rubbish"))
+	r.exported = func() { r.write("r", []byte("rubbish")) }
 	move := func(from *rig) *rig {
 		next := from.move()
 		if w := next.Status().Waiting; len(w) != 1 || !strings.Contains(w[0].Why, "reservation") {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -10,27 +11,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// saveRecords saves again what hosts have set whose file was removed since it was saved: who opens it
+// saveRecords saves again what hosts have set whose file was removed or damaged since it was saved: who opens it
 // next, in another process or this one, would wait for what this one knows. Called with mu held.
 func saveRecords(m *Manager) error {
+	var errs []error
 	for _, d := range m.doc.Subsystems {
 		s, err := m.subsystem(d.NQN)
 		if err != nil {
 			continue // it is leaving
 		}
-		err = m.stores.mend(d.State, func() error {
-			return m.stores.known.recordGone(d.State, stateRecord)
-		}, func() error { return target.SaveState(s) })
-		if err != nil {
-			return err
-		}
+		errs = append(errs, m.stores.mend(d.State, stateRecord, target.StateFile(d.State).Check, func() error { return target.SaveState(s) }))
 		for _, n := range d.Namespaces {
-			if err := saveReservations(m, d.NQN, n); err != nil {
-				return err
-			}
+			errs = append(errs, saveReservations(m, d.NQN, n))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // saveReservations is that of one namespace. One that waits has what is in its file.
@@ -46,23 +41,29 @@ func saveReservations(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	if err != nil {
 		return nil // likewise
 	}
-	return m.stores.mend(n.Reservations, func() error {
-		return m.stores.known.recordGone(n.Reservations, reservationRecord)
-	}, served.SaveReservations)
+	return m.stores.mend(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, served.SaveReservations)
 }
 
-// mend has a record saved again of which check says that it is gone.
-func (s *stores) mend(p config.Path, check, save func() error) error {
+// mend has a record saved again that is gone, or of which check says that it is damaged.
+func (s *stores) mend(p config.Path, what recordKind, check, save func() error) error {
 	if p == "" {
 		return nil
 	}
-	why := s.ask(p, check)
+	why := s.ask(p, func() error {
+		if err := s.known.recordGone(p, what); err != nil {
+			return err
+		}
+		if err := check(); errors.As(err, new(*target.RecordError)) {
+			return err
+		}
+		return nil // opening it reports what else is wrong
+	})
 	if why == nil {
 		return nil
 	}
 	if err := save(); err != nil {
 		return fmt.Errorf("%w; and it cannot be saved again: %w", why, err)
 	}
-	s.log.Warn("what hosts have set is saved again: the file was removed while it is in use", zap.String("file", string(p)), zap.NamedError("why", why))
+	s.log.Warn("what hosts have set is saved again: the file was removed or damaged while it is in use", zap.String("file", string(p)), zap.NamedError("why", why))
 	return nil
 }
