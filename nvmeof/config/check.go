@@ -360,6 +360,9 @@ func (r *reviewer) reservations() {
 			if x := states[n.Reservations]; x != "" && n.Reservations != "" {
 				r.fail(at, "name another file", "%s is that of %s", n.Reservations, x)
 			}
+			if n.Memory != nil && n.Reservations != "" && !n.HasIdentity() {
+				r.doubt(at, "give the namespace a uuid", "memory has another identity at each start: then these are not its reservations, and it waits")
+			}
 		}
 	}
 }

@@ -150,12 +150,13 @@ func TestWarnings(t *testing.T) {
 	)
 	for text, want := range map[string]string{
 		"version: 1\n": "no host can connect: there is no listener; add listeners, unless this is for the gateways of a group",
-		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a}]\n":                                                                                   "f:3:15: subsystems[0]: no host may connect to nqn.2026-11.org.example:a; add hosts",
-		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, allow-any-host: true}]\n":                                                             "f:3:63: subsystems[0].allow-any-host: every host that reaches",
-		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: nqn.2026-11.org.example:h, namespaces: [{nsid: 2, access: none}]}]}]\n": "a has no namespace 2; is the number right?",
-		listener + "subsystems: [{nqn: a, hosts: [{nqn: nqn.2026-11.org.example:h}]}]\n":                                                                "f:3:20: subsystems[0].nqn: a: " + form,
-		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: h}]}]\n":                                                                "f:3:61: subsystems[0].hosts[0].nqn: h: " + form,
-		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: 'nqn.2014-08.org.nvmexpress:uuid:1'}]}]\n":                              "NQN is not of the form nqn.2014-08.org.nvmexpress:uuid:UUID; rename it",
+		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a}]\n":                                                                                                               "f:3:15: subsystems[0]: no host may connect to nqn.2026-11.org.example:a; add hosts",
+		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, allow-any-host: true}]\n":                                                                                         "f:3:63: subsystems[0].allow-any-host: every host that reaches",
+		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: nqn.2026-11.org.example:h, namespaces: [{nsid: 2, access: none}]}]}]\n":                             "a has no namespace 2; is the number right?",
+		listener + "subsystems: [{nqn: a, hosts: [{nqn: nqn.2026-11.org.example:h}]}]\n":                                                                                            "f:3:20: subsystems[0].nqn: a: " + form,
+		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: h}]}]\n":                                                                                            "f:3:61: subsystems[0].hosts[0].nqn: h: " + form,
+		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: 'nqn.2014-08.org.nvmexpress:uuid:1'}]}]\n":                                                          "NQN is not of the form nqn.2014-08.org.nvmexpress:uuid:UUID; rename it",
+		listener + "subsystems: [{nqn: nqn.2026-11.org.example:a, hosts: [{nqn: 'nqn.2026-11.org.example:h'}], namespaces: [{nsid: 1, memory: {size: 1MiB}, reservations: /r}]}]\n": "namespaces[0].reservations: memory has another identity at each start",
 		listener + "discovery-nqn: d\n":                          "f:3:16: discovery-nqn: d: " + form,
 		listener + "referrals: [{address: 192.0.2.2, nqn: r}]\n": "f:3:39: referrals[0].nqn: r: " + form,
 	} {

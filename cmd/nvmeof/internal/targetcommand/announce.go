@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/console"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -83,7 +84,7 @@ func (d *Daemon) announceWaiting(waiting []control.Waiting) {
 		case w.Host != "":
 			what = "host " + string(w.Host)
 		}
-		fmt.Fprintf(d.Out, "waiting: %s: %s\n", what, w.Why)
+		fmt.Fprintf(d.Out, "waiting: %s: %s\n", what, strings.TrimPrefix(w.Why, what+": ")) // the target's errors name it too
 	}
 }
 
