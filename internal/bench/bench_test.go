@@ -229,6 +229,7 @@ func TestInterrupt(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	j := job(RandRead)
 	j.Ramp, j.Runtime = 100*time.Millisecond, 250*time.Millisecond
 	last, calls := 0.0, 0

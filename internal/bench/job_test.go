@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -408,7 +409,14 @@ func TestAbandon(t *testing.T) {
 	long := job(RandWrite)
 	long.Runtime = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
+	var hangs sync.WaitGroup
+	defer hangs.Wait()
+	hangs.Go(func() { // ends when a request hangs
+		defer cancel()
+		for fault.Hits() == 0 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	})
 	abandoned := 0
 	task := Task{Store: calm{hung}, Memory: backendtest.Buffer(1<<20, 4096), Job: long, Abandon: func() {
 		abandoned++

@@ -81,6 +81,7 @@ func newPaths(t *testing.T, count int) *paths {
 func TestMultipath(t *testing.T) {
 	for name, polling := range pollings {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for paths that come back
 			p := newPaths(t, 2)
 			s := serve(t, Config{Polling: polling}, p.namespace)
 			c := connect(t, s, how{structured: true, blockSize: true})
