@@ -65,8 +65,8 @@ func (e administrator) orderDrain(name string, drained bool) *state.Txn {
 }
 
 func (e administrator) orderMove(c Command, m *entry[Member]) (*state.Txn, error) {
-	g, o := e.groups.find(c.Group), e.view.owners.find(ownerKey(c.Group))
-	move := e.view.moves.find(moveKey(c.Group))
+	g, o := e.groups.find(c.Group), e.view.owner(c.Group)
+	move := e.view.move(c.Group)
 	switch {
 	case g == nil:
 		return nil, fmt.Errorf("the group has no ANA group %d", c.Group)

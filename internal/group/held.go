@@ -45,7 +45,7 @@ func (h holdings) ids() []ID {
 // reconcile starts and stops groups as the store says.
 func (e *Engine) reconcile() {
 	for _, id := range e.held.ids() {
-		o := e.view.owners.find(ownerKey(id))
+		o := e.view.owner(id)
 		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != e.held[id].epoch {
 			e.drop(id)
 		}
@@ -60,7 +60,7 @@ func (e *Engine) reconcile() {
 		if h == nil {
 			h = newHeld(&o.value, e.groups.find(id), e.now)
 			h.turnover, e.held[id] = e.turnovers.of(id, o.value.Reason, e.now), h
-		} else if e.view.moves.find(moveKey(id)) == nil {
+		} else if e.view.move(id) == nil {
 			delete(e.turnovers, id) // of a move that was given up
 		}
 		if h.phase == lapsed && (h.backend != Lease || e.now < e.beats.until) {
@@ -217,7 +217,7 @@ func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
 // startDrains begins to give back groups that are to move, or are not configured any more, or otherwise.
 func (e *Engine) startDrains() {
 	for _, id := range e.held.ids() {
-		h, m := e.held[id], e.view.moves.find(moveKey(id))
+		h, m := e.held[id], e.view.move(id)
 		g := e.groups.find(id)
 		removed := g == nil || h.isOther(g)
 		switch again := h.since + e.cfg.DrainTimeout; {
@@ -243,7 +243,7 @@ func (e *Engine) drain(id ID, h *held) {
 // drainFailed is the way out of a drain that does not end: the move is given up, or where the
 // group has to go the incarnation ends, so that others fence what is under way.
 func (e *Engine) drainFailed(id ID, why string) {
-	h, m := e.held[id], e.view.moves.find(moveKey(id))
+	h, m := e.held[id], e.view.move(id)
 	e.alarm(Alarm{Kind: AlarmDrain, Gateway: e.cfg.Name, Group: id, Text: why})
 	if m != nil && m.value.Must {
 		e.quit("a group that has to move could not be drained: " + why)
@@ -277,7 +277,7 @@ func (e *Engine) handOver() *state.Txn {
 		}
 		c.compare(own.Key, own.Revision)
 		c.compare(key, o.Revision)
-		if m := e.view.moves.find(moveKey(id)); m != nil {
+		if m := e.view.move(id); m != nil {
 			next.Reason = m.value.Reason
 			c.remove(m.Key, m.Revision)
 		}
@@ -290,7 +290,7 @@ func (e *Engine) handOver() *state.Txn {
 // or else whoever has the least to do; this gateway itself if there is nobody else, or it was drained to be owned
 // with another backend, which others may not have heard of.
 func (e *Engine) successor(cs []*candidate, id ID, h *held) *candidate {
-	g, m := e.groups.find(id), e.view.moves.find(moveKey(id))
+	g, m := e.groups.find(id), e.view.move(id)
 	if g == nil || m != nil && m.err == nil && m.value.To == "" {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (e *Engine) successor(cs []*candidate, id ID, h *held) *candidate {
 func (e *Engine) giveUp() *state.Txn {
 	var c change
 	for _, id := range e.held.ids() {
-		m := e.view.moves.find(moveKey(id))
+		m := e.view.move(id)
 		if m != nil && m.err == nil && (e.held[id].refused || m.value.To == e.cfg.Name) && !c.full() {
 			c.remove(m.Key, m.Revision)
 		}

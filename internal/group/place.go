@@ -54,12 +54,12 @@ func (e *Engine) candidates() []*candidate {
 // sum adds up the I/O of each, as it will be after moves that are under way.
 func (e *Engine) sum(cs []*candidate) {
 	for _, g := range e.groups {
-		o := e.view.owners.find(ownerKey(g.ID))
+		o := e.view.owner(g.ID)
 		if o == nil || o.value.Phase != Owned {
 			continue
 		}
 		name := o.value.Owner
-		if m := e.view.moves.find(moveKey(g.ID)); m != nil {
+		if m := e.view.move(g.ID); m != nil {
 			name = m.value.To
 		} else if e.view.living(o.value.Incarnation) == nil {
 			continue
@@ -99,7 +99,7 @@ func (e *Engine) weigh() {
 // reported is the I/O that the owner of a group reports. One that has none to report yet has as
 // much to do as the owner before it.
 func (v *view) reported(id ID, before uint64) uint64 {
-	if o := v.owners.find(ownerKey(id)); o != nil && o.value.Phase == Owned {
+	if o := v.owner(id); o != nil && o.value.Phase == Owned {
 		if b := v.beats.find(beatKey(o.value.Owner)); b != nil && b.value.Incarnation == o.value.Incarnation {
 			if n, ok := b.value.Loads[id]; ok {
 				return n

@@ -72,11 +72,11 @@ func (p *planner) order(o *entry[Owner], id ID, m Move) {
 // a while: hosts have waited for nothing.
 func (p *planner) noteRefusals() {
 	for id, epoch := range p.plan.epochs {
-		if p.view.moves.find(moveKey(id)) != nil {
+		if p.view.move(id) != nil {
 			continue
 		}
 		delete(p.plan.epochs, id)
-		if o := p.view.owners.find(ownerKey(id)); o != nil && o.value.Epoch == epoch {
+		if o := p.view.owner(id); o != nil && o.value.Epoch == epoch {
 			p.plan.avoided[id] = p.now + 20*p.cfg.Settle
 		}
 	}
@@ -100,8 +100,8 @@ func (p *planner) dropMoves() *state.Txn {
 
 // movable is the owner of a group that can be moved now.
 func (v *view) movable(id ID) *entry[Owner] {
-	o := v.owners.find(ownerKey(id))
-	if o == nil || o.err != nil || o.value.Phase != Owned || v.living(o.value.Incarnation) == nil || v.moves.find(moveKey(id)) != nil {
+	o := v.owner(id)
+	if o == nil || o.err != nil || o.value.Phase != Owned || v.living(o.value.Incarnation) == nil || v.move(id) != nil {
 		return nil
 	}
 	return o
@@ -206,7 +206,7 @@ func (p *planner) balance() (n int) {
 		}
 		moved[g.ID] = true
 		p.plan.avoided[g.ID] = p.now + rest*p.cfg.Settle
-		p.order(p.view.owners.find(ownerKey(g.ID)), g.ID, Move{To: to.value().Name, Reason: ReasonBalance})
+		p.order(p.view.owner(g.ID), g.ID, Move{To: to.value().Name, Reason: ReasonBalance})
 		from.sum -= weight
 		to.sum += weight
 	}

@@ -43,10 +43,10 @@ func (e *Engine) Status() Status {
 	}
 	for _, g := range e.groups {
 		gs := GroupStatus{Group: g, Served: e.held[g.ID] != nil && e.held[g.ID].phase == serving}
-		if o := e.view.owners.find(ownerKey(g.ID)); o != nil {
+		if o := e.view.owner(g.ID); o != nil {
 			gs.Owner = o.value
 		}
-		if m := e.view.moves.find(moveKey(g.ID)); m != nil {
+		if m := e.view.move(g.ID); m != nil {
 			gs.Moving, gs.To = true, m.value.To
 		}
 		s.Groups = append(s.Groups, gs)
@@ -68,7 +68,7 @@ type Hold struct {
 func (e *Engine) Holds() map[ID]Hold {
 	all, own := map[ID]Hold{}, e.own()
 	for id, h := range e.held {
-		o := e.view.owners.find(ownerKey(id))
+		o := e.view.owner(id)
 		if own == nil || h.phase == drained || o == nil || o.value.Incarnation != e.inc || o.value.Epoch != h.epoch {
 			continue
 		}

@@ -24,7 +24,7 @@ type orphan struct {
 func (e taker) orphans() (all []orphan) {
 	for i := range e.groups {
 		g := &e.groups[i]
-		o := orphan{group: g, owner: e.view.owners.find(ownerKey(g.ID)), backend: g.Backend}
+		o := orphan{group: g, owner: e.view.owner(g.ID), backend: g.Backend}
 		switch {
 		case o.owner == nil || o.owner.value.Phase == Free && o.owner.err == nil:
 		case o.owner.err != nil || o.owner.value.Incarnation == e.inc:
@@ -106,7 +106,7 @@ func (e taker) bestFor(cs []*candidate, o orphan) *candidate {
 	if o.backend == None && o.owner != nil && o.owner.value.Owner != "" { // who has the data
 		return named(cs, o.owner.value.Owner)
 	}
-	if m := e.view.moves.find(moveKey(o.group.ID)); m != nil && m.value.To != "" { // it was about to move
+	if m := e.view.move(o.group.ID); m != nil && m.value.To != "" { // it was about to move
 		if c := named(cs, m.value.To); c != nil && c.takes(o.group) {
 			return c
 		}
@@ -140,7 +140,7 @@ func (e *Engine) take() *state.Txn {
 		c.compare(key, e.view.owners.revision(key))
 		c.put(key, encode(next, before))
 		taker.succeed(&o)
-		if m := e.view.moves.find(moveKey(o.group.ID)); m != nil {
+		if m := e.view.move(o.group.ID); m != nil {
 			c.remove(m.Key, m.Revision)
 		}
 	}

@@ -37,14 +37,14 @@ type turnover struct {
 
 // over reports whether the change has come to nothing. A view may be of before this gateway took the group.
 func (x *turnover) over(v *view, own Incarnation, id ID) bool {
-	o := v.owners.find(ownerKey(id))
+	o := v.owner(id)
 	if o != nil && o.value.Incarnation == own {
 		return false
 	}
 	if x.taken {
 		return o != nil && o.value.Epoch > x.epoch
 	}
-	return v.moves.find(moveKey(id)) == nil
+	return v.move(id) == nil
 }
 
 // turnovers are those of all groups.

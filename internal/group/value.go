@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -162,19 +163,17 @@ func encode(v any, replaced []byte) []byte {
 	if len(replaced) == 0 {
 		return b
 	}
-	before, now := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if json.Unmarshal(replaced, &before) != nil || json.Unmarshal(b, &now) != nil {
+	unknown, now := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if json.Unmarshal(replaced, &unknown) != nil {
 		return b
 	}
-	known, more := fields(v), false
-	for name, raw := range before {
-		if !known[name] {
-			now[name], more = raw, true
-		}
+	for name := range fields(v) {
+		delete(unknown, name)
 	}
-	if !more {
+	if len(unknown) == 0 || json.Unmarshal(b, &now) != nil {
 		return b
 	}
+	maps.Copy(now, unknown)
 	if b, err = json.Marshal(now); err != nil {
 		panic(err)
 	}

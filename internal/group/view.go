@@ -122,6 +122,10 @@ func (t table[T]) unreadable() (string, error) {
 	return "", nil
 }
 
+func (v *view) owner(id ID) *entry[Owner] { return v.owners.find(ownerKey(id)) }
+
+func (v *view) move(id ID) *entry[Move] { return v.moves.find(moveKey(id)) }
+
 func (v *view) member(name string) *entry[Member] { return v.members.find(memberKey(name)) }
 
 // living is the registration of an incarnation that has not ended.
