@@ -4,8 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
@@ -33,16 +31,6 @@ func (p *presence) init(c *Controller) {
 
 // age is a clock that all shards have in common.
 func (t *Target) age() time.Duration { return time.Since(t.started) }
-
-// sinceBoot is CLOCK_BOOTTIME, which all processes of a machine read alike, and which nobody sets: an administrator,
-// or NTP, sets the time of day when it likes.
-func sinceBoot() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic("target: no CLOCK_BOOTTIME: " + err.Error()) // the kernel is older than 2.6.39
-	}
-	return time.Duration(t.Nano())
-}
 
 // notice notes whether a command has arrived on any queue since the last call.
 func (p *presence) notice() {
