@@ -19,7 +19,8 @@ type Engine struct {
 
 	stage    stage
 	inc      Incarnation
-	past     []Incarnation // of this process
+	past     []Incarnation            // of this process
+	clients  map[Incarnation][]string // of the storage, of these
 	storage  []string
 	groups   groups
 	loads    map[ID]uint64
@@ -67,7 +68,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{},
+		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{}, clients: map[Incarnation][]string{},
 		held: holdings{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }
@@ -141,6 +142,7 @@ func (e *Engine) begin(ev Begin) {
 	}
 	if e.inc != "" {
 		e.past = append(e.past, e.inc)
+		e.clients[e.inc] = e.storage
 	}
 	e.stop()
 	e.stage, e.inc, e.storage = joining, ev.Incarnation, ev.Storage

@@ -24,6 +24,7 @@ func (e *Engine) join() {
 	if !r.supersede() {
 		return
 	}
+	r.bury()
 	slot, ok := r.slot()
 	if !ok {
 		return
@@ -72,6 +73,17 @@ func (r *registration) supersede() bool {
 	r.txn.If = append(r.txn.If, last)
 	writeFence(&r.txn, &m.value, last.Revision)
 	return true
+}
+
+// bury writes the fence records of incarnations of this process whose registrations are gone, as where somebody has
+// removed them from the store. Nobody else knows by what the storage can refuse them, and nobody takes over what they had.
+func (r *registration) bury() {
+	registered := r.view.member(r.cfg.Name)
+	for _, inc := range r.past {
+		if r.view.owns(inc) && r.view.fence(inc) == nil && (registered == nil || registered.value.Incarnation != inc) {
+			writeFence(&r.txn, &Member{Name: r.cfg.Name, Incarnation: inc, Storage: r.clients[inc]}, 0)
+		}
+	}
 }
 
 // slot is the range of controller identifiers: that which the name has, or the first free.

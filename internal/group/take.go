@@ -33,7 +33,8 @@ func (e taker) orphans() (all []orphan) {
 			v := &o.owner.value
 			if o.fence = e.view.fence(v.Incarnation); o.fence == nil {
 				if m := e.view.member(v.Owner); m == nil || m.value.Incarnation != v.Incarnation {
-					e.refuse(g.ID, v, "it is neither registered nor fenced")
+					e.refuse(g.ID, v, "it is neither registered nor fenced, since somebody has changed the store: restore the value of "+memberKey(v.Owner)+
+						", or, once no process of that gateway is left and the storage refuses its clients, remove "+o.owner.Key)
 				}
 				continue
 			}

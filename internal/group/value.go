@@ -2,6 +2,7 @@ package group
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -147,10 +148,10 @@ func numbered(prefix string, n int) string {
 	return prefix + "000"[min(len(digits), 3):] + digits
 }
 
-// ownerID is the group that a key of an owner is of.
+// ownerID is the group that a key of an owner is of. A group has one such key.
 func ownerID(key string) (ID, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(key, ownerPrefix), 10, 16)
-	return ID(n), err == nil
+	return ID(n), err == nil && key == ownerKey(ID(n))
 }
 
 // encode returns the value with the fields of what it replaces that this version does not
@@ -190,12 +191,16 @@ func fields(v any) map[string]bool {
 	return known
 }
 
-// decode reads a value, a pointer to a struct with a Version, and refuses that of a later version.
+// decode reads a value, a pointer to a struct with a Version, and refuses that of a later version, and one of none:
+// no gateway has made it, and its fields, which are empty, say nothing.
 func decode(b []byte, v any) error {
 	if err := json.Unmarshal(b, v); err != nil {
 		return err
 	}
-	if of := reflect.ValueOf(v).Elem().FieldByName("Version").Int(); of > version {
+	switch of := reflect.ValueOf(v).Elem().FieldByName("Version").Int(); {
+	case of < 1:
+		return errors.New("a value without a version, which no gateway has made: it is damaged")
+	case of > version:
 		return fmt.Errorf("a value of version %d, of which this gateway knows %d: upgrade it", of, version)
 	}
 	return nil

@@ -158,12 +158,16 @@ func (v *view) owns(inc Incarnation) bool {
 	return slices.ContainsFunc(v.owners, func(o entry[Owner]) bool { return o.value.Phase == Owned && o.value.Incarnation == inc })
 }
 
-// superseded reports whether an incarnation has ended in the store.
+// superseded reports whether an incarnation has ended in the store. Of a registration that cannot be read that is not
+// known: whoever puts another one in its place fences it in the same transaction.
 func (v *view) superseded(name string, inc Incarnation, s stage) bool {
 	if v.fence(inc) != nil {
 		return true
 	}
 	m := v.member(name)
+	if m != nil && m.err != nil {
+		return false
+	}
 	if m != nil && m.value.Incarnation == inc {
 		return m.value.Ended // whether or not the incarnation has seen that it was registered
 	}

@@ -22,7 +22,7 @@ import (
 // allow is ended then, and so is one whose host has given it up by its keep alive timeout meanwhile: what
 // came of it and has not begun may have been overtaken by what the host has sent to another target.
 func Adopt(t *Target, m *Moved) (begin func(), _ error) {
-	a := &adoption{target: t, record: &m.record, pause: time.Since(m.record.At), controllers: make(map[controllerKey]*Controller)}
+	a := &adoption{target: t, record: &m.record, pause: t.clock() - m.record.At, controllers: make(map[controllerKey]*Controller)}
 	t.mu.Lock()
 	a.devices = append(a.devices, t.devices...)
 	t.generation = max(t.generation, a.record.Generation) + 1
@@ -240,11 +240,11 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	switch {
 	case j < 0:
 		return passing(badCNTLID, "the record of its controller is missing")
-	case moved[j].Lapse > 0 && a.pause >= moved[j].Lapse: // see lapse
+	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see lapse; below 0 the clocks are two, of time namespaces
 		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
 	}
 	was := moved[j]
-	was.Features.Age += a.pause // the clock of its Timestamp feature goes on
+	was.Features.Age += max(a.pause, 0) // the clock of its Timestamp feature goes on
 	c, no := q.adoptController(s, &was)
 	if !no.refused() {
 		q.controller, a.controllers[key] = c, c

@@ -24,7 +24,7 @@ import (
 
 // MovedVersion is the version of the record in a [Moved]. A process continues what one of the
 // same version has exported.
-const MovedVersion = 5
+const MovedVersion = 6
 
 // A Moved is the state of a target's associations on its way to another process, or to another
 // Target: see [Mover.Export] and [Adopt].
@@ -45,8 +45,8 @@ type MovedDevice struct {
 
 // movedRecord has exported fields for encoding/gob.
 type movedRecord struct {
-	At         time.Time // since when nobody has the associations
-	Generation uint64    // of the discovery log
+	At         time.Duration // since when nobody has the associations, by Target.clock
+	Generation uint64        // of the discovery log
 	Subsystems []movedSubsystem
 	Workers    []movedWorker
 }

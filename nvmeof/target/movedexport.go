@@ -14,7 +14,7 @@ import (
 func (m *Mover) exportSubsystems() movedRecord {
 	t := m.target
 	t.mu.Lock()
-	r := movedRecord{At: time.Now(), Generation: t.generation}
+	r := movedRecord{At: t.clock(), Generation: t.generation}
 	t.mu.Unlock()
 	for _, s := range m.subsystems() {
 		r.Subsystems = append(r.Subsystems, exportSubsystem(s))

@@ -48,12 +48,15 @@ func (r *remote) move(n *softroce.Network) {
 // tryMove is move where something may keep it from that.
 func (r *remote) tryMove(n *softroce.Network) bool {
 	r.t.Helper()
-	return r.tryMoveIn(n, func() {}, 0)
+	return r.tryMoveIn(n, func() {}, 0, 0)
 }
 
-// tryMoveIn is tryMove that takes so long, with what comes while no command begins any more.
-func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes time.Duration) bool {
+// tryMoveIn is tryMove that takes so long, with what comes while no command begins any more. By the clock that nobody
+// sets it takes so much longer: the time of day has been set back meanwhile.
+func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes, setBack time.Duration) bool {
 	r.t.Helper()
+	begin := time.Now()
+	r.target.clock = func() time.Duration { return time.Since(begin) }
 	must := func(err error) {
 		r.t.Helper()
 		if err != nil {
@@ -86,6 +89,7 @@ func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes time.Dur
 	cfg.Device = r.devs[0]
 	r.target, err = New(cfg)
 	must(err)
+	r.target.clock = func() time.Duration { return time.Since(begin) + setBack }
 	s, err := r.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN})
 	must(err)
 	s.AllowHost(testHostNQN)
@@ -94,9 +98,9 @@ func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes time.Dur
 	_, err = r.target.Listen(r.addr)
 	must(err)
 	r.sub = s
-	begin, err := Adopt(r.target, &next)
+	release, err := Adopt(r.target, &next)
 	must(err)
-	begin()
+	release()
 	return true
 }
 
@@ -149,15 +153,18 @@ func TestMove(t *testing.T) {
 }
 
 // TestMoveForLong: a command that comes while the associations move is executed, unless that takes so long that its
-// host has given it up and sent it on another path, to another target, where others have followed it.
+// host has given it up and sent it on another path, to another target, where others have followed it. The time of day
+// says nothing of that: whoever sets it neither brings such a command back, nor ends the associations of all hosts.
 func TestMoveForLong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		kato uint32
-		held time.Duration
-		gone bool
+		kato          uint32
+		held, setBack time.Duration
+		gone          bool
 	}{
-		"shortly": {2000, 2 * time.Second, false}, "for long": {2000, 6 * time.Second, true}, "without keep alive": {0, 6 * time.Second, false},
+		"shortly": {2000, 2 * time.Second, 0, false}, "for long": {2000, 6 * time.Second, 0, true}, "without keep alive": {0, 6 * time.Second, 0, false},
+		"for long, the time set back": {2000, 0, 6 * time.Second, true}, "shortly, the time set forwards": {2000, 6 * time.Second, -5 * time.Second, false},
+		"by clocks of two time namespaces": {2000, time.Second, -time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -172,7 +179,7 @@ func TestMoveForLong(t *testing.T) {
 				if !r.tryMoveIn(n, func() {
 					late = io[0].start(rwCommand(capsule.IOWrite, 0, 1), 0, 4096)
 					time.Sleep(time.Millisecond)
-				}, c.held) {
+				}, c.held, c.setBack) {
 					t.Fatal("it cannot be moved")
 				}
 				req := <-late
@@ -195,7 +202,7 @@ func TestMoveTimestamp(t *testing.T) {
 		const set, pause = 1 << 40, 3 * time.Second
 		binary.LittleEndian.PutUint64(admin.bytes(0, 8), set)
 		admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures), CDW10: uint32(capsule.FeatureTimestamp)}, 0, 8)
-		if !r.tryMoveIn(n, func() {}, pause) {
+		if !r.tryMoveIn(n, func() {}, pause, 0) {
 			t.Fatal("it cannot be moved")
 		}
 		admin.do(capsule.Command{Opcode: capsule.Opcode(capsule.AdminGetFeatures), CDW10: uint32(capsule.FeatureTimestamp)}, 0, 8)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
+	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
@@ -54,7 +55,8 @@ type Target struct {
 	authenticator authenticator
 	authCounts    authCounts
 	started       time.Time
-	sequence      atomic.Uint32 // of challenges
+	clock         func() time.Duration // [shard.SinceBoot]
+	sequence      atomic.Uint32        // of challenges
 
 	volumes      storage.Volumes
 	identifiers  access.Identifiers // of hosts, and who uses them
@@ -88,7 +90,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(),
+		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(), clock: shard.SinceBoot,
 		subsystems: make(map[nvmeof.NQN]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		shownLogs: shownLogs{version: 1}, identify: identifyTable(), features: featureTable(), logs: logTable(),

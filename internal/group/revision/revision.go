@@ -61,8 +61,11 @@ func present(ctx context.Context, s state.Store) (p pointer, at state.Revision, 
 	if err := json.Unmarshal(e.Value, &p); err != nil {
 		return p, 0, fmt.Errorf("%s: %w", currentKey, err)
 	}
-	if p.Version > version {
+	switch {
+	case p.Version > version:
 		return p, 0, fmt.Errorf("the configuration was written by a later version: upgrade this gateway")
+	case p.Version < 1, p.Revision < 1: // or the group would have no configuration, and serve nothing
+		return pointer{}, 0, fmt.Errorf("%s is damaged: it has no revision: restore it from a copy of the store", currentKey)
 	}
 	return p, e.Revision, nil
 }

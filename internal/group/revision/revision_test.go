@@ -152,6 +152,9 @@ func TestDamaged(t *testing.T) {
 			{state.Op{Key: part, Delete: true}, "is not whole"},
 			{state.Op{Key: currentKey, Value: []byte(`{"version":2}`)}, "upgrade this gateway"},
 			{state.Op{Key: currentKey, Value: []byte(`{`)}, currentKey},
+			{state.Op{Key: currentKey, Value: []byte(`null`)}, currentKey + " is damaged"}, // and not a group without a configuration
+			{state.Op{Key: currentKey, Value: []byte(`{}`)}, currentKey + " is damaged"},
+			{state.Op{Key: currentKey, Value: []byte(`{"version":1}`)}, currentKey + " is damaged"},
 		} {
 			if _, err := s.Txn(ctx, state.Txn{Then: []state.Op{test.op}}); err != nil {
 				t.Fatal(err)

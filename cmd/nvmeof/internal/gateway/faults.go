@@ -47,6 +47,9 @@ func (f *faults) All(ctx context.Context) (map[config.Path]control.Fault, error)
 		if err := json.Unmarshal(e.Value, &s); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Key, err)
 		}
+		if s.Version < 1 || s.Path == "" { // or the failure would be forgotten
+			return nil, fmt.Errorf("%s is damaged: no gateway has written what is there", e.Key)
+		}
 		found[s.Path] = s.Fault // what a later version adds does not make it less of a failure
 	}
 	return found, nil

@@ -58,6 +58,9 @@ func readNote(e state.Entry) (control.FileNote, error) {
 	if err := json.Unmarshal(e.Value, &n); err != nil {
 		return n.FileNote, fmt.Errorf("%s: %w", e.Key, err)
 	}
+	if n.Version < 1 || n.Path == "" {
+		return n.FileNote, fmt.Errorf("%s is damaged: no gateway has written what is there", e.Key)
+	}
 	if n.Version > fileVersion {
 		return n.FileNote, fmt.Errorf("%s is of version %d, of which this gateway knows %d: upgrade it", e.Key, n.Version, fileVersion)
 	}
