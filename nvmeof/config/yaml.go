@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -15,6 +16,9 @@ import (
 
 // parseYAML reads the part of YAML that has a counterpart in JSON.
 func parseYAML(text []byte) (n *node, p *Problem) {
+	if p := notUTF8(text); p != nil {
+		return nil, p
+	}
 	if nested(text) {
 		return nil, &Problem{Text: errDeep.Error()}
 	}
@@ -191,6 +195,10 @@ func fromYAML(n ast.Node, depth int) (*node, *Problem) {
 	case *ast.FloatNode:
 		out.kind, out.text = kindNumber, n.Token.Value
 	case *ast.StringNode:
+		// The library does not say which escape a character was: U+FFFD is not taken from any.
+		if replacement := string(utf8.RuneError); strings.Count(n.Value, replacement) > strings.Count(n.Token.Origin, replacement) {
+			return nil, &Problem{At: out.at, Text: errNotUTF8.Error()}
+		}
 		out.kind, out.text = kindText, n.Value
 	case *ast.LiteralNode:
 		out.kind, out.text = kindText, n.Value.Value
