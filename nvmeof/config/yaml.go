@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+const emptyText = "the document is empty"
+
 // parseYAML reads the part of YAML that has a counterpart in JSON.
 func parseYAML(text []byte) (n *node, p *Problem) {
 	if p := notUTF8(text); p != nil {
@@ -48,7 +50,7 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 	}
 	switch len(docs) {
 	case 0:
-		return nil, &Problem{Text: "the document is empty", Fix: "it begins with version: 1"}
+		return nil, &Problem{Text: emptyText}
 	case 1:
 	default:
 		return nil, &Problem{At: positionOf(docs[1].Body.GetToken()), Text: "a second document begins here", Fix: "keep one per file"}
