@@ -287,3 +287,30 @@ func TestNameOfBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestReadersBesideAWriter: nobody is given a volume to read that another node writes to, where its mode says that none does,
+// and a volume for one writer has no second one.
+func TestReadersBesideAWriter(t *testing.T) {
+	r := newTargetRig(t)
+	s := newServices(t, r.set, nil)
+	const a, b = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a", "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000b"
+	const oneWrites = csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER
+	v := s.create(codes.OK, "one", mounting(writer), 1<<20, nil)
+	for _, c := range []*csi.VolumeCapability{mounting(writer), asBlock(writer), asBlock(oneWrites), asBlock(allWrite)} {
+		s.publish(codes.OK, v, a, c)
+		for _, read := range []*csi.VolumeCapability{mounting(allRead), asBlock(allRead), asBlock(oneWrites)} {
+			s.publish(codes.FailedPrecondition, v, b, read)
+		}
+		s.publish(codes.OK, v, a, c)
+		s.unpublish(codes.OK, v, "")
+	}
+	reads := &csi.ControllerPublishVolumeRequest{VolumeId: v, NodeId: b, VolumeCapability: asBlock(oneWrites), Readonly: true}
+	for range 2 { // whoever is first
+		s.publish(codes.OK, v, a, asBlock(oneWrites))
+		_, err := s.ControllerPublishVolume(t.Context(), reads)
+		s.want("publish to be read beside a writer", codes.OK, err)
+		s.unpublish(codes.OK, v, a)
+	}
+	s.unpublish(codes.OK, v, "")
+	s.delete(codes.OK, v)
+}
