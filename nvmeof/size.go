@@ -37,6 +37,8 @@ func ParseSize(s string) (int64, error) {
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, of at most %d bytes", Printable(s), int64(math.MaxInt64))
 	case err != nil:
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB", Printable(s))
+	case number[0] == '0' && n != 0: // which YAML 1.1 takes for octal
+		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, without a zero in front", Printable(s))
 	case n == 0:
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, of more than nothing", Printable(s))
 	}

@@ -242,6 +242,14 @@ func (d *decoder) number(n *node, to reflect.Value, path string, tags fieldInfo)
 		d.fail(n.at, path, nvmeof.Printable(n.text)+" is not a whole number in decimal digits", few(tags))
 		return
 	}
+	if digits := strings.TrimLeft(n.text, "+-"); len(digits) > 1 && digits[0] == '0' { // octal in YAML 1.1, decimal in 1.2
+		text := " is decimal to some programs and octal to others"
+		if octal, err := strconv.ParseInt(n.text, 8, 64); err == nil {
+			text = fmt.Sprintf(" is %d to some programs and %d to others", octal, i)
+		}
+		d.fail(n.at, path, nvmeof.Printable(n.text)+text, "write it without a zero in front")
+		return
+	}
 	if len(tags.oneof) > 0 && !slices.Contains(tags.oneof, n.text) {
 		d.fail(n.at, path, fmt.Sprintf("%d is not possible", i), few(tags))
 		return

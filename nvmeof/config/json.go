@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // A jsonReader makes a tree of JSON.
@@ -28,6 +29,9 @@ type errAt struct {
 
 func parseJSON(text []byte) (*node, *Problem) {
 	r := jsonReader{text: text, decoder: json.NewDecoder(bytes.NewReader(text))}
+	if p := notUTF8(text); p != nil {
+		return nil, p
+	}
 	if at := crowdedAt(text); at >= 0 {
 		return nil, r.problem(errAt{errCrowded, int64(at)})
 	}
@@ -82,6 +86,9 @@ func (r *jsonReader) problem(err error) *Problem {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the document ends too early: a brace or bracket is not closed")
 	}
+	if errors.Is(err, errNotUTF8) {
+		return &Problem{At: r.position(offset), Text: err.Error()}
+	}
 	return &Problem{At: r.position(offset), Text: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 }
 
@@ -131,6 +138,7 @@ func (r *jsonReader) value() (*node, error) {
 		n.kind, n.text = kindNumber, t.String()
 	case string:
 		n.kind, n.text = kindText, t
+		err = r.checkText(t, at)
 	case json.Delim:
 		if r.depth++; r.depth > maxDepth {
 			return nil, errAt{errDeep, at}
@@ -141,6 +149,14 @@ func (r *jsonReader) value() (*node, error) {
 	return n, err
 }
 
+// checkText refuses a text, which was just read, for what is no character in it.
+func (r *jsonReader) checkText(t string, at int64) error {
+	if strings.ContainsRune(t, utf8.RuneError) && halfPair(string(r.text[at:r.decoder.InputOffset()])) {
+		return errAt{errNotUTF8, at}
+	}
+	return nil
+}
+
 // inside reads to the end of a list or an object.
 func (r *jsonReader) inside(n *node, open json.Delim) error {
 	n.kind, n.flow, n.open = kindList, true, n.at
@@ -148,7 +164,8 @@ func (r *jsonReader) inside(n *node, open json.Delim) error {
 		n.kind = kindObject
 	}
 	for r.decoder.More() {
-		f := field{at: r.position(r.next())}
+		at := r.next()
+		f := field{at: r.position(at)}
 		if n.kind == kindObject {
 			if len(n.fields) == maxFields {
 				return r.fail(errManyFields)
@@ -158,6 +175,9 @@ func (r *jsonReader) inside(n *node, open json.Delim) error {
 				return err
 			}
 			f.name, _ = t.(string)
+			if err := r.checkText(f.name, at); err != nil {
+				return err
+			}
 		}
 		v, err := r.value()
 		if err != nil {

@@ -50,7 +50,9 @@ func ImportNvmetcli(file string, text []byte, keyDir string) (*Import, error) {
 	}
 	r := &nvmetReader{doc: &Document{Version: Version}, keyDir: keyDir,
 		hosts: map[string]*Host{}, linked: map[string][]int{}, usedHosts: map[string]bool{}, elsewhere: map[string]bool{}}
-	r.root(n)
+	if r.repeated(n, ""); len(r.problems) == 0 {
+		r.root(n)
+	}
 	if len(r.problems) == 0 {
 		found, _ := r.doc.review()
 		for _, f := range found {
@@ -99,7 +101,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// each visits the objects of a list field.
+// each visits the items of a list field.
 func (r *nvmetReader) each(n *node, name, where string, visit func(*node, string)) {
 	l := n.get(name)
 	if l == nil {
@@ -112,6 +114,15 @@ func (r *nvmetReader) each(n *node, name, where string, visit func(*node, string
 	for i, item := range l.items {
 		visit(item, fmt.Sprintf("%s[%d]", join(where, name), i))
 	}
+}
+
+// objects visits the objects of a list field.
+func (r *nvmetReader) objects(n *node, name, where string, visit func(*node, string)) {
+	r.each(n, name, where, func(item *node, where string) {
+		if r.object(item, where) {
+			visit(item, where)
+		}
+	})
 }
 
 // known warns of fields that nvmetcli does not write.
@@ -129,7 +140,7 @@ func (r *nvmetReader) known(n *node, where string, names ...string) {
 // attributes visits a group's attributes, which are text.
 func (r *nvmetReader) attributes(n *node, group, where string, table map[string]func(v *node, where string)) {
 	g := n.get(group)
-	if g == nil {
+	if g == nil || !r.object(g, join(where, group)) {
 		return
 	}
 	for _, f := range g.fields {
@@ -190,14 +201,14 @@ func (r *nvmetReader) root(n *node) {
 	if d := n.get("discovery").get("nqn"); d != nil && d.text != discoveryNQN {
 		r.value((*name)(&r.doc.DiscoveryNQN))(d, "discovery.nqn")
 	}
-	r.each(n, "hosts", "", r.host)
-	r.each(n, "ports", "", r.port)
+	r.objects(n, "hosts", "", r.host)
+	r.objects(n, "ports", "", r.port)
 	if ports := n.get("ports").list(); len(ports) > 0 && len(r.doc.Listeners) == 0 {
 		r.fail(n.get("ports"), "ports", "keep it with nvmetcli, or change a port to rdma", "no port is of transport rdma, which this target serves alone")
 		return
 	}
 	r.refer()
-	r.each(n, "subsystems", "", r.subsystem)
+	r.objects(n, "subsystems", "", r.subsystem)
 	r.groups()
 	for _, h := range n.get("hosts").list() {
 		if nqn := h.get("nqn"); nqn != nil && !r.usedHosts[nqn.text] {

@@ -24,7 +24,7 @@ func (r *nvmetReader) port(n *node, where string) {
 		"inline_data_size": r.size(&r.doc.Limits.InCapsule), "pi_enable": r.only("0"),
 		"max_queue_size": r.agreed(&r.doc.Limits.QueueDepth, 128, 2, 1024),
 	})
-	r.each(n, "ana_groups", where, func(g *node, where string) {
+	r.objects(n, "ana_groups", where, func(g *node, where string) {
 		x := &ANAGroup{State: "optimized"}
 		if id := g.get("grpid"); id != nil {
 			r.number(&x.Group, 1, 128)(id, where+".grpid")
@@ -34,8 +34,12 @@ func (r *nvmetReader) port(n *node, where string) {
 		}
 		l.ANAGroups = append(l.ANAGroups, x)
 	})
-	r.each(n, "referrals", where, r.referral)
-	r.each(n, "subsystems", where, func(s *node, _ string) { r.linked[s.text] = append(r.linked[s.text], l.ID) })
+	r.objects(n, "referrals", where, r.referral)
+	r.each(n, "subsystems", where, func(s *node, _ string) {
+		if !slices.Contains(r.linked[s.text], l.ID) {
+			r.linked[s.text] = append(r.linked[s.text], l.ID)
+		}
+	})
 	r.doc.Listeners = append(r.doc.Listeners, l)
 }
 
@@ -112,7 +116,7 @@ func (r *nvmetReader) address(n *node, where string, referral *Referral) (a Addr
 }
 
 func (r *nvmetReader) referral(n *node, where string) {
-	if e := n.get("enable"); e != nil && e.text == "0" {
+	if !r.flag(n.get("enable"), where+".enable", true) {
 		r.warn(n, where, "", "is not enabled and left out")
 		return
 	}

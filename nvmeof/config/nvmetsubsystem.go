@@ -19,7 +19,7 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 		return func(v *node, _ string) { *to = strings.TrimSpace(v.text) }
 	}
 	r.attributes(n, "attr", where, map[string]func(*node, string){
-		"allow_any_host": func(v *node, _ string) { s.AllowAnyHost = v.text == "1" },
+		"allow_any_host": func(v *node, where string) { s.AllowAnyHost = r.flag(v, where, false) },
 		"serial":         text(&s.Serial), "model": text(&s.Model),
 		"cntlid_min": r.number(&s.MinControllerID, 1, 65519), "cntlid_max": r.number(&s.MaxControllerID, 1, 65519),
 		"qid_max": r.agreed(&r.doc.Limits.Queues, 128, 1, 65534),
@@ -35,10 +35,10 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 		r.usedHosts[h.text] = true
 		s.Hosts = append(s.Hosts, host)
 	})
-	r.each(n, "namespaces", where, func(ns *node, where string) { r.namespace(s, ns, where) })
+	r.objects(n, "namespaces", where, func(ns *node, where string) { r.namespace(s, ns, where) })
 	if p := n.get("passthru"); p != nil {
 		for _, x := range append(p.list(), p) {
-			if e := x.get("enable"); e != nil && e.text == "1" {
+			if r.flag(x.get("enable"), where+".passthru.enable", false) {
 				r.fail(x, where+".passthru", "export the device as a block namespace", "the whole controller is passed through, which this target cannot")
 			}
 		}
@@ -77,7 +77,7 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 	} else {
 		r.number(&x.NSID, 1, 4096)(id, where+".nsid")
 	}
-	if e := n.get("enable"); e != nil && e.text == "0" {
+	if !r.flag(n.get("enable"), where+".enable", true) {
 		r.warn(n, where, "", "namespace %d is not enabled and left out", x.NSID)
 		return
 	}
@@ -99,7 +99,7 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 		},
 	})
 	r.attributes(n, "resv", where, map[string]func(*node, string){
-		"enable": func(v *node, _ string) { x.RefuseReservations = v.text == "0" },
+		"enable": func(v *node, where string) { x.RefuseReservations = !r.flag(v, where, true) },
 	})
 	if n.get("device").get("path") == nil {
 		r.fail(n, where, "", "device.path is missing: the file or device that is exported")

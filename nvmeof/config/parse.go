@@ -144,13 +144,17 @@ func deepCopy(v reflect.Value) reflect.Value {
 }
 
 func parseInto(file string, text []byte, to any) (*decoder, error) {
+	_, whole := to.(*Document)
 	n, p := parseText(text)
 	if p != nil {
 		p.File = file
+		if whole && p.Text == emptyText {
+			p.Fix = "it begins with version: 1"
+		}
 		return nil, Problems{*p}
 	}
 	d, err := decodeInto(file, n, to, false)
-	if _, whole := to.(*Document); err != nil && whole {
+	if err != nil && whole {
 		if p := ofOthers(n); p != nil {
 			p.File = file
 			return nil, Problems{*p}

@@ -40,6 +40,8 @@ func TestProblems(t *testing.T) {
 		{"OFF", head + "subsystems: [{nqn: nqn.2026-11.org.example:a, allow-any-host: OFF}]\n", []string{"is text, want true or false; write false"}},
 		{"quoted truth", head + "subsystems: [{nqn: nqn.2026-11.org.example:a, allow-any-host: \"true\"}]\n", []string{"is text, want true or false; write it without quotes"}},
 		{"fraction", head + "limits: {shards: 2.5}\n", []string{"f:2:18: limits.shards: 2.5 is not a whole number in decimal digits"}},
+		{"octal", head + "limits: {shards: 010}\n", []string{"f:2:18: limits.shards: 010 is 8 to some programs and 10 to others; write it without a zero in front"}},
+		{"octal size", head + "limits: {queue-memory: 0100000}\n", []string{"limits.queue-memory: size 0100000: write it as 4096, 4k, 512MiB or 10GB, without a zero in front"}},
 		{"too many", head + "limits: {shards: 65}\n", []string{"f:2:18: limits.shards: 65 is too large; at most 64"}},
 		{"none", head + "limits: {shards: 0}\n", []string{"f:2:18: limits.shards: 0 is too small; at least 1"}},
 		{"size", head + "limits: {queue-memory: 1 gig}\n", []string{`f:2:24: limits.queue-memory: size "1 gig": write it as 4096, 4k, 512MiB or 10GB`}},
@@ -230,7 +232,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("the schema has no %s", text)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "+1", "k", "1.5k", "99999999999G", "1GiBs", "1Gi", "1gib", "0x10", "1 g"} {
+	for _, text := range []string{"", "0", "-1", "+1", "k", "1.5k", "99999999999G", "1GiBs", "1Gi", "1gib", "0x10", "1 g", "010", "08MiB"} {
 		if s, err := parse(text); err == nil {
 			t.Errorf("%q is %v, want an error", text, s)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -13,8 +14,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+const emptyText = "the document is empty"
+
 // parseYAML reads the part of YAML that has a counterpart in JSON.
 func parseYAML(text []byte) (n *node, p *Problem) {
+	if p := notUTF8(text); p != nil {
+		return nil, p
+	}
 	if nested(text) {
 		return nil, &Problem{Text: errDeep.Error()}
 	}
@@ -44,7 +50,7 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 	}
 	switch len(docs) {
 	case 0:
-		return nil, &Problem{Text: "the document is empty", Fix: "it begins with version: 1"}
+		return nil, &Problem{Text: emptyText}
 	case 1:
 	default:
 		return nil, &Problem{At: positionOf(docs[1].Body.GetToken()), Text: "a second document begins here", Fix: "keep one per file"}
@@ -191,6 +197,10 @@ func fromYAML(n ast.Node, depth int) (*node, *Problem) {
 	case *ast.FloatNode:
 		out.kind, out.text = kindNumber, n.Token.Value
 	case *ast.StringNode:
+		// The library does not say which escape a character was: U+FFFD is not taken from any.
+		if replacement := string(utf8.RuneError); strings.Count(n.Value, replacement) > strings.Count(n.Token.Origin, replacement) {
+			return nil, &Problem{At: out.at, Text: errNotUTF8.Error()}
+		}
 		out.kind, out.text = kindText, n.Value
 	case *ast.LiteralNode:
 		out.kind, out.text = kindText, n.Value.Value

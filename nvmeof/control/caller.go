@@ -1,9 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
@@ -79,11 +82,12 @@ func (c *Caller) mayName(before, d *config.Document) error {
 		return nil
 	}
 	had := named(before)
-	for n := range named(d) {
+	now := named(d)
+	maps.DeleteFunc(now, func(n naming, _ bool) bool { return had[n] })
+	inOrder := func(a, b naming) int { return cmp.Or(cmp.Compare(b.use, a.use), cmp.Compare(a.path, b.path)) } // a ceph.conf before its images
+	for _, n := range slices.SortedFunc(maps.Keys(now), inOrder) {
 		why := " is in no folder of sandbox.paths in the configuration: to name it"
 		switch {
-		case had[n]:
-			continue
 		case n.use == cluster:
 			why = " says what the target's client of Ceph does: to name it"
 		case within(d.Sandbox.Paths, n.path):
@@ -96,10 +100,13 @@ func (c *Caller) mayName(before, d *config.Document) error {
 	return nil
 }
 
-// A naming is a file or device of a document, and what it is for.
+// A naming is a file, device or image of a document, and what it is for.
 type naming struct {
 	path string
 	use  use
+
+	// Of an image: an image of that name is in each cluster, and each client of one may have others.
+	conf, id string
 }
 
 // A use is what a file is for.
@@ -112,22 +119,24 @@ const (
 	cluster // of Ceph
 )
 
-// named are the files and devices of a document's subsystems.
+// named are the files, devices and images of a document's subsystems.
 func named(d *config.Document) map[naming]bool {
 	out := map[naming]bool{}
 	add := func(path string, as use) {
 		if path != "" {
-			out[naming{path, as}] = true
+			out[naming{path: path, use: as}] = true
 		}
 	}
 	for _, s := range d.Subsystems {
 		add(string(s.State), recorded)
 		for _, n := range s.Namespaces {
-			add(string(n.Path()), exported)
 			add(string(n.Reservations), recorded)
-			if n.RBD != nil {
-				add(string(n.RBD.Conf), cluster)
+			if n.RBD == nil {
+				add(string(n.Path()), exported)
+				continue
 			}
+			out[naming{string(n.Path()), exported, string(n.RBD.Conf), cmp.Or(n.RBD.ID, "admin")}] = true
+			add(string(n.RBD.Conf), cluster)
 		}
 		for _, h := range s.Hosts {
 			add(string(h.KeyFile), secret)

@@ -115,6 +115,27 @@ func withImage(conf string) *config.Document {
 	return &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{"/"}}, Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{n}}}}
 }
 
+// TestImagesOfOperators: whoever is no administrator has the target open images that it has already, as it has them.
+func TestImagesOfOperators(t *testing.T) {
+	const conf = "/aside/ceph.conf" // a namespace may have been that file, and a host may have written it
+	if err := (&Caller{Role: RoleOperate}).mayName(withImage(""), withImage(conf)); err == nil || !strings.Contains(err.Error(), "client of Ceph") {
+		t.Errorf("an operator gives an image that is there another ceph.conf: %v", err)
+	}
+	// The same name of another cluster, or had by another client, is another image.
+	theirs := withImage(conf)
+	theirs.Subsystems[0].Namespaces[0].RBD.ID = "tenant"
+	for _, now := range []*config.Document{withImage(""), withImage(conf)} {
+		if err := (&Caller{Role: RoleOperate}).mayName(theirs, now); err == nil || !strings.Contains(err.Error(), "rbd:a/b") {
+			t.Errorf("an operator has an image of another cluster, or by another client: %v", err)
+		}
+	}
+	for role, before := range map[Role]*config.Document{RoleAdmin: withImage(""), RoleOperate: withImage(conf)} {
+		if err := (&Caller{Role: role}).mayName(before, withImage(conf)); err != nil {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+}
+
 // TestFilesOfOperators: whoever is no administrator makes the target open those files alone that the
 // configuration sets aside for that.
 func TestFilesOfOperators(t *testing.T) {
@@ -142,15 +163,6 @@ func TestFilesOfOperators(t *testing.T) {
 		}
 		forbidden(RoleOperate, "PATCH", ns+"/9", fmt.Sprintf(`{"reservations": %q}`, path), true)
 		forbidden(RoleOperate, "POST", host, fmt.Sprintf(`{"nqn": "h", "key-file": %q}`, path), true)
-	}
-	conf := aside + "/ceph.conf" // a namespace may have been that file, and a host may have written it
-	if err := (&Caller{Role: RoleOperate}).mayName(withImage(""), withImage(conf)); err == nil || !strings.Contains(err.Error(), "client of Ceph") {
-		t.Errorf("an operator gives an image that is there another ceph.conf: %v", err)
-	}
-	for role, before := range map[Role]*config.Document{RoleAdmin: withImage(""), RoleOperate: withImage(conf)} {
-		if err := (&Caller{Role: role}).mayName(before, withImage(conf)); err != nil {
-			t.Errorf("%s: %v", role, err)
-		}
 	}
 	if within([]config.Path{"/aside"}, "/aside/../disk") || !within([]config.Path{"/"}, "/disk") || !within([]config.Path{"/a/"}, "/a/b") {
 		t.Error("within")

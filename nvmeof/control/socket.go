@@ -116,7 +116,10 @@ func isOwn(dir string, uid int) error {
 // the one beside it that [ListenBeside] takes.
 func SocketOf(getenv func(string) string, uid int, name string) (string, error) {
 	var first string
-	for _, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
+	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
+		if i > 0 && isOwn(filepath.Dir(path), uid) != nil {
+			continue // what is in it may be anybody's
+		}
 		if name != "" {
 			path = besideSocket(path, name)
 		}

@@ -70,6 +70,43 @@ func TestListenBeside(t *testing.T) {
 	}
 }
 
+// TestSocketOfOthers: a takeover finds the target of the user in the temporary folder where that is the user's own, and asks
+// nobody in a folder that another user may have made.
+func TestSocketOfOthers(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	getenv := func(name string) string {
+		return map[string]string{"NVMEOF_SOCKET": "/proc/none/s.sock", "TMPDIR": dir}[name]
+	}
+	uid := os.Getuid()
+	s, err := ListenBeside(getenv, uid, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if at, err := SocketOf(getenv, uid, "b"); at != s.Path() {
+		t.Errorf("the target is at %s: %v", at, err)
+	}
+	if err := os.Chmod(filepath.Dir(s.Path()), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := SocketOf(getenv, uid, "b"); err == nil {
+		t.Errorf("%s is trusted in a folder that others write to", at)
+	}
+	if uid != 0 {
+		return // only root makes folders of others
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(s.Path()), 0o755), os.Chown(filepath.Dir(s.Path()), 12345, 12345)); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := SocketOf(getenv, uid, "b"); err == nil {
+		t.Errorf("%s is trusted in another user's folder", at)
+	}
+}
+
 // TestListenDefault: a user without a place for the default socket has another, unless that
 // place was named.
 func TestListenDefault(t *testing.T) {

@@ -236,7 +236,7 @@ func (l *loop) accept() {
 // makeRoom sends the client away that is in the handshake for longest, if there is one.
 func (l *loop) makeRoom() bool {
 	for _, c := range l.conns { // oldest first
-		if c.negotiation == nil || c.ending {
+		if c.negotiation == nil || c.dead {
 			continue
 		}
 		l.server.counters.gaveWay.Add(1)
@@ -356,11 +356,11 @@ func (l *loop) rewatchListener(mask uint32) {
 	}
 }
 
-// expire sends away who does not get through with the handshake.
+// expire sends away who does not get through with the handshake, which ends when its last answer was taken.
 func (l *loop) expire() {
 	var now time.Time
 	for _, c := range l.conns {
-		if c.negotiation == nil || c.ending {
+		if c.negotiation == nil || c.dead {
 			continue
 		}
 		if now.IsZero() {

@@ -166,7 +166,7 @@ var directions = []direction{
 	{"cmd/nvmeof-csi/internal/driver", []string{"cmd/nvmeof-csi/internal/fabric", "cmd/nvmeof-csi/internal/mounts", "cmd/nvmeof-csi/internal/volumes", "nvmeof", "nvmeof/control"}, []string{csi, grpc, proto, zap, uuid}},
 	{"cmd/nvmeof-csi/internal/fabric", []string{"nvmeof"}, []string{uuid, xsync, xsys}},
 	{"cmd/nvmeof-csi/internal/mounts", nil, []string{k8smnt, k8sutl, xsys}},
-	{"cmd/nvmeof-csi/internal/volumes", []string{"nvmeof", "nvmeof/config", "nvmeof/control"}, []string{uuid, yaml}},
+	{"cmd/nvmeof-csi/internal/volumes", []string{"nvmeof", "nvmeof/config", "nvmeof/control"}, []string{uuid}},
 	{"deploy/image", nil, []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{"test/packages", nil, []string{yaml}},
 	{"test/faultyfs", nil, []string{xsys, fuse}},

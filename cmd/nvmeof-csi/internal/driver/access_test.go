@@ -180,7 +180,15 @@ func TestConfigurations(t *testing.T) {
 	}
 	const good = "targets:\n  - {name: a, control: 'unix:/s', subsystem: " + subsystemNQN + ", directory: /srv}\n"
 	for text, want := range map[string]string{
-		good: "", "\ufeff" + good: "", "": "there is none", "targets: 1": "", "colour: red": "colour",
+		good: "", "\ufeff" + good: "", "": "there is none", "# none\n": "the document is empty", "targets: []": "there is none", "targets: 1": "", "colour: red": "colour",
+		strings.Replace(good, "name: a", "name: 010", 1):                                              "name: is a number, want text; put it in quotes",
+		strings.Replace(good, "name: a", "name: true", 1):                                             "want text",
+		strings.Replace(good, "/srv", "/srv, pool: 0123", 1):                                          `pool: is a number, want text; put it in quotes: "0123"`,
+		strings.Replace(good, "/srv", "/srv, thick: yes", 1):                                          "write true",
+		strings.Replace(good, "/srv", "/srv, Pool: rbd", 1):                                           "did you mean pool?",
+		strings.Replace(good, "/srv", "/srv, pool: a, pool: b", 1):                                    "given twice",
+		good + "---\n" + good:                                                                         "second document",
+		strings.Replace(good, "/srv", `"/srv/\udce4"`, 1):                                             "UTF-8",
 		good + good[len("targets:\n"):]:                                                               "two of the name",
 		strings.Replace(good, "name: a", "name: A/B", 1):                                              "name",
 		strings.Replace(good, subsystemNQN, "disk", 1):                                                "subsystem",
@@ -278,4 +286,31 @@ func TestNameOfBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestReadersBesideAWriter: nobody is given a volume to read that another node writes to, where its mode says that none does,
+// and a volume for one writer has no second one.
+func TestReadersBesideAWriter(t *testing.T) {
+	r := newTargetRig(t)
+	s := newServices(t, r.set, nil)
+	const a, b = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a", "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000b"
+	const oneWrites = csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER
+	v := s.create(codes.OK, "one", mounting(writer), 1<<20, nil)
+	for _, c := range []*csi.VolumeCapability{mounting(writer), asBlock(writer), asBlock(oneWrites), asBlock(allWrite)} {
+		s.publish(codes.OK, v, a, c)
+		for _, read := range []*csi.VolumeCapability{mounting(allRead), asBlock(allRead), asBlock(oneWrites)} {
+			s.publish(codes.FailedPrecondition, v, b, read)
+		}
+		s.publish(codes.OK, v, a, c)
+		s.unpublish(codes.OK, v, "")
+	}
+	reads := &csi.ControllerPublishVolumeRequest{VolumeId: v, NodeId: b, VolumeCapability: asBlock(oneWrites), Readonly: true}
+	for range 2 { // whoever is first
+		s.publish(codes.OK, v, a, asBlock(oneWrites))
+		_, err := s.ControllerPublishVolume(t.Context(), reads)
+		s.want("publish to be read beside a writer", codes.OK, err)
+		s.unpublish(codes.OK, v, a)
+	}
+	s.unpublish(codes.OK, v, "")
+	s.delete(codes.OK, v)
 }

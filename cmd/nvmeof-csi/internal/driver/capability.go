@@ -6,6 +6,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 )
 
 // fileSystems are those that a volume may have, the default first.
@@ -26,6 +28,13 @@ var readers = []csi.VolumeCapability_AccessMode_Mode{
 // one machine at a time may mount to write.
 var severalWriters = []csi.VolumeCapability_AccessMode_Mode{
 	csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+}
+
+// grantOf is what a node may do with a volume that is published to it so.
+func grantOf(mode csi.VolumeCapability_AccessMode_Mode, readOnly bool) volumes.Grant {
+	readOnly = readOnly || slices.Contains(readers, mode)
+	return volumes.Grant{ReadOnly: readOnly, Only: slices.Contains(singleNode, mode),
+		NoWriter: mode == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY || mode == csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER && !readOnly}
 }
 
 // unsupported says why a volume cannot be used so; empty: it can.

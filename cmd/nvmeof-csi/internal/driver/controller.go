@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -131,8 +130,7 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, q *csi.Control
 		return nil, status.Errorf(codes.NotFound, "node %s: nodes have the NQN of their host: %v", nvmeof.Printable(q.GetNodeId()), err)
 	}
 	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
-	readOnly := q.GetReadonly() || slices.Contains(readers, mode)
-	v, err := c.volumes.Grant(ctx, id, host, readOnly, slices.Contains(singleNode, mode))
+	v, err := c.volumes.Grant(ctx, id, host, grantOf(mode, q.GetReadonly()))
 	if err != nil {
 		return nil, err
 	}

@@ -75,20 +75,32 @@ func (s *Set) Grow(ctx context.Context, id ID, required, limit int64) (int64, er
 	return size, t.client.Do(ctx, "PATCH", v.of(), v.options(), body, nil)
 }
 
-// Grant lets a host use a volume, and with only no other one.
-func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, readOnly, only bool) (*Volume, error) {
+// A Grant is what a host may do with a volume, and beside whom.
+type Grant struct {
+	ReadOnly bool
+	Only     bool // no other host may use it
+	NoWriter bool // no other host may write to it
+}
+
+// Grant lets a host use a volume, unless others have it whom the grant excludes.
+func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, g Grant) (*Volume, error) {
 	v, err := s.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(v.Hosts, host) && slices.Contains(v.Readers, host) != readOnly {
+	if slices.Contains(v.Hosts, host) && slices.Contains(v.Readers, host) != g.ReadOnly {
 		return nil, fmt.Errorf("%s of %s: %w", id, host, ErrAccess)
 	}
+	for _, other := range v.Hosts {
+		if g.NoWriter && other != host && !slices.Contains(v.Readers, other) {
+			return nil, fmt.Errorf("%s: %w to %s, which may write to it", id, ErrInUse, other)
+		}
+	}
 	access := "write"
-	if readOnly {
+	if g.ReadOnly {
 		access = "read"
 	}
-	body := fmt.Appendf(nil, `{"access": "%s", "only": %v}`, access, only)
+	body := fmt.Appendf(nil, `{"access": "%s", "only": %v}`, access, g.Only)
 	return v, s.named(id.Target).client.Do(ctx, "PUT", v.of("hosts", string(host)), v.options(), body, nil)
 }
 

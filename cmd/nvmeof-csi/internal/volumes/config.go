@@ -1,41 +1,35 @@
 package volumes
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A Config is the file of a driver.
-type Config struct {
-	Targets []TargetConfig `yaml:"targets"`
-}
+// A Config says which targets a driver has.
+type Config struct{ Targets []TargetConfig }
 
 // A TargetConfig is a target and where volumes are on it.
 type TargetConfig struct {
-	Name      string   `yaml:"name"`
-	Control   string   `yaml:"control"`    // unix:PATH, or https://HOST:PORT of its console
-	TokenFile string   `yaml:"token-file"` // of a console
-	CAFile    string   `yaml:"ca-file"`    // of its certificate; default: those of the system
-	Subsystem string   `yaml:"subsystem"`  // of which volumes are the namespaces
-	Directory string   `yaml:"directory"`  // of files, on the target's machine
-	Thick     bool     `yaml:"thick"`      // files are allocated in advance
-	Pool      string   `yaml:"pool"`       // of images of Ceph, POOL or POOL/NAMESPACE
-	CephConf  string   `yaml:"ceph-conf"`  // on the target's machine; default: where Ceph's programs look
-	CephID    string   `yaml:"ceph-id"`    // default: admin
-	Addresses []string `yaml:"addresses"`  // where hosts connect; default: the target's listeners
+	Name      string
+	Control   string   // unix:PATH, or https://HOST:PORT of its console
+	TokenFile string   // of a console
+	CAFile    string   // of its certificate; default: those of the system
+	Subsystem string   // of which volumes are the namespaces
+	Directory string   // of files, on the target's machine
+	Thick     bool     // files are allocated in advance
+	Pool      string   // of images of Ceph, POOL or POOL/NAMESPACE
+	CephConf  string   // on the target's machine; default: where Ceph's programs look
+	CephID    string   // default: admin
+	Addresses []string // where hosts connect; default: the target's listeners
 }
 
 // A target is a target that can be asked.
@@ -54,10 +48,9 @@ func Read(file string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	var c Config
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // with which some editors begin a file
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	c, err := parse(file, text)
+	if err != nil {
+		return nil, err
 	}
 	s, err := New(c)
 	if err != nil {

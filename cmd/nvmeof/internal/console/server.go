@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -110,13 +111,17 @@ func (s *server) handler() http.Handler {
 	s.servePages(mux)
 	pages := http.NewCrossOriginProtection().Handler(short(mux)) // programs have no cookies, which others could use
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.EscapedPath(), "/v1/") { // of which a mux would lead some to other paths
+		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/v1/") || crooked(p) { // of which a mux would lead some to other paths
 			s.serveAPI(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)
 	}))
 }
+
+// crooked reports whether a path has a part that is empty, "." or "..". A mux answers with the path that is left without it,
+// which may be one of the API, and clients follow with the same method.
+func crooked(p string) bool { return p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") }
 
 // short bounds what pages read of a body. A body of parts is read where a value of the query is asked for,
 // whatever the method: 32 MiB into memory, and then into files.
