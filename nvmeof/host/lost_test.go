@@ -227,3 +227,34 @@ func TestShareBuffers(t *testing.T) {
 		}
 	})
 }
+
+// TestKeepAliveRefused: a controller that refuses Keep Alive is lost. It has completed none of the requests that end
+// with it: what was sent may be executed yet.
+func TestKeepAliveRefused(t *testing.T) {
+	for _, status := range []capsule.Status{capsule.StatusSQDeleted, capsule.StatusCommandSequence | capsule.StatusDNR} {
+		inBubble(t, func(t *testing.T) {
+			s := newSlow(t, func(l *liar, o *Options) {
+				o.QueueSize, o.KeepAliveTmo = 2, 2*time.Second
+				l.refuse = func(c *capsule.Command) capsule.Status {
+					if capsule.AdminOpcode(c.Opcode) == capsule.AdminKeepAlive {
+						return status
+					}
+					return 0
+				}
+			})
+			results := make(chan error, 2) // of one that was sent, and one that waits for an entry
+			for range cap(results) {
+				go func() { results <- second(s.ns.WriteAt(make([]byte, 512), 0)) }()
+			}
+			<-s.controller.Done()
+			for range cap(results) {
+				if err := <-results; errors.As(err, new(*StatusError)) || errors.Is(err, backend.ErrInvalid) || !errors.Is(err, s.controller.Err()) {
+					t.Errorf("%v: a write ends with %v, as if the controller had completed it", status, err)
+				}
+			}
+			if reason := LossReason(s.controller.Err()); reason != "status" {
+				t.Errorf("%v: the controller was lost for the reason %q", status, reason)
+			}
+		})
+	}
+}
