@@ -35,7 +35,7 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	if err = n.compare(now, err); err != nil {
 		why := err
 		if !errors.Is(err, ErrRemoved) {
-			why = fmt.Errorf("%w: %w", ErrUnseen, err)
+			why = fmt.Errorf("%w: %v", ErrUnseen, err) // in words: it is the end of Identify, not of a request
 		}
 		n.io.Bar.Set(why)
 		return false, err
