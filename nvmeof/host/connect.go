@@ -78,6 +78,7 @@ func (c *Controller) startAdmin(ctx context.Context, shardIndex int) error {
 	}{
 		{"enabling the controller", c.enable},
 		{"identifying the controller", c.learn},
+		{"enabling command retry delays", c.enableRetryDelays},
 		{"starting keep alive", c.startKeepAlive},
 		{"requesting events", c.startEvents},
 	}
