@@ -47,6 +47,13 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	return changed, nil
 }
 
+// Suspend keeps requests from the namespace that have not been sent, and those that begin, until a Refresh: they get an
+// [ErrUnseen]. It comes before a Refresh where another namespace may have taken the place of this one: a controller may
+// take requests again once it has answered Identify, which is before its answer is here.
+func (n *Namespace) Suspend() {
+	n.io.Bar.Set(fmt.Errorf("%w: namespace %d is being identified", ErrUnseen, n.io.ID))
+}
+
 // compare judges what became of looking at the namespace again: an [ErrRemoved] where it
 // is another.
 func (n *Namespace) compare(now *Namespace, err error) error {
