@@ -258,3 +258,37 @@ func TestKeepAliveRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestPartlySent: a request of several commands, of which some were executed when the controller is lost, is none of which
+// nothing was sent.
+func TestPartlySent(t *testing.T) {
+	for name, f := range map[string]func(*Namespace) error{
+		"discard": func(n *Namespace) error { return n.Discard(context.Background(), Range{0, 512}, Range{1024, 512}) },
+		"copy":    func(n *Namespace) error { return n.Copy(context.Background(), 512, Range{0, 512}, Range{1024, 512}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newSlow(t, func(l *liar, o *Options) {
+					o.QueueSize = 2
+					l.identify = func(id *capsule.IdentifyController) {
+						id.ONCS, id.OCFS = capsule.ONCSDatasetManagement|capsule.ONCSCopy, 1
+					}
+					l.nvm.DMRL = 1 // range in a command; and MSRC is 0, which is one too
+				})
+				result, other := make(chan error, 1), make(chan error, 1)
+				go func() { result <- f(s.ns) }()
+				s.want(1, 0)
+				go func() { other <- s.ns.Flush() }() // for which the second command waits
+				s.want(1, 0)
+				s.answer(0)
+				s.want(1, 0)
+				lost := errors.New("lost for the test")
+				s.controller.queues.Lose(lost)
+				if err := <-result; errors.As(err, new(*UnsentError)) || !errors.Is(err, lost) {
+					t.Errorf("%v", err)
+				}
+				<-other
+			})
+		})
+	}
+}
