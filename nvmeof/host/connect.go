@@ -78,6 +78,7 @@ func (c *Controller) startAdmin(ctx context.Context, shardIndex int) error {
 	}{
 		{"enabling the controller", c.enable},
 		{"identifying the controller", c.learn},
+		{"enabling command retry delays", c.enableRetryDelays},
 		{"starting keep alive", c.startKeepAlive},
 		{"requesting events", c.startEvents},
 	}
@@ -182,7 +183,9 @@ func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, 
 		Shard: c.host.shards[shardIndex], Domain: c.domain.RDMA, Attrs: c.host.attrs, Depth: depth,
 		Descriptors: c.limits.descriptorsOf(id), Windows: c.domain.Windows, Timeout: c.options.timeout(),
 	}
-	if id != 0 {
+	if id == 0 {
+		cfg.Reserved = 1 // for Keep Alive, and for the shutdown
+	} else {
 		cfg.InCapsule = c.limits.inCapsule
 	}
 	q, err := c.queues.NewQueue(id, c.pools[shardIndex], cfg)

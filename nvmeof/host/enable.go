@@ -51,6 +51,20 @@ func (c *Controller) enable(ctx context.Context) error {
 	return err
 }
 
+// enableRetryDelays lets a controller that has Command Retry Delay Times say in the status of a command which of them to wait
+// before it is sent again: it does so for no host that has not enabled it (ACRE, NVMe base 2.0, 5.27.1.18). One
+// that refuses names none.
+func (c *Controller) enableRetryDelays(ctx context.Context) error {
+	if c.identify.CRDT1 == 0 {
+		return nil
+	}
+	err := c.Features().SetHostBehavior(ctx, capsule.HostBehavior{ACRE: true})
+	if errors.As(err, new(*StatusError)) {
+		return nil
+	}
+	return err
+}
+
 // waitStatus polls CSTS until it is as wanted.
 func (c *Controller) waitStatus(ctx context.Context, limit time.Duration, want func(capsule.CSTS) bool) error {
 	deadline := time.NewTimer(limit)

@@ -121,3 +121,49 @@ func TestSetKeepAlive(t *testing.T) {
 		})
 	}
 }
+
+// TestRetryDelays: a controller that has Command Retry Delay Times is asked to use them (ACRE): it does for no host that
+// has not enabled them (NVMe base 2.0, 5.27.1.18). One that refuses is used all the same, and one that has none is not asked.
+func TestRetryDelays(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		delay  uint16
+		refuse capsule.Status
+		want   int
+	}{
+		{"has some", 10, 0, 1},
+		{"refuses", 10, capsule.StatusInvalidField | capsule.StatusDNR, 0},
+		{"has none", 0, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l, reported := newLiar(t), 0
+				l.identify = func(id *capsule.IdentifyController) { id.CRDT1 = tt.delay }
+				isBehavior := func(c *capsule.Command) bool {
+					return capsule.AdminOpcode(c.Opcode) == capsule.AdminSetFeatures && c.SetFeatures().FID == capsule.FeatureHostBehavior
+				}
+				l.refuse = func(c *capsule.Command) capsule.Status {
+					if isBehavior(c) {
+						return tt.refuse
+					}
+					return 0
+				}
+				l.sent = func(c *capsule.Command, data []byte) {
+					if !isBehavior(c) {
+						return
+					}
+					reported++
+					if h, err := capsule.DecodeHostBehavior(data); err != nil || h != (capsule.HostBehavior{ACRE: true}) {
+						t.Errorf("%+v, %v", h, err)
+					}
+				}
+				if _, err := l.host.Connect(context.Background(), l.options()); err != nil {
+					t.Error(err)
+				}
+				if reported != tt.want {
+					t.Errorf("reported %d times", reported)
+				}
+			})
+		})
+	}
+}

@@ -14,6 +14,12 @@ import (
 // ErrKeepAlive is why a controller that no longer answers is given up.
 var ErrKeepAlive = errors.New("keep alive was not answered in time")
 
+// A keepAliveRefusal is why a controller is given up that completed Keep Alive with an error. It is no [*StatusError]: as the
+// error of each request that ends with the controller it would say that the controller had completed that.
+type keepAliveRefusal struct{ status StatusError }
+
+func (e *keepAliveRefusal) Error() string { return e.status.Error() }
+
 // A keepAlive sends Keep Alive every half of KATO, so that one that is lost with
 // its connection's retries is made up for (NVMe base 2.0, 3.9). It belongs to
 // the admin queue's loop.
@@ -35,7 +41,7 @@ func (k *keepAlive) every(admin *association.Queue, period time.Duration) error 
 		if k.timer.Func == nil {
 			k.request = fabric.Request{
 				Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminKeepAlive)},
-				Done:    k.answered,
+				Source:  &admin.Urgent, Urgent: true, Done: k.answered,
 			}
 			k.admin, k.timer.Func = admin, k.due
 			admin.OnEnd = func() { admin.Shard.StopTimer(&k.timer) }
@@ -66,6 +72,6 @@ func (k *keepAlive) due() {
 func (k *keepAlive) answered(r *fabric.Request) {
 	k.inFlight = false
 	if r.Err == nil && !r.Completion.Status.OK() {
-		k.admin.Fabric.Fail(statusError(&r.Command, true, r.Completion))
+		k.admin.Fabric.Fail(&keepAliveRefusal{StatusError{commandName(&r.Command, true), r.Completion.Status, r.Completion.Result}})
 	}
 }

@@ -50,6 +50,7 @@ type liar struct {
 	silent   func(*capsule.Command) bool // gets no answer
 	io       func(*liarQueue, *fabric.Command)
 	abort    func(capsule.Abort) (result uint64, answer bool)
+	sent     func(c *capsule.Command, data []byte) // admin commands with data of the host
 }
 
 func newLiar(t *testing.T) *liar {
@@ -71,6 +72,7 @@ func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)
 		answer:   func(*fabric.Command, *uint64, []byte) {},
 		event:    func() (capsule.AsyncEvent, bool) { return capsule.AsyncEvent{}, false },
 		abort:    func(capsule.Abort) (uint64, bool) { return 1, true },
+		sent:     func(*capsule.Command, []byte) {},
 	}
 	must := func(err error) {
 		if err != nil {
@@ -297,6 +299,7 @@ func (q *liarQueue) Fetched(c *fabric.Command) {
 		q.liar.io(q, c)
 		return
 	}
+	q.liar.sent(&c.SQE, q.data(c))
 	q.fabrics(c)
 }
 func (q *liarQueue) Done(*fabric.Command) {}

@@ -11,14 +11,14 @@ import (
 // (no response in time), unreachable (no acknowledgement), disconnected, protocol, transport,
 // device, status, closed (by this host), or other.
 func LossReason(err error) string {
-	var status *StatusError
+	var refused *keepAliveRefusal
 	var transfer *fabric.TransferError
 	switch {
 	case errors.Is(err, ErrKeepAlive):
 		return "keepalive"
 	case errors.Is(err, fabric.ErrTimeout):
 		return "timeout"
-	case errors.As(err, &status):
+	case errors.As(err, &refused):
 		return "status"
 	case errors.Is(err, fabric.ErrProtocol), errors.Is(err, fabric.ErrShortCapsule):
 		return "protocol"

@@ -11,7 +11,7 @@ import (
 
 func TestLossReason(t *testing.T) {
 	for want, err := range map[string]error{
-		"keepalive": ErrKeepAlive, "timeout": fabric.ErrTimeout, "status": &StatusError{}, "protocol": fabric.ErrProtocol,
+		"keepalive": ErrKeepAlive, "timeout": fabric.ErrTimeout, "status": &keepAliveRefusal{}, "protocol": fabric.ErrProtocol,
 		"unreachable": &fabric.TransferError{Status: rdmatransport.StatusRetryExceeded}, "transport": &fabric.TransferError{Status: rdmatransport.StatusRemoteAccess},
 		"device": rdmatransport.ErrDeviceLost, "disconnected": rdmatransport.ErrDisconnected, "closed": ErrClosed, "other": errors.New("another"),
 	} {

@@ -227,3 +227,68 @@ func TestShareBuffers(t *testing.T) {
 		}
 	})
 }
+
+// TestKeepAliveRefused: a controller that refuses Keep Alive is lost. It has completed none of the requests that end
+// with it: what was sent may be executed yet.
+func TestKeepAliveRefused(t *testing.T) {
+	for _, status := range []capsule.Status{capsule.StatusSQDeleted, capsule.StatusCommandSequence | capsule.StatusDNR} {
+		inBubble(t, func(t *testing.T) {
+			s := newSlow(t, func(l *liar, o *Options) {
+				o.QueueSize, o.KeepAliveTmo = 2, 2*time.Second
+				l.refuse = func(c *capsule.Command) capsule.Status {
+					if capsule.AdminOpcode(c.Opcode) == capsule.AdminKeepAlive {
+						return status
+					}
+					return 0
+				}
+			})
+			results := make(chan error, 2) // of one that was sent, and one that waits for an entry
+			for range cap(results) {
+				go func() { results <- second(s.ns.WriteAt(make([]byte, 512), 0)) }()
+			}
+			<-s.controller.Done()
+			for range cap(results) {
+				if err := <-results; errors.As(err, new(*StatusError)) || errors.Is(err, backend.ErrInvalid) || !errors.Is(err, s.controller.Err()) {
+					t.Errorf("%v: a write ends with %v, as if the controller had completed it", status, err)
+				}
+			}
+			if reason := LossReason(s.controller.Err()); reason != "status" {
+				t.Errorf("%v: the controller was lost for the reason %q", status, reason)
+			}
+		})
+	}
+}
+
+// TestPartlySent: a request of several commands, of which some were executed when the controller is lost, is none of which
+// nothing was sent.
+func TestPartlySent(t *testing.T) {
+	for name, f := range map[string]func(*Namespace) error{
+		"discard": func(n *Namespace) error { return n.Discard(context.Background(), Range{0, 512}, Range{1024, 512}) },
+		"copy":    func(n *Namespace) error { return n.Copy(context.Background(), 512, Range{0, 512}, Range{1024, 512}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newSlow(t, func(l *liar, o *Options) {
+					o.QueueSize = 2
+					l.identify = func(id *capsule.IdentifyController) {
+						id.ONCS, id.OCFS = capsule.ONCSDatasetManagement|capsule.ONCSCopy, 1
+					}
+					l.nvm.DMRL = 1 // range in a command; and MSRC is 0, which is one too
+				})
+				result, other := make(chan error, 1), make(chan error, 1)
+				go func() { result <- f(s.ns) }()
+				s.want(1, 0)
+				go func() { other <- s.ns.Flush() }() // for which the second command waits
+				s.want(1, 0)
+				s.answer(0)
+				s.want(1, 0)
+				lost := errors.New("lost for the test")
+				s.controller.queues.Lose(lost)
+				if err := <-result; errors.As(err, new(*UnsentError)) || !errors.Is(err, lost) {
+					t.Errorf("%v", err)
+				}
+				<-other
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -126,8 +127,19 @@ func (l *batchLimit) lower(ranges int, each, all int64) {
 	}
 }
 
-// batches cuts ranges into what one command takes, and calls send for each.
-func (n *Namespace) batches(ranges []Range, limit batchLimit, send func([]Range) error) error {
+// batches cuts ranges into what one command takes, and calls send for each. Where the controller is lost between two commands the
+// error is no [*UnsentError].
+func (n *Namespace) batches(ranges []Range, limit batchLimit, sendOne func([]Range) error) error {
+	sent := false
+	send := func(batch []Range) error {
+		err := sendOne(batch)
+		var unsent *UnsentError
+		if sent && errors.As(err, &unsent) {
+			err = unsent.Err
+		}
+		sent = true
+		return err
+	}
 	var batch []Range
 	room := limit.all
 	for _, r := range ranges {

@@ -35,7 +35,7 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	if err = n.compare(now, err); err != nil {
 		why := err
 		if !errors.Is(err, ErrRemoved) {
-			why = fmt.Errorf("%w: %w", ErrUnseen, err)
+			why = fmt.Errorf("%w: %v", ErrUnseen, err) // in words: it is the end of Identify, not of a request
 		}
 		n.io.Bar.Set(why)
 		return false, err
@@ -45,6 +45,13 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	changed = n.size.Swap(size) != size
 	n.io.Bar.Lift()
 	return changed, nil
+}
+
+// Suspend keeps requests from the namespace that have not been sent, and those that begin, until a Refresh: they get an
+// [ErrUnseen]. It comes before a Refresh where another namespace may have taken the place of this one: a controller may
+// take requests again once it has answered Identify, which is before its answer is here.
+func (n *Namespace) Suspend() {
+	n.io.Bar.Set(fmt.Errorf("%w: namespace %d is being identified", ErrUnseen, n.io.ID))
 }
 
 // compare judges what became of looking at the namespace again: an [ErrRemoved] where it

@@ -150,6 +150,9 @@ func testReplaced(t *testing.T, lie func(*liar), want error, say string) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), say) {
 			t.Errorf("request %d: %v, want %v: %s", i, err, want, say)
 		}
+		if errors.As(err, new(*StatusError)) || errors.Is(err, context.DeadlineExceeded) { // that is what Identify ended with
+			t.Errorf("request %d, which was not sent: %v is an answer, or the end of its time", i, err)
+		}
 	}
 	if sent != 0 {
 		t.Errorf("%d commands were sent", sent)

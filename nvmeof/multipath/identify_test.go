@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
@@ -191,5 +192,91 @@ func TestJustMade(t *testing.T) {
 		}
 		wantBetween(t, "opening", d, othersTime, 2*othersTime+promptly)
 		l.must(n.Close())
+	})
+}
+
+// TestIdentifyFailsBeforeWrite: a write that waits for an entry of the queue when a path cannot say any more what the
+// namespace is goes over another one. How Identify ended is not how the write ends.
+func TestIdentifyFailsBeforeWrite(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 2)
+		slow := backendtest.NewFaulty(l.store)
+		l.sides[0].stop()
+		l.sides[0].store = slow
+		l.sides[0].start()
+		cfg := l.config()
+		cfg.Paths[0].Options.QueueSize, cfg.Paths[0].Options.NrIOQueues = 2, 1 // one command at a time
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		fault := slow.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpWrite}, Hold: backendtest.HoldRequest})
+		results := make(chan error, 2)
+		for range cap(results) {
+			go func() {
+				_, err := n.WriteAt(make([]byte, 512), 0)
+				results <- err
+			}()
+		}
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.look(ctx, s.Paths()[0].session, n); !errors.Is(err, context.Canceled) {
+			t.Errorf("looking: %v", err)
+		}
+		s.changed(s.Paths()[0], false)
+		fault.Release()
+		for range cap(results) {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestNothingIsSentWhileLooking: a write that waits for an entry of the queue is not sent while the controller is asked what the
+// namespace is now, though the queue has room then: the target may have said already that it is another one.
+func TestNothingIsSentWhileLooking(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		slow := backendtest.NewFaulty(l.store)
+		l.sides[0].stop()
+		l.sides[0].store = slow
+		l.sides[0].start()
+		cfg := l.config()
+		cfg.Paths[0].Options.QueueSize, cfg.Paths[0].Options.NrIOQueues = 2, 1 // one command at a time
+		cfg.Paths[0].Options.KeepAliveTmo = time.Minute
+		s := l.connect(cfg)
+		n := l.namespace(s)
+		hold := func(off int64) *backendtest.Fault {
+			return slow.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpWrite}, Offset: off, Length: 512, Hold: backendtest.HoldRequest})
+		}
+		first, second := hold(0), hold(512)
+		results := make(chan error, 2)
+		write := func(off int64) {
+			_, err := n.WriteAt(make([]byte, 512), off)
+			results <- err
+		}
+		go write(0)
+		time.Sleep(time.Second)
+		go write(512)
+		time.Sleep(time.Second)
+		l.deafen(l.sides[0], true)
+		looked := make(chan error, 1)
+		go func() { looked <- s.look(t.Context(), s.Paths()[0].session, n) }()
+		time.Sleep(drainTime + 200*time.Millisecond) // until Identify is sent
+		first.Release()
+		time.Sleep(200 * time.Millisecond)
+		if second.Hits() > 0 {
+			t.Error("a write was sent to what may be another namespace")
+		}
+		l.deafen(l.sides[0], false)
+		second.Release()
+		if err := <-looked; err != nil {
+			t.Error(err)
+		}
+		for range cap(results) {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }

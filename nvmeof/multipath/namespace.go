@@ -47,10 +47,10 @@ type Namespace struct {
 
 var _ backend.Store = (*Namespace)(nil)
 
-// Namespace opens a namespace. Every live path must lead to the same one, by its
+// Namespace opens a namespace. Every live path that leads to it must lead to the same one, by its
 // unique identifiers, size and block size: a [*MismatchError] says which does not. A
 // path that becomes live later and does not is not used for the namespace; nor is one that
-// has not answered a second after another one, until it does. With as many open as may be it is
+// does not have it, or has not answered a second after another one, until it does. With as many open as may be it is
 // [ErrManyNamespaces].
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
 	live, err := s.reachable()
@@ -87,12 +87,7 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 	defer cancel()
 	again := map[*session]bool{} // is asked once more
 	identify := func(ses *session) {
-		go func() { // ends with ask
-			select {
-			case all <- answer{ses, ses.identify(ask, id)}:
-			case <-ask.Done():
-			}
-		}()
+		beside(ask, all, func() answer { return answer{ses, ses.identify(ask, id)} })
 	}
 	for _, ses := range live {
 		identify(ses)
@@ -156,11 +151,9 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 		switch {
 		case !answered:
 			continue
-		case len(found) > 0 && f.err != nil && ses.ctrl.Err() != nil:
-			continue // it was lost, and identifies the namespace when it comes back
-		case len(found) == 0 && f.err != nil:
+		case f.err != nil:
 			errs = append(errs, f.err)
-			continue
+			continue // it was lost, or does not have the namespace, and may yet
 		case len(found) == 0:
 			n.info, n.ids = f.ns.Info(), f.ns.Identifiers()
 			n.size.Store(n.info.Size)

@@ -208,6 +208,7 @@ func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was 
 	there := was != nil && was.ns != nil
 	if there {
 		was.doubt.Store(false)
+		was.ns.Suspend() // what hold did not wait for to the end may not have been sent
 		if _, f.err = was.ns.RefreshContext(ctx); f.err == nil {
 			return true, nil
 		}

@@ -307,7 +307,7 @@ const (
 )
 
 // hold keeps requests from beginning until release is called, and waits for those that
-// have begun: what is older than drainTime has reached the target long ago. A target
+// have begun: what is older than drainTime has reached the target long ago, or has not been sent. A target
 // that refuses requests since another namespace has the identifier carries them out
 // again when Identify has returned what the namespace is now. None that was
 // meant for the old one may be on its way then.

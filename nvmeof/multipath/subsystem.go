@@ -429,15 +429,5 @@ func (p *Path) route(n *Namespace) route {
 	return r
 }
 
-// Namespaces lists the identifiers of the active namespaces in ascending order, as
-// the first live path knows them.
-func (s *Subsystem) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
-	live, err := s.reachable()
-	if err != nil {
-		return nil, err
-	}
-	return live[0].ctrl.Namespaces(ctx)
-}
-
 // now is the time on the clock that requests go by.
 func (s *Subsystem) now() int64 { return int64(time.Since(s.base)) }

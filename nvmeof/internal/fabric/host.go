@@ -22,6 +22,8 @@ type HostConfig struct {
 	// Depth is the submission queue's size, SQSIZE + 1, at least 2. One command
 	// less can be outstanding (NVMe base 2.0, 3.3.1.5). Required.
 	Depth int
+	// Reserved is how many of those entries are for urgent requests alone.
+	Reserved int
 	// InCapsule is how many bytes of data the controller takes beside a command.
 	InCapsule int
 	// Descriptors is how many parts a command's data may have (MSDBD); default 1. Their
@@ -57,6 +59,9 @@ type Request struct {
 
 	// Source is what the request is for; nil stands for all that has no source.
 	Source *Source
+
+	// Urgent requests have HostConfig.Reserved for them. With a Source of their own they wait for no other.
+	Urgent bool
 
 	// Patient requests have no timeout: Asynchronous Event Request.
 	Patient bool
@@ -164,6 +169,9 @@ func NewHost(cfg HostConfig) (*HostQueue, error) {
 	}
 	if cfg.Depth < 2 || cfg.Depth > maxHostDepth {
 		return nil, fmt.Errorf("fabric: queue of %d entries, want 2 to %d", cfg.Depth, maxHostDepth)
+	}
+	if cfg.Reserved < 0 || cfg.Reserved > cfg.Depth-2 {
+		return nil, fmt.Errorf("fabric: %d reserved entries of a queue of %d", cfg.Reserved, cfg.Depth)
 	}
 	cfg.Windows = cfg.Windows && cfg.Attrs.Windows
 	cfg.Descriptors = max(cfg.Descriptors, 1)

@@ -99,7 +99,11 @@ func (q *HostQueue) admit(from *Source, r *Request) bool {
 	if r.Command.Flags.Fuse() == capsule.FuseFirst {
 		n = 2
 	}
-	if len(q.free) < n || q.send.room < q.windows+len(q.starting)+3*n+2*len(r.More) {
+	kept := q.cfg.Reserved
+	if r.Urgent {
+		kept = 0
+	}
+	if len(q.free) < n+kept || q.send.room < q.windows+len(q.starting)+3*n+2*len(r.More) {
 		return false
 	}
 	if q.cfg.Windows && len(r.More) > len(q.spares.free) {

@@ -18,6 +18,7 @@ type Queue struct {
 	Shard  *shard.Shard
 	Pool   *Pool             // of the shard
 	Fabric *fabric.HostQueue // the loop's
+	Urgent fabric.Source     // of what has an entry of the admin queue for itself: Keep Alive and fabrics commands; the loop's
 	OnEnd  func()            // called in the loop when all commands are back; the loop's
 
 	Association *Association
@@ -32,6 +33,7 @@ func (a *Association) NewQueue(id capsule.QID, pool *Pool, cfg fabric.HostConfig
 	if q.Fabric, err = fabric.NewHost(cfg); err != nil {
 		return nil, err
 	}
+	q.Urgent.Open(q.Fabric)
 	if id == 0 {
 		a.admin, a.Aborts.admin = q, q
 	}
@@ -112,7 +114,11 @@ func (q *Queue) CancelRequest(r *fabric.Request) {
 // but not waited for, nor is it when the association is lost, as lost says; nil: never.
 func (q *Queue) Execute(ctx context.Context, lost <-chan struct{}, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	t := NewTask(q, nil, []capsule.Command{cmd}, data)
-	if !q.Shard.Do(func() { t.Begin(nil, nil) }) {
+	var source *fabric.Source
+	if cmd.Opcode == capsule.OpcodeFabrics {
+		source, t.halves[0].request.Urgent = &q.Urgent, true // a shutdown waits for no command that hangs
+	}
+	if !q.Shard.Do(func() { t.Begin(source, nil) }) {
 		return capsule.Completion{}, ErrClosed
 	}
 	select {
