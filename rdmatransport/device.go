@@ -54,7 +54,8 @@ type Device interface {
 	// pair that has posted its first receives, and returns what the peer
 	// answered. It blocks until then, until ctx ends, or until the peer refuses
 	// ([*RejectError]) or stays silent ([ErrUnreachable]). The queue pair is
-	// usable when Connect returns nil, and must be closed when it does not.
+	// usable when Connect returns nil, and must be closed when it does not: one that has
+	// been connected, or tried, is an error.
 	Connect(ctx context.Context, qp QueuePair, to netip.AddrPort, p ConnParams) (ConnReply, error)
 
 	// Close tears everything of the device down, with a disconnect request to

@@ -129,6 +129,8 @@ func (r *reviewer) listeners() {
 func (r *reviewer) subsystem(s *Subsystem, number int) {
 	path := fmt.Sprintf("subsystems[%d]", number)
 	switch s.NQN {
+	case "": // of a document that a program has made: Parse requires one
+		r.fail(path+".nqn", "add one like nqn.2026-11.org.example:disk", "the subsystem has no name")
 	case discoveryNQN, r.doc.DiscoveryNQN:
 		r.fail(path+".nqn", "choose another", "%s is the name of the discovery subsystem", s.NQN)
 	default:

@@ -23,12 +23,15 @@ func (h *Host) Connect(ctx context.Context, options Options) (*Controller, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, shardIndex, leave, err := h.enter(ctx)
+	while, shardIndex, leave, err := h.enter(ctx)
 	if err != nil {
 		return nil, errors.Join(err, c.domain.Close())
 	}
 	defer leave()
-	if err := c.start(ctx, shardIndex); err != nil {
+	if err := c.start(while, shardIndex); err != nil {
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // not by the caller
+			err = errHostClosed
+		}
 		return nil, errors.Join(err, c.tearDown(func(bool) error { return nil }))
 	}
 	h.register(c)

@@ -15,13 +15,14 @@ import (
 // Errors of requests.
 var (
 	// ErrClosed is a controller that [Controller.Disconnect] or [Host.Close] has
-	// disconnected.
+	// disconnected. Of NewQueue it is a [backend.ErrClosed] too.
 	ErrClosed = association.ErrClosed
 
 	// ErrUnaligned and ErrOutOfRange are requests that were not sent, since their range
-	// is not one of whole blocks of the namespace.
-	ErrUnaligned  = errors.New("offset or length is not a multiple of the block size")
-	ErrOutOfRange = errors.New("range is not within the namespace")
+	// is not one of whole blocks of the namespace. They are a [backend.ErrInvalid] and a
+	// [backend.ErrOutOfRange] too, as the answers of a controller are that say the same.
+	ErrUnaligned  error = &storeError{"offset or length is not a multiple of the block size", backend.ErrInvalid}
+	ErrOutOfRange error = &storeError{"range is not within the namespace", backend.ErrOutOfRange}
 
 	// ErrRemoved is a namespace that the controller has no more, or not as it was: the
 	// identifier is of another one. The status Invalid Namespace is one too.
@@ -43,7 +44,7 @@ var (
 	ErrShortData = fabric.ErrShortData
 
 	// ErrUnsupported is a [backend.ErrUnsupported] too.
-	ErrUnsupported error = unsupportedError{}
+	ErrUnsupported error = &storeError{"controller does not support the command", backend.ErrUnsupported}
 )
 
 // An UnsentError is a request of which nothing was sent, since the controller was
@@ -82,10 +83,14 @@ func (e *RemovedError) Error() string { return fmt.Sprintf("namespace %d %s", e.
 
 func (e *RemovedError) Is(target error) bool { return target == ErrRemoved }
 
-type unsupportedError struct{}
+// A storeError is what a store says by an error of package backend.
+type storeError struct {
+	text string
+	is   error
+}
 
-func (unsupportedError) Error() string        { return "controller does not support the command" }
-func (unsupportedError) Is(target error) bool { return target == backend.ErrUnsupported }
+func (e *storeError) Error() string        { return e.text }
+func (e *storeError) Is(target error) bool { return target == e.is }
 
 // A StatusError is a command that the controller completed with an error.
 type StatusError struct {

@@ -110,7 +110,9 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if depth < 1 || depth > maxQueueDepth {
 		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
 	}
-	if err := n.controller.Err(); err != nil {
+	if err := n.controller.Err(); err == ErrClosed {
+		return nil, fmt.Errorf("%w: %w", err, backend.ErrClosed)
+	} else if err != nil {
 		return nil, err
 	}
 	if err := n.io.Bar.Err(); err != nil {

@@ -3,6 +3,7 @@ package multipath
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
@@ -12,6 +13,7 @@ import (
 type Buffers struct {
 	sub  *Subsystem
 	slab *shard.Slab
+	mem  atomic.Pointer[[]byte] // what Bytes returns
 }
 
 // NewBuffers maps at least size bytes and registers them with each controller, also
@@ -26,7 +28,9 @@ func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Buffers{s, slab}
+	b := &Buffers{sub: s, slab: slab}
+	mem := slab.Bytes()
+	b.mem.Store(&mem)
 	for _, p := range s.Paths() {
 		for _, ses := range p.withMemory() {
 			if err := b.register(ses); err != nil && ses.ctrl.Err() == nil {
@@ -69,10 +73,11 @@ func (b *Buffers) register(ses *session) error {
 	return err
 }
 
-// Bytes is the memory.
-func (b *Buffers) Bytes() []byte { return b.slab.Bytes() }
+// Bytes is the memory, nil once Close or [Subsystem.Close] has unmapped it: who touches a slice of it after
+// that ends the program, by a fault that recover does not catch.
+func (b *Buffers) Bytes() []byte { return *b.mem.Load() }
 
-// Close unmaps the memory. No request may be using it.
+// Close unmaps the memory. No request may be using it. Repeated calls do nothing.
 func (b *Buffers) Close() error {
 	b.sub.sharing.Lock()
 	defer b.sub.sharing.Unlock()
@@ -83,6 +88,7 @@ func (b *Buffers) Close() error {
 // free takes the memory from all controllers. One that was lost may be about to do
 // so itself. Under Subsystem.sharing.
 func (b *Buffers) free() error {
+	b.mem.Store(new([]byte))
 	var errs []error
 	for _, p := range b.sub.Paths() {
 		errs = append(errs, p.forget(b))

@@ -7,13 +7,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// ErrClosed is a subsystem, namespace or queue that was closed.
-var ErrClosed = errors.New("subsystem is closed")
+// ErrClosed is a subsystem, namespace or queue that was closed. It is a [backend.ErrClosed] too.
+var ErrClosed error = closedError{}
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "subsystem or namespace is closed" }
+func (closedError) Is(target error) bool { return target == backend.ErrClosed }
 
 // ErrManyNamespaces is a namespace that is not opened, since as many as may be are open.
 var ErrManyNamespaces = errors.New("too many namespaces of the subsystem are open")

@@ -93,8 +93,8 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
-		return nil, backend.ErrClosed
+	if n.closed || n.table.Load().closed {
+		return nil, ErrClosed
 	}
 	n.queues = append(n.queues, q)
 	q.stirred.Store(true)

@@ -19,6 +19,9 @@ var _ backend.Resizer = (*Namespace)(nil)
 // end of where it goes. Paths read it by themselves when their controllers say that
 // something has changed.
 func (n *Namespace) Refresh() (changed bool, err error) {
+	if n.table.Load().closed {
+		return false, ErrClosed
+	}
 	before, live := n.Size(), n.sub.live()
 	errs := make([]error, len(live))
 	var wait sync.WaitGroup

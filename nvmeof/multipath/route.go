@@ -17,7 +17,7 @@ import (
 // not change; a namespace gets another one.
 type table struct {
 	routes []route
-	closed bool // the subsystem is closed
+	closed bool // the subsystem is, or the namespace
 }
 
 // A route is a path as a namespace sees it.

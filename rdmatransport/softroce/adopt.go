@@ -76,6 +76,7 @@ func (d *domain) Adopt(cfg rdmatransport.QPConfig, state []byte) (rdmatransport.
 	}
 	q.aim(x.Remote.Addr(), x.TOS, x.Lane)
 	m := s.dev.shards[0].manager
+	q.used.Store(true)
 	c := &connection{manager: m, id: x.ID, qp: q, recvPSN: x.RC.Peer.RecvPSN, established: true, confirmed: true}
 	q.conn, q.local, q.remote = c, x.Local, x.Remote
 	m.shard.do(func() { m.adopt(c, x.QPN) })

@@ -76,6 +76,10 @@ func (c *connection) confirm() {
 	}
 }
 
+// errUsed: the exchange for a second connection would take the place of the first, of whose end its peer would
+// not be told then.
+var errUsed = errors.New("softroce: the queue pair has had a connection, or the attempt at one, already: make another")
+
 // Connect implements rdmatransport.Device.
 func (d *Device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to netip.AddrPort, p rdmatransport.ConnParams) (rdmatransport.ConnReply, error) {
 	q, ok := qp.(*queuePair)
@@ -86,6 +90,8 @@ func (d *Device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to net
 		return rdmatransport.ConnReply{}, fmt.Errorf("softroce: %v and %v are of different address families", to.Addr(), d.addr)
 	case len(p.PrivateData) > rdmatransport.MaxRequestData:
 		return rdmatransport.ConnReply{}, fmt.Errorf("softroce: %d bytes of private data, limit %d", len(p.PrivateData), rdmatransport.MaxRequestData)
+	case q.used.Swap(true):
+		return rdmatransport.ConnReply{}, errUsed
 	}
 	m := d.shards[0].manager
 	c := &connection{manager: m, qp: q, recvPSN: wire.PSN(d.random() & 0xffffff), established: true, done: make(chan connectResult, 1)}

@@ -64,6 +64,11 @@ func (l *listener) Addr() netip.AddrPort { return l.addr }
 
 func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
 	for {
+		select {
+		case <-l.closed: // what is in the backlog is refused
+			return nil, rdmatransport.ErrClosed
+		default:
+		}
 		if r := l.backlog.take(); r != nil {
 			return r, nil
 		}
@@ -77,8 +82,9 @@ func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error
 	}
 }
 
-// Close implements rdmatransport.Listener.
+// Close implements rdmatransport.Listener. The manager's shard does the rest when it is polled.
 func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
 	m := l.manager
 	m.shard.do(func() {
 		if m.listeners[l.service] == l {
@@ -136,6 +142,9 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 		return fmt.Errorf("softroce: %d bytes of private data, limit %d", len(p.PrivateData), rdmatransport.MaxReplyData)
 	case r.answered.Swap(true):
 		return errAnswered
+	case q.used.Swap(true):
+		r.answered.Store(false)
+		return errUsed
 	}
 	peer := r.peer
 	peer.InitiatorDepth = uint8(min(int(peer.InitiatorDepth), p.InitiatorDepth, maxReads))
@@ -143,6 +152,7 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	c := &connection{manager: m, id: r.id, qp: q, recvPSN: wire.PSN(m.shard.dev.random() & 0xffffff)}
 	if err := q.connect(m.shard.dev.rcPeer(&peer, c.recvPSN), shardsOf(peer.GUID), peer.Addr.Addr(), peer.TrafficClass); err != nil {
 		r.answered.Store(false) // the peer has heard nothing: Reject is still to be called
+		q.used.Store(false)
 		return err
 	}
 	q.conn, q.local, q.remote = c, r.local, peer.Addr

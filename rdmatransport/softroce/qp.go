@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -17,6 +18,7 @@ type queuePair struct {
 	shard *shard
 	rc    *rc.QP
 	keys  keyTable
+	used  atomic.Bool // for a connection, or the attempt at one
 	conn  *connection // nil until the connection exchange began
 
 	local, remote netip.AddrPort // of the connection: CM ports, for people

@@ -19,7 +19,7 @@ type Slab struct {
 // NewSlab maps at least size bytes of zeroes, rounded up to whole pages.
 func NewSlab(size int) (*Slab, error) {
 	if size <= 0 {
-		return nil, fmt.Errorf("slab of %d bytes", size)
+		return nil, fmt.Errorf("%d bytes of buffers: at least one is needed", size)
 	}
 	size = (size + PageSize - 1) &^ (PageSize - 1)
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,

@@ -118,7 +118,7 @@ func (a *attachment) serve(cmd *cobra.Command, front *front, s *measured) (err e
 		return err
 	}
 	s.subsystem.Store(&p.subsystem)
-	late := a.follow(cmd.Context(), all, p, absent)
+	late := followAbsent(cmd.Context(), all, p, absent)
 	err = p.serve(cmd.Context(), cmd.OutOrStdout())
 	late()
 	_ = front.Close() // which has memory of the subsystem; the caller reports it

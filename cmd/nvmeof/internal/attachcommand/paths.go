@@ -61,9 +61,9 @@ func (a *attachment) routed(ctx context.Context, all *hosts.Pool, warn io.Writer
 	}
 }
 
-// follow adds the paths that had no route, each when it has one and a controller at its
+// followAbsent adds the paths that had no route, each when it has one and a controller at its
 // end, until stop is called.
-func (a *attachment) follow(ctx context.Context, all *hosts.Pool, p *publisher, absent []*fabricoptions.Held) (stop func()) {
+func followAbsent(ctx context.Context, all *hosts.Pool, p *publisher, absent []*fabricoptions.Held) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for _, one := range absent {

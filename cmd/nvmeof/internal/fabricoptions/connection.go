@@ -44,7 +44,7 @@ type Connection struct {
 // AddFlags adds the flags of a command that ends by itself.
 func (c *Connection) AddFlags(cmd *cobra.Command) {
 	c.addConnectionFlags(cmd, "")
-	c.addIgnored(cmd)
+	addIgnored(cmd)
 }
 
 // addConnectionFlags adds those that say what to connect to and how; sqflow is the
@@ -69,7 +69,7 @@ func (c *Connection) values() map[string]any {
 
 // addIgnored accepts options about what happens after a connection is lost, which
 // cannot matter to a command that then is over.
-func (c *Connection) addIgnored(cmd *cobra.Command) {
+func addIgnored(cmd *cobra.Command) {
 	var none Held
 	all, values := none.values(), map[string]any{}
 	for _, name := range LostNames() {

@@ -45,6 +45,14 @@ func (d *Domain) Register(mem []byte, slab *shard.Slab) (*Memory, error) {
 	return m, nil
 }
 
+// Bytes is registered memory, nil once it was dropped.
+func (d *Domain) Bytes(m *Memory) []byte {
+	if !slices.Contains(d.registered(), m) {
+		return nil
+	}
+	return m.Bytes()
+}
+
 // Drop ends the registration and closes the slab, once. No request may be using the
 // memory.
 func (d *Domain) Drop(m *Memory) error {
