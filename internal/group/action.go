@@ -25,8 +25,11 @@ type (
 	}
 	// Configure says which groups there are.
 	Configure struct{ Groups []Group }
-	// Loads says how much I/O each group has that is served here.
-	Loads struct{ Loads map[ID]uint64 }
+	// Loads says how much I/O each group has that is served here, and how many bytes its namespaces have together.
+	Loads struct {
+		Loads map[ID]uint64
+		Sizes map[ID]int64
+	}
 	// Tick says that the deadline has come.
 	Tick struct{}
 	// Leave says that the gateway is to give back all groups, and end.

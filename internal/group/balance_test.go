@@ -21,7 +21,7 @@ func (l *load) report(noise float64) {
 		for _, id := range g.held.ids() {
 			all[id] = uint64(float64(100+l.heat[id]) * (1 + noise*(2*l.rng.Float64()-1)))
 		}
-		g.step(Loads{all})
+		g.step(Loads{Loads: all})
 	}
 }
 

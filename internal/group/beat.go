@@ -40,6 +40,9 @@ func (e *Engine) beat() {
 	if len(e.loads) > 0 {
 		v.Loads = e.loads
 	}
+	if len(e.sizes) > 0 {
+		v.Sizes = e.sizes
+	}
 	e.act(Txn{b.token, state.Txn{
 		If:   []state.Compare{{Key: own.Key, Revision: own.Revision}, {Key: key, Revision: b.revision}},
 		Then: []state.Op{put(key, encode(v, e.view.beats.raw(key)))},

@@ -24,6 +24,7 @@ type Engine struct {
 	storage  []string
 	groups   groups
 	loads    map[ID]uint64
+	sizes    map[ID]int64
 	leaving  time.Duration // since when, 0: it is not
 	sick     time.Duration // until when: it could not fence another; 0: it is not
 	stuck    bool          // it cannot serve: see Health
@@ -95,7 +96,7 @@ func (e *Engine) handle(ev Event) {
 	case Configure:
 		e.configure(ev.Groups)
 	case Loads:
-		e.loads = ev.Loads
+		e.loads, e.sizes = ev.Loads, ev.Sizes
 	case Leave:
 		e.startLeaving()
 	case Got:

@@ -238,7 +238,7 @@ func TestLoad(t *testing.T) {
 			for id := range g.serving {
 				l[id] = loads[id]
 			}
-			g.step(Loads{l})
+			g.step(Loads{Loads: l})
 		}
 		c.run(500 * time.Millisecond)
 	}

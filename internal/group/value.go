@@ -44,6 +44,7 @@ type Beat struct {
 	Incarnation Incarnation   `json:"incarnation"`
 	Count       uint64        `json:"count"`
 	Loads       map[ID]uint64 `json:"loads,omitempty"`    // of the groups that it serves
+	Sizes       map[ID]int64  `json:"sizes,omitempty"`    // bytes of the namespaces of each of these
 	Sick        bool          `json:"sick,omitempty"`     // it should get no groups: it cannot fence, is stuck, or does not have the configuration
 	Stuck       bool          `json:"stuck,omitempty"`    // it cannot serve: see Health
 	Starting    bool          `json:"starting,omitempty"` // it is sick since it has just been started: see Behind

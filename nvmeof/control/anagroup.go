@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,14 +53,19 @@ func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Na
 	return nil
 }
 
-// probe finds what hosts are to be told of a namespace. Called with mu held.
-func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
-	p, err := reach(&m.stores.reacher, n.Path(), func() (Probed, error) {
+// lookAtForeign finds what hosts are to be told of a namespace.
+func lookAtForeign(m *Manager, n *config.Namespace) (Probed, error) {
+	return reach(&m.stores.reacher, n.Path(), func() (Probed, error) {
 		if m.stores.isNoted(n) {
 			return m.stores.probeNoted(n, m.cfg.Probe)
 		}
 		return m.cfg.Probe(n)
 	}, nil)
+}
+
+// probe keeps what that finds. Called with mu held.
+func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
+	p, err := lookAtForeign(m, n)
 	if err != nil {
 		if m.stores.isNoted(n) {
 			delete(m.probed, at) // what was known of it may be of another file
@@ -106,27 +113,44 @@ func forgetForeign(m *Manager, at namespaceKey) bool {
 	return true
 }
 
-// RefreshForeign looks again at what the namespaces of other targets export, for when one of
-// them has made it larger: hosts are notified of what has changed.
-func RefreshForeign(m *Manager) {
+// probes are made at a time.
+const probes = 16
+
+// RefreshForeign looks again at what the namespaces of an ANA group export that another target serves, for when that has made
+// one larger: hosts are notified of what has changed. What cannot be looked at stays what it was. No change waits for it.
+func RefreshForeign(m *Manager, group capsule.ANAGroup) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.closed {
+		m.mu.Unlock()
 		return
 	}
 	m.stores.begin(m.startTimeout)
-	for at, f := range m.foreign {
-		before := m.probed[at]
-		if f.why != "" || probe(m, at, f.namespace) != nil || before != nil && before.Info == m.probed[at].Info {
-			continue // what cannot be looked at stays what it was
+	all := foreignOf(m, group)
+	m.mu.Unlock()
+	ats := slices.Collect(maps.Keys(all))
+	inParallel(probes, len(ats), func(i int) { // each ends in the time of its store
+		n := all[ats[i]]
+		if p, err := lookAtForeign(m, n); err == nil {
+			refreshed(m, ats[i], n, p)
 		}
-		s, err := m.subsystem(at.nqn)
-		if err == nil {
-			err = s.AwaitNamespace(awayConfig(m, at.nqn, f.namespace))
-		}
-		if err != nil {
-			m.log.Warn("hosts are not notified of a namespace that has changed at another target", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
-		}
+	})
+}
+
+// refreshed notifies hosts where a namespace that another target serves is another than they know.
+func refreshed(m *Manager, at namespaceKey, n *config.Namespace, p Probed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, before := m.foreign[at], m.probed[at]
+	if m.closed || f == nil || f.namespace != n || f.why != "" || before != nil && before.Info == p.Info {
+		return
+	}
+	m.probed[at] = &p
+	s, err := m.subsystem(at.nqn)
+	if err == nil {
+		err = s.AwaitNamespace(awayConfig(m, at.nqn, n))
+	}
+	if err != nil {
+		m.log.Warn("hosts are not notified of a namespace that has changed at another target", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
 }
 

@@ -199,7 +199,7 @@ func TestGroupNotKnown(t *testing.T) {
 		return 0
 	}
 	g.must(os.Truncate(filepath.Join(g.dir, "two"), 2<<20)) // by whoever has it
-	if RefreshForeign(g.Manager); size() != 2<<20 {
+	if RefreshForeign(g.Manager, 2); size() != 2<<20 {
 		t.Errorf("hosts are told of %d bytes", size())
 	}
 	g.must(ServeGroup(t.Context(), g.Manager, 2, 1))

@@ -13,7 +13,7 @@ import (
 )
 
 // A Target is what groups are served with. Its methods return soon after their context ends. The
-// runner calls Stop, Extend and Loads from the goroutine of the engine, the others from any.
+// runner calls Stop, Extend, Loads and Sizes from the goroutine of the engine, the others from any.
 type Target interface {
 	// Open opens clients of the storage, and returns their addresses.
 	Open(ctx context.Context, inc group.Incarnation) (addresses []string, err error)
@@ -32,6 +32,8 @@ type Target interface {
 	Fence(ctx context.Context, f group.Fence) error
 	// Loads is how much I/O each group has that is served.
 	Loads() map[group.ID]uint64
+	// Sizes is how many bytes the namespaces of each group have together that is served.
+	Sizes() map[group.ID]int64
 }
 
 // Config is what a runner is made of. Zero values are the defaults.

@@ -93,7 +93,7 @@ func (r *Runner) run() {
 		case <-timer.C:
 			r.step(group.Tick{})
 		case <-loads.C:
-			r.step(group.Loads{Loads: r.cfg.Target.Loads()})
+			r.step(group.Loads{Loads: r.cfg.Target.Loads(), Sizes: r.cfg.Target.Sizes()})
 		}
 	}
 }

@@ -120,6 +120,7 @@ func (t *target) Fence(_ context.Context, f group.Fence) error {
 }
 
 func (t *target) Loads() map[group.ID]uint64 { return nil }
+func (t *target) Sizes() map[group.ID]int64  { return nil }
 
 // A world is a store with gateways.
 type world struct {

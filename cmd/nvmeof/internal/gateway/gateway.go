@@ -71,6 +71,7 @@ type Gateway struct {
 
 	counts   counts
 	loads    loads
+	sizes    sizes
 	stuck    atomic.Bool   // another gateway cannot serve
 	followed chan struct{} // has an element when the target has another configuration
 	erasing  chan struct{} // likewise
@@ -90,6 +91,7 @@ type Gateway struct {
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.OrderTime = cmp.Or(cfg.OrderTime, 10*time.Second)
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, releaseTime: releaseTime, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
+	g.loads.every, g.sizes.look = loadEvery, make(chan []capsule.ANAGroup)
 	g.keepers, g.listed.gateway, g.listed.stale = newKeepers(g), g, make(chan struct{}, 1)
 	g.files, g.faults = &files{gateway: g, known: map[config.Path]control.FileNote{}}, &faults{g}
 	g.owned.Directory = g.listed.of
@@ -166,14 +168,15 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	run.Starting() // until follow has got the configuration
 	g.run.Store(run)
 	var all sync.WaitGroup
-	all.Go(func() { g.follow(ctx, run) })                       // ends with ctx
-	all.Go(func() { g.enforce(ctx) })                           // likewise
-	all.Go(func() { g.erase(ctx) })                             // likewise
-	all.Go(func() { g.loads.measure(ctx, g.target, &g.owned) }) // likewise
-	all.Go(func() { g.keepers.notice(ctx) })                    // likewise
-	all.Go(func() { g.files.notice(ctx) })                      // likewise
-	all.Go(func() { g.faults.follow(ctx) })                     // likewise
-	all.Go(func() { g.listed.run(ctx, g.keepers.any) })         // likewise
+	all.Go(func() { g.follow(ctx, run) })               // ends with ctx
+	all.Go(func() { g.enforce(ctx) })                   // likewise
+	all.Go(func() { g.erase(ctx) })                     // likewise
+	all.Go(func() { g.measure(ctx) })                   // likewise
+	all.Go(func() { g.sizes.follow(ctx, m) })           // likewise
+	all.Go(func() { g.keepers.notice(ctx) })            // likewise
+	all.Go(func() { g.files.notice(ctx) })              // likewise
+	all.Go(func() { g.faults.follow(ctx) })             // likewise
+	all.Go(func() { g.listed.run(ctx, g.keepers.any) }) // likewise
 	tender := newTender(g, run)
 	for _, look := range []func(context.Context){tender.storage, tender.service} {
 		all.Go(func() { tend(ctx, look) }) // likewise

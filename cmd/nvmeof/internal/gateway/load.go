@@ -25,6 +25,7 @@ const (
 
 // Loads are how much I/O each ANA group has that is served here: how often loadUnit, each second.
 type loads struct {
+	every time.Duration        // loadEvery, but in tests; constant
 	at    time.Time            // when counters were read last
 	units map[group.ID]uint64  // then
 	rates map[group.ID]float64 // smoothed
@@ -34,18 +35,19 @@ type loads struct {
 	silent atomic.Bool // an image that is served here does not answer
 }
 
-// measure reads the counters of a target until ctx ends.
-func (l *loads) measure(ctx context.Context, of *target.Target, owned *target.Gateway) {
-	every := time.NewTicker(loadEvery)
+// measure reads the counters of the target until ctx ends.
+func (g *Gateway) measure(ctx context.Context) {
+	every := time.NewTicker(g.loads.every)
 	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case at := <-every.C:
-			m := of.Measure()
-			l.add(at, unitsOf(&m, owned.Serves))
-			l.silent.Store(silentImage(&m, owned.Serves))
+			m := g.target.Measure()
+			g.loads.add(at, unitsOf(&m, g.owned.Serves))
+			g.loads.silent.Store(silentImage(&m, g.owned.Serves))
+			g.sizes.measured(at, &m, g.owned.Serves)
 		}
 	}
 }

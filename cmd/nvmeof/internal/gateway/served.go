@@ -200,3 +200,6 @@ func (s *served) Fence(ctx context.Context, f group.Fence) error {
 
 // Loads implements [runner.Target].
 func (s *served) Loads() map[group.ID]uint64 { return s.loads.published() }
+
+// Sizes implements [runner.Target].
+func (s *served) Sizes() map[group.ID]int64 { return s.sizes.published() }

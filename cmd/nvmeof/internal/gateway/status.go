@@ -166,6 +166,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 func (g *Gateway) changed(s group.Status) {
 	g.lookAtPeers(s)
 	g.stuck.Store(anyStuck(&s, g.name))
+	g.sizes.hear(heardOf(&s))
 	next := map[string]string{}
 	for i := range s.Gateways {
 		next[s.Gateways[i].Member.Name] = stateOf(&s.Gateways[i])
