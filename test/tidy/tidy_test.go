@@ -113,7 +113,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/console":        1,  // what is served
 	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
-	"cmd/nvmeof/internal/gateway":        21, // notes of files, and of stores that have failed; counters of the I/O; who asks whether the storage answers; what erases namespaces; what a group needs before it is served; what says which configuration is in force; images of groups that are about to come, each of them, and the end of those that are not used; who connects to clusters, which may hang; who follows the group's configuration, and its watch; what is closed of a group that was lost; who says that its storage refuses it; changes of reservations, calls of a keeper, and what it has read again; controllers, and their watch
+	"cmd/nvmeof/internal/gateway":        22, // what has another size at other gateways; notes of files, and of stores that have failed; counters of the I/O; who asks whether the storage answers; what erases namespaces; what a group needs before it is served; what says which configuration is in force; images of groups that are about to come, each of them, and the end of those that are not used; who connects to clusters, which may hang; who follows the group's configuration, and its watch; what is closed of a group that was lost; who says that its storage refuses it; changes of reservations, calls of a keeper, and what it has read again; controllers, and their watch
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1,  // what serves others
 	"cmd/nvmeof/internal/outlet":         1,  // what is printed
