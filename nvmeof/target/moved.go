@@ -163,6 +163,8 @@ func (m *Moved) MarshalBinary() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+const insteadOfMoving = "end it, and start this one: hosts connect again by themselves, and what it exports from memory is lost"
+
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It leaves Devices as they are.
 func (m *Moved) UnmarshalBinary(b []byte) error {
 	rest, ok := bytes.CutPrefix(b, []byte(movedMagic))
@@ -170,12 +172,12 @@ func (m *Moved) UnmarshalBinary(b []byte) error {
 		return errors.New("target: this is no record of associations")
 	}
 	if v := binary.LittleEndian.Uint32(rest); v != MovedVersion {
-		return fmt.Errorf("target: a record of associations of version %d, want %d", v, MovedVersion)
+		return fmt.Errorf("target: the program that runs hands over associations in version %d, and this one takes version %d; %s", v, MovedVersion, insteadOfMoving)
 	}
 	types := movedTypes()
 	rest, ok = bytes.CutPrefix(rest[4:], types[:])
 	if !ok {
-		return fmt.Errorf("target: a record of associations of version %d by another build of the program", MovedVersion)
+		return fmt.Errorf("target: the program that runs was built from other sources of version %d of what associations are handed over in; %s", MovedVersion, insteadOfMoving)
 	}
 	m.record = movedRecord{}
 	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&m.record); err != nil {
