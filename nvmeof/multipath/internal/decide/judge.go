@@ -49,7 +49,7 @@ func Judge(s capsule.Status, crdt *RetryDelays) Verdict {
 	case capsule.StatusSQDeleted, capsule.StatusKeepAliveExpired, capsule.StatusTransientTransport:
 		return Verdict{Retry: true, Avoid: true}
 	case capsule.StatusInternalError, capsule.StatusAbortRequested, capsule.StatusCommandInterrupted,
-		capsule.StatusAdminMediaNotReady:
+		capsule.StatusAdminMediaNotReady, capsule.StatusDataTransferError, capsule.StatusPowerLoss, capsule.StatusFormatInProgress:
 		return Verdict{Retry: true, Few: true, Delay: crdt.delay(s)}
 	}
 	if s.SCT() == sctPath {
