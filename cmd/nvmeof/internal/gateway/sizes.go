@@ -11,8 +11,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// sizesAgain is after what time a size that still differs is looked into again.
-const sizesAgain = time.Minute
+// sizesAgain is after what time a size that still differs is looked into again, and then after twice that and so on up to
+// sizesSeldom: the owner may wait for a namespace that is there for others.
+const (
+	sizesAgain  = time.Minute
+	sizesSeldom = time.Hour
+)
 
 // sizes are how many bytes the namespaces of each ANA group have together. Who serves a group publishes it, and the other
 // gateways look again at what its namespaces export where they have told hosts another sum: only who serves an image or a
@@ -30,6 +34,7 @@ type sizes struct {
 type differing struct {
 	heard, known int64
 	at           time.Time
+	again        time.Duration // not before that has passed
 }
 
 // hear takes what others publish.
@@ -102,11 +107,15 @@ func (s *sizes) differing(at time.Time, known map[group.ID]int64) (all []capsule
 			continue
 		}
 		was, tried := s.tried[id]
-		if tried && was.heard == others && was.known == n && at.Sub(was.at) < sizesAgain {
-			next[id] = was
-			continue
+		again := sizesAgain
+		if tried && was.heard == others && was.known == n {
+			if at.Sub(was.at) < was.again {
+				next[id] = was
+				continue
+			}
+			again = min(2*was.again, sizesSeldom)
 		}
-		next[id] = differing{others, n, at}
+		next[id] = differing{others, n, at, again}
 		all = append(all, capsule.ANAGroup(id))
 	}
 	s.tried = next

@@ -66,7 +66,7 @@ func TestSizeAtOthers(t *testing.T) {
 	want("made larger at the other", 4<<20)
 }
 
-// TestDiffering: another sum is looked into once, and again after a while.
+// TestDiffering: another sum is looked into once, and again after a while, ever more seldom.
 func TestDiffering(t *testing.T) {
 	var s sizes
 	at := time.Unix(1000, 0)
@@ -83,6 +83,8 @@ func TestDiffering(t *testing.T) {
 	step(20, 10, time.Second, false)
 	step(20, 15, time.Second, true)
 	step(30, 15, time.Second, true)
+	step(30, 15, sizesAgain, true)
+	step(30, 15, sizesAgain, false)
 	step(30, 15, sizesAgain, true)
 	step(30, 30, time.Second, false)
 	step(20, 30, time.Second, true)
