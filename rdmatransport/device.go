@@ -78,6 +78,8 @@ type Domain interface {
 	// domain. Called by the owner of cfg.CQ.
 	NewSharedReceiveQueue(cfg SRQConfig) (SharedReceiveQueue, error)
 
+	// Close frees the domain, whose queues are closed and whose memory is deregistered: it fails while some
+	// memory is not. What the domain is asked for afterwards is [ErrClosed]; repeated calls do nothing.
 	Close() error
 }
 

@@ -1,6 +1,7 @@
 package rdmatest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -11,6 +12,7 @@ var keyTests = []testCase{
 	{"ZeroLength", testZeroLength},
 	{"Deregistered", testDeregistered},
 	{"OtherDomain", testOtherDomain},
+	{"ClosedDomain", testClosedDomain},
 	{"LocalProtection", testLocalProtection},
 	{"Window", testWindow},
 	{"WindowIsOneWay", testWindowOneWay},
@@ -147,6 +149,41 @@ func testOtherDomain(p *pair) {
 	if err := other.Close(); err != nil {
 		p.t.Errorf("closing an empty domain: %v", err)
 	}
+}
+
+// testClosedDomain: a domain is not freed under its memory, and gives out nothing once it is.
+func testClosedDomain(p *pair) {
+	d, err := p.Passive.NewDomain()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	mem := make([]byte, 4096)
+	region, err := d.Register(mem, allAccess)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := d.Close(); err == nil {
+		p.t.Error("a domain with memory was closed")
+	}
+	if err := errors.Join(region.Deregister(), d.Close(), d.Close()); err != nil {
+		p.t.Error(err)
+	}
+	wantClosed := func(what string, err error) {
+		if !errors.Is(err, rdmatransport.ErrClosed) {
+			p.t.Errorf("%s of a closed domain: %v", what, err)
+		}
+	}
+	_, err = d.Register(mem, allAccess)
+	wantClosed("memory", err)
+	l := p.b.loops[0]
+	l.do(func() {
+		_, err := d.NewQueuePair(rdmatransport.QPConfig{CQ: l.cq})
+		wantClosed("queue pair", err)
+		if p.Passive.Attrs().MaxShared > 0 {
+			_, err = d.NewSharedReceiveQueue(rdmatransport.SRQConfig{CQ: l.cq})
+			wantClosed("shared receive queue", err)
+		}
+	})
 }
 
 func testLocalProtection(p *pair) {

@@ -2,6 +2,7 @@ package rdmatest
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -10,6 +11,7 @@ import (
 type domain struct {
 	device  *device
 	regions map[uint32]*region
+	closed  bool // under the network's lock
 }
 
 type region struct {
@@ -37,12 +39,24 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	n := d.device.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	r := &region{domain: d, mem: b, key: n.nextKey(), access: access}
 	d.regions[r.key] = r
 	return r, nil
 }
 
-func (d *domain) Close() error { return nil }
+func (d *domain) Close() error {
+	n := d.device.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(d.regions) > 0 {
+		return fmt.Errorf("loopback: domain still has %d memory regions", len(d.regions))
+	}
+	d.closed = true
+	return nil
+}
 
 func (r *region) Bytes() []byte            { return r.mem }
 func (r *region) LKey() rdmatransport.LKey { return rdmatransport.LKey(r.key) }

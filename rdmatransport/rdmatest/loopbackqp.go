@@ -94,6 +94,9 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	n := d.device.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	n.lastQPN++
 	q := &queuePair{domain: d, cq: cq, cfg: cfg, qpn: n.lastQPN}
 	q.send.init(cfg.MaxSend, cfg.MaxSGE)

@@ -22,6 +22,12 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	if !ok || cq.device != d.device {
 		return nil, errors.New("loopback: completion queue of another device")
 	}
+	d.device.net.mu.Lock()
+	closed := d.closed
+	d.device.net.mu.Unlock()
+	if closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	if cfg.Depth == 0 {
 		cfg.Depth = 1024
 	}

@@ -17,6 +17,7 @@ import (
 type domain struct {
 	dev     *Device
 	mu      sync.Mutex                              // serialises changes of regions
+	closed  atomic.Bool                             // set with mu held
 	regions [256]atomic.Pointer[map[uint32]*region] // by the highest bits of the key, so that changes copy little
 }
 
@@ -43,6 +44,8 @@ func (d *Device) NewDomain() (rdmatransport.Domain, error) {
 }
 
 func (d *domain) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	n := 0
 	for i := range d.regions {
 		n += len(*d.regions[i].Load())
@@ -50,6 +53,7 @@ func (d *domain) Close() error {
 	if n > 0 {
 		return fmt.Errorf("softroce: domain still has %d memory regions", n)
 	}
+	d.closed.Store(true)
 	return nil
 }
 
@@ -59,6 +63,9 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed.Load() {
+		return nil, rdmatransport.ErrClosed
+	}
 	r := &region{domain: d, mem: b, access: access}
 	for r.key == 0 || (*d.table(r.key).Load())[r.key] != nil {
 		r.key = d.dev.random()

@@ -54,6 +54,9 @@ func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedRec
 	if !ok || s.dev != d.dev {
 		return nil, nil, errors.New("softroce: the completion queue is not of this device")
 	}
+	if d.closed.Load() {
+		return nil, nil, rdmatransport.ErrClosed
+	}
 	orDefault := func(v *int, n int) {
 		if *v == 0 {
 			*v = n

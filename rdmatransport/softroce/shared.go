@@ -29,6 +29,9 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	if !ok || s.dev != d.dev {
 		return nil, errors.New("softroce: the completion queue is not of this device")
 	}
+	if d.closed.Load() {
+		return nil, rdmatransport.ErrClosed
+	}
 	if cfg.Depth == 0 {
 		cfg.Depth = defaultShared
 	}

@@ -20,6 +20,9 @@ func (d *domain) RegisterDMABuf(fd int, offset uint64, length int, iova uint64, 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed.Load() {
+		return nil, rdmatransport.ErrClosed
+	}
 	r := &region{domain: d, iova: iova}
 	flags := d.dev.accessFor(access) &^ C.NV_WINDOW_BIND
 	var lkey, rkey C.uint32_t

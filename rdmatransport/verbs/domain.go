@@ -21,7 +21,8 @@ import (
 type domain struct {
 	dev     *device
 	pd      *C.struct_ibv_pd
-	mu      sync.Mutex // serialises changes
+	mu      sync.Mutex  // serialises changes
+	closed  atomic.Bool // set with mu held: the protection domain is freed
 	regions atomic.Pointer[map[rdmatransport.LKey]*region]
 }
 
@@ -68,6 +69,9 @@ func (d *domain) Close() error {
 
 // destroy frees the domain and what it still has.
 func (d *domain) destroy() error {
+	d.mu.Lock()
+	d.closed.Store(true)
+	d.mu.Unlock()
 	var errs []error
 	for _, r := range *d.regions.Load() {
 		errs = append(errs, r.Deregister())
@@ -125,6 +129,9 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed.Load() {
+		return nil, rdmatransport.ErrClosed
+	}
 	r := &region{domain: d, mem: b, iova: address(b)}
 	var lkey, rkey C.uint32_t
 	code := C.nv_reg_mr(d.dev.lib, d.pd, C.uintptr_t(address(b)), C.size_t(len(b)), d.dev.accessFor(access), &r.mr, &lkey, &rkey)

@@ -54,6 +54,9 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	if !ok || c.dev != d.dev || c.closed {
 		return nil, errors.New("verbs: the completion queue is not of this device")
 	}
+	if d.closed.Load() {
+		return nil, rdmatransport.ErrClosed
+	}
 	or := func(n, otherwise int) int {
 		if n == 0 {
 			return otherwise

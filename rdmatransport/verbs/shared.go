@@ -38,6 +38,9 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	if !ok || c.dev != d.dev || c.closed {
 		return nil, errors.New("verbs: the completion queue is not of this device")
 	}
+	if d.closed.Load() {
+		return nil, rdmatransport.ErrClosed
+	}
 	if cfg.Depth == 0 {
 		cfg.Depth = min(defaultShared, c.dev.attrs.MaxShared)
 	}
