@@ -175,6 +175,8 @@ func (r *rig) connect(nqn, addr, want string) {
 
 func (r *rig) controller(name string) *fakeController {
 	r.Helper()
+	r.holder.mu.Lock()
+	defer r.holder.mu.Unlock()
 	for _, s := range r.holder.subsystems {
 		for _, c := range s.controllers {
 			if c.name() == name {
