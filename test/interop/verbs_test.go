@@ -39,7 +39,8 @@ func TestVerbs(t *testing.T) {
 			t.Log(l.onHost(t, 10*time.Minute, "verbs", c.env))
 		})
 	}
-	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status`))
+	// WindowOfDeregistered of the suite deregisters memory under a window: rdma_rxe refuses that, and says so.
+	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status|rxe_dereg_mr: +returned err = -22`))
 }
 
 // installVerbsTest builds the package's test with cgo and puts it in the guest, which
