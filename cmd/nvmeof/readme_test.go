@@ -131,6 +131,7 @@ var suites = []documented{
 	{line: "go test ./test/gateways -rounds 12 -v", by: ".ci/run"},
 	{line: "go test ./test/gateways -rounds 200 -seed 7 -v -timeout 60m", by: "test/gateways TestRounds"},
 	{line: "go test ./test/gateways -run 'TestErase$' -erase 3 -v", by: "test/gateways TestErase"},
+	{line: "go test ./test/gateways -run TestGrow -grow -v", by: "test/gateways TestGrow"},
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -rounds 200 -v -timeout 90m", by: "test/gateways TestRounds"},
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -rounds 28 -seed 1 -pause 60s -down 10m -v -timeout 90m", by: "test/gateways TestRounds"},
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -run TestUnreached -v", by: "test/gateways TestUnreached"},
