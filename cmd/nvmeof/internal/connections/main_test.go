@@ -1,0 +1,13 @@
+package connections
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nvmeof-go/nvmeof/internal/testparallel"
+)
+
+func TestMain(m *testing.M) {
+	testparallel.Set(4)
+	os.Exit(m.Run())
+}
