@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/boottime"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/peerlog"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 
@@ -55,7 +55,7 @@ type Target struct {
 	authenticator authenticator
 	authCounts    authCounts
 	started       time.Time
-	clock         func() time.Duration // [shard.SinceBoot]
+	clock         func() time.Duration // [boottime.Now]
 	sequence      atomic.Uint32        // of challenges
 
 	volumes      storage.Volumes
@@ -90,7 +90,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(), clock: shard.SinceBoot,
+		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(), clock: boottime.Now,
 		subsystems: make(map[nvmeof.NQN]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		shownLogs: shownLogs{version: 1}, identify: identifyTable(), features: featureTable(), logs: logTable(),

@@ -6,8 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/nvmeof-go/nvmeof/internal/boottime"
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
@@ -62,7 +61,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.CallTimeout = cmp.Or(c.CallTimeout, time.Second)
 	c.FenceTimeout = cmp.Or(c.FenceTimeout, 10*time.Second)
 	if c.Clock == nil {
-		c.Clock = sinceBoot
+		c.Clock = boottime.Now
 	}
 	if c.Alarm == nil {
 		c.Alarm = func(group.Alarm) {}
@@ -74,13 +73,4 @@ func (c Config) withDefaults() (Config, error) {
 		c.Changed = func(group.Status) {}
 	}
 	return c, nil
-}
-
-// sinceBoot is CLOCK_BOOTTIME.
-func sinceBoot() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // every Linux has it
-	}
-	return time.Duration(t.Nano())
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/internal/boottime"
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -25,7 +26,7 @@ type counts struct {
 	refused   uint64
 	takeovers map[string]*target.Latencies
 	requests  map[metrics.StoreRequest]*target.Latencies
-	answered  time.Duration // when the store did last, by sinceBoot
+	answered  time.Duration // when the store did last, by package boottime
 }
 
 // observe adds a duration to one of several histograms. Called with mu held.
@@ -61,7 +62,7 @@ func (c *counts) knows(revision int64) {
 
 // asked notes a request to the store.
 func (c *counts) asked(operation string, began time.Duration, err error) {
-	now, result := sinceBoot(), "ok"
+	now, result := boottime.Now(), "ok"
 	switch {
 	case errors.Is(err, state.ErrUnknown):
 		result = "unknown"
@@ -84,7 +85,7 @@ type countedStore struct {
 
 // Get implements [state.Store].
 func (s countedStore) Get(ctx context.Context, prefix string) (state.Snapshot, error) {
-	began := sinceBoot()
+	began := boottime.Now()
 	out, err := s.Store.Get(ctx, prefix)
 	s.counts.asked("get", began, err)
 	return out, err
@@ -92,7 +93,7 @@ func (s countedStore) Get(ctx context.Context, prefix string) (state.Snapshot, e
 
 // Txn implements [state.Store].
 func (s countedStore) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
-	began := sinceBoot()
+	began := boottime.Now()
 	out, err := s.Store.Txn(ctx, t)
 	s.counts.asked("txn", began, err)
 	return out, err
@@ -145,7 +146,7 @@ func (g *Gateway) Stats() *metrics.GatewayStats {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out.Refused, out.Takeovers, out.Requests, out.StoreAge = c.refused, copied(c.takeovers), copied(c.requests), sinceBoot()-c.answered
+	out.Refused, out.Takeovers, out.Requests, out.StoreAge = c.refused, copied(c.takeovers), copied(c.requests), boottime.Now()-c.answered
 	for _, r := range group.Reasons() {
 		if c.takeovers[string(r)] == nil {
 			out.Takeovers[string(r)] = new(target.Latencies)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/boottime"
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
@@ -149,16 +149,7 @@ func (s *served) Stop(id group.ID, _ uint64) {
 
 // Extend implements [runner.Target].
 func (s *served) Extend(until time.Duration) {
-	s.term.extend(&s.owned, time.Now().Add(until-sinceBoot()))
-}
-
-// sinceBoot is the clock of the runner.
-func sinceBoot() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // every Linux has it
-	}
-	return time.Duration(t.Nano())
+	s.term.extend(&s.owned, time.Now().Add(until-boottime.Now()))
 }
 
 // A term is until when groups of a lease may be served, and which those are.

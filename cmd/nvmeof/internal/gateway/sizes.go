@@ -130,6 +130,9 @@ func (s *sizes) follow(ctx context.Context, m *control.Manager) {
 			return
 		case all := <-s.look:
 			for _, id := range all {
+				if ctx.Err() != nil { // each may take as long as a store that hangs
+					return
+				}
 				control.RefreshForeign(m, id)
 			}
 		}

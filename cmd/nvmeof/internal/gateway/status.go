@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nvmeof-go/nvmeof/internal/boottime"
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/revision"
 	"github.com/nvmeof-go/nvmeof/internal/group/runner"
@@ -58,7 +59,7 @@ func (g *Gateway) Status() control.GroupStatus {
 	if err != nil {
 		return out
 	}
-	out.Age = int((sinceBoot() - s.Read).Milliseconds())
+	out.Age = int((boottime.Now() - s.Read).Milliseconds())
 	owns := map[string]int{}
 	for _, x := range s.Groups {
 		if x.Owner.Phase == group.Owned {
