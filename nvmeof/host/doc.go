@@ -23,43 +23,47 @@
 //
 // # Memory
 //
-// A command's key, of a memory window, lets the controller read what is written, or
-// write what is read, nothing beside it, and nothing any more when the operation
-// returns. With [Options].SharedKeys, and on devices without windows, there are two
-// keys for as long as the memory is registered, one to read and one to write: a
-// controller that keeps them can use them later.
+// Each command has a key of its own, that of a memory window, which lets the controller
+// read what is written, or write what is read, and nothing beside it, until the operation
+// returns. With Options.SharedKeys, and on devices without windows, there are two keys for
+// as long as the memory is registered, one to read and one to write: a controller that
+// keeps them can use them later.
 //
-// A controller that completes a Read with success, and sends nothing, would have the
-// caller read what was in the buffer before. With softroce, which counts what comes by a
+// If a controller completes a Read with success and sends no data, the caller would read
+// the previous content of the buffer. With softroce, which counts what arrives under a
 // command's key, that is an [ErrShortData]; with an RNIC, or shared keys, it cannot be
-// seen.
+// detected.
 //
 // # Namespaces that hang
 //
-// What the namespaces of a controller, and the controllers of a host, have in common is shared,
-// so that one whose commands get no answer leaves their rate to the others until its controller
-// is given up. Of an I/O queue's entries half are for all, and the other half are divided among
-// the namespaces that were opened; where that is less than one each, it is for those that have
-// none. Of the memory for data outside of Buffers a namespace has no
-// more than it leaves free. What reads have taken of a shard's receive buffer, of
-// which an ordinary user on Linux has little, counts for a tenth of a second
-// while others wait for it; for ten seconds from then on a namespace shares a quarter of as much
-// with others like it.
+// The namespaces of a controller share its queues and memory, and the controllers of a
+// host share its shards. Limits keep a namespace whose commands get no answer from using
+// up what the others need, until its controller is given up:
+//
+//   - Half of an I/O queue's entries are for all namespaces; the other half is divided
+//     among the namespaces that were opened, or, where that is less than one each, is for
+//     those that have none in use.
+//   - Of the memory for data outside of Buffers, a namespace has no more than it leaves
+//     free.
+//   - A shard's receive buffer, which is small for an ordinary user of Linux: what the
+//     reads of a namespace occupy while others wait for it counts for a tenth of a second;
+//     for ten seconds from then on, the namespace shares a quarter of that space with
+//     others like it.
 //
 // # Cancellation
 //
-// A context that ends, or a request that exceeds [Queue.SetTimeout], has its commands
-// aborted. The operation returns when they have their answers or the association has
-// ended, so that nothing touches its memory after that. That can take longer than the
-// context: few controllers abort a command that their storage has, so that one whose
-// storage hangs delays the return until it answers, or for [Options].Timeout, after
-// which the controller is given up. Who must not wait gives a shorter Timeout, or calls
-// from a goroutine of its own with memory of its own.
+// When a context ends, or a request exceeds [Queue.SetTimeout], its commands are aborted.
+// The operation returns when they are answered or the association has ended, so that
+// nothing touches its memory after that. This can take longer than the context: few
+// controllers abort a command that their storage has, so a hanging storage delays the
+// return until it answers, or for Options.Timeout, after which the controller is given up.
+// A caller that must not wait sets a shorter Timeout, or calls from another goroutine with
+// memory of its own.
 //
 // # Errors
 //
-// Errors are to be judged by [errors.Is] and [errors.As], those of blocking calls and
-// those in the results of a [Queue] alike:
+// Use [errors.Is] and [errors.As] for errors of blocking calls and for those in the
+// results of a [Queue]:
 //
 //   - [*StatusError] is a command that the controller completed with an error. Its Status
 //     has the code, to be compared with those of package capsule, and says whether the
