@@ -1,16 +1,145 @@
-// Package target is the target role of NVMe over Fabrics: subsystems with namespaces over
-// package backend, the controllers that hosts connect to, and the discovery controllers
-// that list where.
+// Package target is the target role of NVMe over Fabrics: subsystems with namespaces over package
+// backend, the controllers that hosts connect to, and the discovery controllers that list them.
 //
 // [New] makes a [Target] of a device. [Target.AddSubsystem] adds a subsystem,
-// [Subsystem.AddNamespace] a namespace, [Subsystem.AllowHost] a host, since all others are
-// refused, and [Target.Listen] a listener; all of it can change while hosts are connected.
-// Stores in memory, in files and on block devices are in the packages below backend, and
-// any other [backend.Store] will do. Devices and stores stay the caller's, to be closed
-// after [Target.Close]. The examples are complete programs.
+// [Subsystem.AddNamespace] a namespace, [Target.Listen] a listener, and [Subsystem.AllowHost] a
+// host; other hosts are refused. All of it can change while hosts are connected. The packages below
+// backend have stores in memory, in files and on block devices; any other [backend.Store] will do.
+// Devices and stores belong to the caller, who closes them after [Target.Close]. The examples are
+// complete programs.
 //
-// The sections "Changes while hosts are connected", "Do Not Retry", "What survives the
-// target" and "Authentication" are for callers, the others for those who change the package.
+// The sections up to "Not supported" are for callers; the later ones, from "Layers" on, are
+// for those who change the package.
+//
+// # Changes while hosts are connected
+//
+// Everything except names can be added, changed and removed at any time, by the methods of
+// [Target], [Subsystem], [Namespace] and [Listener]. A change applies to commands that begin after
+// the call has returned; earlier ones complete as they began. An event notifies only the hosts
+// whose view changes.
+//
+//   - A host is an entry of each subsystem, with a right to each namespace. Those
+//     without an entry are not allowed; removing one ends the host's connections.
+//   - A store that namespaces of several subsystems export is opened once; each
+//     namespace has rights, an ANA group and a pause of its own. The removal of a
+//     namespace ends when its last command has completed.
+//   - A command reaches no namespace but the one that its host means. Where another
+//     identity, or other blocks, come to an NSID the host's commands wait for a short time
+//     and then fail with Internal Path Error, which hosts retry, until the host has
+//     identified the new namespace (Identify, CNS 00h, and 03h where it uses that) and it is
+//     certain that it has processed the response: because it identifies the namespace again,
+//     for which the event is repeated, or because a second has passed. On a new connection
+//     commands wait, up to 5 s after the last Identify, until the host has identified their
+//     namespace; those that came before that are to be retried. A host that identifies
+//     nothing by then is assumed to keep what it knows.
+//   - A listener that is removed, or on which a subsystem is no longer exposed, ends the
+//     connections through it. To let hosts change paths first, set its ANA groups to
+//     inaccessible.
+//   - A device that is removed ends its listeners. The commands of its connections are
+//     waited for.
+//   - Locks are taken in the order Subsystem.change, Target.mu, Subsystem.mu, the hosts'
+//     own. Shards take the last three, so no call to a shard is waited for under those.
+//
+// # Do Not Retry
+//
+// The flag makes hosts give up: Linux since 6.10 removes a controller whose Connect fails with it
+// while it reconnects, and does not retry a request that fails with it on another path. It is set
+// if the same command would always get the same status:
+//
+//   - what no host may send: malformed fields, an opcode, feature, log page or property that
+//     does not exist, a wrong order of commands, ranges beyond the end;
+//   - what an administrator has decided: no such subsystem, host or namespace, not on this
+//     listener, read-only. While a [Target.Change] is under way, and while the target is
+//     behind others ([Gateway.SetBehind]), a Connect fails with Controller Busy instead;
+//   - what another host has decided: a reservation conflict, write protection; and a full
+//     store, which file systems have to report.
+//
+// It is not set if waiting helps: no controller identifier is free, the host has as many
+// controllers as one may have, or is not ready ([HostConfig.Unready]), an earlier controller or
+// queue of the host has not ended yet, another host uses the host identifier for now, too many
+// hosts authenticate at a time, a store fails, an ANA state, a namespace that is away or was
+// replaced. A rejection of a connection request has no such flag.
+//
+// A namespace whose store is missing for now ([Subsystem.AwaitNamespace],
+// [Subsystem.SuspendNamespace]) is away: listed, with its identifiers, without a size,
+// not ready, in an ANA group of its own that is inaccessible through every listener.
+//
+// # Several targets
+//
+// With [Config.Gateway] the target is one of several that serve the same subsystems over shared
+// storage. One of them at a time serves an ANA group. The caller decides which, and tells the
+// target by [Gateway.Serve], [Gateway.Drain], [Gateway.Stop] and [Gateway.Fence]. The state of a
+// group through a listener is the worse of the listener's own and of what the Gateway may do with
+// it, in the same table, so that commands are not checked twice. A namespace whose store is open at
+// another target ([NamespaceConfig].Known) is away, but in its own group and with its size. When it
+// is served here it is the same to hosts, which need not identify it again. If a store fails a
+// command of a group that is no longer served, the status is ANA Inaccessible, since the present
+// owner of the group has fenced this target.
+//
+// Reservations move with the group if a [ReservationKeeper] keeps them: each change is kept, with
+// its notices, before its command completes, and loaded before the namespace is served. If a keeper
+// returns [ErrNotOwner], the target stops serving the namespace (ANA Inaccessible). Without a
+// keeper hosts cannot reserve.
+//
+// # Several devices
+//
+// A device is an RNIC, or the one address that a softroce device has. Devices are added
+// and removed while the target runs ([Target.AddDevice], [Device.Remove]); each has
+// shards, a protection domain and listeners of its own, and all else is the target's:
+// hosts find the same subsystems through each, with the same namespaces and reservations,
+// and with controller identifiers that are unique in the subsystem. ANA states are a
+// listener's. A controller is on the listener through which its admin queue was
+// connected, with all its queues.
+//
+// A volume has a lane, and a namespace a gate, for each shard, found by the shard's index
+// among those of all devices. They exist before the shard has its first queue, and remain
+// for the next shard of that index.
+//
+// The receives of I/O queues, with the capsule buffers, are each queue's own, or with
+// [Config.SharedReceives] those of its shard. A queue then uses at most as many at a time
+// as it has entries; if a host sends more the queue ends, so that it uses no more of the
+// shared receives than its queues allow.
+//
+// # What survives the target
+//
+// With [SubsystemConfig.State] the counters of the SMART page, the number of errors and
+// write protection that hosts set continue where they were. The record is saved when
+// protection changes, before the command completes, when the target starts and ends, and
+// at most once a minute while hosts send commands: a crash loses that minute, and counts
+// as an unsafe shutdown. Without State they last as long as the target, also for a
+// namespace that is removed and added again. So does protection until the next power cycle,
+// which is the end of the target.
+//
+// # Authentication
+//
+// A host that has a key in its [HostConfig] authenticates on each queue, by the exchange of package
+// auth, before any other command is executed there. The queue's shard owns the exchange and refuses
+// malformed messages itself. It lends the exchange to the target's authenticator for each message
+// that needs an exponentiation, which may take tens of milliseconds. That has a goroutine for every
+// fourth processor, and serves addresses in turn: first those from which hosts have authenticated,
+// last those from which hosts have failed, or left in the middle, within the last minute. The last
+// get half of the time at most, and all get every fourth turn at least. A queue that fails ends,
+// and the whole association with it, except an I/O queue that never was authenticated: its other
+// end may not be the host. The host may authenticate again at any time, which is when a changed key
+// is used.
+//
+// Discovery controllers do not require authentication, as those of Linux do not, whatever
+// key a host has: NVMe base 2.0 leaves it to the controller (8.13). It would protect only
+// the host's log. Anyone who knows a host's NQN can read which subsystems allow that
+// host, and where they are, but cannot connect to them, since each requires
+// authentication on every queue, and the log says so (TREQ). A response to a challenge is
+// bound to the NQN of the subsystem, and that of the discovery service is the same at
+// every target unless one of its own is configured ([Config.DiscoveryNQN]), so that one
+// target could have a host answer the challenge of another. It would be useful only with
+// such an NQN, and with hosts and keys of the discovery subsystem in the configuration.
+//
+// # Not supported
+//
+// Metadata and protection information, namespace management, firmware download,
+// authentication of discovery controllers and subsystem reset. Write Uncorrectable: it
+// needs a map of bad blocks that survives restarts, and a lookup in it for every read and
+// write, for a command that only tests send. A host's Disconnect command ends the
+// connection of its queue too. Hosts are refused unless they are allowed.
 //
 // # Layers
 //
@@ -90,138 +219,47 @@
 // shards read from then on. Every controller whose host sees it raises the event, in its
 // own shard.
 //
-// # Changes while hosts are connected
-//
-// Everything but the names can be added, changed and removed at any time, by the methods
-// of [Target], [Subsystem], [Namespace] and [Listener]. The change applies to commands
-// that begin after such a call has returned; those before it complete as they began. An
-// event notifies the hosts whose view changes, and no others.
-//
-//   - A host is an entry of each subsystem, with a right to each namespace. Those
-//     without an entry are not allowed; removing one ends the host's connections.
-//   - A store that namespaces of several subsystems export is opened once; each
-//     namespace has rights, an ANA group and a pause of its own. The removal of a
-//     namespace ends when its last command has completed.
-//   - A command reaches no namespace but the one that its host means. Where another
-//     identity, or other blocks, come to an NSID the host's commands wait for a short time
-//     and then fail with Internal Path Error, which hosts retry, until the host has
-//     identified the new namespace (Identify, CNS 00h, and 03h where it uses that) and it is
-//     certain that it has processed the response: because it identifies the namespace again,
-//     for which the event is repeated, or because a second has passed. On a new connection
-//     commands wait, up to 5 s after the last Identify, until the host has identified their
-//     namespace; those that came before that are to be retried. A host that identifies
-//     nothing by then is assumed to keep what it knows.
-//   - A listener that is removed, or on which a subsystem is no longer exposed, ends the
-//     connections through it. To let hosts change paths first, set its ANA groups to
-//     inaccessible.
-//   - A device that is removed ends its listeners. The commands of its connections are
-//     waited for.
-//   - Locks are taken in the order Subsystem.change, Target.mu, Subsystem.mu, the hosts'
-//     own. Shards take the last three, so no call to a shard is waited for under those.
-//
-// # Do Not Retry
-//
-// The flag ends what a host may have waited for: Linux since 6.10 removes a controller
-// whose Connect fails with it while it reconnects, and a request that fails with it is
-// retried on no other path. It is set where the same command gets the same status
-// whatever becomes of the target:
-//
-//   - what no host may send: malformed fields, an opcode, feature, log page or property that
-//     does not exist, a wrong order of commands, ranges beyond the end;
-//   - what an administrator has decided: no such subsystem, host or namespace, not on this
-//     listener, read-only. While a [Target.Change] is under way, and while the target is
-//     behind others ([Gateway.SetBehind]), a Connect fails with Controller Busy instead;
-//   - what another host has decided: a reservation conflict, write protection; and a full
-//     store, which file systems have to report.
-//
-// It is not set where waiting helps: no controller identifier is free, or the host has as
-// many controllers as one may have, or is not ready ([HostConfig.Unready]), an earlier
-// controller or queue of the host has not ended yet, another host uses the host
-// identifier for now, too many hosts authenticate at a time, a store fails, an ANA state,
-// a namespace that is away or was replaced. A rejection of a connection request has no
-// such flag.
-//
-// A namespace whose store is missing for now ([Subsystem.AwaitNamespace],
-// [Subsystem.SuspendNamespace]) is away: listed, with its identifiers, without a size,
-// not ready, in an ANA group of its own that is inaccessible through every listener.
-//
-// # Several targets
-//
-// With [Config.Gateway] the target is one of several that serve the same subsystems over
-// storage that they share. An ANA group is served by one of them at a time, which others
-// decide: the target is told by [Gateway.Serve], [Gateway.Drain], [Gateway.Stop] and
-// [Gateway.Fence]. The state of a group through a listener is the worse of the listener's own
-// and of what the Gateway may do with it, in the same table, so that commands are not checked
-// twice. A namespace whose store is open at another target ([NamespaceConfig].Known) is away,
-// but in its own group and with its size, and is the same to hosts when it is served here: they
-// need not identify it again. Where a store fails a command of a group that is not served any
-// more the status is ANA Inaccessible: whoever serves the group now has fenced this target.
-//
-// Reservations go along where a [ReservationKeeper] keeps them: each change is kept, with its
-// notices, before its command completes, and loaded before the namespace is served. A keeper
-// that answers [ErrNotOwner] ends the target's part: nothing of the namespace is allowed any
-// more, by ANA Inaccessible. Without a keeper hosts cannot reserve.
-//
-// # Several devices
-//
-// A device is an RNIC, or the one address that a softroce device has. Devices are added
-// and removed while the target runs ([Target.AddDevice], [Device.Remove]); each has
-// shards, a protection domain and listeners of its own, and all else is the target's:
-// hosts find the same subsystems through each, with the same namespaces and reservations,
-// and with controller identifiers that are unique in the subsystem. ANA states are a
-// listener's. A controller is on the listener through which its admin queue was
-// connected, with all its queues.
-//
-// A volume has a lane, and a namespace a gate, for each shard, found by the shard's index
-// among those of all devices. They exist before the shard has its first queue, and remain
-// for the next shard of that index.
-//
-// The receives of I/O queues, with the capsule buffers, are each queue's own, or with
-// [Config.SharedReceives] those of its shard. A queue then uses at most as many at a time
-// as it has entries; if a host sends more the queue ends, so that it uses no more of the
-// shared receives than its queues allow.
-//
 // # Connections whose host is not known
 //
-// A connection waits until its Connect command, and the authentication that may have to
-// follow. There is room for [Config.MaxSilent] of them, half of that for an address, and a
-// quarter of [Config.QueueMemory]. Where there is none left a new connection takes the place
-// of the oldest of the address that has most, so that a host that goes on without delay is
-// connected while others send thousands of requests. Addresses that have, or within the last
-// hour had, a connection of an allowed host have room of their own, and more of it: a host
-// opens all of its I/O queues before it sends the first Connect command. Discovery, which is
-// open to all, does not count for that. An address of IPv6 is known by itself, and shares
-// the room of strangers with its network of 64 bits. What an address asks for beyond its places within a
-// second is refused before anything is mapped for it.
+// The host of a connection is unknown until its Connect command, and the authentication that may
+// have to follow. There is room for [Config.MaxSilent] such connections, half of that for an
+// address, and a quarter of [Config.QueueMemory]. When none is left, a new connection takes the
+// place of the oldest of the address with the most, so that a host that continues without delay
+// gets connected while others send thousands of requests. Addresses that have, or within the last
+// hour had, a connection of an allowed host have room of their own, and more of it: a host opens
+// all of its I/O queues before it sends the first Connect command. Discovery, which is open to all,
+// does not count for that. An IPv6 address is known by itself; strangers share the room of their
+// network of 64 bits. If an address requests more than its places within a second, the rest is
+// refused before anything is mapped for it.
 //
 // # Queue memory
 //
-// What a queue maps ([Config.QueueMemory]) is its own as long as its host is connected. An
-// address has no more of it than it leaves free, above the last eighth, which is for addresses
-// whose hosts are connected or lately were: a thirty-second of all for each, so that they come back
-// whatever others take. What a host has that has authenticated counts for the host, wherever
-// it comes from. What the strangers of an address have, which for IPv6 is a network, counts
-// apart until their hosts are known.
+// A queue keeps the memory that it maps ([Config.QueueMemory]) as long as its host is connected. An
+// address may use no more than it leaves free, above the last eighth. That eighth is for addresses
+// whose hosts are or recently were connected, a thirty-second of all memory for each, so that they
+// can reconnect whatever others use. The memory of a host that has authenticated counts for the
+// host, from whatever address it comes. That of strangers counts separately for their address (for
+// IPv6 their network) until their hosts are known.
 //
 // # Controllers of one host
 //
-// A host, which is an NQN and a host identifier, has at most [Config.MaxHostControllers]
-// of a subsystem's controllers; in the discovery service, where names are not verified, an
-// address has. An address has at most half of all, those of hosts that have authenticated
-// aside, and the last sixteenth of the identifiers is for hosts and addresses that have
-// none. A host at its limit gets the place of that controller of its own which has been
-// silent for longest, if that is half a minute or more; others get Controller Busy. As long as a
-// host with a key has not authenticated its controllers count for its address only, and
-// the oldest of them yields, so that nobody takes what is the host's by knowing its names.
+// A host, which is an NQN and a host identifier, has at most [Config.MaxHostControllers] of a
+// subsystem's controllers; in the discovery service, where names are not verified, the limit is for
+// an address. An address has at most half of all controllers, not counting those of hosts that have
+// authenticated, and the last sixteenth of the identifiers is for hosts and addresses without a
+// controller. A host at its limit replaces its own controller that has been silent for longest, if
+// that is half a minute or more; otherwise it gets Controller Busy. Until a host with a key has
+// authenticated, its controllers count only for its address, and the oldest of them yields, so that
+// nobody can occupy the host's places by knowing its names.
 //
-// A controller without keep alive stays while its host's transport acknowledges an RDMA
-// WRITE of no bytes, which the target sends every two seconds in which no command comes.
+// A controller without keep alive stays while its host's transport acknowledges an RDMA WRITE of no
+// bytes, which the target sends after every two seconds without a command.
 //
-// A target that goes on after it was held up, by a signal or its machine, has commands of hosts that
-// have repeated them on other paths by then, and overwritten what they write. Before it executes
-// anything it ends the associations whose time is over: their keep alive timeout with its grace, and one
-// more, which is within the three that hosts wait. What a store has already cannot be taken back.
-// The time in which one process gives associations to another one counts, too.
+// A target that was held up, by a signal or its machine, may have commands that hosts have since
+// repeated on other paths, and whose blocks they have overwritten. Before it executes anything, it
+// ends the associations whose time is over: their keep alive timeout with its grace, and one more,
+// which is within the three that hosts wait. Operations that a store already has cannot be taken
+// back. The time in which one process hands associations to another counts too.
 //
 // # The path of a command
 //
@@ -266,10 +304,10 @@
 // every write of that controller is executed as one with Force Unit Access, until the
 // host resets the controller, or connects again.
 //
-// What was written is flushed when a target, or a subsystem, is closed, too, and with the last namespace of a store:
-// also what was written through a target before, which has not done so. A subsystem that
-// has a State knows by it, when it is served again, whether that was so, and whether the
-// machine has restarted since: hosts that ask learn of it ([capsule.WriteVerifier]).
+// Stores are also flushed when a target or a subsystem is closed, and with the last namespace of a
+// store; that includes writes through an earlier target that did not flush. A subsystem with a
+// State knows by it, when it is served again, whether they were flushed and whether the machine has
+// restarted since; hosts can read that ([capsule.WriteVerifier]).
 //
 // Commands of several operations (Compare and Verify of many blocks, Copy) are executed
 // part by part through scratch buffers of an arena of their own, so that no command that
@@ -296,54 +334,13 @@
 // another one is an error. Hosts that may only read a namespace cannot
 // reserve it, nor register.
 //
-// A reservation identifies hosts by their identifiers, which any host can send. So an
-// identifier belongs to one host NQN at a time, in all subsystems: to the one that is
-// registered with it, also while it is away, or the namespace, or else is connected with it, or,
-// with a key, has authenticated and used it last. Who has a key may use one that a host without a
-// key has registered, elsewhere; the other is let in where it is registered whenever that one is away. The UUID in the name of a host with a key is that host's identifier, whether
-// it has connected before or not. Others are refused. The NQN of a host without a key is not
-// verified. A name has a few registrations of a volume at most, so that no host takes the
-// places of all.
-//
-// # What survives the target
-//
-// With [SubsystemConfig.State] the counters of the SMART page, the number of errors and
-// write protection that hosts set continue where they were. The record is saved when
-// protection changes, before the command completes, when the target starts and ends, and
-// at most once a minute while hosts send commands: a crash loses that minute, and counts
-// as an unsafe shutdown. Without State they last as long as the target, also for a
-// namespace that is removed and added again. So does protection until the next power cycle,
-// which is the end of the target.
-//
-// # Authentication
-//
-// A host that has a key in its [HostConfig] authenticates on each queue, by the exchange
-// of package auth, before any other command is executed there. The queue's shard owns the
-// exchange and refuses what is wrong in itself. It lends the exchange to the target's
-// authenticator for each message that needs an exponentiation, which may take tens of
-// milliseconds. That has a goroutine for every fourth processor, and serves addresses in
-// turn: first those from which hosts have authenticated, last those from which hosts have
-// failed, or left in the middle, within the last minute. The last get half of the time at
-// most, and all get every fourth turn at least. A queue that fails ends, and the whole
-// association with it, except an I/O queue that never was authenticated: its other end
-// may not be the host. The host may authenticate again at any time, which is when a
-// changed key is used.
-//
-// Discovery controllers do not require authentication, as those of Linux do not, whatever
-// key a host has: NVMe base 2.0 leaves it to the controller (8.13). It would protect only
-// the host's log. Anyone who knows a host's NQN can read which subsystems allow that
-// host, and where they are, but cannot connect to them, since each requires
-// authentication on every queue, and the log says so (TREQ). A response to a challenge is
-// bound to the NQN of the subsystem, and that of the discovery service is the same at
-// every target unless one of its own is configured ([Config.DiscoveryNQN]), so that one
-// target could have a host answer the challenge of another. It would be useful only with
-// such an NQN, and with hosts and keys of the discovery subsystem in the configuration.
-//
-// # Not supported
-//
-// Metadata and protection information, namespace management, firmware download,
-// authentication of discovery controllers and subsystem reset. Write Uncorrectable: it
-// needs a map of bad blocks that survives restarts, and a lookup in it for every read and
-// write, for a command that only tests send. A host's Disconnect command ends the
-// connection of its queue too. Hosts are refused unless they are allowed.
+// A reservation identifies hosts by their identifiers, which any host can send. So an identifier
+// belongs to one host NQN at a time, in all subsystems: to the one that is registered with it, even
+// while the host or the namespace is away; otherwise to the one that is connected with it;
+// otherwise, with a key, to the one that last authenticated with it. Other hosts that use it are
+// refused. A host with a key may use an identifier that a host without a key has registered
+// elsewhere; the latter is admitted where it is registered whenever the former is away. The UUID in
+// the NQN of a host with a key is that host's identifier, even before its first connection. The NQN
+// of a host without a key is not verified. Each NQN can have only a few registrations of a volume,
+// so that no host can occupy all places.
 package target
