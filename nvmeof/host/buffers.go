@@ -39,8 +39,8 @@ func (c *Controller) register(mem []byte, slab *shard.Slab) (*Buffers, error) {
 	return &Buffers{c.domain, m}, nil
 }
 
-// Bytes is the memory, nil once Close, [Controller.Disconnect] or [Host.Close] has unmapped it: who
-// touches a slice of it after that ends the program, by a fault that recover does not catch.
+// Bytes is the memory, nil once Close, [Controller.Disconnect] or [Host.Close] has unmapped it.
+// Access to a slice of it after that ends the program, by a fault that recover does not catch.
 func (b *Buffers) Bytes() []byte { return b.domain.Bytes(b.memory) }
 
 // Close unmaps the memory, unless it is shared. No request may be using it. Repeated calls do nothing.

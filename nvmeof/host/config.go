@@ -16,9 +16,9 @@ import (
 
 // Config describes a host. A zero field takes the default.
 type Config struct {
-	// Device is required. It stays the caller's, to be closed after the host.
+	// Device is required. It belongs to the caller, who closes it after the host.
 	Device rdmatransport.Device
-	// Identity is by what controllers know the host; default: a new one.
+	// Identity identifies the host to controllers; default: a new one.
 	Identity nvmeof.HostIdentity
 
 	Shards  int            // loops; default: one for each CPU, as far as the device has them
@@ -64,9 +64,8 @@ type Options struct {
 	// of Buffers; default 16 MiB, limit below 4 GiB. Operations on a namespace, on one
 	// I/O queue, have at most half of it, and no more than they leave to others.
 	BounceMemory int
-	// SharedKeys gives controllers the key of all registered memory instead of
-	// one for each command that dies with it. Devices without memory windows
-	// leave no choice.
+	// SharedKeys gives controllers the key of all registered memory, instead of one for each
+	// command that becomes invalid with it. It is implied for devices without memory windows.
 	SharedKeys bool
 	// Event is called on a goroutine of its own for each asynchronous event,
 	// one after the other; see [KindOf]. Events takes them as well. Both nil ask
@@ -74,8 +73,8 @@ type Options struct {
 	Event  func(capsule.AsyncEvent)
 	Events chan<- capsule.AsyncEvent
 	// EventMask is which events the controller is to report, as far as it has them:
-	// capsule.EventSMART, capsule.EventNamespaceAttribute and their kin; default:
-	// changes of namespaces, of ANA states and of the discovery log.
+	// capsule.EventSMART, capsule.EventNamespaceAttribute and so on; default: changes of
+	// namespaces, of ANA states and of the discovery log.
 	EventMask uint32
 }
 

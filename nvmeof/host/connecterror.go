@@ -31,7 +31,7 @@ func (e *ConnectError) Error() string {
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// A Side is who did not want a connection.
+// A Side is who refused a connection.
 type Side uint8
 
 const (
@@ -44,8 +44,8 @@ func (s Side) String() string {
 	return [...]string{"nobody refuses", "the target refuses this host", "this host refuses the target"}[min(s, SideHost)]
 }
 
-// RefusedBy is the side that refused the connection. What neither refused may well
-// succeed a little later.
+// RefusedBy is the side that refused the connection. If neither did, another attempt may succeed a
+// little later.
 func (e *ConnectError) RefusedBy() Side {
 	var (
 		reject *rdmatransport.RejectError

@@ -14,12 +14,11 @@ import (
 // shutdownTime bounds an orderly shutdown where the controller names no time.
 const shutdownTime = 5 * time.Second
 
-// Disconnect ends the association: in order where the controller still answers,
-// that is first the I/O queues, then a normal shutdown (NVMe base 2.0, 3.6.2),
-// then the admin queue. A controller that is lost is shut down too, if it was lost with
-// an I/O queue and answers at its admin queue; no error comes of that. Requests that are
-// outstanding fail. Namespaces, queues and buffers of the controller are unusable
-// afterwards.
+// Disconnect ends the association. If the controller still answers, that is first the I/O queues,
+// then a normal shutdown (NVMe base 2.0, 3.6.2), then the admin queue. A lost controller is shut
+// down too, if it was lost with an I/O queue and its admin queue still answers; errors of that are
+// not returned. Requests that are outstanding fail. Namespaces, queues and buffers of the
+// controller are unusable afterwards.
 func (c *Controller) Disconnect(ctx context.Context) error {
 	return c.tearDown(func(lost bool) error {
 		if !lost {
@@ -32,10 +31,10 @@ func (c *Controller) Disconnect(ctx context.Context) error {
 	})
 }
 
-// ShutDown reports whether Disconnect has ended, and the controller had said by then that
-// its shutdown is complete (CSTS.SHST): then none of its commands has any effect to come,
-// also none that was outstanding on a queue that was lost. There are controllers that say
-// so at once, while their storage still works: Linux's nvmet is one.
+// ShutDown reports whether Disconnect has ended and the controller reported that its shutdown is
+// complete (CSTS.SHST). Then no command can take effect any more, not even one that was outstanding
+// on a lost queue. Some controllers report that at once, while their storage is still working:
+// Linux's nvmet is one.
 func (c *Controller) ShutDown() bool {
 	select {
 	case <-c.gone:

@@ -22,8 +22,8 @@ const (
 	maxDiscoveryAttempts = 10
 )
 
-// Discover connects to the discovery controller at options.Traddr, reads its log
-// and disconnects. A controller that does not end in order has no influence on the result.
+// Discover connects to the discovery controller at options.Traddr, reads its log and disconnects. A
+// failure to disconnect in order does not affect the result.
 func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, error) {
 	if options.KeepAliveTmo == 0 {
 		options.KeepAliveTmo = -1 // gone before it could matter
@@ -43,10 +43,9 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 // discoveryKeepAlive is the KATO of persistent discovery controllers.
 const discoveryKeepAlive = 30 * time.Second
 
-// ConnectDiscovery connects to the discovery controller at options.Traddr, to stay:
-// options.Event is called when its log changes. Without options.NQN it connects by the
-// name that all have, and KeepAliveTmo is 30 s by default. One that keeps no time
-// (KAS = 0) is not kept alive.
+// ConnectDiscovery connects to the discovery controller at options.Traddr, and stays connected:
+// options.Event is called when its log changes. The default of options.NQN is the well-known
+// discovery NQN, that of KeepAliveTmo is 30 s. A controller without keep alive (KAS = 0) gets none.
 func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controller, error) {
 	if options.NQN == "" {
 		options.NQN = nvmeof.DiscoveryNQN

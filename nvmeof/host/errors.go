@@ -24,8 +24,8 @@ var (
 	ErrUnaligned  error = &storeError{"offset or length is not a multiple of the block size", backend.ErrInvalid}
 	ErrOutOfRange error = &storeError{"range is not within the namespace", backend.ErrOutOfRange}
 
-	// ErrRemoved is a namespace that the controller has no more, or not as it was: the
-	// identifier is of another one. The status Invalid Namespace is one too.
+	// ErrRemoved is a namespace that the controller no longer has, or whose identifier belongs to
+	// another namespace now. The status Invalid Namespace is an ErrRemoved too.
 	ErrRemoved = errors.New("namespace was removed")
 
 	// ErrUnseen is a namespace for which the last Identify failed or got no response. It may
@@ -33,31 +33,30 @@ var (
 	// identified it.
 	ErrUnseen = errors.New("namespace could not be identified again, and may be another")
 
-	// ErrNotReady is a namespace that is there, and whose store the controller does not
-	// have for now. It says so when that has changed.
+	// ErrNotReady is a namespace that exists, and whose store the controller does not have for now.
+	// The controller reports by an event when that changes.
 	ErrNotReady = errors.New("namespace is not ready: the target waits for what it exports")
 
-	// ErrShortData is a Read, or an Identify, that the controller completed with success
-	// without having sent all of its data: what is in the buffer may be older. It shows
-	// where each command has a key of its own and the RDMA provider counts, as softroce;
-	// an RNIC does not report.
+	// ErrShortData is a Read, or an Identify, that the controller completed with success without
+	// having sent all of its data: what is in the buffer may be older. It is detected if each
+	// command has a key of its own and the RDMA provider counts the data, as softroce does and
+	// RNICs do not.
 	ErrShortData = fabric.ErrShortData
 
 	// ErrUnsupported is a [backend.ErrUnsupported] too.
 	ErrUnsupported error = &storeError{"controller does not support the command", backend.ErrUnsupported}
 )
 
-// An UnsentError is a request of which nothing was sent, since the controller was
-// lost before. Any other error of a lost controller leaves open what became of a
-// request.
+// An UnsentError is a request of which nothing was sent, since the controller was lost before. With
+// any other error of a lost controller, it is unknown whether a request was executed.
 type UnsentError struct{ Err error }
 
 func (e *UnsentError) Error() string { return e.Err.Error() }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// An UnusableError is a namespace that is there and that this host cannot use, by what
-// its Identify data say.
+// An UnusableError is a namespace that exists and that this host cannot use, as its Identify data
+// show.
 type UnusableError struct {
 	ID  capsule.NSID
 	Err error // why
@@ -67,13 +66,12 @@ func (e *UnusableError) Error() string { return fmt.Sprintf("namespace %d: %v", 
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Removed is the error of the namespace whose place it has taken.
+// Removed is the error of the namespace whose identifier it has taken.
 func (e *UnusableError) Removed() *RemovedError {
 	return &RemovedError{e.ID, fmt.Sprintf("is another, which this host cannot use: %v", e.Err)}
 }
 
-// A RemovedError is an [ErrRemoved] of which it is known what has taken the namespace's
-// place.
+// A RemovedError is an [ErrRemoved] that tells what has taken the namespace's place.
 type RemovedError struct {
 	ID  capsule.NSID
 	Why string

@@ -60,27 +60,27 @@ func (fs Features) NumberOfQueues(ctx context.Context) (capsule.QueueCounts, err
 	return capsule.ParseQueueCounts(v), err
 }
 
-// EventConfig is which asynchronous events the controller reports: the bits
-// capsule.EventSMART, capsule.EventNamespaceAttribute and their kin.
+// EventConfig is which asynchronous events the controller reports: the bits capsule.EventSMART,
+// capsule.EventNamespaceAttribute and so on.
 func (fs Features) EventConfig(ctx context.Context) (uint32, error) {
 	return fs.value(ctx, capsule.FeatureAsyncEvent, 0, 0)
 }
 
-// SetEventConfig changes which asynchronous events the controller reports. Notices that
-// it does not have (OAES) are an error of its.
+// SetEventConfig changes which asynchronous events the controller reports. The controller returns
+// an error for notices that it does not support (OAES).
 func (fs Features) SetEventConfig(ctx context.Context, events uint32) error {
 	return fs.setValue(ctx, capsule.FeatureAsyncEvent, events, 0)
 }
 
-// KeepAliveTimeout is KATO: after how long without a sign of the host the controller
-// gives it up; 0 for never.
+// KeepAliveTimeout is KATO: how long the host may be silent before the controller gives it up; 0
+// for ever.
 func (fs Features) KeepAliveTimeout(ctx context.Context) (time.Duration, error) {
 	v, err := fs.value(ctx, capsule.FeatureKeepAliveTimer, 0, 0)
 	return time.Duration(v) * time.Millisecond, err
 }
 
-// SetKeepAliveTimeout changes KATO, at least 1 ms, and how often the host gives a sign
-// of itself. It cannot be switched off.
+// SetKeepAliveTimeout changes KATO, at least 1 ms, and how often the host sends Keep Alive. It
+// cannot be disabled.
 func (fs Features) SetKeepAliveTimeout(ctx context.Context, d time.Duration) error {
 	ms := d.Milliseconds()
 	if ms < 1 || ms > 1<<32-1 {

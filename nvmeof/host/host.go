@@ -92,7 +92,7 @@ func (h *Host) closeShards() error {
 	return errors.Join(errs...)
 }
 
-// Identity is by what controllers know the host.
+// Identity identifies the host to controllers.
 func (h *Host) Identity() nvmeof.HostIdentity { return h.identity }
 
 // Node is the NUMA node of the host's device, where the system says so.

@@ -66,8 +66,8 @@ func (c *Controller) namespaceLimit() int {
 	return int(limit)
 }
 
-// Namespaces lists the identifiers of the active namespaces in ascending order. A list of
-// more than the controller says that there can be is an error.
+// Namespaces lists the identifiers of the active namespaces in ascending order. It is an error if
+// there are more than the controller says there can be.
 func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 	var all []capsule.NSID
 	limit := c.namespaceLimit()

@@ -30,7 +30,7 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
-// Allocated implements [backend.Store]: NUSE as it is now.
+// Allocated implements [backend.Store]: the present NUSE.
 func (n *Namespace) Allocated() (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), allocatedTime)
 	defer cancel()

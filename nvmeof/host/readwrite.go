@@ -55,8 +55,8 @@ func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
 	return n.WriteAtContext(context.Background(), p, off)
 }
 
-// WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. What it
-// has not written then it will not write later. If the controller is lost meanwhile it may:
+// WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. After it has returned
+// the error of ctx, nothing more is written. If the controller is lost meanwhile, something may be:
 // then the error is the controller's, not that of ctx.
 func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	return n.write(ctx, work{kind: operation.Write, buf: p, off: off, length: int64(len(p))})

@@ -21,13 +21,13 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 	return n.RefreshContext(ctx)
 }
 
-// RefreshContext reads the namespace's size from the controller, and the rest of its
-// Identify data, as they are now. Requests that begin later and reach beyond the end get
-// [ErrOutOfRange], or [backend.ErrOutOfRange] of a Queue. Where the namespace is there no
-// more, has other unique identifiers or blocks, or cannot be used by this host any more,
-// the error is an [ErrRemoved], which each request gets until a Refresh finds the
-// namespace again: what was meant for one goes to no other. After any other error it is
-// not known what the namespace is now, and requests get an [ErrUnseen] until it is.
+// RefreshContext reads the namespace's size from the controller, and the rest of its Identify data,
+// as they are now. Requests that begin later and reach beyond the end get [ErrOutOfRange], or
+// [backend.ErrOutOfRange] of a Queue. If the namespace no longer exists, has other unique
+// identifiers or another block size, or cannot be used by this host any more, the error is an
+// [ErrRemoved], which each request gets until a Refresh finds the namespace again, so that no
+// request reaches another namespace. After any other error it is unknown what the namespace is now,
+// and requests get an [ErrUnseen] until it is known.
 func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error) {
 	n.refreshing.Lock()
 	defer n.refreshing.Unlock()
@@ -47,9 +47,10 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	return changed, nil
 }
 
-// Suspend keeps requests from the namespace that have not been sent, and those that begin, until a Refresh: they get an
-// [ErrUnseen]. It comes before a Refresh where another namespace may have taken the place of this one: a controller may
-// take requests again once it has answered Identify, which is before its answer is here.
+// Suspend stops requests that have not been sent, and new ones, until a Refresh: they fail with
+// [ErrUnseen]. Call it before Refresh if another namespace may have taken the place of this one: a
+// controller may accept requests again once it has answered Identify, which is before the answer
+// arrives here.
 func (n *Namespace) Suspend() {
 	n.io.Bar.Set(fmt.Errorf("%w: namespace %d is being identified", ErrUnseen, n.io.ID))
 }

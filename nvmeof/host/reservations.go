@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
-// ErrReserved is a command that another host's reservation keeps from the namespace, or
-// a reservation command with a key that is not this host's.
+// ErrReserved is a command that conflicts with another host's reservation, or a reservation command
+// with a key that is not this host's.
 var ErrReserved = errors.New("reservation conflict")
 
 // RegisterOptions change what registering and unregistering a key do.

@@ -73,8 +73,8 @@ func (b *Buffers) register(ses *session) error {
 	return err
 }
 
-// Bytes is the memory, nil once Close or [Subsystem.Close] has unmapped it: who touches a slice of it after
-// that ends the program, by a fault that recover does not catch.
+// Bytes is the memory, nil once Close or [Subsystem.Close] has unmapped it. Access to a slice of it
+// after that ends the program, by a fault that recover does not catch.
 func (b *Buffers) Bytes() []byte { return *b.mem.Load() }
 
 // Close unmaps the memory. No request may be using it. Repeated calls do nothing.

@@ -16,11 +16,12 @@ type Config struct {
 	NQN    nvmeof.NQN // required
 	Paths  []PathConfig
 	Policy Policy // default NUMA
-	// Wait has Connect wait for targets that do not answer yet, or not take anybody
-	// yet: until each path is refused or given up ([Timers].CtrlLossTmo).
+	// Wait makes Connect wait for targets that do not answer yet, or accept no host yet: until each
+	// path is refused or given up ([Timers].CtrlLossTmo).
 	Wait bool
-	// KeepLost has no path given up that is lost, as long as another one is live: CtrlLossTmo counts from when all
-	// are lost. It is for who does not add such a path again. Default: each path is given up by itself.
+	// KeepLost keeps a lost path as long as another one is live: CtrlLossTmo counts from when all
+	// are lost. It is for callers that do not add such a path again. Default: each path is given up
+	// by itself.
 	KeepLost bool
 	// Event is called when a path's state or an ANA state changes, from goroutines of
 	// the package: it must not block, nor call the subsystem. Default: none.
@@ -32,8 +33,8 @@ type Config struct {
 	// MaxNamespaces is how many namespaces may be open at a time, beside those that were removed: a target
 	// may list a million. Default nvmeof.MaxNamespaces.
 	MaxNamespaces int
-	// Unmeasured leaves out of [Subsystem.Measure] what counting costs: requests that have ended, and
-	// their times. It is for measuring that cost.
+	// Unmeasured turns off the counting of ended requests and their times in [Subsystem.Measure].
+	// It is for measuring the cost of that.
 	Unmeasured bool
 }
 

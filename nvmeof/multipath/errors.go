@@ -86,7 +86,7 @@ func (e *UnknownError) Error() string {
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// A MismatchError is a path that leads to something else than the others.
+// A MismatchError is a path that leads to another subsystem or namespace than the others.
 type MismatchError struct {
 	Addr     netip.AddrPort
 	What     string

@@ -15,7 +15,7 @@ import (
 // Latencies are counts of durations, in buckets.
 type Latencies = latency.Histogram
 
-// Measures are a subsystem as it is now, and what its requests came to.
+// Measures are the present state of a subsystem, and the results of its requests.
 type Measures struct {
 	NQN        nvmeof.NQN
 	Namespaces []NamespaceMeasures // those that are open or have had requests, by ID

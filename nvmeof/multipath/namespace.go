@@ -18,9 +18,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 )
 
-// A Namespace is a namespace over all paths of its subsystem. Its methods may be
-// called from any goroutine. They have the meaning and the errors of those of
-// [host.Namespace]; they return no error of a path while another one will do.
+// A Namespace is a namespace over all paths of its subsystem. Its methods may be called from any
+// goroutine. They have the meaning and the errors of those of [host.Namespace]; they return no
+// error of a path while another one can be used.
 type Namespace struct {
 	sub  *Subsystem
 	id   capsule.NSID
@@ -381,7 +381,8 @@ func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (in
 	return c.n, err
 }
 
-// Flush makes all completed writes durable. [ErrWritesLost] says that of some it could not.
+// Flush makes all completed writes durable. [ErrWritesLost] means that some may have been lost
+// before.
 func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) }
 
 // FlushContext is Flush that ends early when ctx does, as ReadAtContext.
@@ -410,7 +411,7 @@ func (n *Namespace) Deallocate(off, length int64) error {
 	return n.do(context.Background(), &call{kind: backend.OpDeallocate, off: off, length: length}, Repeatable)
 }
 
-// Allocated implements [backend.Store]: NUSE as it is now.
+// Allocated implements [backend.Store]: the present NUSE.
 func (n *Namespace) Allocated() (size int64, err error) {
 	err = n.Use(context.Background(), Harmless, func(ns *host.Namespace) (err error) {
 		size, err = ns.Allocated()

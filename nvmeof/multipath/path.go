@@ -186,9 +186,9 @@ func (p *Path) connect(ctx context.Context) *session {
 	return nil
 }
 
-// Refused reports whether an attempt to connect that failed will fail again until
-// somebody changes something, in the target or here, as far as can be known: the target
-// says so (Do Not Retry), or the path leads elsewhere.
+// Refused reports whether a failed attempt to connect is expected to fail again until somebody
+// changes something, at the target or here: the target says so (Do Not Retry), or the path leads to
+// another subsystem.
 func Refused(err error) bool {
 	var connect *host.ConnectError
 	var status *host.StatusError

@@ -48,9 +48,9 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 // can come back.
 func (n *Namespace) Removed() bool { return n.removed.Load() }
 
-// Err is why no live path leads to the namespace: it was removed or replaced, it does not
-// fit, or a controller did not say what it is. It is nil where one does, or may once its
-// ANA state allows it, and where no path is live.
+// Err is why no live path leads to the namespace: it was removed or replaced, it does not match, or
+// a controller did not report what it is. It is nil if one does, or will when its ANA state allows
+// it, and if no path is live.
 func (n *Namespace) Err() error {
 	n.sub.mu.Lock()
 	defer n.sub.mu.Unlock()

@@ -44,11 +44,10 @@ type Subsystem struct {
 	closed     bool
 }
 
-// Connect connects to a subsystem over its paths. It returns when one of them is live
-// and the others have been tried once, or a second has passed since; those go on trying,
-// whatever became of the first attempt. Without any the error is that of all paths: when
-// each was tried once, or, with [Config].Wait, when each is refused or given up. ctx
-// bounds the wait.
+// Connect connects to a subsystem over its paths. It returns when one of them is live and the
+// others have been tried once, or a second later; those go on trying, whatever the result of the
+// first attempt. If none becomes live, it returns the errors of all paths when each was tried once,
+// or, with [Config].Wait, when each is refused or given up. ctx bounds the wait.
 func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// ErrWritesLost is a flush before which writes were acknowledged that may be lost by now: since then the
-// target's machine has restarted, and had not ended the subsystem in order. The flush of what was written
-// afterwards has succeeded, and so do later ones.
+// ErrWritesLost is the error of a flush if earlier acknowledged writes may be lost, since the
+// target's machine has restarted without ending the subsystem in order. Later writes have been
+// flushed, and later flushes succeed.
 var ErrWritesLost = errors.New("the target's machine restarted before what it had acknowledged was flushed: writes may be lost")
 
 // A cache is what was written to a namespace through paths to one boot of a target's machine, which
