@@ -1,6 +1,7 @@
-// Package backend is the contract between a namespace and what stores its
-// blocks, and the vocabulary in which both speak. Package backendtest holds the
-// suite that every implementation passes.
+// Package backend is the contract between a namespace and what stores its blocks. Package
+// backendtest has the tests that every implementation passes. The packages below this one store
+// blocks in memory, files, block devices and images of Ceph; the program in the examples of package
+// target is a target with a [Store] of its own.
 //
 // # Shape
 //
@@ -40,9 +41,8 @@ const (
 	OpWriteZeroes    // Length bytes read as zero afterwards; with Deallocate storage may be freed
 	OpDeallocate     // a hint: the range may be freed; it reads as zero or as before
 
-	// OpCompareAndWrite writes Length bytes if those that are there are as given,
-	// and fails with [ErrMiscompare] if not. Nothing else comes between. Stores with
-	// Info.Compare have it.
+	// OpCompareAndWrite writes Length bytes if the present ones are as expected, and fails with
+	// [ErrMiscompare] if not, atomically. Stores with Info.Compare have it.
 	OpCompareAndWrite
 
 	// OpCopy writes the Length bytes at From to Offset, without passing them through
@@ -73,9 +73,9 @@ type Request struct {
 	Buf        []byte // of those that have data; aligned to Info.Alignment
 }
 
-// Parts cuts the Buf of an OpCompareAndWrite into its three parts of Length bytes
-// each: what must be there, what is written then, and room for what is there.
-// They lie [Info.Stride] apart, and Buf is three times as long as that.
+// Parts cuts the Buf of an OpCompareAndWrite into its three parts of Length bytes each: the
+// expected content, the new content, and room for the present content. They lie [Info.Stride]
+// apart, and Buf is three times as long as that.
 func (r *Request) Parts(i *Info) (expected, next, room []byte) {
 	n, stride := r.Length, i.Stride(r.Length)
 	return r.Buf[:n], r.Buf[stride:][:n], r.Buf[2*stride:][:n]
@@ -136,8 +136,8 @@ type Queue interface {
 	Submit(rs []Request) int
 	// Poll stores finished results and returns how many. It never blocks.
 	Poll(rs []Result) int
-	// Idle reports whether nothing is in flight. The store is at nothing then on the
-	// queue's behalf: Close does not wait, on whatever thread.
+	// Idle reports whether nothing is in flight. Then the store does nothing for the queue, and
+	// Close does not wait, on any thread.
 	Idle() bool
 	// Close waits for what the store has begun and drops what it has not; no
 	// request touches its buffer or the store afterwards. Results are dropped, and
@@ -145,9 +145,8 @@ type Queue interface {
 	Close() error
 }
 
-// A Watchable queue lets its owner wait for it in a system call of its own,
-// beside its sockets. Without it notify works too, but takes the detour over
-// another goroutine.
+// A Watchable queue lets its owner wait for it in a system call of its own, together with its
+// sockets. Without it notify also works, but by way of another goroutine.
 type Watchable interface {
 	// Descriptor is readable once results may be available after Arm. The first
 	// call makes the descriptor responsible for the results of this queue's own
@@ -161,17 +160,16 @@ type Watchable interface {
 	Arm() bool
 }
 
-// A ThreadBound queue may have to be used from one OS thread, from the first Submit to
-// Close. A queue around another one says of itself what that says: otherwise what has ended
-// may never be heard of.
+// A ThreadBound queue may have to be used from one OS thread, from the first Submit to Close. A
+// queue that wraps another one has to return what that returns; otherwise results may never arrive.
 type ThreadBound interface {
 	ThreadBound() bool
 }
 
-// A MemoryUser queue works faster on memory that it knows. UseMemory, called before
-// the first Submit, announces that buffers of requests will often lie in mem, which
-// stays mapped until the queue is closed, and that none of those crosses a multiple
-// of part bytes from its start.
+// A MemoryUser is a queue that works faster on memory that was announced to it. UseMemory, called
+// before the first Submit, announces that buffers of requests will often lie in mem, which stays
+// mapped until the queue is closed, and that none of those crosses a multiple of part bytes from
+// its start.
 type MemoryUser interface {
 	UseMemory(mem []byte, part int)
 }
@@ -245,10 +243,10 @@ func InRange(offset, length, size int64) bool {
 	return offset >= 0 && length >= 0 && length <= size && offset <= size-length
 }
 
-// Errors of results. Those that have an NVMe status of their own are ErrOutOfRange,
-// ErrReadOnly, ErrNoSpace, ErrClosed, ErrFenced and ErrMiscompare. All others are media
-// errors, those of this package included: of a read an unrecovered read error, of
-// anything else a write fault.
+// Errors of results. ErrOutOfRange, ErrReadOnly, ErrNoSpace, ErrClosed, ErrFenced and ErrMiscompare
+// have NVMe status codes of their own. All others, including the others of this package, are
+// reported as media errors: a read as an unrecovered read error, any other operation as a write
+// fault.
 var (
 	ErrInvalid    = errors.New("malformed request") // the caller's mistake
 	ErrOutOfRange = errors.New("beyond the end of the store")
@@ -257,8 +255,8 @@ var (
 	ErrFailed     = errors.New("store failed earlier and takes no more writes")
 	ErrClosed     = errors.New("store is closed")
 
-	// ErrFenced says that the store is not this machine's to use any more: another may have it.
-	// It is an error of the path, and none of the data.
+	// ErrFenced says that this machine may not use the store any more: another one may have it. It
+	// is an error of the path, not of the data.
 	ErrFenced = errors.New("this machine has lost its right to the store")
 
 	ErrMiscompare  = errors.New("blocks differ from those given") // OpCompareAndWrite

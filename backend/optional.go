@@ -13,44 +13,45 @@ type Resizer interface {
 	Refresh() (changed bool, err error)
 }
 
-// A Latcher is a store that takes no more writes once it could not keep a
-// promise: a flush failed, say, and nobody knows what it did not write. From
-// then on it acknowledges no write; reads go on.
+// A Latcher is a store that takes no more writes once it could not keep a promise: for example, a
+// flush failed, and it is unknown what was not written. From then on it acknowledges no write;
+// reads go on.
 type Latcher interface {
 	// Failed is why the store takes no writes, or nil.
 	Failed() error
-	// Clear lets it take writes again. It is an administrator's decision, after
-	// what is below was mended and the content checked: writes that were
-	// acknowledged, but not flushed, before the failure may be lost. Clearing a
-	// store that is gone fails.
+	// Clear lets it take writes again. It is an administrator's decision, after the storage was
+	// mended and the content checked: writes that were acknowledged, but not flushed, before the
+	// failure may be lost. Clearing a store that is gone fails.
 	Clear() error
 }
 
-// A Failer is a [Latcher] that can have failed before it was opened: what it is on was open in another
-// process, here or on another machine, or with other options, and has failed there. One that fails since this
-// program has lost its right to it is none: who opens it has that right.
+// A Failer is a [Latcher] that can have failed before it was opened: its file or device was open in
+// another process, here or on another machine, or with other options, and has failed there. A store
+// that fails because this program lost its right to it is no Failer: whoever opens it has that
+// right.
 type Failer interface {
 	Latcher
-	// Fail has the store take no writes from now on, as after such a failure, until Clear.
+	// Fail makes the store refuse writes from now on, as after such a failure, until Clear.
 	Fail(why error)
 }
 
 // A Marked is a store that knows when its content began as zeroes.
 type Marked interface {
-	// Mark differs from that of all other content which is, was or will be in the
-	// same place, like a file that is created anew because the one before it is lost;
-	// nil: the content was there before anybody could mark it.
+	// Mark differs from that of all other content which is, was or will be in the same place, such
+	// as a file that is created again because the previous one was lost; nil: the content existed
+	// before it could be marked.
 	Mark() []byte
 }
 
-// A Detacher is a store whose content may be lost though the store goes on.
+// A Detacher is a store that goes on although its content may be lost when it is closed.
 type Detacher interface {
-	// Detached says why what the store has is not found again once it is closed, as
-	// that of a file which somebody has removed, and what to do; nil: it is.
+	// Detached says why the store's content cannot be found again once it is closed, as that of a
+	// file which somebody has removed, and what to do; nil: it can.
 	Detached() error
 }
 
-// A StorageKeeper is a store that notices where its storage goes, and neither hosts nor itself have given that back.
+// A StorageKeeper is a store that notices the loss of storage that neither hosts nor the store
+// itself have given back.
 type StorageKeeper interface {
 	// Missing is how many bytes are gone, up to Info.Size: somebody has cut the store short, and it became longer again
 	// before Refresh, or has punched holes, and zeroes are read there. 0: none, as far as can be known.
@@ -68,7 +69,7 @@ type Roomer interface {
 // A Noter is a store that has something to report to an administrator: what is not as
 // configured, and why. There may be more once a queue was opened.
 type Noter interface {
-	// Notes are sentences without a capital and a full stop.
+	// Notes are sentences without an initial capital and a full stop.
 	Notes() []string
 }
 
@@ -79,12 +80,12 @@ type HealthReporter interface {
 	Health() (Health, error)
 }
 
-// ErrNoHealth says that a store knows nothing of a drive's health.
+// ErrNoHealth says that a store cannot report a drive's health.
 var ErrNoHealth = errors.New("no drive health")
 
-// Health is what a drive says of itself, in the units of the SMART / Health
-// Information log of NVM Express (Base Specification, log page 02h). What a
-// drive does not report is zero, and its bit in Known is clear.
+// Health is what a drive reports about itself, in the units of the SMART / Health Information log
+// of NVM Express (Base Specification, log page 02h). What a drive does not report is zero, and its
+// bit in Known is clear.
 type Health struct {
 	Known HealthFields
 

@@ -1,8 +1,8 @@
 package backend
 
-// Results is the part that every [Queue] needs: finished results until they are
-// polled, oldest first. It takes memory for as many as there ever were, at most for those
-// of its depth: most queues are idle most of the time.
+// Results is the part that every [Queue] needs: finished results until they are polled, oldest
+// first. Since most queues are idle most of the time, its memory grows with the results that it
+// holds, up to its depth, and does not shrink.
 type Results struct {
 	ring  []Result
 	head  int
@@ -16,7 +16,7 @@ const firstResults = 8
 // NewResults holds up to depth results.
 func NewResults(depth int) Results { return Results{depth: depth} }
 
-// Push adds a result. The caller sees to it that there is room.
+// Push adds a result. The caller ensures that there is room.
 func (q *Results) Push(r Result) {
 	if q.n == len(q.ring) {
 		q.grow()
