@@ -36,7 +36,7 @@ func (e *GrantedError) Error() string {
 	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, who)
 }
 
-// Granted are the hosts of a subsystem that are named and may use a namespace.
+// Granted lists the hosts that a subsystem names and that may use a namespace.
 func Granted(s *config.Subsystem, nsid int) (names []nvmeof.NQN) {
 	for _, h := range s.Hosts {
 		if sees(s, h.NQN, nsid) {
@@ -92,8 +92,8 @@ func dropRight(h *config.Host, nsid int) {
 	h.Namespaces = slices.DeleteFunc(h.Namespaces, func(r *config.Right) bool { return r.NSID == nsid })
 }
 
-// Expel waits until nothing is under way that a host has asked of a namespace which it may not
-// use any more. One that is not served, or not there, has nothing under way.
+// Expel waits until no command of a host is under way in a namespace that it may not use any more.
+// A namespace that is not served, or does not exist, has no commands under way.
 func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 	s, err := m.subsystem(nqn)
 	if err != nil {

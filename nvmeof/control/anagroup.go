@@ -116,8 +116,9 @@ func forgetForeign(m *Manager, at namespaceKey) bool {
 // probes are made at a time.
 const probes = 16
 
-// RefreshForeign looks again at what the namespaces of an ANA group export that another target serves, for when that has made
-// one larger: hosts are notified of what has changed. What cannot be looked at stays what it was. No change waits for it.
+// RefreshForeign checks the sizes of the namespaces of an ANA group that another target serves,
+// which may have enlarged one, and notifies hosts of changes. If a store cannot be checked, the
+// size stays the same. Changes of the document do not wait for it.
 func RefreshForeign(m *Manager, group capsule.ANAGroup) {
 	m.mu.Lock()
 	if m.closed {
@@ -185,9 +186,9 @@ func foreignOf(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Name
 	return all
 }
 
-// ServeGroup opens what the namespaces of an ANA group export, and then serves the group: see
-// [target.Gateway.Serve]. The earlier owner of the group has to be fenced. A namespace that
-// cannot be opened stays inaccessible and is tried again, as one that waits.
+// ServeGroup opens the stores of the namespaces of an ANA group, and then serves the group: see
+// [target.Gateway.Serve]. The previous owner of the group has to be fenced. A namespace that cannot
+// be opened stays inaccessible and is retried, like one that waits.
 func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch uint64) error {
 	if m.cfg.Gateway == nil {
 		return errNoGateway
@@ -306,8 +307,9 @@ func (all openedStores) close(m *Manager) {
 	}
 }
 
-// DrainGroup gives an ANA group back: see [target.Gateway.Drain]. When it returns without an
-// error what the namespaces export is closed, and another target can open it. What hangs keeps nothing else open.
+// DrainGroup gives an ANA group back: see [target.Gateway.Drain]. When it returns without an error,
+// the stores of the namespaces are closed, and another target can open them. A store that hangs
+// does not keep others open.
 func DrainGroup(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
 	return giveBack(ctx, m, group, (*target.Gateway).Drain)
 }

@@ -24,8 +24,8 @@ const (
 	CodeForbidden Code = "forbidden" // the role of who has sent it does not include it
 )
 
-// An Error is what the API answers instead. Message is the sentence that the
-// command line prints. Plan is what a dry run found that was refused.
+// An Error is the API's answer to a request that failed. Message is the sentence that the command
+// line prints. Plan is the plan of a dry run that was refused.
 type Error struct {
 	Code    Code    `json:"code"`
 	Message string  `json:"message"`

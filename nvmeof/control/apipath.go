@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Path joins the parts of a route, escaped. A part that is "." or "..", which host NQNs may be, stays one: as
-// it is it would lead to another path (RFC 3986, 5.2.4).
+// Path joins the parts of a route, escaped. It also escapes the parts "." and "..", which host NQNs
+// may be, and which would lead to another path otherwise (RFC 3986, 5.2.4).
 func Path(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {

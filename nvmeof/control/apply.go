@@ -38,10 +38,10 @@ type Outcome struct {
 	Warnings config.Problems
 }
 
-// Apply makes the target what the document says: all of it, or nothing. Where the document lacks
-// what connected hosts use, and it is not forced, that is an [InUseError]; where it destroys data, a
-// [LossError]. A dry run has the outcome beside these errors. A gateway takes a document without
-// listeners for what all gateways share.
+// Apply makes the target what the document says: all of it, or nothing. If the document lacks what
+// connected hosts use, and it is not forced, the error is an [InUseError]; if it destroys data, a
+// [LossError]. A dry run returns the outcome beside these errors. At a gateway, a document without
+// listeners describes what all gateways share.
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
 	return replace(m, func(doc *config.Document) error {
@@ -55,9 +55,9 @@ func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	}, o)
 }
 
-// Edit changes the document, and the target accordingly: all of it, or nothing. Where it destroys
-// data, and is not forced, that is a [LossError], beside which a dry run has the outcome. What gateways
-// share is changed for all of them: then what is not right with it here is waited for.
+// Edit changes the document, and the target accordingly: all of it, or nothing. If that destroys
+// data, and is not forced, the error is a [LossError], beside which a dry run returns the outcome.
+// What gateways share is changed for all of them; then what is faulty here waits.
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
 	return replace(m, func(doc *config.Document) error {
 		*doc = *doc.Clone()

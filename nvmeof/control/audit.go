@@ -90,7 +90,7 @@ func asked(s string) string {
 	return s
 }
 
-// AuditSignal hands on what a signal has asked for.
+// AuditSignal reports an operation that a signal requested to Config.Audit.
 func AuditSignal(m *Manager, signal, name string, err error) {
 	if m.cfg.Audit != nil {
 		o := Operation{Time: time.Now(), By: Peer{Signal: signal}, Name: name}

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A Caller is who has sent a request that did not come through the socket. The zero value may do
+// A Caller is the sender of a request that did not come through the socket. The zero value may do
 // nothing.
 type Caller struct {
 	Name    string // of the token
@@ -21,9 +21,9 @@ type Caller struct {
 	Role    Role
 }
 
-// HandlerFor is the API of a Manager for those who come otherwise than through its socket: by says
-// who has sent a request, and that one may do what its role includes. The audit has its name. A stream
-// asks again before each part that it sends, and ends where the role does not include it any more.
+// HandlerFor is the API of a Manager for callers that do not use its socket: by returns the sender
+// of a request, who may do what its Role permits, and whom the audit names. A stream calls it again
+// before each part that it sends, and ends when the role no longer permits it.
 func HandlerFor(m *Manager, by func(*http.Request) Caller) http.Handler { return handler(m, by) }
 
 // A ForbiddenError is a request that the role of who has sent it does not include.

@@ -88,10 +88,10 @@ func fileKeyOf(p config.Path) fileKey {
 	return fileKey{path: path}
 }
 
-// Clashes finds files that a document, which is in the file of that name, has for two things: also by two
-// names, as hard links have. Lines or records would be written to what hosts have stored, or over each
-// other, or hosts would read and write who may do what. Of what several namespaces export together,
-// config.Document.Check judges; secrets may be in one file.
+// Clashes finds files that a document, which is in the file of that name, uses for two purposes,
+// even by two names, as hard links have. Log lines or records would overwrite the data of hosts or
+// each other, or hosts could read and write the target's access rights. Of what several namespaces
+// export together, config.Document.Check judges; secrets may be in one file.
 func Clashes(doc *config.Document, file string) (found config.Problems) {
 	r := new(reacher)
 	r.begin(startTimeout)
@@ -123,8 +123,9 @@ func clashText(f, first usedFile) string {
 	return fmt.Sprintf("%s is the same file as %s, which is that of %s", f.path, first.path, first.where)
 }
 
-// Apart is why the file that a document names in one place, as audit.file, is something else too, which it
-// names or is in. It asks the file systems of all of them, and may hang.
+// Apart says why the file that a document names in one place, such as audit.file, is also another
+// file that the document names, or the document's own. It asks the file systems of all of them, and
+// may hang.
 func Apart(doc *config.Document, where, file string) error {
 	var own usedFile
 	all := filesOf(doc, file)

@@ -49,8 +49,7 @@ type Client struct {
 // maxCalls is how many calls of a client are under way at a time; more wait.
 const maxCalls = 32
 
-// NewClient returns a client of the target at a socket, which it does not reach
-// before it is asked.
+// NewClient returns a client of the target at a socket. It connects at the first call.
 func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -86,7 +85,7 @@ func isHere(host string) bool {
 // stay follows no redirection: a token is for nobody else, and a change is of what was named.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close gives its connections back.
+// Close closes its idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Do makes a call: path as Path makes it, options of the query that are true or are

@@ -88,10 +88,10 @@ func toErase(m *Manager) (mine []*config.Erasing) {
 // erasings are made at a time.
 const erasings = 16
 
-// EraseListed erases what the group's document says is being erased, of the ANA groups that this target
-// serves: what a namespace exported is removed once no gateway has it open, and then the document says so.
-// Whoever serves the group later does what is left. Where that fails, the document has the reason,
-// and the next call tries again. There is one call at a time.
+// EraseListed erases what the group's document lists as being erased, of the ANA groups that this
+// target serves: it removes the file or image of a namespace once no gateway has it open, and then
+// the entry in the document. The next owner of the ANA group does what is left. If it fails, the
+// document has the reason, and the next call retries. There is one call at a time.
 func EraseListed(ctx context.Context, m *Manager) {
 	mine := toErase(m)
 	inParallel(erasings, len(mine), func(i int) { // each ends in enforceTime and the times of its store and the group's

@@ -150,8 +150,9 @@ func (b *faultBook) leave(unused []*heldStore) error {
 	return errors.Join(errs...)
 }
 
-// FollowFaults has the group know which stores have failed here, and has those take no writes that have failed
-// elsewhere; what was cleared at another gateway is cleared here. A gateway calls it again and again.
+// FollowFaults tells the group which stores have failed here, stops writes to stores that have
+// failed elsewhere, and clears faults that were cleared at another gateway. A gateway calls it
+// repeatedly.
 func FollowFaults(ctx context.Context, m *Manager) error {
 	b := &m.stores.faults
 	b.turn.Lock()

@@ -231,8 +231,8 @@ func (s *stores) probeNoted(n *config.Namespace, probe func(*config.Namespace) (
 	return p, err
 }
 
-// FilesNoted looks again at namespaces whose files other gateways have noted otherwise than before: hosts are told
-// of the same UUID everywhere.
+// FilesNoted checks the namespaces again whose files' notes other gateways have changed, so that
+// hosts find the same UUID everywhere.
 func FilesNoted(m *Manager, changed func(config.Path) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

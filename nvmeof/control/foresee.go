@@ -23,11 +23,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Foresee finds what a target that started now on this machine would meet: listeners and namespaces that
-// would wait, hosts whose keys it could not read, and more memory to export than there is. It makes and changes nothing, and takes no
-// file from anybody; one that the target has which runs is in use, of course. State and
-// getenv are those of its [Config]. Of a file system or device that hangs it reports that, with
-// a [HungError]'s words.
+// Foresee finds the faults that a target would meet if it started now on this machine: listeners
+// and namespaces that would wait, hosts whose keys it could not read, and more memory to export
+// than there is. It creates, changes and locks nothing; files of a running target are reported as
+// in use. state and getenv are those of its [Config]. A file system or device that hangs is
+// reported in the words of a [HungError].
 func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) config.Problems {
 	return foresee(ctx, doc, state, getenv, startTimeout)
 }

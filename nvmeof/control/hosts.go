@@ -112,8 +112,8 @@ func (r *reacher) readKey(ctx context.Context, path string) (auth.Key, string, e
 // maxKeyFile is far above what the longest key takes, in bytes.
 const maxKeyFile = 4096
 
-// ReadKey reads a file that has a key and nothing else. The warning is about who
-// else can read it.
+// ReadKey reads a file that contains a key and nothing else. The warning says who else can read the
+// file.
 func ReadKey(ctx context.Context, path string) (k auth.Key, warning string, err error) {
 	b, err := namedfile.Read(ctx, path, maxKeyFile)
 	if err != nil {

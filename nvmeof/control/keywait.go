@@ -91,10 +91,9 @@ func forgetKey(m *Manager, at hostKey) {
 	}
 }
 
-// RereadKeys takes the keys of all hosts as their files have them now. A host whose key cannot
-// be read keeps the one that it had, and is waited for; the error is of those. Connections
-// stay: a key counts from the next authentication. It returns how many hosts have one that
-// was read.
+// RereadKeys reads the key files of all hosts again. A host whose key cannot be read keeps the
+// previous one, and its file is tried again later; the error names such hosts. Connections stay: a
+// new key is used at the next authentication. It returns how many hosts have a key that was read.
 func (m *Manager) RereadKeys() (hosts int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

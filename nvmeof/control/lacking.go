@@ -8,9 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Lacking is why hosts of [Config.Moved] would lose by this Manager what they have of the one before: a namespace
-// waits that it served, or a host that is connected for its key. Nil: they lose nothing. The document has been
-// applied, and [Adopt] not been called: the one before can still go on.
+// Lacking says why hosts of [Config.Moved] would lose with this Manager what the previous one gave
+// them: a namespace that it served waits, or a connected host waits for its key. Nil: they lose
+// nothing. Call it after the document was applied and before [Adopt], while the previous Manager
+// can still go on.
 func Lacking(m *Manager) error {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil

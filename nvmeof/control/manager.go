@@ -217,10 +217,10 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Document is what the target is, with what it still waits for.
+// Document describes the target as it is, including what it still waits for.
 func (m *Manager) Document() *config.Document { return m.present().Clone() }
 
-// Present is [Manager.Document] to be looked at alone: it must not be changed.
+// Present is [Manager.Document] without a copy: the caller must not change it.
 func Present(m *Manager) *config.Document { return m.present() }
 
 // present is Present.
@@ -230,11 +230,11 @@ func (m *Manager) present() *config.Document {
 	return m.doc
 }
 
-// Close ends the target, of which hosts are notified, and then closes devices and stores. It
-// waits for a change that is being made, for 5 s for the first file system that hangs as a file
-// is saved or closed, and for less for others, whose files are left as they are; and for
-// commands of hosts until stores have finished them, however long that takes: which those are
-// is logged, and [target.Target.Unfinished] says it.
+// Close ends the target, of which hosts are notified, and then closes devices and stores. It waits
+// for a change that is being made. For the first file system that hangs while a file is saved or
+// closed it waits for 5 s, and less for others, whose files are left as they are. It waits for
+// commands of hosts until stores have finished them, however long that takes; these are logged, and
+// [target.Target.Unfinished] lists them.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {

@@ -72,7 +72,7 @@ type ShardMeasures struct {
 	ToHosts   Latencies `json:"to-hosts"`
 }
 
-// DeviceMeasures are what an RDMA device has counted, if it counts.
+// DeviceMeasures are the counters of an RDMA device, if it has any.
 type DeviceMeasures struct {
 	Device   string                  `json:"device"`
 	Counters []rdmatransport.Counter `json:"counters"`

@@ -170,8 +170,8 @@ func (x *Moved) Close() error {
 	return errors.Join(errs...)
 }
 
-// Adopt continues the associations of the hosts of [Config.Moved], once the document was applied.
-// Hosts are served when the function that it returns is called; see [target.Adopt].
+// Adopt continues the associations of the hosts of [Config.Moved]. Call it after the document was
+// applied. Hosts are served once the returned function is called; see [target.Adopt].
 func Adopt(m *Manager) (begin func(), err error) {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil, errors.New("there is no target to go on with")

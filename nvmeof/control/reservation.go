@@ -106,8 +106,8 @@ func name(r target.Registrant) string {
 	return uuid.UUID(r.ID).String()
 }
 
-// A ConnectedError says that hosts are connected which would lose their registrations. They may
-// rely on them: what they write is protected from others by nothing else.
+// A ConnectedError says that connected hosts would lose their registrations. They may rely on them,
+// since nothing else protects their data from other hosts.
 type ConnectedError struct{ Hosts []string }
 
 func (e *ConnectedError) Error() string {

@@ -69,7 +69,7 @@ func (c *call) expects(d *config.Document) error {
 	return err
 }
 
-// Result is what an edit came to, as the API shows it.
+// Result is the result of an edit, as the API shows it.
 type Result struct {
 	DryRun   bool     `json:"dry-run,omitempty"`
 	Changes  []Step   `json:"changes"`

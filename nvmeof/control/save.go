@@ -15,10 +15,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Save writes the document to a file, or with none to the one with which the target was
-// started: what differs there is changed, everything else in the file stays as it is. What the
-// target waits for is in it. A target that was started without a file has this one from then
-// on.
+// Save writes the document to a file; if file is empty, to the one with which the target was
+// started. It changes only what differs there, and keeps the rest of the file. The document
+// includes what the target waits for. A target that was started without a file uses this one from
+// then on.
 func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

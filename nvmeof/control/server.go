@@ -90,8 +90,8 @@ func (s *Socket) Path() string { return s.listener.Path() }
 // Later calls change nothing.
 func (s *Socket) Close() error { return s.listener.Close() }
 
-// Serve begins to serve at a socket, which becomes the server's. While its file has gone,
-// because somebody removed it, a target is reached by nobody: it is made again within seconds.
+// Serve begins to serve at a socket, which then belongs to the server. If somebody removes the
+// socket's file, it is made again within seconds.
 func Serve(m *Manager, at *Socket) *Server {
 	ctx, end := context.WithCancel(context.Background())
 	s := &Server{manager: m, socket: at, end: end, http: &http.Server{

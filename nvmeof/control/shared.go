@@ -24,7 +24,7 @@ type Group interface {
 	Followed(ctx context.Context, revision int64, at NamespaceRef) error
 }
 
-// A ConflictError is that another gateway has changed the group's document meanwhile.
+// A ConflictError says that another gateway has changed the group's document meanwhile.
 type ConflictError struct{ Base int64 }
 
 func (e *ConflictError) Error() string {
@@ -128,8 +128,8 @@ func (a *attempt) isOutdated(m *Manager, o Options, out *Outcome, refused error)
 	return err == nil && latest > a.from
 }
 
-// Follow makes the target of a Manager what the group's document says, and returns its revision. What is not
-// right with a namespace or a host is waited for, as at a start.
+// Follow makes the target of a Manager what the group's document says, and returns the document's
+// revision. Faulty namespaces and hosts wait, as at a start.
 func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, groupTime)
 	defer cancel()
@@ -184,8 +184,8 @@ func settle(m *Manager, want *config.Document, changes []config.Change) {
 	noteChanges(m, changes)
 }
 
-// Revision is that of the group's document which the target follows, and why it is not what
-// that says; nil: it is.
+// Revision is the revision of the group's document that the target follows. behind says why the
+// target differs from the document; nil: it does not.
 func Revision(m *Manager) (revision int64, behind error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

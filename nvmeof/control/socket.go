@@ -16,9 +16,8 @@ import (
 
 const socketName = "target.sock"
 
-// DefaultSocket is where a target is served and looked for unless somebody says
-// otherwise: NVMEOF_SOCKET, else what systemd made for the service, else
-// /run/nvmeof/target.sock for root and the user's own folder for others.
+// DefaultSocket is the default path of a target's control socket: NVMEOF_SOCKET, else what systemd
+// made for the service, else /run/nvmeof/target.sock for root and the user's own folder for others.
 func DefaultSocket(getenv func(string) string, uid int) string {
 	if path := getenv("NVMEOF_SOCKET"); path != "" {
 		return path
@@ -112,8 +111,8 @@ func isOwn(dir string, uid int) error {
 	return nil
 }
 
-// SocketOf is where a target of this user is served that has the default socket or, with a name,
-// the one beside it that [ListenBeside] takes.
+// SocketOf is the path of the default socket of this user or, with a name, of the one beside it
+// that [ListenBeside] uses.
 func SocketOf(getenv func(string) string, uid int, name string) (string, error) {
 	var first string
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
@@ -131,8 +130,8 @@ func SocketOf(getenv func(string) string, uid int, name string) (string, error) 
 	return "", &ConnectError{first, fs.ErrNotExist}
 }
 
-// Sockets finds those at which targets of this user are served now that may be at the
-// default: that one first.
+// Sockets finds the sockets, the default one and those beside it, at which targets of this user are
+// served now. The default one is first.
 func Sockets(getenv func(string) string, uid int) (served []string) {
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
 		dir := filepath.Dir(path)

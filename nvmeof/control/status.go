@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Status is how a target is.
+// Status is the state of a target.
 type Status struct {
 	PID         int       `json:"pid"`
 	Started     time.Time `json:"started"`
@@ -242,7 +242,8 @@ func (m *Manager) Resume(nqn nvmeof.NQN, nsid int) error {
 	return n.Resume()
 }
 
-// ClearFault lets a namespace take writes again whose store has failed, of a group also where another gateway serves it.
+// ClearFault lets a namespace whose store has failed take writes again; in a group, also if another
+// gateway serves it.
 func (m *Manager) ClearFault(nqn nvmeof.NQN, nsid int) error {
 	if n := sharedNamespace(m, nqn, nsid); n != nil {
 		return clearShared(m, nqn, n)

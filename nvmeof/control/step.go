@@ -243,8 +243,8 @@ func reopen(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespac
 	return nil
 }
 
-// ReloadNamespace takes a namespace out and back that the target serves, so that its reservations are
-// read again.
+// ReloadNamespace removes a served namespace and adds it again, so that its reservations are read
+// again.
 func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// OpenStore opens what a namespace exports, as an [Opener] that opens nothing else.
+// OpenStore opens the store of a namespace, as a new [Opener] would.
 func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 	return new(Opener).Open(n, pool)
 }
