@@ -41,7 +41,7 @@ type Engine struct {
 	pulses    map[Incarnation]pulse
 	fences    fences
 	held      holdings
-	latest    map[ID]uint64 // the last epoch in which this process has owned each group
+	latest    epochs
 	progress  time.Duration // when a group of these was last served, or drained
 	turnovers turnovers
 	plan      planning
@@ -72,7 +72,7 @@ func New(c Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{}, clients: map[Incarnation][]string{},
-		held: holdings{}, latest: map[ID]uint64{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
+		held: holdings{}, latest: epochs{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }
 
@@ -190,14 +190,14 @@ func (e *Engine) decide() {
 	}
 	if e.view.superseded(e.cfg.Name, e.inc, e.stage) {
 		why := "another gateway has fenced this one"
-		if e.lost() {
+		if (witness{e}).lost() {
 			why = "the store has lost its registration"
 		}
 		e.quit(why)
 		return
 	}
-	if e.lost() {
-		e.giveWay()
+	if (witness{e}).lost() {
+		e.held.giveWay(e)
 		return
 	}
 	if key, err := e.view.unreadable(); err != nil {

@@ -62,7 +62,7 @@ func (e *Engine) read() {
 			e.at(r.due)
 		case r == &e.store.all && e.store.change != 0: // which makes another one necessary
 		default:
-			r.token, r.floor = e.store.next(), e.floor()
+			r.token, r.floor = e.store.next(), witness{e}.floor()
 			prefix := BeatPrefix
 			r.due = e.now + e.cfg.Interval
 			if r == &e.store.all {
@@ -87,8 +87,8 @@ func (e *Engine) got(ev Got) {
 		return
 	}
 	r.at = e.now
-	if e.missed(r.floor, ev.Snapshot) {
-		e.lose() // nothing is decided from what else was read
+	if w := (witness{e}); w.missed(r.floor, ev.Snapshot) {
+		w.lose() // nothing is decided from what else was read
 		return
 	}
 	e.loss.sees(ev.Snapshot.Revision)

@@ -44,13 +44,13 @@ func (h holdings) ids() []ID {
 }
 
 // giveWay stops groups that are not this incarnation's, as the store says.
-func (e *Engine) giveWay() {
-	for _, id := range e.held.ids() {
+func (h holdings) giveWay(e *Engine) {
+	for _, id := range h.ids() {
 		o := e.view.owner(id)
 		if o != nil && o.err != nil && !errors.Is(o.err, errLater) {
 			continue // it is damaged: nobody else takes it, and whoever mends it finds it served
 		}
-		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != e.held[id].epoch {
+		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != h[id].epoch {
 			e.drop(id)
 		}
 	}
@@ -58,7 +58,7 @@ func (e *Engine) giveWay() {
 
 // reconcile starts and stops groups as the store says.
 func (e *Engine) reconcile() {
-	e.giveWay()
+	e.held.giveWay(e)
 	for i := range e.view.owners {
 		o := &e.view.owners[i]
 		id, ok := ownerID(o.Key)
@@ -98,9 +98,12 @@ func (h *held) isOther(g *Group) bool {
 	return h.backend != g.Backend && h.backend != None && g.Backend != None
 }
 
-// epochAfter is the epoch after one, and after all in which this process has owned a group: that of an owner whose value was
+// epochs are the last ones in which this process has owned groups.
+type epochs map[ID]uint64
+
+// after is the epoch after one of a group, and after all in which this process has owned it: that of an owner whose value was
 // removed, or restored from a copy, is not lower.
-func (e *Engine) epochAfter(epoch uint64, id ID) uint64 { return max(epoch, e.latest[id]) + 1 }
+func (all epochs) after(epoch uint64, id ID) uint64 { return max(epoch, all[id]) + 1 }
 
 func (e *Engine) serve(id ID, h *held) {
 	h.phase, h.since, h.retry = opening, e.now, 0
@@ -284,7 +287,7 @@ func (e *Engine) handOver() *state.Txn {
 			cs = e.candidates()
 		}
 		o := e.view.owners.find(key)
-		next := Owner{Version: version, Epoch: e.epochAfter(h.epoch, id), Phase: Free, Backend: h.backend}
+		next := Owner{Version: version, Epoch: e.latest.after(h.epoch, id), Phase: Free, Backend: h.backend}
 		if g := e.groups.find(id); g != nil {
 			next.Backend = g.Backend
 		}

@@ -24,7 +24,10 @@ type floor struct {
 	beat  state.Revision // of this gateway's own heartbeat, unless somebody has removed that; 0: none was carried out
 }
 
-func (e *Engine) floor() floor {
+// A witness is who notices a loss.
+type witness struct{ *Engine }
+
+func (e witness) floor() floor {
 	f := floor{store: max(e.loss.seen, e.view.revision)}
 	if e.beats.through {
 		f.beat = e.beats.carried
@@ -34,7 +37,7 @@ func (e *Engine) floor() floor {
 
 // missed reports whether a read proves that the store has lost something. The revision of a store that others use too may
 // have grown meanwhile: that of the own heartbeat has not.
-func (e *Engine) missed(f floor, s state.Snapshot) bool {
+func (e witness) missed(f floor, s state.Snapshot) bool {
 	if s.Revision < f.store {
 		return true
 	}
@@ -48,7 +51,7 @@ func (e *Engine) missed(f floor, s state.Snapshot) bool {
 }
 
 // lose begins anew with what the store has. The same revision of a key may have another value now.
-func (e *Engine) lose() {
+func (e witness) lose() {
 	e.loss = loss{over: e.now + e.cfg.LeaseTerm + e.cfg.Term}
 	e.view, e.pulses = view{}, map[Incarnation]pulse{}
 	e.store.restart(e.now)
@@ -58,7 +61,7 @@ func (e *Engine) lose() {
 }
 
 // lost reports whether the store has lost something lately. Until that is over groups are only given up.
-func (e *Engine) lost() bool {
+func (e witness) lost() bool {
 	if e.now >= e.loss.over {
 		return false
 	}
