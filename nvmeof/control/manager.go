@@ -141,6 +141,7 @@ type Manager struct {
 	shared   *config.Document // what the group's document says, of revision
 	revision int64            // 0: there is none yet
 	behind   error            // why the target is not what that says; nil: it is
+	lost     bool             // the group has no document any more
 	// denied are the subsystems in which hosts may have more under way than they may, with the namespaces in
 	// which it is known that it does not end: see Enforce.
 	denied    map[nvmeof.NQN][]capsule.NSID
