@@ -168,6 +168,13 @@ type ThreadBound interface {
 	ThreadBound() bool
 }
 
+// A Releaser queue has what the store exports open by itself, beside the store. Release gives that up as far as nothing is in flight;
+// no request may be submitted afterwards. It is called from the thread of a [ThreadBound] queue and does not block, so that Close may come
+// from another one, and after the store's Close nothing has the file or device open.
+type Releaser interface {
+	Release()
+}
+
 // A MemoryUser queue works faster on memory that it knows. UseMemory, called before
 // the first Submit, announces that buffers of requests will often lie in mem, which
 // stays mapped until the queue is closed, and that none of those crosses a multiple
