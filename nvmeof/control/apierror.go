@@ -78,7 +78,7 @@ func classify(err error) (Code, int) {
 		return CodeFailed, http.StatusConflict
 	case errors.As(err, new(*GroupError)), errors.As(err, new(*OrderError)), errors.As(err, new(*pendingError)):
 		return CodeFailed, http.StatusServiceUnavailable
-	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
+	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)), errors.As(err, new(*AloneError)):
 		return CodeInUse, http.StatusConflict
 	case errors.As(err, new(*NotEmptyError)):
 		return CodeNotEmpty, http.StatusConflict
