@@ -86,7 +86,7 @@ func classify(err error) (Code, int) {
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists), errors.As(err, new(*ErasingError)):
 		return CodeExists, http.StatusConflict
-	case errors.Is(err, errClosed), errors.Is(err, errFollowers), errors.Is(err, errUnheard):
+	case errors.Is(err, ErrClosed), errors.Is(err, errFollowers), errors.Is(err, errUnheard):
 		return CodeFailed, http.StatusServiceUnavailable
 	}
 	return CodeFailed, http.StatusInternalServerError
