@@ -17,17 +17,18 @@ import (
 const adminDepth = nvmeof.AdminQueueDepth
 
 // Connect makes an association with a controller of the subsystem options.NQN.
-// ctx bounds the time until it is ready for use.
+// ctx bounds the time until it is ready for use. A host that was closed fails with
+// [ErrClosed], whatever has become of its device.
 func (h *Host) Connect(ctx context.Context, options Options) (*Controller, error) {
+	while, shardIndex, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	c, err := h.newController(options)
 	if err != nil {
 		return nil, err
 	}
-	while, shardIndex, leave, err := h.enter(ctx)
-	if err != nil {
-		return nil, errors.Join(err, c.domain.Close())
-	}
-	defer leave()
 	if err := c.start(while, shardIndex); err != nil {
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // not by the caller
 			err = errHostClosed
