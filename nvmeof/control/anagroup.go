@@ -329,7 +329,7 @@ func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(
 		err = how(m.cfg.Gateway, ctx, group)
 	}
 	close(released)
-	err = errors.Join(err, <-closed, awaitAhead(ctx, m, group))
+	err = errors.Join(err, <-closed, awaitAhead(ctx, m, group), awaitErasures(ctx, m, group))
 	closeHung(m, group, err)
 	return err
 }

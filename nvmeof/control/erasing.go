@@ -90,7 +90,7 @@ const erasings = 16
 
 // EraseListed erases what the group's document says is being erased, of the ANA groups that this target
 // serves: what a namespace exported is removed once no gateway has it open, and then the document says so.
-// Whoever serves the group later does what is left. Where that fails, the document has the reason,
+// Whoever serves the group later does what is left: [ReleaseGroup] and [DrainGroup] return when what is under way has ended. Where that fails, the document has the reason,
 // and the next call tries again. There is one call at a time.
 func EraseListed(ctx context.Context, m *Manager) {
 	mine := toErase(m)
@@ -102,10 +102,17 @@ func EraseListed(ctx context.Context, m *Manager) {
 			log.Info("a namespace is not erased yet", zap.Error(err))
 			return
 		}
-		if !slices.ContainsFunc(toErase(m), func(x *config.Erasing) bool { return sameErased(x, e) }) { // another gateway was faster
+		revision, _, err := m.cfg.Group.Latest(ctx)
+		if err != nil {
+			log.Info("a namespace is not erased yet", zap.Error(err))
 			return
 		}
-		err := eraseStore(m, e.Namespace)
+		x := beginErasure(m, e, revision)
+		if x == nil { // another gateway was faster, or this one has to follow first
+			return
+		}
+		defer x.leave(m)
+		err = eraseStore(m, e.Namespace, x)
 		if noted := noteErased(m, e, err); noted != nil {
 			log.Warn("that a namespace is erased, or why not, is not noted in the group's store yet", zap.Error(noted))
 			return
