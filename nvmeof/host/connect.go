@@ -188,7 +188,7 @@ func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, 
 		Descriptors: c.limits.descriptorsOf(id), Windows: c.domain.Windows, Timeout: c.options.timeout(),
 	}
 	if id == 0 {
-		cfg.Reserved = 1 // for Keep Alive, and for the shutdown
+		cfg.Reserved = 2 // for Aborts, and for Keep Alive and the shutdown
 	} else {
 		cfg.InCapsule = c.limits.inCapsule
 	}
