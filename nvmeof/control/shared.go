@@ -150,7 +150,7 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return 0, errClosed
+		return 0, ErrClosed
 	case revision < m.revision, revision == m.revision && m.behind == nil: // another call was faster
 		return m.revision, m.behind
 	}
