@@ -5,81 +5,78 @@ import (
 	"time"
 )
 
-// What an address may ask for, and all together. A request costs us a thousand times what
-// it costs to send: a goroutine wakes, memory is mapped, a queue pair is made. What exceeds
-// these rates costs a look into a map. A host that opens hundreds of connections at once
-// stays below.
+// Rate limits of requests, per address and in all. A request costs us a thousand times what it costs the sender: a
+// goroutine is woken, memory is mapped, a queue pair is created. A request over the limit costs a map lookup. A host
+// that opens hundreds of connections at once stays below the limits.
 const (
-	eachBurst = 1024 // requests of one address
-	eachRate  = 1000 // a second
+	eachBurst = 1024 // requests per address
+	eachRate  = 1000 // per second
 
-	// All addresses that have no connection, and had none lately. Anybody can send in their
-	// names, and where hundreds of addresses do each request is served in full.
-	strangersBurst, strangersRate = 4096, 500
-	// All others: an RTU has shown that they get what we send. 64 hosts with 128 queues each
-	// may return at once and leave half of the burst.
+	// For all unproven addresses: those without a connection now or recently. Such requests can have forged source
+	// addresses. While hundreds of addresses send them, each request is served.
+	unprovenBurst, unprovenRate = 4096, 500
+	// For all proven addresses: an RTU has shown that they receive what we send. 64 hosts with 128 queues each may
+	// reconnect at once and use half of the burst.
 	provenBurst, provenRate = 16384, 4000
 
-	// Where half of a burst of all has gone, which takes a flood from many addresses, each
-	// gets only so many a second, so that those who ask for little are served first.
-	strangersShare, provenShare = 1, 64
+	// Requests per address and second while less than half of the overall burst is left, which takes a flood from
+	// many addresses. Addresses that ask for little are then served first.
+	unprovenShare, provenShare = 1, 64
 
-	// An IPv6 network of 64 bits may be somebody who has 2^64 addresses, or have all hosts of
-	// a site. It has 3/4 of a burst and rate of all, among its addresses as all is among
-	// all, and where half of all has gone as much as so many addresses.
+	// An IPv6 /64 network may be a single host with 2^64 addresses, or a site with all its hosts. It has 3/4 of the
+	// overall burst and rate, which its addresses share in the same way. While less than half of the overall burst is
+	// left, it gets as much as this number of addresses.
 	networkAddresses = 64
 
-	// Messages that end a connection we do not know, which after a restart are all. Who gets
-	// no answer ends by itself.
+	// Answers to messages that end an unknown connection, which after a restart are all of them. A peer that gets no
+	// answer ends the connection by itself.
 	repliesBurst, repliesRate = 16384, 1000
 
-	// remembered is how long an address counts as proven after its last request.
+	// remembered is how long an address counts as proven after its last connection ended.
 	remembered = time.Hour
-	// maxCallers is how many addresses without connections there may be before those that
-	// are of no more use are looked for.
-	maxCallers = 4096
-	// maxNeighbours is how many of them are remembered of an IPv6 network if there are more.
-	maxNeighbours = maxCallers / 16
+	// maxSources is the number of addresses from which on the map is swept.
+	maxSources = 4096
+	// maxNeighbours is the number of unconnected addresses kept per IPv6 network when there are too many in all.
+	maxNeighbours = maxSources / 16
 )
 
-// A door decides which requests are looked at, before anything is done for them. Each
-// engine has one.
-type door struct {
-	callers           map[netip.Addr]*caller  // by address without zone
-	networks          map[netip.Addr]*network // of IPv6, by origin
-	strangers, proven level
-	replies           level
-	swept             time.Duration
+// A limiter is the rate limiter that decides which requests are processed. Each engine has one.
+type limiter struct {
+	sources          map[netip.Addr]*source  // by address without zone
+	networks         map[netip.Addr]*network // IPv6 only, by OriginOf
+	unproven, proven bucket
+	replies          bucket
+	swept            time.Duration
 }
 
-// A caller is an address that has sent requests.
-type caller struct {
-	own         level
+// A source is an address that has sent requests.
+type source struct {
+	own         bucket
 	second      second
-	connections int           // that an RTU has confirmed
-	proven      time.Duration // until then
+	connections int           // confirmed by an RTU
+	proven      time.Duration // end of the time for which it counts as proven without a connection
 }
 
-// A network is what addresses have together.
+// A network is what the addresses of an IPv6 /64 network share.
 type network struct {
-	strangers, proven             level
-	strangersSecond, provenSecond second
+	unproven, proven             bucket
+	unprovenSecond, provenSecond second
 }
 
-// A level is what is left of a burst.
-type level struct {
+// A bucket is a token bucket; spent is the part of the burst that is used.
+type bucket struct {
 	spent float64
 	at    time.Duration
 }
 
-// left brings the level up to date, and returns what there is of a burst.
-func (l *level) left(now time.Duration, burst, rate int) float64 {
-	l.spent = max(0, l.spent-(now-l.at).Seconds()*float64(rate))
-	l.at = now
-	return float64(burst) - l.spent
+// left updates the bucket and returns what is left of the burst.
+func (b *bucket) left(now time.Duration, burst, rate int) float64 {
+	b.spent = max(0, b.spent-(now-b.at).Seconds()*float64(rate))
+	b.at = now
+	return float64(burst) - b.spent
 }
 
-// A second counts the requests in it that were looked at.
+// A second counts the admitted requests within one second.
 type second struct {
 	began time.Duration
 	n     int
@@ -92,28 +89,28 @@ func (s *second) count(now time.Duration) int {
 	return s.n
 }
 
-func newDoor() door {
-	return door{callers: map[netip.Addr]*caller{}, networks: map[netip.Addr]*network{}}
+func newLimiter() limiter {
+	return limiter{sources: map[netip.Addr]*source{}, networks: map[netip.Addr]*network{}}
 }
 
-// admits reports whether a request of an address is looked at.
-func (d *door) admits(now time.Duration, from netip.Addr) bool {
+// admits reports whether a request from the address is processed.
+func (l *limiter) admits(now time.Duration, from netip.Addr) bool {
 	from = from.WithZone("")
-	c := d.callers[from]
-	known := c != nil && c.isProven(now)
-	all, burst, rate, share := &d.strangers, strangersBurst, strangersRate, strangersShare
+	s := l.sources[from]
+	known := s != nil && s.isProven(now)
+	all, burst, rate, share := &l.unproven, unprovenBurst, unprovenRate, unprovenShare
 	if known {
-		all, burst, rate, share = &d.proven, provenBurst, provenRate, provenShare
+		all, burst, rate, share = &l.proven, provenBurst, provenRate, provenShare
 	}
 	left := all.left(now, burst, rate)
 	if left < 1 {
 		return false
 	}
 	scarce := left < float64(burst)/2
-	var net *level
+	var net *bucket
 	var second *second
 	if from.Is6() {
-		net, second = d.network(from).of(known)
+		net, second = l.network(from).of(known)
 		burst, rate := burst/4*3, rate/4*3
 		left := net.left(now, burst, rate)
 		if left < 1 || scarce && second.count(now) >= networkAddresses*share {
@@ -121,15 +118,15 @@ func (d *door) admits(now time.Duration, from netip.Addr) bool {
 		}
 		scarce = scarce || left < float64(burst)/2
 	}
-	if c == nil {
-		c = d.enter(now, from)
+	if s == nil {
+		s = l.enter(now, from)
 	}
-	if scarce && c.second.count(now) >= share || c.own.left(now, eachBurst, eachRate) < 1 {
+	if scarce && s.second.count(now) >= share || s.own.left(now, eachBurst, eachRate) < 1 {
 		return false
 	}
-	c.second.count(now)
-	c.second.n++
-	c.own.spent++
+	s.second.count(now)
+	s.second.n++
+	s.own.spent++
 	all.spent++
 	if net != nil {
 		second.n++
@@ -138,99 +135,98 @@ func (d *door) admits(now time.Duration, from netip.Addr) bool {
 	return true
 }
 
-// network is that of an IPv6 address. There are no more than callers, and those that have
-// just gone.
-func (d *door) network(from netip.Addr) *network {
+// network returns the network of an IPv6 address. The map is swept together with sources.
+func (l *limiter) network(from netip.Addr) *network {
 	origin := OriginOf(from)
-	n := d.networks[origin]
+	n := l.networks[origin]
 	if n == nil {
 		n = &network{}
-		d.networks[origin] = n
+		l.networks[origin] = n
 	}
 	return n
 }
 
-func (n *network) of(proven bool) (*level, *second) {
+func (n *network) of(proven bool) (*bucket, *second) {
 	if proven {
 		return &n.proven, &n.provenSecond
 	}
-	return &n.strangers, &n.strangersSecond
+	return &n.unproven, &n.unprovenSecond
 }
 
-// answers reports whether a message that names no connection gets the answer that it wants.
-func (d *door) answers(now time.Duration) bool {
-	if d.replies.left(now, repliesBurst, repliesRate) < 1 {
+// answers reports whether a message for an unknown connection is answered.
+func (l *limiter) answers(now time.Duration) bool {
+	if l.replies.left(now, repliesBurst, repliesRate) < 1 {
 		return false
 	}
-	d.replies.spent++
+	l.replies.spent++
 	return true
 }
 
-// proves notes that the address of a connection gets what we send it: an RTU has our
-// communication ID, which data do not show.
-func (d *door) proves(now time.Duration, c *conn) {
+// proves records that the peer's address receives what we send: an RTU contains our communication ID. Data does not
+// prove that.
+func (l *limiter) proves(now time.Duration, c *conn) {
 	if !c.proven {
 		c.proven = true
-		d.confirmed(now, c.peer)
+		l.confirmed(now, c.peer)
 	}
 }
 
-// confirmed notes a further connection of an address.
-func (d *door) confirmed(now time.Duration, from netip.Addr) {
+// confirmed records another connection of an address.
+func (l *limiter) confirmed(now time.Duration, from netip.Addr) {
 	from = from.WithZone("")
-	c := d.callers[from]
-	if c == nil {
-		c = d.enter(now, from)
+	s := l.sources[from]
+	if s == nil {
+		s = l.enter(now, from)
 	}
-	c.connections++
-	c.proven = now + remembered
+	s.connections++
+	s.proven = now + remembered
 }
 
-// ended notes that a connection is none any more.
-func (d *door) ended(now time.Duration, c *conn) {
+// ended records that a connection has ended.
+func (l *limiter) ended(now time.Duration, c *conn) {
 	if !c.proven {
 		return
 	}
 	c.proven = false
-	if at := d.callers[c.peer.WithZone("")]; at != nil {
+	if at := l.sources[c.peer.WithZone("")]; at != nil {
 		at.connections--
 		at.proven = now + remembered
 	}
 }
 
-func (c *caller) isProven(now time.Duration) bool { return c.connections > 0 || now < c.proven }
+func (s *source) isProven(now time.Duration) bool { return s.connections > 0 || now < s.proven }
 
-// enter makes room first: what all strangers may send bounds how many come in the second
-// that each stays. Addresses that were proven are remembered however many strangers come; of
-// too many, those of networks that have too many go first.
-func (d *door) enter(now time.Duration, from netip.Addr) *caller {
-	if len(d.callers) >= maxCallers && now-d.swept >= time.Second {
-		d.swept = now
-		d.sweep(func(_ netip.Addr, c *caller) bool { return !c.isProven(now) })
-		if n, neighbours := d.absent(now); n >= maxCallers {
-			d.sweep(func(a netip.Addr, c *caller) bool {
-				return c.connections == 0 && neighbours[OriginOf(a)] > maxNeighbours
+// enter adds an address, after sweeping the map if it is full. An unproven address stays for at least a second, so
+// the overall rate bounds their number. Proven addresses are kept however many unproven ones arrive. If there are too
+// many proven ones without a connection, those of networks with many of them are removed first.
+func (l *limiter) enter(now time.Duration, from netip.Addr) *source {
+	if len(l.sources) >= maxSources && now-l.swept >= time.Second {
+		l.swept = now
+		l.sweep(func(_ netip.Addr, s *source) bool { return !s.isProven(now) })
+		if n, neighbours := l.absent(now); n >= maxSources {
+			l.sweep(func(a netip.Addr, s *source) bool {
+				return s.connections == 0 && neighbours[OriginOf(a)] > maxNeighbours
 			})
-			if n, _ := d.absent(now); n >= maxCallers {
-				d.sweep(func(_ netip.Addr, c *caller) bool { return c.connections == 0 })
+			if n, _ := l.absent(now); n >= maxSources {
+				l.sweep(func(_ netip.Addr, s *source) bool { return s.connections == 0 })
 			}
 		}
-		for a, n := range d.networks {
-			if n.strangers.left(now, 0, strangersRate/4*3) == 0 && n.proven.left(now, 0, provenRate/4*3) == 0 {
-				delete(d.networks, a)
+		for a, n := range l.networks {
+			if n.unproven.left(now, 0, unprovenRate/4*3) == 0 && n.proven.left(now, 0, provenRate/4*3) == 0 {
+				delete(l.networks, a)
 			}
 		}
 	}
-	c := &caller{second: second{began: now}}
-	d.callers[from] = c
-	return c
+	s := &source{second: second{began: now}}
+	l.sources[from] = s
+	return s
 }
 
-// absent is how many addresses are proven and have no connection, of all and by origin.
-func (d *door) absent(now time.Duration) (n int, by map[netip.Addr]int) {
+// absent returns the number of proven addresses without a connection, in all and by origin.
+func (l *limiter) absent(now time.Duration) (n int, by map[netip.Addr]int) {
 	by = map[netip.Addr]int{}
-	for a, c := range d.callers {
-		if c.connections == 0 && c.isProven(now) {
+	for a, s := range l.sources {
+		if s.connections == 0 && s.isProven(now) {
 			n++
 			by[OriginOf(a)]++
 		}
@@ -238,11 +234,11 @@ func (d *door) absent(now time.Duration) (n int, by map[netip.Addr]int) {
 	return n, by
 }
 
-// sweep forgets those who are meant, if they have been quiet for a second and owe nothing.
-func (d *door) sweep(meant func(netip.Addr, *caller) bool) {
-	for a, c := range d.callers {
-		if meant(a, c) && d.swept-c.second.began >= time.Second && c.own.left(d.swept, eachBurst, eachRate) == eachBurst {
-			delete(d.callers, a)
+// sweep removes the addresses for which meant is true, if they were idle for a second and their own bucket is full.
+func (l *limiter) sweep(meant func(netip.Addr, *source) bool) {
+	for a, s := range l.sources {
+		if meant(a, s) && l.swept-s.second.began >= time.Second && s.own.left(l.swept, eachBurst, eachRate) == eachBurst {
+			delete(l.sources, a)
 		}
 	}
 }
