@@ -210,6 +210,7 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 	if len(d.free) > 0 {
 		first := slices.MinFunc(d.free, func(a, b *shard) int { return a.index - b.index }) // shard 0 drives the manager
 		d.free = slices.DeleteFunc(d.free, func(s *shard) bool { return s == first })
+		first.left = make(chan struct{})
 		return first, nil
 	}
 	if d.taken == len(d.shards) {
@@ -217,6 +218,7 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 	}
 	s := d.shards[d.taken]
 	d.taken++
+	s.left = make(chan struct{})
 	if d.capture != nil {
 		d.capture.tap(s)
 	}
@@ -229,34 +231,8 @@ func (d *Device) giveBack(s *shard) {
 	defer d.mu.Unlock()
 	if !slices.Contains(d.free, s) {
 		d.free = append(d.free, s)
+		close(s.left)
 	}
-}
-
-// Stats copies each shard's counters, on the shard's own goroutine. It waits until every shard is polled, including
-// those without an open completion queue. On a closed device it returns the last values.
-func (d *Device) Stats() []Stats {
-	copies := make(chan shardStats, len(d.shards))
-	for _, s := range d.shards {
-		s.do(func() { copies <- shardStats{s.index, s.snapshot()} })
-	}
-	out := make([]Stats, len(d.shards))
-	for range d.shards {
-		select {
-		case c := <-copies:
-			out[c.shard] = c.Stats
-		case <-d.ended:
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return slices.Clone(d.last)
-		}
-	}
-	return out
-}
-
-// shardStats are the counters of the shard with that index.
-type shardStats struct {
-	shard int
-	Stats
 }
 
 // Close implements rdmatransport.Device. It notifies every peer, including those whose connection requests are

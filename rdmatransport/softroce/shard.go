@@ -53,6 +53,8 @@ type shard struct {
 	manager  *manager // shard 0 only
 	tap      *tap     // nil: no capture
 
+	left chan struct{} // closed when the completion queue is; nil before the first one; guarded by Device.mu
+
 	// still means that nothing is received or sent and no timer fires: before Begin and after Move.
 	still    bool
 	exported map[rdmatransport.QPN]bool // exported queue pairs, whose packets are kept

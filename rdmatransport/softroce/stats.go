@@ -95,8 +95,56 @@ func add(to, from reflect.Value) {
 	}
 }
 
-// Counters implements rdmatransport.PacketCounter. It returns the sums of all shards, and waits for them like
-// [Device.Stats].
+// Stats copies each shard's counters, on the goroutine that drives the shard. It waits until each shard with an open
+// completion queue is polled. On a closed device it returns the last values.
+func (d *Device) Stats() []Stats {
+	asked := make([]statsRequest, len(d.shards))
+	for i, s := range d.shards {
+		asked[i] = d.ask(s)
+	}
+	out := make([]Stats, len(d.shards))
+	for i, s := range d.shards {
+		for known := false; !known; {
+			select {
+			case out[i] = <-asked[i].answer:
+				known = true
+			case <-asked[i].left:
+				asked[i] = d.ask(s)
+			case <-d.ended:
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				return slices.Clone(d.last)
+			}
+		}
+	}
+	return out
+}
+
+// A statsRequest waits for the counters of a shard.
+type statsRequest struct {
+	answer chan Stats
+	left   chan struct{} // the shard's; nil: there is an answer
+}
+
+// ask asks for the counters of a shard. Nobody empties the mailbox of a shard without a completion queue, and nobody
+// accesses its counters, so they are copied at once. mu keeps the shard from being handed out meanwhile.
+func (d *Device) ask(s *shard) statsRequest {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := statsRequest{answer: make(chan Stats, 1)}
+	switch {
+	case d.closed: // ended is closed as well
+		return r
+	case s.left == nil || slices.Contains(d.free, s):
+		r.answer <- s.snapshot()
+		return r
+	}
+	r.left = s.left
+	s.do(func() { r.answer <- s.snapshot() })
+	return r
+}
+
+// Counters implements rdmatransport.PacketCounter. It returns the sums of all shards, and waits like [Device.Stats].
 func (d *Device) Counters() []rdmatransport.Counter {
 	var s Stats
 	for _, o := range d.Stats() {
