@@ -5,7 +5,6 @@
 // Submit executes operations directly. The exceptions are operations whose blocks another queue or a lease holds, and
 // the later parts of long OpWriteZeroes and OpDeallocate requests. Those advance with each Poll, so that no call spends
 // more than a few tens of microseconds on them.
-// no call takes longer than a few tens of microseconds for them.
 package memory
 
 import (
