@@ -57,7 +57,7 @@ func (q *HostQueue) tearDown() {
 func (q *HostQueue) closeWindows() {
 	for i := range q.slots {
 		if s := &q.slots[i]; s.window != nil {
-			s.window.Close() // windows are freed before their queue pair
+			s.window.Close() // its queue pair is closed next
 			s.window = nil
 		}
 	}
