@@ -78,16 +78,16 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 // settings override the configuration:
 //
 //   - A completed write is durable.
-//   - Data of writes is copied, as by default. Without copying, librbd 16.2 never ends a write that it refuses because the
-//     lock is missing, such as that of a blocklisted client: it waits for the release of the data, which is released when
-//     the write has ended.
-//   - Calls begin in the calling thread, which is a starter's and may block. Otherwise another thread of librbd would have to
-//     be woken for each call.
+//   - Data of writes is copied, as by default. Without copying, librbd 16.2 never ends a write that it refuses because
+//     the lock is missing, such as that of a blocklisted client: it waits for the release of the data, which is
+//     released when the write has ended.
+//   - Calls begin in the calling thread, which is a starter's and may block. Otherwise another thread of librbd would
+//     have to be woken for each call.
 //   - The number and size of a client's outstanding requests are not limited. At the limit the starter would wait for
-//     answers of one image that may never arrive, and the other images would wait for it. The owner of the queues limits
-//     the requests.
-//   - One thread of the client ends requests, instead of two: it has little to do for each, and two would alternate, with a
-//     thread switch for every answer.
+//     answers of one image that may never arrive, and the other images would wait for it. The owner of the queues
+//     limits the requests.
+//   - One thread of the client ends requests, instead of two: it has little to do for each, and two would alternate,
+//     with a thread switch for every answer.
 var settings = []librados.Setting{
 	{Name: "rbd_cache", Value: "false"},
 	{Name: "rbd_disable_zero_copy_writes", Value: "true"},
