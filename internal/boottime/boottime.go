@@ -1,4 +1,4 @@
-// Package boottime reads a clock that nobody sets, and that goes on while the machine sleeps.
+// Package boottime reads a clock that cannot be set and that includes the time during which the machine sleeps.
 package boottime
 
 import (
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is CLOCK_BOOTTIME, the time since the machine was started. All processes of a machine read the same, but for those in
-// a time namespace of their own.
+// Now returns CLOCK_BOOTTIME, the time since the machine was started. All processes of a machine read the same time,
+// except those in other time namespaces.
 func Now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
