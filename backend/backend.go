@@ -153,6 +153,13 @@ type ThreadBound interface {
 	ThreadBound() bool
 }
 
+// A Releaser is a queue that keeps the store's file or device open by itself, in addition to the store. If no request
+// is in flight, Release closes it, so that nothing has it open after the store's Close. Do not submit requests after
+// that. Call Release on the thread of a [ThreadBound] queue; it does not block. Close may be called on another thread.
+type Releaser interface {
+	Release()
+}
+
 // A MemoryUser is a queue that is faster with memory that was announced to it. UseMemory announces that buffers of
 // requests will often lie in mem and that none of those crosses a multiple of part bytes from its start. Call it before
 // the first Submit; mem must stay mapped until the queue is closed.

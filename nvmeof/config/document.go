@@ -138,8 +138,10 @@ type Host struct {
 
 // A Right is what a host may do with one namespace.
 type Right struct {
-	NSID   int    `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Namespace."`
-	Access Access `json:"access" need:"yes" doc:"write, read, or none: the namespace is not there for the host."`
+	NSID     int    `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Namespace."`
+	Access   Access `json:"access" need:"yes" doc:"write, read, or none: the namespace is not there for the host."`
+	Only     bool   `json:"only,omitzero" default:"false" doc:"The API grants the namespace to no other host as long as this one has it. Rights that the configuration gives to others count all the same. Default false."`
+	NoWriter bool   `json:"no-writer,omitzero" default:"false" doc:"The API grants the namespace to no other host that may write, as long as this one has it. Default false."`
 }
 
 // A Namespace is one export. Exactly one of File, Block, Memory and RBD is given.

@@ -40,7 +40,7 @@ func Export(ctx context.Context, m *Manager) (*Moved, error) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	x, err := export(ctx, m)
 	if x == nil {

@@ -19,6 +19,9 @@ type engine interface {
 	abort()
 	// wait blocks until an outcome is available. A call must be outstanding.
 	wait() error
+	// release closes the engine's own reference to the file. No call may be outstanding or be started any more. It
+	// never blocks.
+	release()
 	// close frees the engine when no call is outstanding. notify is not called afterwards.
 	close() error
 }

@@ -23,6 +23,7 @@ package uring
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -170,11 +171,28 @@ func (r *Ring) register(op uintptr, fd int32) error {
 	return nil
 }
 
-// Close frees the ring. No operation may be in flight.
+// Release removes the file from the ring: no further operation can begin, and those in flight continue. Close alone is
+// not enough: the kernel frees a ring tens of milliseconds after it was closed and has the file open until then. In
+// that time its file system cannot be unmounted, nor its device be opened exclusively. With [Config.LockedThread]
+// Release fails on any thread other than that of Submit.
+func (r *Ring) Release() error {
+	none := int32(-1)
+	u := filesUpdate{fds: uint64(uintptr(unsafe.Pointer(&none)))}
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerFilesUpdate, uintptr(unsafe.Pointer(&u)), 1, 0, 0)
+	runtime.KeepAlive(&none)
+	if errno != 0 {
+		return fmt.Errorf("take file from io_uring: %w", errno)
+	}
+	return nil
+}
+
+// Close frees the ring, and removes the file as [Ring.Release] does, unless another thread has submitted. No operation
+// may be in flight.
 func (r *Ring) Close() error {
 	if r.fd < 0 {
 		return nil
 	}
+	_ = r.Release() // what cannot be done now the kernel does later
 	for _, m := range [][]byte{r.rings, r.entries} {
 		if m != nil {
 			_ = unix.Munmap(m)

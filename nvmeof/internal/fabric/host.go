@@ -21,7 +21,7 @@ type HostConfig struct {
 	// Depth is the submission queue's size, SQSIZE + 1, at least 2. Depth - 1 commands can be outstanding (NVMe base
 	// 2.0, 3.3.1.5). Required.
 	Depth int
-	// Reserved is how many of those entries are reserved for urgent requests.
+	// Reserved is how many of those entries are reserved for urgent requests: see [Urgency].
 	Reserved int
 	// InCapsule is how many bytes of data the controller accepts after a command in its capsule.
 	InCapsule int
@@ -42,6 +42,16 @@ type HostConfig struct {
 // ErrTimeout ends a queue whose controller does not respond.
 var ErrTimeout = errors.New("command timed out")
 
+// Urgency says how many reserved entries of a queue a request may use.
+type Urgency uint8
+
+// Urgencies in ascending order. Requests of one urgency leave an entry free for each higher one.
+const (
+	Usual    Urgency = iota
+	Pressing         // for commands that end other commands
+	Urgent           // for commands that keep the association alive, or end it
+)
+
 // A Request is a command of a host and its result. It belongs to the queue from Submit until Done is called, and can be
 // reused then.
 type Request struct {
@@ -59,8 +69,9 @@ type Request struct {
 	// Source is the source of the request; nil selects the queue's own, for all requests without a source.
 	Source *Source
 
-	// Urgent requests may use HostConfig.Reserved. With a Source of their own they wait for no other request.
-	Urgent bool
+	// Urgency says how many entries of HostConfig.Reserved the request may use. If the requests of an urgency have
+	// their own Source, they wait for no other request.
+	Urgency Urgency
 
 	// Patient requests have no timeout: Asynchronous Event Requests.
 	Patient bool

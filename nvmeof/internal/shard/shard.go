@@ -78,9 +78,9 @@ type Shard struct {
 
 	now      int64 // the completion queue's clock in this turn
 	onTurn   func(now int64)
-	onHeldUp func()        // may be nil
-	born     time.Time     // constant
-	looked   time.Duration // since born: when lookHeldUp was called last
+	onHeldUp func()    // may be nil
+	looked   time.Time // when lookHeldUp was called last
+	wall     time.Time // the same by the wall clock alone
 	yielder  yield.Loop
 	stats    Stats
 	useful   bool // the last turn found work, and the next one follows at once
@@ -112,7 +112,7 @@ func (s *Shard) OnTurn(f func(now int64)) { s.onTurn = f }
 
 // OnHeldUp sets a function that is called when half a second has passed since the previous turn, or since the current
 // turn began. It is called before arrived completions are handled and before pollers are polled. The loop may have
-// slept, or may have been held up. Call OnHeldUp before Start.
+// slept, or may have been held up, for example because the machine has slept. Call OnHeldUp before Start.
 func (s *Shard) OnHeldUp(f func()) { s.onHeldUp = f }
 
 // Stats counts what the loop did.
@@ -138,8 +138,9 @@ func New(cfg Config) (*Shard, error) {
 	}
 	s := &Shard{
 		cq: cfg.CQ, polling: cfg.Polling, arena: arena, arenas: []*Arena{arena},
-		ended: make(chan struct{}), born: time.Now(),
+		ended: make(chan struct{}), looked: time.Now(),
 	}
+	s.wall = s.looked.Round(0)
 	s.spin.init(cfg.spin())
 	s.budget.open(s, cfg.CQ.ReceiveBudget())
 	s.slow.open(s, s.budget.limit/4)

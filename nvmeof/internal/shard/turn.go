@@ -104,13 +104,17 @@ func (s *Shard) turnBegins(now int64) {
 const heldUp = 500 * time.Millisecond
 
 // lookHeldUp measures the time since its last call. It reads its own clock: the completion queue's clock was read
-// before arrived packets were taken from the device, and the loop may have been held up in that call.
+// before arrived packets were taken from the device, and the loop may have been held up in that call. The monotonic
+// clock stands still while the machine sleeps; the wall clock is corrected when it wakes, before any process continues.
+// If the wall clock is set for another reason, the function is called unnecessarily.
 func (s *Shard) lookHeldUp() {
 	if s.onHeldUp == nil {
 		return
 	}
-	before := s.looked
-	if s.looked = time.Since(s.born); s.looked-before > heldUp {
+	now := time.Now()
+	wall := now.Round(0)
+	held := now.Sub(s.looked) > heldUp || wall.Sub(s.wall) > heldUp
+	if s.looked, s.wall = now, wall; held {
 		s.onHeldUp()
 	}
 }
