@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestProbe: a file is looked at while somebody has it, and stays as it is.
+// TestProbe: a file can be probed while another process has it open, and does not change.
 func TestProbe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	cfg := Config{Size: 1 << 20, BlockSize: 512}

@@ -20,7 +20,7 @@ func countFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// Stores and queues give everything back.
+// Stores and queues release everything.
 func TestNoLeaks(t *testing.T) {
 	for _, engine := range engines(t) {
 		files, goroutines := countFiles(t), runtime.NumGoroutine()
