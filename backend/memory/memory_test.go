@@ -339,6 +339,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestPinned: the pages are the device's, so deallocation must not replace them.
 func TestPinned(t *testing.T) {
 	s := newStore(t, Config{Size: 1 << 20, Pinned: true})
 	q := openQueue(t, s)

@@ -30,7 +30,7 @@ func TestClaimSlot(t *testing.T) {
 	}
 }
 
-// TestSlotGone: the range of a gateway whose key somebody has removed is not given to another one.
+// TestSlotGone: the range of a gateway whose key was removed is not given to another one.
 func TestSlotGone(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")

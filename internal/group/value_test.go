@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// TestUnknownFields: what a later version has written stays.
+// TestUnknownFields: fields of a later version are preserved.
 func TestUnknownFields(t *testing.T) {
 	before := []byte(`{"version":1,"owner":"a","incarnation":"x","epoch":3,"phase":"owned","backend":"fenced","colour":{"red":1},"phases":2}`)
 	var o Owner

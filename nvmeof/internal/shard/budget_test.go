@@ -27,7 +27,7 @@ func newBudgetRig(t *testing.T) *budgetRig {
 	return r
 }
 
-// grant has consumer i take bytes, or wait for as many as it may take at a time.
+// grant makes consumer i take bytes, or wait for as many as it may take at a time.
 func (r *budgetRig) grant(i, least, most, want int) {
 	r.t.Helper()
 	got := r.b.own.Take(&r.claims[i], least, most)
@@ -79,7 +79,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetGrants: how much of what is asked for is granted.
+// TestBudgetGrants: how much of a request is granted.
 func TestBudgetGrants(t *testing.T) {
 	r := newBudgetRig(t)
 	b, grant := r.b, r.grant
@@ -109,8 +109,7 @@ func TestBudgetGrants(t *testing.T) {
 	}
 }
 
-// A drawer is a party that takes from a budget with so many consumers, each of which has so
-// many transfers outstanding.
+// A drawer is a party that takes from a budget with a number of consumers, each with a number of outstanding transfers.
 type drawer struct {
 	allowance Allowance
 	size      int
@@ -131,7 +130,7 @@ func newDrawer(s *Shard, b *Budget, consumers, depth, size int) *drawer {
 	return d
 }
 
-// fill has a consumer begin what it may.
+// fill makes a consumer begin what it may.
 func (d *drawer) fill(i int) {
 	granted := 0
 	for d.flying[i] < d.depth {
@@ -159,8 +158,8 @@ func (d *drawer) end(b *Budget) {
 	}
 }
 
-// TestAllowancesAreEqual: parties that want as much as they can get get the same bytes, however
-// many consumers they have, how much those have outstanding, and of what size.
+// TestAllowancesAreEqual: parties that want as much as they can get receive the same number of bytes, whatever the
+// number of their consumers and the number and size of their outstanding transfers.
 func TestAllowancesAreEqual(t *testing.T) {
 	type host struct{ queues, depth, size int }
 	many := func(n int) (hosts []host) {
@@ -230,8 +229,8 @@ func TestAllowancesAreEqual(t *testing.T) {
 	}
 }
 
-// TestReclaim: what a consumer took and its peer has not delivered in time is asked back once
-// a claim of another party or for another peer waits, and not for one of its own.
+// TestReclaim: what a consumer took and its peer has not delivered in time is reclaimed once a claim of another party
+// or for another peer waits, but not for a claim of its own party and peer.
 func TestReclaim(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -281,8 +280,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// TestCancelServesNext: whoever waited behind a claim that is cancelled gets what there is room
-// for, and not only when more comes back.
+// TestCancelServesNext: claims behind one that is canceled are granted what is free at once, and not only when more is
+// returned.
 func TestCancelServesNext(t *testing.T) {
 	r := newBudgetRig(t)
 	r.grant(0, 60, 60, 60)

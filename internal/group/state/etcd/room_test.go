@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestRoom: the history of an etcd that does not compact it is compacted before the database is full, but for what is of since the
-// last look. One that does not permit that is said.
+// TestRoom: the history of an etcd without compaction is compacted before the database is full, except for what is
+// newer than the last check. A denied compaction is logged.
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	s := newServer()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fakeObject stands in for one of a cluster. Several stores may have it.
+// A fakeObject replaces an object of a cluster. Several stores may share it.
 type fakeObject struct {
 	mu      sync.Mutex
 	keys    map[string][]byte
@@ -123,7 +123,7 @@ func (o *fakeObject) watch() (watch, error) {
 	return w, nil
 }
 
-// lose has all watches lost.
+// lose makes all watches fail.
 func (o *fakeObject) lose() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,7 +162,7 @@ func (w *fakeWatch) next(most time.Duration) ([][]byte, error) {
 func (w *fakeWatch) wake()  { w.woken <- struct{}{} }
 func (w *fakeWatch) close() { w.o.set(func() { delete(w.o.watches, w) }) }
 
-// fakeStore is a store on an object.
+// fakeStore returns a store on an object.
 func fakeStore(t *testing.T, o *fakeObject) *Store {
 	t.Helper()
 	s, err := open(t.Context(), Config{Pool: "rbd", Group: "a"}, func(*Config, []step) (object, error) { return o, nil })
