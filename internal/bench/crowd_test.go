@@ -47,7 +47,7 @@ func TestPacedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runner{queue: tardy{at: time.Now().Add(time.Second)}, flying: 1, group: &group{base: time.Now()}, pace: pace{on: true, waiting: []int{1}}}
 		for idle := 0; r.poll(idle) == 0; idle++ {
-			if idle > stubborn+int(time.Second/nap) { // here no time passes but in a sleep
+			if idle > pollsBeforeSleep+int(time.Second/nap) { // here no time passes but in a sleep
 				t.Fatal("it does not sleep")
 			}
 		}
@@ -60,7 +60,7 @@ func TestOwnSleep(t *testing.T) {
 		r := &runner{queue: new(slow), results: make([]backend.Result, 1), flying: 1, group: &group{base: time.Now()}}
 		for range 100 {
 			for idle := 0; r.poll(idle) == 0; idle++ {
-				if idle > restless {
+				if idle > pollsBeforeWait {
 					t.Fatal("it does not wait")
 				}
 			}

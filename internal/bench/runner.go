@@ -244,16 +244,16 @@ func (r *runner) open(now time.Duration) bool {
 // A thread that waits for a file must not occupy a processor indefinitely: the kernel may need it to finish the very
 // writes that the thread waits for, and does not always preempt a polling thread.
 const (
-	// restless is the number of polls without a result, some 100 µs, before a wait in a queue that itself decides
-	// whether to sleep.
-	restless = 200
-	// hasty is that number if other threads want the processor.
-	hasty = 8
-	// patient is that number before a wait in the kernel, for a queue that does not sleep by itself.
-	patient = 2000
-	// stubborn is the number of polls, some milliseconds, before a sleep if the thread cannot wait in a queue or the
-	// kernel, or if other requests become due meanwhile. That is long compared with a nap.
-	stubborn = 20000
+	// pollsBeforeWait is the number of polls without a result, some 100 µs, before a wait in a queue that itself
+	// decides whether to sleep.
+	pollsBeforeWait = 200
+	// pollsBeforeWaitCrowded is that number if other threads want the processor.
+	pollsBeforeWaitCrowded = 8
+	// pollsBeforeKernelWait is that number before a wait in the kernel, for a queue that does not sleep by itself.
+	pollsBeforeKernelWait = 2000
+	// pollsBeforeSleep is the number of polls, some milliseconds, before a sleep if the thread cannot wait in a queue or
+	// the kernel, or if other requests become due meanwhile. That is long compared with a nap.
+	pollsBeforeSleep = 20000
 )
 
 // A sleeper is a queue with its own wait.
@@ -278,8 +278,8 @@ func (r *runner) poll(idle int) int {
 	if n == 0 {
 		r.yield.Polled(int64(r.now()))
 	}
-	crowded := r.yield.Crowded() && idle >= hasty
-	if n > 0 || idle < restless && !crowded || !r.pace.empty() && idle < stubborn {
+	crowded := r.yield.Crowded() && idle >= pollsBeforeWaitCrowded
+	if n > 0 || idle < pollsBeforeWait && !crowded || !r.pace.empty() && idle < pollsBeforeSleep {
 		return n
 	}
 	r.slept = true
@@ -289,10 +289,10 @@ func (r *runner) poll(idle int) int {
 		time.Sleep(nap)
 	case sleeps(r.queue):
 		_ = r.queue.(sleeper).Wait() // the next poll returns the error
-	case r.watch != nil && (idle >= patient || crowded):
+	case r.watch != nil && (idle >= pollsBeforeKernelWait || crowded):
 		r.wait()
 	default:
-		if r.slept = idle%stubborn == 0; r.slept {
+		if r.slept = idle%pollsBeforeSleep == 0; r.slept {
 			time.Sleep(time.Microsecond)
 		}
 		return 0
