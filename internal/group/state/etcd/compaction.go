@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	roomEvery = 10 * time.Minute // interval of the checks
-	roomMost  = 512 << 20        // bytes in use, a quarter of etcd's default limit
+	compactEvery = 10 * time.Minute // interval of the checks
+	compactAbove = 512 << 20        // bytes in use, a quarter of etcd's default limit
 )
 
-// A room is what is known of the size of etcd's database. It keeps every value that was ever put until its history is
+// A compaction limits the size of etcd's database, which keeps every value that was ever put until its history is
 // compacted. Without compaction heartbeats fill it within days. A full database accepts no more heartbeats: then no
 // group moves, and leases end.
-type room struct {
+type compaction struct {
 	every time.Duration // constant
 	most  int64         // constant
 
@@ -27,10 +27,10 @@ type room struct {
 	revision int64     // at that time
 }
 
-// look is called with an endpoint that answers. If the database is large, it compacts what was history at the last
+// check is called with an endpoint that answers. If the database is large, it compacts what was history at the last
 // check.
-func (r *room) look(s *Store, e *endpoint) {
-	if time.Since(r.at) < r.every {
+func (c *compaction) check(s *Store, e *endpoint) {
+	if time.Since(c.at) < c.every {
 		return
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, answersIn) // meanwhile the endpoint is not checked
@@ -39,9 +39,9 @@ func (r *room) look(s *Store, e *endpoint) {
 	if err != nil {
 		return // ask checks whether it answers
 	}
-	before := r.revision
-	r.at, r.revision = time.Now(), now.Header.Revision
-	if now.DbSizeInUse < r.most || before == 0 {
+	before := c.revision
+	c.at, c.revision = time.Now(), now.Header.Revision
+	if now.DbSizeInUse < c.most || before == 0 {
 		return
 	}
 	_, err = e.client.Compact(ctx, before)

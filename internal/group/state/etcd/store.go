@@ -30,8 +30,8 @@ type Store struct {
 	close context.CancelFunc
 	wait  sync.WaitGroup // for the goroutine of ask
 
-	cluster atomic.Uint64 // identifier of the cluster that has answered; 0: none yet
-	room    room          // used only by ask
+	cluster    atomic.Uint64 // identifier of the cluster that has answered; 0: none yet
+	compaction compaction    // used only by ask
 
 	mu      sync.Mutex
 	current *endpoint // nil: none yet, or it was abandoned
@@ -65,7 +65,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", room: room{every: roomEvery, most: roomMost}}
+	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", compaction: compaction{every: compactEvery, most: compactAbove}}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	s.wait.Go(s.ask) // ends with Close
 	return s, nil
@@ -214,7 +214,7 @@ func (s *Store) askOne(e *endpoint) {
 	}
 	if err == nil || refused(err) {
 		s.answered(e)
-		s.room.look(s, e)
+		s.compaction.check(s, e)
 	} else if e.ctx.Err() == nil {
 		s.leaves(e, err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// mend sets the revisions of keys to those that their values contain, and reports whether any differed. They differ
+// repair sets the revisions of keys to those that their values contain, and reports whether any differed. They differ
 // after a value was removed or put by hand, and then no comparison with what readers find would ever hold. An intact
-// group need not be checked, so mend is called only when a comparison does not hold.
-func (s *Store) mend(ctx context.Context, all []state.Compare) (mended bool, err error) {
+// group need not be checked, so repair is called only when a comparison does not hold.
+func (s *Store) repair(ctx context.Context, all []state.Compare) (repaired bool, err error) {
 	keys := []string{counter}
 	for _, c := range all {
 		keys = append(keys, revisionKey(c.Key), valueKey(c.Key))

@@ -31,14 +31,14 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 			return state.Result{}, ofWrite(err)
 		}
 		now, failed, err := s.compare(ctx, t.If)
-		mended := false
+		repaired := false
 		if err == nil && len(failed) > 0 {
-			mended, err = s.mend(ctx, failed)
+			repaired, err = s.repair(ctx, failed)
 		}
 		switch {
 		case err != nil:
 			return state.Result{}, ofRead(err)
-		case len(failed) > 0 && !mended:
+		case len(failed) > 0 && !repaired:
 			return state.Result{Revision: now}, nil
 		}
 		was = now // after a repair the next attempt finds different revisions
