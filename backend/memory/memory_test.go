@@ -246,7 +246,7 @@ func TestDeallocateAgain(t *testing.T) {
 			t.Fatal("deallocated blocks are not zero")
 		}
 	}
-	often := int64(time.Since(began)/thrift) + 2
+	often := int64(time.Since(began)/keepTime) + 2
 	if n := faults(t) - before; n > often*size/4096+200 {
 		t.Errorf("%d page faults in %d rounds", n, rounds)
 	}
@@ -300,7 +300,7 @@ func testGivesBack(t *testing.T, movable bool) {
 		if n := resident(); n < len(s.memory)/os.Getpagesize()/2 {
 			t.Errorf("%d pages were kept", n)
 		}
-		time.Sleep(2 * thrift)
+		time.Sleep(2 * keepTime)
 		whole(backend.OpDeallocate)
 		if n := resident(); n > 1 { // the last block is part of a page
 			t.Errorf("%d pages are kept", n)

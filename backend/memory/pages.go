@@ -116,10 +116,10 @@ func (p *pages) run(offset, length int64) (at, n int64) {
 // region is the size of a huge page, on systems that have them.
 const region = 2 << 20
 
-// thrift is how long the pages of a region are only zeroed and kept after some of the region was given back to the
+// keepTime is how long the pages of a region are only zeroed and kept after some of the region was given back to the
 // operating system. A host that frees and writes the same blocks in turn would otherwise delay all others by page
 // faults, and by the interrupts that invalidate the mappings on every processor.
-const thrift = time.Second
+const keepTime = time.Second
 
 // A returned holds when pages of a region were last given back, as nanoseconds since the store was opened. The lowest
 // bit instead says whether other free pages of the region were kept. It is advisory: concurrent changes may lose one of
@@ -130,7 +130,7 @@ const hasKept = 1
 
 func (h *returned) lately(now time.Duration) bool {
 	v := h.v.Load() &^ hasKept
-	return v != 0 && now-time.Duration(v) < thrift
+	return v != 0 && now-time.Duration(v) < keepTime
 }
 
 func (h *returned) kept() bool { return h.v.Load()&hasKept != 0 }
