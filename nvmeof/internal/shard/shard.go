@@ -79,7 +79,7 @@ type Shard struct {
 	now      int64 // the completion queue's clock in this turn
 	onTurn   func(now int64)
 	onHeldUp func()    // may be nil
-	looked   time.Time // when lookHeldUp was called last
+	looked   time.Time // when checkHeldUp was called last
 	wall     time.Time // the same by the wall clock alone
 	yielder  yield.Loop
 	stats    Stats

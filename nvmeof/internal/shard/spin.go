@@ -12,9 +12,9 @@ const firstSpinFactor = 6
 // long as waking takes, and so does a peer with such a disk.
 const expectFactor = 16
 
-// lonelyShare divides Config.Spin after a pause much longer than it: for work that rare, the cost of waking the loop
+// pauseDivisor divides Config.Spin after a pause much longer than it: for work that rare, the cost of waking the loop
 // does not matter.
-const lonelyShare = 4
+const pauseDivisor = 4
 
 // learnAfter is how many such intervals in a row a loop must see before it adapts.
 const learnAfter = 8
@@ -48,7 +48,7 @@ func (p *spinner) worked(now int64) {
 	p.useful = now
 	switch {
 	case gap > p.least*maxSpinFactor:
-		p.seen, p.length = 0, p.least/lonelyShare
+		p.seen, p.length = 0, p.least/pauseDivisor
 	case gap < p.length/2:
 		p.length = max(p.least, p.length-p.length/64)
 	case p.seen < learnAfter:

@@ -41,7 +41,7 @@ func (s *Shard) Turn() bool {
 	s.kick.Store(false)
 	n := s.cq.Poll(s.cs[:])
 	s.turnBegins(s.cq.Now())
-	s.lookHeldUp()
+	s.checkHeldUp()
 	// Only after the clock was read: a timer that a function sets must count from now, not from before the loop slept.
 	messages := s.mail.run()
 	s.stats.Messages += uint64(messages)
@@ -55,7 +55,7 @@ func (s *Shard) Turn() bool {
 	}
 	for i := 1; i < drainPolls && s.drain && s.cq.Busy(); i++ {
 		k := s.cq.Poll(s.cs[:])
-		s.lookHeldUp()
+		s.checkHeldUp()
 		s.dispatch(s.cs[:k])
 		n += k
 	}
@@ -65,7 +65,7 @@ func (s *Shard) Turn() bool {
 	}
 	useful = s.timers.run(s.now) || n > 0 || useful
 	if useful {
-		s.lookHeldUp()
+		s.checkHeldUp()
 	}
 	for _, p := range s.pollers {
 		useful = p.Poll() || useful
@@ -103,11 +103,11 @@ func (s *Shard) turnBegins(now int64) {
 // heldUp is the time without a turn after which the function of OnHeldUp is called.
 const heldUp = 500 * time.Millisecond
 
-// lookHeldUp measures the time since its last call. It reads its own clock: the completion queue's clock was read
+// checkHeldUp measures the time since its last call. It reads its own clock: the completion queue's clock was read
 // before arrived packets were taken from the device, and the loop may have been held up in that call. The monotonic
 // clock stands still while the machine sleeps; the wall clock is corrected when it wakes, before any process continues.
 // If the wall clock is set for another reason, the function is called unnecessarily.
-func (s *Shard) lookHeldUp() {
+func (s *Shard) checkHeldUp() {
 	if s.onHeldUp == nil {
 		return
 	}
