@@ -62,7 +62,7 @@ func newLoop(t *testing.T, size int64, block uint32, flags uint32) *loop {
 		t.Fatal(err)
 	}
 	cfg := unix.LoopConfig{Fd: uint32(f.Fd()), Size: block, Info: unix.LoopInfo64{Flags: flags}}
-	for try := 0; ; try++ { // somebody else may take the free one first
+	for try := 0; ; try++ { // another process may take the free one first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
 			t.Skipf("no loop device is free: %v", err)

@@ -210,7 +210,7 @@ func TestResize(t *testing.T) {
 		if err := unix.IoctlSetInt(int(l.device.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
 			t.Fatal(err)
 		}
-		if size < old { // nobody has noticed yet
+		if size < old { // not noticed yet
 			for _, op := range []backend.Op{backend.OpRead, backend.OpWrite} {
 				if err := run(t, s, transfer(op, old-4096, 4096, 0)); err != backend.ErrOutOfRange {
 					t.Errorf("%v beyond the device's new end: %v", op, err)

@@ -29,7 +29,7 @@ func newSCSI(t *testing.T, options ...string) string {
 	t.Cleanup(func() {
 		var out []byte
 		var err error
-		for range 50 { // the kernel ends rings, which keep the disk, after a while
+		for range 50 { // the kernel frees rings, which keep the disk open, after a while
 			if out, err = exec.Command("modprobe", "-r", "scsi_debug").CombinedOutput(); err == nil {
 				return
 			}
@@ -55,7 +55,7 @@ func newSCSI(t *testing.T, options ...string) string {
 func TestSCSIGeometry(t *testing.T) {
 	for _, tt := range []struct {
 		options []string
-		want    backend.Info // Size and Alignment aside
+		want    backend.Info // without Size and Alignment
 	}{
 		{[]string{"sector_size=512", "physblk_exp=0"}, backend.Info{BlockSize: 512}},
 		{[]string{"sector_size=512", "physblk_exp=3", "lbpu=1"}, backend.Info{BlockSize: 512, Deallocate: true}},

@@ -37,7 +37,7 @@ func TestCacheIsForgotten(t *testing.T) {
 		t.Skip("this file system does not report what is cached")
 	}
 	var left int
-	for range 3 { // the kernel keeps a page that it is about to do something else with
+	for range 3 { // the kernel keeps a page that is otherwise in use
 		s, err := Open(path, Config{})
 		if err != nil {
 			t.Fatal(err)

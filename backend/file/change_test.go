@@ -31,7 +31,7 @@ func TestCutOff(t *testing.T) {
 	for _, engine := range engines(t) {
 		path := tempFile(t)
 		s := openStore(t, path, Config{Size: 1 << 20, BlockSize: 4096, Engine: engine})
-		q, err := s.NewQueue(4, nil) // that was open before stays in use
+		q, err := s.NewQueue(4, nil) // a queue that was open before remains usable
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ import (
 // for it.
 type losingFS struct {
 	fuse.RawFileSystem
-	allocated bool // says that all of the file has storage
+	allocated bool // reports that all of the file has storage
 
 	mu              sync.Mutex
 	durable, cached []byte // as long as the file

@@ -83,7 +83,7 @@ func TestCreateAndReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	closeStore(t, s) // again: nothing happens
+	closeStore(t, s) // a second call does nothing
 	if _, err := s.Allocated(); err != backend.ErrClosed {
 		t.Errorf("Allocated of a closed store: %v", err)
 	}
@@ -101,7 +101,7 @@ func TestCreateAndReopen(t *testing.T) {
 	if n := sizeOf(t, path); n != 2*size {
 		t.Errorf("file was extended to %d bytes, want %d", n, 2*size)
 	}
-	for _, thin := range []bool{false, true} { // a larger one is as large as it is
+	for _, thin := range []bool{false, true} { // a larger file keeps its size
 		s := openStore(t, path, Config{Size: size, Thin: thin})
 		if n := s.Info().Size; n != 2*size || sizeOf(t, path) != 2*size {
 			t.Errorf("%d bytes are served of a file of %d, want %d", n, sizeOf(t, path), 2*size)

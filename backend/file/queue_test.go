@@ -68,7 +68,7 @@ func TestQueueDepthIsBounded(t *testing.T) {
 // A caller that breaks the promise of LockedThreads gets an error, and nothing is lost.
 func TestLockedThreadsBroken(t *testing.T) {
 	if engines(t)[0] != EngineURing {
-		return // nothing is promised to threads
+		return // a promise only for rings
 	}
 	runtime.LockOSThread()
 	s := openStore(t, tempFile(t), Config{Size: 1 << 20, LockedThreads: true})

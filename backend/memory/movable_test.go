@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 	}
 	s.Release(20*page, page, true)
 	drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: 8<<20 - 512})
-	if n, _ := s.Allocated(); n != page || s.Memory()[5*page] != 0 { // the last page is not the store's alone
+	if n, _ := s.Allocated(); n != page || s.Memory()[5*page] != 0 { // the last page is not only the store's
 		t.Errorf("%d bytes are allocated after all but the last page were given back", n)
 	}
 }
@@ -187,7 +187,7 @@ func TestPoolGivesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(s)
-	closed(filled(next)) // it ends, having left something where the first goes on
+	closed(filled(next)) // it ends after it left something where the first one continues
 	if second.Memory()[5] != 1 {
 		t.Error("a process that has not gone on with the memory has given it back")
 	}
@@ -208,7 +208,7 @@ func TestPoolGivesBack(t *testing.T) {
 		t.Error("a process that has given up the memory has given it back")
 	}
 	closed(s)
-	if n := taken(t, next); n > 16<<10 { // of third, whose place the record has not
+	if n := taken(t, next); n > 16<<10 { // of third, whose place the record does not contain
 		t.Errorf("%d bytes are taken after all stores were closed", n)
 	}
 	if _, err := New(Config{Size: 4096, Pool: p}); err == nil {

@@ -100,7 +100,7 @@ func TestAheadRefused(t *testing.T) {
 	if _, err := openAhead(s); !errors.Is(err, unix.ENOENT) {
 		t.Error(err)
 	}
-	if err := client.Close(); err != nil { // nothing of it is left
+	if err := client.Close(); err != nil { // nothing uses it any more
 		t.Error(err)
 	}
 }

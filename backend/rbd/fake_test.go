@@ -20,16 +20,16 @@ type fakeImage struct {
 	mu     sync.Mutex
 	data   []byte
 	unit   int64
-	locked string // who else has the lock
+	locked string // which other client has the lock
 
 	features  uint64
 	calls     chan func() // to the threads
 	errno     atomic.Int32
 	silent    atomic.Bool // it does not answer
-	old       atomic.Bool // it compares and writes 512 bytes at most
-	held      []func()    // what it would have answered
+	old       atomic.Bool // it compares and writes at most 512 bytes
+	held      []func()    // answers that are held back
 	kinds     []callKind
-	ended     []*task // to be used again
+	ended     []*task // to be reused
 	lockErr   error
 	shutErr   error
 	closed    bool

@@ -96,7 +96,7 @@ func TestGeometry(t *testing.T) {
 
 func TestSnapshot(t *testing.T) {
 	i := newFake(t, 1<<20)
-	i.lockErr, i.features = unix.EBUSY, 0 // neither is asked for
+	i.lockErr, i.features = unix.EBUSY, 0 // neither is needed
 	s, err := openFake("p/i@s", Config{}, func(*Config) (image, error) { return i, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestResize(t *testing.T) {
 	if changed, err := s.Refresh(); !changed || err != nil || s.Info().Size != 3<<20 {
 		t.Errorf("refresh: %v, %v, %d", changed, err, s.Info().Size)
 	}
-	if err := i.resize(1 << 20); err != nil { // by another, and not noticed yet
+	if err := i.resize(1 << 20); err != nil { // by another client, and not noticed yet
 		t.Fatal(err)
 	}
 	b := make([]byte, 4096)

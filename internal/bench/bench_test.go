@@ -43,7 +43,7 @@ func TestEveryPattern(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			s := newStore(t)
 			j := job(p)
-			if p.Mixed() || p.pairs() { // both must come, however slow the machine is
+			if p.Mixed() || p.pairs() { // both must occur, however slow the machine is
 				j.Runtime, j.Limit = 0, 4<<20
 			}
 			r, err := run(t, s, j)

@@ -47,7 +47,7 @@ func TestPacedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runner{queue: tardy{at: time.Now().Add(time.Second)}, flying: 1, group: &group{base: time.Now()}, pace: pace{on: true, waiting: []int{1}}}
 		for idle := 0; r.poll(idle) == 0; idle++ {
-			if idle > pollsBeforeSleep+int(time.Second/nap) { // here no time passes but in a sleep
+			if idle > pollsBeforeSleep+int(time.Second/nap) { // time passes only while the load sleeps
 				t.Fatal("it does not sleep")
 			}
 		}

@@ -153,7 +153,7 @@ func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern Pattern
-		rate    [Directions]int64   // requests a second
+		rate    [Directions]int64   // requests per second
 		want    [Directions]float64 // -1: many
 	}{
 		{RandRead, [Directions]int64{500}, [Directions]float64{100}},
@@ -183,7 +183,7 @@ func TestRate(t *testing.T) {
 			if !slow {
 				break
 			}
-			if try == 5 { // not for want of a processor
+			if try == 5 { // not because it got no processor
 				t.Errorf("%v: %v, %v and %v requests in 200 ms, want %v", c.pattern, r.Sides[0].Ops(), r.Sides[1].Ops(), r.Sides[2].Ops(), c.want)
 				break
 			}

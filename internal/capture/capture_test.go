@@ -167,7 +167,7 @@ func TestStreamDevices(t *testing.T) {
 			case since < 2*time.Second:
 				return []Source{{"192.0.2.1", first}}
 			case since < 4*time.Second:
-				first.gone = rdmatransport.ErrClosed // nobody else reads it now
+				first.gone = rdmatransport.ErrClosed // no other goroutine reads it now
 				return nil
 			}
 			return []Source{{"192.0.2.1", second}}

@@ -114,7 +114,7 @@ func TestTotal(t *testing.T) {
 	c.admitted("127.0.0.32")
 	c.admitted("127.0.0.34")
 	wantClosed(t, "the oldest of those that have two", oldest)
-	c.admitted("127.0.0.35") // now each has one, of which the oldest goes next
+	c.admitted("127.0.0.35") // now each has one; the oldest is closed next
 	wantOpen(t, "the honest client's", honest, theirs)
 	c.admitted("127.0.0.36")
 	wantClosed(t, "the oldest of all", honest)

@@ -9,9 +9,9 @@ import (
 // A load is the I/O of the groups of a cluster.
 type load struct {
 	*cluster
-	heat  map[ID]uint64 // beside that which each group has
+	heat  map[ID]uint64 // in addition to the load of each group
 	rng   *rand.Rand
-	moves int // that each period may have
+	moves int // allowed per period
 }
 
 // report makes each gateway report the I/O of its groups, which varies.

@@ -46,13 +46,13 @@ type gateway struct {
 	births  int
 	serving map[ID]uint64
 	served  map[ID]uint64 // the latest epochs, of which the target accepts no earlier one
-	log     []Action      // but for those of the store
+	log     []Action      // except those for the store
 	stuck   bool          // drains do not end
 	broken  bool          // it cannot serve
 	noFence bool          // fences fail
-	slow    time.Duration // it takes for each group that it serves, one after the other
-	idle    time.Duration // when it has served those that it was asked to
-	lease   time.Duration // its end
+	slow    time.Duration // time that it takes to serve each group, one after the other
+	idle    time.Duration // when it has served all requested groups
+	lease   time.Duration // end of its lease
 }
 
 func newCluster(t *testing.T, groups ...Group) *cluster {

@@ -103,7 +103,7 @@ func TestOwnerGone(t *testing.T) {
 			c.wantSpread(20*time.Second, 1)
 			copied := c.db.Copy()
 			b := c.start("gw2")
-			for _, g := range []*gateway{a, b} { // there and back again
+			for _, g := range []*gateway{a, b} { // a moves it to b and back
 				c.run(3 * time.Second) // until both are heard
 				g.step(Command{Kind: DrainGateway, Gateway: g.name})
 				c.until("the other has it", 20*time.Second, func() bool { return len(g.serving) == 0 && len(a.serving)+len(b.serving) == 1 })

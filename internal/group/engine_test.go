@@ -368,7 +368,7 @@ func TestSlots(t *testing.T) {
 // TestRemoveAfterManyDeaths: no fence of a gateway that was often restarted remains forever: once the gateway is
 // forgotten, none could end it.
 func TestRemoveAfterManyDeaths(t *testing.T) {
-	for _, deaths := range []int{47, 300} { // those of the first and of the gateway itself are one operation too many
+	for _, deaths := range []int{47, 300} { // with 47 one operation more than fits into a transaction
 		removeAfter(t, deaths)
 	}
 }

@@ -358,7 +358,7 @@ func TestStoreWentBack(t *testing.T) {
 // revisions as before. Then all is served.
 func TestStoreRestored(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		for _, others := range []int{0, 100000} { // that the store has done, for others than this group
+		for _, others := range []int{0, 100000} { // transactions of other users of the store
 			t.Run(fmt.Sprint(restart, others), func(t *testing.T) {
 				c := newCluster(t, Group{ID: 33, Backend: Lease}, Group{ID: 34, Backend: Lease}, Group{ID: 35, Backend: Lease}, Group{ID: 36, Backend: Lease})
 				a, b := c.start("a"), c.start("b")

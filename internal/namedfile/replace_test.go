@@ -143,7 +143,7 @@ func TestReplaceSpecial(t *testing.T) {
 	}
 }
 
-const other = 12345 // a user and a group that nobody is
+const other = 12345 // a user and a group that do not exist
 
 func needRoot(t *testing.T) {
 	t.Helper()

@@ -49,7 +49,7 @@ func TestOneOfMany(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	leave(t, path)
-	var turn sync.Mutex // held by who has it
+	var turn sync.Mutex // held by the process that has the socket
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
@@ -67,7 +67,7 @@ func TestOneOfMany(t *testing.T) {
 					return
 				}
 				had++
-				_ = RemoveDead(path) // it is not
+				_ = RemoveDead(path) // it is not dead
 				if !s.There() {
 					t.Error("its file has gone")
 				}

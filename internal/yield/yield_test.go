@@ -53,7 +53,7 @@ func TestPolledBetween(t *testing.T) {
 		case 0:
 			l.Woke() // after a sleep
 		case 1:
-			l.Paused() // before one
+			l.Paused() // before a sleep
 		default:
 			l.Turn(true) // which took as long
 		}

@@ -113,7 +113,7 @@ func TestAbandonedWriteNeverLands(t *testing.T) {
 	b.succeed()
 	b.want(1, nil)
 	b.submit(3, backend.OpWrite, 0, a.block)
-	for range 1 << 14 { // the mark that the waiting write left wears off
+	for range 1 << 14 { // the mark of the waiting write expires
 		b.poll()
 	}
 	b.succeed()

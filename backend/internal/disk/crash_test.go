@@ -18,7 +18,7 @@ type landing uint64
 // A platter is a drive with a volatile cache.
 type platter struct {
 	last    landing
-	durable map[int64]landing   // by block: what surely survives
+	durable map[int64]landing   // by block: what certainly survives
 	cached  map[int64][]landing // what may survive instead, oldest first
 }
 
@@ -71,11 +71,11 @@ type crasher struct {
 	landed    map[uint64]landing         // by tag
 	completed promise                    // by writes whose results were polled
 	flushes   map[uint64]promise         // in flight: what each will promise
-	began     map[*script]landing        // where a sync that runs began
+	began     map[*script]landing        // where the running sync began
 	promised  promise
-	promises  int // how often something was promised
+	promises  int // number of promises
 
-	syncsInWrites bool // a durable write is what breaks, not a flush
+	syncsInWrites bool // durable writes fail, not flushes
 }
 
 // breakable reports whether a call may fail in this run.

@@ -223,7 +223,7 @@ func TestZeroing(t *testing.T) {
 		op      backend.Op
 		change  func(*backend.Request)
 		length  int64
-		answers []unix.Errno // then success
+		answers []unix.Errno // followed by success
 		want    []string
 	}{
 		{"thick", thick, backend.OpWriteZeroes, nil, m, nil, []string{"zero 0+1048576"}},

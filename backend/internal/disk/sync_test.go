@@ -93,7 +93,7 @@ func TestFailedSyncLatches(t *testing.T) {
 	a.want(1, unix.EIO)
 	b.want(2, backend.ErrFailed)
 	a.succeed()
-	a.want(3, backend.ErrFailed) // it was under way: not acknowledged any more
+	a.want(3, backend.ErrFailed) // it was in progress: not acknowledged any more
 	for _, qt := range []*tester{a, b, d.queue(t, s)} {
 		for i, op := range []backend.Op{backend.OpWrite, backend.OpFlush, backend.OpWriteZeroes, backend.OpDeallocate} {
 			qt.submit(uint64(10+i), op, 0, qt.block)
@@ -200,7 +200,7 @@ func TestDurableWriteWithoutSpace(t *testing.T) {
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
 	qt.wantCalls("write durably 0+4096")
-	qt.end(0, 0, unix.ENOSPC) // a pool that is full
+	qt.end(0, 0, unix.ENOSPC) // as from a full thin pool
 	qt.want(1, backend.ErrNoSpace)
 	if err := s.Failed(); err != nil {
 		t.Errorf("a device without space: failed: %v", err)

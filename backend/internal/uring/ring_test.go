@@ -104,7 +104,7 @@ func TestErrorsAreResults(t *testing.T) {
 		r, _ := newRing(t, 4, locked)
 		r.Read(make([]byte, 10), -5, 1)
 		r.Fallocate(0xffff, 0, 4096, 2)
-		r.Nop(3) // what follows an operation in error is carried out
+		r.Nop(3) // what follows a failed operation is executed
 		got := finish(t, r, 3)
 		if got[1] != -int32(unix.EINVAL) || got[2] >= 0 || got[3] != 0 {
 			t.Errorf("results %v", got)

@@ -317,7 +317,7 @@ func TestNote(t *testing.T) {
 			}
 		}
 		all.Wait()
-		time.Sleep(time.Minute) // for what is late
+		time.Sleep(time.Minute) // for late requests
 		if got, err := Followers(t.Context(), s); err != nil || len(got) != 2 || got["gw1"].Revision != 19 || got["gw10"].Revision != 19 {
 			t.Error(got, err)
 		}

@@ -18,7 +18,7 @@ import (
 // A target records its calls.
 type target struct {
 	name   string
-	openIn time.Duration // what it takes to open the storage, and a group
+	openIn time.Duration // time that it takes to open the storage, and a group
 
 	mu     sync.Mutex
 	log    []string
@@ -26,7 +26,7 @@ type target struct {
 	opens  int
 	fails  error
 	hangs  bool          // drains do not end
-	deaf   time.Duration // how long it opens a group before it looks whether that is still wanted
+	deaf   time.Duration // time before the opening of a group checks its context
 	until  time.Duration
 }
 
@@ -319,7 +319,7 @@ func TestOpeningOutlivesLease(t *testing.T) {
 		w.shared.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(true) })
 		time.Sleep(10 * time.Second) // the lease has ended
 		ta.mu.Lock()
-		ta.deaf = time.Second // longer than the engine waits until it asks again
+		ta.deaf = time.Second // longer than the engine waits before it asks again
 		ta.mu.Unlock()
 		w.shared.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
 		w.until("the group is served", 10*time.Second, func() bool { return ta.count() == 1 })

@@ -46,7 +46,7 @@ func TestCommandsTakeTurns(t *testing.T) {
 		most, n, at := 0, 0, -1
 		add(&parties[0], 1, capsule.IORead, func() {
 			if at >= 0 {
-				if n++; n > 5 { // at first nobody knows that there are two
+				if n++; n > 5 { // at first only one party is known
 					most = max(most, others-at)
 				}
 			}
@@ -80,7 +80,7 @@ func endIdle(h *HostQueue, s *store) bool {
 type reader struct {
 	queues, depth, size int
 	contexts            int // of each queue that are free; 0: all
-	cost                int // of a command beside its data, in bytes
+	cost                int // of a command in addition to its data, in bytes
 }
 
 // turnsBeside makes hosts read concurrently as much as they can, and returns the fairness index of what begins.

@@ -23,7 +23,7 @@ func TestEndInEveryState(t *testing.T) {
 	}
 	for name, end := range ends {
 		for _, windows := range []bool{false, true} {
-			for turns := range 8 { // so that commands stand at different steps
+			for turns := range 8 { // so that commands are at different steps
 				t.Run(fmt.Sprintf("%s,windows=%v,turns=%d", name, windows, turns), func(t *testing.T) { endAfter(t, turns, windows, end) })
 			}
 		}
@@ -103,7 +103,7 @@ func TestFetchAfterEnd(t *testing.T) {
 	}
 	r.until("commands arrive", func() bool { return len(s.held) == 3 })
 	s.queue.Disconnect()
-	s.held[0].Fetch(s.sges(s.held[0])) // before the end is carried out
+	s.held[0].Fetch(s.sges(s.held[0])) // before the end is processed
 	r.until("the queue fails", func() bool { return s.failed != nil })
 	s.held[1].Fetch(s.sges(s.held[1])) // and after
 	s.held[2].Respond(capsule.StatusSuccess, 0)

@@ -48,7 +48,7 @@ func (g *gremlin) recv(i int) {
 // send sends a capsule after changes to the work request.
 func (g *gremlin) send(b []byte, change ...func(*rdmatransport.SendWR)) {
 	g.r.t.Helper()
-	at := 16<<10 + g.sent%4*(8<<10) // not one that may still be going out
+	at := 16<<10 + g.sent%4*(8<<10) // not one that may still be in flight
 	g.sent++
 	n := copy(g.mem[at:], b)
 	wr := rdmatransport.SendWR{

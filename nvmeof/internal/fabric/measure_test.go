@@ -61,7 +61,7 @@ func (r *busyRig) open(i int) rigEnd {
 	must(err)
 	domain, err := d.NewDomain()
 	must(err)
-	return rigEnd{d, domain, s} // until the process ends
+	return rigEnd{d, domain, s} // closed with the process
 }
 
 func newBusyRig(t *testing.T, net byte, taking bool) *busyRig {

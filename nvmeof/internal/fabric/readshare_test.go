@@ -173,7 +173,7 @@ func TestGrantWithoutSendQueue(t *testing.T) {
 	}
 	r.until("the queue waits for room", func() bool { return s.queue.reads.claim.Waiting() })
 	room := s.queue.send.room
-	s.queue.send.room = 1 // as if responses took the rest
+	s.queue.send.room = 1 // as if responses used the rest
 	b.Give(size)
 	r.settle()
 	if b.Used() != 0 {

@@ -123,11 +123,11 @@ type store struct {
 	queue   *TargetQueue
 	mem     []byte
 	region  rdmatransport.MemoryRegion
-	pieces  int // into how many a transfer is cut
-	cost    int // of each command beside its data
+	pieces  int // number of pieces of a transfer
+	cost    int // of each command in addition to its data
 	held    []*Command
 	hold    bool // keep commands instead of answering
-	yields  bool // give up those that are kept for new ones with their identifier
+	yields  bool // give up held commands for new ones with their identifier
 	onDone  func(*Command)
 	given   int
 	done    int

@@ -55,7 +55,7 @@ func TestBudget(t *testing.T) {
 	if retried[1] != 1 || retried[2] != 1 {
 		t.Fatalf("retries %v, want all for whom there is room", retried)
 	}
-	take(0, 41, false) // there is not as much beside what was granted
+	take(0, 41, false) // not available in addition to what was granted
 	take(2, 10, true)
 	take(1, 50, true)
 	b.Give(10)
@@ -69,7 +69,7 @@ func TestBudget(t *testing.T) {
 	take(1, 5, false)
 	claims[1].Cancel()
 	b.Give(50)
-	take(0, 500, true) // beyond the limit: alone
+	take(0, 500, true) // beyond the limit: only when nothing else is taken
 	take(1, 1, false)
 	claims[1].Cancel()
 	b.Give(500)
@@ -86,10 +86,10 @@ func TestBudgetGrants(t *testing.T) {
 	grant(0, 5, 20, 20)
 	grant(0, 5, 70, 25) // a quarter
 	grant(0, 50, 60, 50)
-	grant(1, 2, 20, 5) // what is left
+	grant(1, 2, 20, 5) // the rest
 	grant(1, 2, 4, 0)
 	grant(2, 2, 3, 0)
-	grant(1, 2, 10, 0) // has come to want more
+	grant(1, 2, 10, 0) // it now wants more
 	b.Give(9)
 	if r.claims[1].granted > 0 {
 		t.Error("granted although there is not room for all")
@@ -98,7 +98,7 @@ func TestBudgetGrants(t *testing.T) {
 	if r.claims[1].granted != 10 || r.claims[2].granted != 3 {
 		t.Error("not granted")
 	}
-	grant(1, 40, 40, 0) // more than it has: it gives that back, and comes last
+	grant(1, 40, 40, 0) // more than it has: it returns that and waits behind the others
 	grant(2, 2, 20, 3)
 	b.Give(23)
 	grant(1, 40, 40, 40)
@@ -170,7 +170,7 @@ func TestAllowancesAreEqual(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		limit int // that none reaches by itself
+		limit int // that no party reaches alone
 		hosts []host
 	}{
 		{"queues", 1 << 20, []host{{1, 16, 128 << 10}, {32, 16, 128 << 10}}},
@@ -234,7 +234,7 @@ func TestAllowancesAreEqual(t *testing.T) {
 func TestReclaim(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		other int  // party of the one that waits
+		other int  // party of the waiting claim
 		peer  byte // last byte of its peer's address
 		want  bool
 	}{{"another party waits", 1, 1, true}, {"another peer", 0, 2, true}, {"the peer's own", 0, 1, false}} {

@@ -43,7 +43,7 @@ func TestCallerDrives(t *testing.T) {
 		synctest.Wait()
 		var handovers uint64
 		s.Call(func() { handovers = s.Stats().Handovers })
-		if handovers > 1 { // none where the resident was asleep before the first
+		if handovers > 1 { // none if the resident slept before the first
 			t.Errorf("the loop was handed over %d times for 50 operations in a row, want once", handovers)
 		}
 	})
@@ -79,7 +79,7 @@ func TestAskHold(t *testing.T) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the resident did not leave the loop when asked")
 		}
-		s.AskHold() // again: who comes too late finds that the resident has taken it back
+		s.AskHold() // again: a late caller finds that the resident has taken it back
 	}
 	s.Turn()
 	s.Release()

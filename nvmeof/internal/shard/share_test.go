@@ -79,7 +79,7 @@ func TestSharesAreEqual(t *testing.T) {
 			}
 			ks = append(ks, newTaker(a, 128<<10, outstanding))
 		}
-		for range 10 * parties { // a turn of the shard: half of what is held comes back
+		for range 10 * parties { // a turn of the shard: half of what is held is freed
 			for _, k := range ks {
 				k.fill()
 			}

@@ -175,7 +175,7 @@ func TestArmKeepsAwake(t *testing.T) {
 			if left--; left == 0 {
 				close(done)
 			}
-			return false // results that a poll does not show
+			return false // results that a poll does not return
 		}
 		s.Start()
 		s.Call(func() { s.AddPoller(p) })
@@ -226,7 +226,7 @@ func TestSplitBatch(t *testing.T) {
 		}
 		batches := 0
 		r.flush = func() { batches++ }
-		s.Turn() // whatever was there
+		s.Turn() // whatever was pending
 		s.vain = 0
 		for range c.vain {
 			s.Turn()

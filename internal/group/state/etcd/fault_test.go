@@ -77,12 +77,12 @@ func TestLeavesEndpoint(t *testing.T) {
 			changes := make(chan bool, 100)
 			go store.Watch(t.Context(), "", func() { changes <- true }) //nolint:errcheck // until the test ends
 			<-changes
-			<-changes // it has begun
+			<-changes // the watch has begun
 			harm(first)
 			if _, err := store.Get(t.Context(), ""); err != nil {
 				t.Errorf("Get: %v", err)
 			}
-			<-changes // it has begun at the other
+			<-changes // it has begun at the other endpoint
 			if _, err := store.Txn(t.Context(), puts); err != nil {
 				t.Errorf("Txn: %v", err)
 			}

@@ -33,10 +33,10 @@ type server struct {
 	revision int64
 	keys     map[string]*mvccpb.KeyValue
 	watches  map[chan *mvccpb.KeyValue]bool
-	behind   bool  // the members do not hear each other: see Txn
+	behind   bool  // members are cut off from each other: see Txn
 	lose     bool  // replies to transactions that change something
-	failure  error // of each transaction, which is carried out
-	refuses  error // of each transaction, and it is not carried out
+	failure  error // of each transaction, which is executed
+	refuses  error // of each transaction, which is not executed
 	token    string
 	id       uint64 // of the cluster
 	logins   int
@@ -73,7 +73,7 @@ func (s *server) member(t *testing.T, address string, options ...grpc.ServerOpti
 
 func (m *member) start() {
 	l, err := net.Listen("tcp", m.address)
-	for i := 0; i < 100 && errors.Is(err, syscall.EADDRINUSE); i++ { // a program beside has the port for now
+	for i := 0; i < 100 && errors.Is(err, syscall.EADDRINUSE); i++ { // another program uses the port
 		time.Sleep(50 * time.Millisecond)
 		l, err = net.Listen("tcp", m.address)
 	}

@@ -20,11 +20,11 @@ type fakeObject struct {
 
 	errno  unix.Errno    // of writes and reads
 	watchE error         // of watch
-	lossy  bool          // what is written is not answered
+	lossy  bool          // writes get no reply
 	mute   bool          // messages are lost
 	hold   chan struct{} // nil: nothing hangs
-	writes int           // carried out or not
-	most   int           // entries of a page, whatever is asked for; 0: as asked for
+	writes int           // executed or not
+	most   int           // maximum entries of a page; 0: as requested
 	read1  func()        // called before each read
 	closed int
 }
