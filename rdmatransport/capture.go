@@ -6,50 +6,48 @@ import (
 	"time"
 )
 
-// A Capturer is a device that can copy the packets that it receives and sends, as softroce
-// does. While nobody captures that costs nothing but a look whether somebody does.
+// A Capturer is a device that can copy the packets that it receives and sends; softroce can. Without a capture in
+// progress, the cost is one check per packet.
 type Capturer interface {
-	// Capture begins to copy packets. It fails with [ErrCapturing] while another capture of
-	// the device has not ended, and with [ErrClosed].
+	// Capture starts to copy packets. It returns [ErrCapturing] if the device already has an open capture, and
+	// [ErrClosed] if the device is closed.
 	Capture(CaptureConfig) (Capture, error)
 }
 
-// ErrCapturing says that a device's packets are being captured already.
+// ErrCapturing is returned when a device's packets are being captured already.
 var ErrCapturing = errors.New("packets are being captured already")
 
-// CaptureConfig says what is captured. A zero field takes the default.
+// CaptureConfig selects what is captured. A zero field takes the default.
 type CaptureConfig struct {
-	Snap   int   // bytes of each packet that are kept, from its IP header on; default: all
-	Buffer int   // bytes that each completion queue keeps until they are read; default 1 MiB
-	Only   []QPN // queue pairs of the device, as in Select; default: all packets
+	Snap   int   // bytes kept of each packet, counted from its IP header; default: all
+	Buffer int   // bytes buffered per completion queue until Read; default 1 MiB
+	Only   []QPN // queue pairs to capture, as in Select; default: all packets
 }
 
-// A Capture is one under way. One goroutine at a time uses it.
+// A Capture is a capture in progress. It must be used by one goroutine at a time.
 type Capture interface {
-	// Select captures from now on the packets of these queue pairs alone, which the device's
-	// own numbers name, or those of connection management too (1); nil: all.
+	// Select restricts the capture, from now on, to the given local queue pair numbers. Number 1 stands for
+	// connection management. A nil slice captures all packets.
 	Select([]QPN)
-	// Read returns what was captured since the last Read. After an error the capture is of
-	// no use any more.
+	// Read returns the packets captured since the last Read. After an error the capture cannot be used any more.
 	Read(context.Context) (Captured, error)
-	// Close ends it.
+	// Close ends the capture.
 	Close()
 }
 
-// Captured is what a capture has copied.
+// Captured holds the packets that a capture has copied.
 type Captured struct {
-	Packets []CapturedPacket // in order of time; they are valid until the next Read
-	Seen    uint64           // packets since the capture began that it was for
-	Dropped uint64           // of these, those that found no room, since they were not read in time
+	Packets []CapturedPacket // in order of time; valid until the next Read
+	Seen    uint64           // packets selected since the capture began
+	Dropped uint64           // those of Seen that were lost because the buffer was full
 }
 
-// A CapturedPacket is an IP packet without options, or the beginning of one. What the
-// device cannot see is as Linux sends it: the TTL is 64. The UDP checksum of a packet
-// that is not complete is zero.
+// A CapturedPacket is an IP packet without options, possibly truncated. Fields that the device cannot see have the
+// values that Linux sends: the TTL is 64. The UDP checksum of a truncated packet is zero.
 type CapturedPacket struct {
 	Time   time.Time
-	Out    bool // sent; it may have been lost before the network had it
-	QPN    QPN  // the device's queue pair; 0: none
-	Length int  // bytes of the packet
+	Out    bool // sent, though perhaps dropped before it reached the network
+	QPN    QPN  // the local queue pair; 0: none
+	Length int  // length of the whole packet in bytes
 	Data   []byte
 }

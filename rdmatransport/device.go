@@ -5,81 +5,75 @@ import (
 	"net/netip"
 )
 
-// Attrs are the limits of a device. All are inclusive.
+// Attrs describes a device and its limits. All limits are inclusive.
 type Attrs struct {
 	Provider string // "softroce" or "verbs"
 	Name     string // the device's name, for logs
 
 	MaxQueueDepth int // work requests outstanding on one send or receive queue
-	MaxShared     int // receives of one shared receive queue; 0: the device has none
+	MaxShared     int // receives of one shared receive queue; 0: not supported
 	MaxSGE        int // elements of one scatter list
-	MaxReadSGE    int // of what an RDMA READ fills, where those are fewer (iWARP); 0: MaxSGE
-	MaxInline     int // bytes of a FlagInline send
+	MaxReadSGE    int // elements of an RDMA READ's scatter list, if fewer (iWARP); 0: MaxSGE
+	MaxInline     int // bytes of a send with FlagInline
 	MaxMessage    int // bytes of one message
 	MaxReadsOut   int // RDMA READs and atomics a queue pair may have in flight
-	MaxReadsIn    int // RDMA READs and atomics a peer may have in flight to us
+	MaxReadsIn    int // RDMA READs and atomics a peer may have in flight towards this side
 	Shards        int // completion queues the device can create
 	Windows       bool
 	Atomics       bool
-	Immediate     bool // false on iWARP, which has no immediate data
-	// Pins says that the device holds on to the pages that registered memory has at
-	// the time: one that is given back to the system (MADV_DONTNEED of madvise(2)) or
-	// mapped anew is no longer what the device reads and writes.
+	Immediate     bool // false for iWARP, which has no immediate data
+	// Pins reports whether the device keeps using the pages that backed the memory when it was registered. If so, a
+	// page that is released to the system (MADV_DONTNEED of madvise(2)) or mapped again is no longer the one that the
+	// device reads and writes.
 	Pins bool
-	// Node is the NUMA node that the device is at, where the system says so.
+	// Node is the NUMA node of the device, if the system reports it.
 	Node NUMANode
 }
 
-// A NUMANode is a NUMA node of the machine, counted from 1; 0 is one that nobody knows.
+// A NUMANode is a NUMA node of the machine, counted from 1; 0 means unknown.
 type NUMANode int
 
-// A Device is one RDMA endpoint: an RNIC's port, or an address on which
-// softroce answers.
+// A Device is one RDMA endpoint: a port of an RNIC, or an IP address of softroce.
 type Device interface {
 	Attrs() Attrs
 
-	// NewCompletionQueue creates the next completion queue. It fails once
-	// Attrs().Shards of them are open.
+	// NewCompletionQueue creates the next completion queue. It fails if Attrs().Shards of them are open.
 	NewCompletionQueue(CQConfig) (CompletionQueue, error)
 
-	// NewDomain creates a protection domain: keys of one domain are worthless
-	// to queue pairs of another.
+	// NewDomain creates a protection domain. Keys of one domain are not valid on queue pairs of another.
 	NewDomain() (Domain, error)
 
-	// Listen announces a port of the RDMA CM's TCP port space at the address,
-	// which must be one of the device's. Port 0 picks a free one.
+	// Listen listens on a port of the RDMA CM's TCP port space at the given address, which must be one of the
+	// device's. Port 0 selects a free port.
 	Listen(netip.AddrPort) (Listener, error)
 
-	// Connect performs the active side of the connection exchange for a queue
-	// pair that has posted its first receives, and returns what the peer
-	// answered. It blocks until then, until ctx ends, or until the peer refuses
-	// ([*RejectError]) or stays silent ([ErrUnreachable]). The queue pair is
-	// usable when Connect returns nil, and must be closed when it does not: one that has
-	// been connected, or tried, is an error.
+	// Connect performs the active side of the connection exchange for a queue pair on which the first receives have
+	// been posted, and returns the peer's reply. It blocks until the peer replies, rejects ([*RejectError]) or does
+	// not answer ([ErrUnreachable]), or until ctx ends. If Connect returns nil, the queue pair can be used; otherwise
+	// it must be closed. Connect fails if the queue pair has been connected before, or a connection was attempted.
 	Connect(ctx context.Context, qp QueuePair, to netip.AddrPort, p ConnParams) (ConnReply, error)
 
-	// Close tears everything of the device down, with a disconnect request to
-	// every peer. Completion queues must no longer be polled afterwards. What the device and its domains are
-	// asked for is [ErrClosed] then.
+	// Close closes the device with all its objects, and sends a disconnect request to every peer. Completion queues
+	// must not be polled afterwards. The device and its domains then create nothing and return [ErrClosed].
 	Close() error
 }
 
 // A Domain is a protection domain.
 type Domain interface {
-	// Register makes b usable in scatter lists and, as access allows, by peers.
-	// b must stay allocated until Deregister.
+	// Register makes b usable in scatter lists and, as access allows, by peers. b must stay allocated until
+	// Deregister.
 	Register(b []byte, access Access) (MemoryRegion, error)
 
-	// NewQueuePair creates a queue pair in the initial state: receives can be
-	// posted, sends cannot. Called by the owner of cfg.CQ.
+	// NewQueuePair creates a queue pair in the initial state: receives can be posted, sends cannot. It must be called
+	// by the owner of cfg.CQ.
 	NewQueuePair(cfg QPConfig) (QueuePair, error)
 
-	// NewSharedReceiveQueue creates a queue of receives for several queue pairs of the
-	// domain. Called by the owner of cfg.CQ.
+	// NewSharedReceiveQueue creates a receive queue for several queue pairs of the domain. It must be called by the
+	// owner of cfg.CQ.
 	NewSharedReceiveQueue(cfg SRQConfig) (SharedReceiveQueue, error)
 
-	// Close frees the domain, whose queues are closed and whose memory is deregistered: it fails while some
-	// memory is not. What the domain is asked for afterwards is [ErrClosed]; repeated calls do nothing.
+	// Close frees the domain. Its queue pairs must be closed and its memory deregistered: Close fails while a memory
+	// region is registered. Later calls of other methods return [ErrClosed]; repeated calls of Close do nothing.
 	Close() error
 }
 
@@ -88,199 +82,188 @@ type MemoryRegion interface {
 	Bytes() []byte
 	LKey() LKey
 	RKey() RKey
-	// IOVA is the address by which a peer names the region's first byte.
+	// IOVA returns the address by which a peer refers to the region's first byte.
 	IOVA() uint64
-	// Deregister kills the keys, and those of windows over the region, or fails while there are such. When
-	// it returns nil the device is done with the memory, whatever a peer was doing with it: it may be unmapped.
-	// No posted request may still name the keys.
+	// Deregister invalidates the region's keys. It fails while windows are bound to the region, unless the provider
+	// invalidates their keys too. Once it returns nil, the device no longer accesses the memory, even on behalf of a
+	// peer, and the memory may be unmapped. No posted work request may still use the keys.
 	Deregister() error
 }
 
-// A Window gives one peer access to a part of a memory region under a key of
-// its own, which a single work request opens (OpBindWindow) and closes
-// (OpInvalidate, or the peer's SEND with invalidate): a type 2B memory window,
-// valid on the queue pair that it was allocated for.
+// A Window gives one peer access to a part of a memory region under a key of its own: a type 2B memory window, valid
+// on the queue pair that it was allocated for. A single work request binds it (OpBindWindow) and another invalidates
+// it (OpInvalidate, or the peer's SEND with invalidate).
 type Window interface {
-	// RKey is the key of the last posted bind; each bind changes it.
+	// RKey returns the key of the last posted bind. Each bind changes it.
 	RKey() RKey
-	// IOVA is the address by which a peer names the window's first byte.
+	// IOVA returns the address by which a peer refers to the window's first byte.
 	IOVA() uint64
 	Close() error
 }
 
-// A CountingWindow is a Window whose provider sees what a peer does with it. softroce's
-// are; an RNIC reports nothing.
+// A CountingWindow is a Window whose provider counts what the peer writes. softroce's windows do; an RNIC reports
+// nothing.
 type CountingWindow interface {
 	Window
-	// Written is how many bytes the peer's RDMA WRITEs have brought since the last bind:
-	// what was written twice counts twice. The owner of the queue pair asks.
+	// Written returns how many bytes the peer's RDMA WRITEs have written since the last bind. Bytes that are written
+	// twice count twice. It must be called by the owner of the queue pair.
 	Written() uint64
 }
 
 // QPConfig describes a queue pair. A zero field takes the default.
 type QPConfig struct {
-	CQ CompletionQueue // required: completions of both queues go there
+	CQ CompletionQueue // required: receives the completions of both queues
 
 	MaxSend int // send queue depth; default 128
-	MaxRecv int // receive queue depth; default 128; no matter with SharedRecv
+	MaxRecv int // receive queue depth; default 128; ignored with SharedRecv
 	MaxSGE  int // default 2, limit Attrs.MaxSGE
-	Windows int // memory windows that may be allocated; default 0
+	Windows int // maximum number of memory windows; default 0
 
-	// SharedRecv, of the same domain and completion queue, is where the queue pair takes
-	// its receives from. It has none of its own then, whose flush would report its end:
-	// instead a completion with the identifier EndID does, of OpSend with StatusFlushed,
-	// once, after those of its sends.
+	// SharedRecv is the shared receive queue from which the queue pair takes its receives. It must be of the same
+	// domain and completion queue. Such a queue pair has no receives of its own whose flush would report its end.
+	// Instead one completion with the ID EndID, OpSend and StatusFlushed follows those of its sends.
 	SharedRecv SharedReceiveQueue
 	EndID      uint64
 
-	// NoRemote gives the peer no access to memory, whatever key it names: its
-	// RDMA WRITEs, READs and atomics end the connection.
+	// NoRemote denies the peer any access to memory, whatever key it uses: its RDMA WRITEs, READs and atomics end the
+	// connection.
 	NoRemote bool
 }
 
 // A QueuePair is one reliable connection.
 type QueuePair interface {
 	QPN() QPN
-	// PostSend queues requests in order. On an error nothing of wrs was queued.
+	// PostSend queues work requests in order. On an error, none of wrs was queued.
 	PostSend(wrs []SendWR) error
-	// PostRecv queues receives in order. On an error nothing of wrs was queued. It
-	// fails on a queue pair with shared receives.
+	// PostRecv queues receives in order. On an error, none of wrs was queued. It fails on a queue pair with a shared
+	// receive queue.
 	PostRecv(wrs []RecvWR) error
 	NewWindow() (Window, error)
 
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
-	// ReadDepth is how many RDMA READs this side may have in flight, as
-	// negotiated; 0 before the connection is made. Further ones wait in order.
+	// ReadDepth returns the negotiated number of RDMA READs that this side may have in flight, or 0 before the queue
+	// pair is connected. Further READs wait in order.
 	ReadDepth() int
 
-	// Disconnect notifies the peer and moves to the error state, which completes
-	// all posted requests with StatusFlushed. Repeated calls do nothing.
+	// Disconnect notifies the peer and moves the queue pair to the error state, which completes all posted work
+	// requests with StatusFlushed. Repeated calls do nothing.
 	Disconnect()
-	// Err says why the queue pair left the connected state: nil while it has
-	// not, [ErrDisconnected] after an orderly end by either side.
+	// Err returns the reason why the queue pair left the connected state: nil if it has not, [ErrDisconnected] after
+	// an orderly end by either side.
 	Err() error
-	// Close disconnects where needed and frees the queue pair. Completions not
-	// yet polled are dropped, but for those of shared receives; the memory of posted
-	// requests is the caller's again. What the queue pair is asked for afterwards is [ErrClosed].
+	// Close disconnects if necessary and frees the queue pair. Completions not yet polled are dropped, except those of
+	// shared receives. The memory of posted work requests belongs to the caller again. PostSend, PostRecv
+	// and NewWindow then return [ErrClosed].
 	Close() error
 }
 
-// A MovingQueuePair is a QueuePair that can send posted data from elsewhere. softroce's
-// can; an RNIC reads the memory that was posted.
+// A MovingQueuePair is a QueuePair that can send posted data from other memory. softroce's can; an RNIC always reads
+// the memory that was posted.
 type MovingQueuePair interface {
 	QueuePair
-	// MoveSource has the requests that were posted with the identifier, and have not
-	// completed, read from to what they would have read from the memory from, which has
-	// the same content and length. When it returns true nothing of from is read any more,
-	// also where a packet is lost.
+	// MoveSource applies to the outstanding work requests that were posted with the identifier id. Those that read
+	// from the memory from now read from to instead, which must have the same content and length. If it returns true,
+	// from is not read any more, not even for a retransmission.
 	MoveSource(id uint64, from []byte, to SGE) bool
 }
 
 // SRQConfig describes a shared receive queue. A zero field takes the default.
 type SRQConfig struct {
-	CQ     CompletionQueue // required: that of all queue pairs which share the receives
+	CQ     CompletionQueue // required: the completion queue of all queue pairs that use the receives
 	Depth  int             // receives posted and not completed; default 1024, limit Attrs.MaxShared
 	MaxSGE int             // default 2, limit Attrs.MaxSGE
 }
 
-// A SharedReceiveQueue is receives that several queue pairs share: an arriving message
-// takes the oldest. It belongs to the shard of its queue pairs.
+// A SharedReceiveQueue is a receive queue that several queue pairs share: an arriving message takes the oldest
+// receive. It belongs to the shard of its queue pairs.
 //
-// A receive is its queue's until a message takes it, then that queue pair's until it
-// completes, with the queue pair's number. The end of a queue pair completes what that
-// has taken and leaves the rest to the others. Completions of shared receives are not
-// dropped when a queue pair is closed, but come as flushed, so that each receive comes
-// back. Only a device may lose one, which it had begun to fill when the queue pair ended.
+// A receive belongs to the shared queue until a message takes it, then to the message's queue pair until it
+// completes, with the queue pair's number. When a queue pair ends, the receives that it has taken complete and the
+// others stay in the queue. Completions of shared receives are not dropped when a queue pair is closed but become
+// flushed ones, so that each receive is returned. The exception is a receive that the device had begun to fill when
+// the queue pair ended, which some devices lose.
 //
-// Where there is none left, every queue pair answers that it is not ready, and its peer
-// tries again. Nothing keeps a peer from taking them all: who shares receives has to
-// bound how many each peer can hold.
+// While the queue is empty, every queue pair answers with an RNR NAK, and its peer tries again. Nothing keeps one
+// peer from using all receives: the consumer has to limit how many each peer can hold.
 type SharedReceiveQueue interface {
-	// PostRecv queues receives in order. On an error nothing of wrs was queued.
+	// PostRecv queues receives in order. On an error, none of wrs was queued.
 	PostRecv(wrs []RecvWR) error
-	// Close frees the queue, once its queue pairs are closed; the memory of what is
-	// posted is the caller's again.
+	// Close frees the queue, whose queue pairs must be closed. The memory of posted receives belongs to the caller
+	// again.
 	Close() error
 }
 
 // CQConfig describes a completion queue. A zero field takes the default.
 type CQConfig struct {
-	Depth int // completions held; default 4096; grows with the queue pairs on it
+	Depth int // capacity in completions; default 4096; grows with the number of queue pairs
 }
 
-// A CompletionQueue collects completions of one shard's queue pairs and drives
-// the provider.
+// A CompletionQueue collects completions of one shard's queue pairs and drives the provider.
 type CompletionQueue interface {
-	// Poll moves the provider forward and fills cs with completions, oldest
-	// first, returning how many. It never blocks. An empty cs asks for a reading
-	// of the clock alone.
+	// Poll drives the provider, fills cs with completions, oldest first, and returns their number. It never blocks.
+	// With an empty cs it only reads the clock (see Now).
 	Poll(cs []Completion) int
 
-	// Flush hands everything posted and every acknowledgement owed to the
-	// network. The owner calls it once per turn, after handling completions.
+	// Flush hands all posted work requests and pending acknowledgements to the network. The owner calls it once per
+	// turn, after handling completions.
 	Flush()
 
-	// Wait blocks until Poll may find something, Wake is called, one of the
-	// descriptors given to Watch is readable, or d (nanoseconds; negative: no
-	// limit) has passed. It may return early. It touches nothing that the other
-	// methods do: while it blocks another goroutine may become the owner, who
-	// must not call it as well.
+	// Wait blocks until Poll may find something, Wake is called, a descriptor given to Watch becomes readable, or d
+	// nanoseconds have passed (negative: no limit). It may return early. Wait shares no state with the other methods.
+	// While it blocks, another goroutine may become the owner, but must not call Wait too.
 	Wait(d int64)
 
-	// Due is how long the owner may leave Poll alone: nanoseconds until the
-	// provider has something to do by itself, a retransmission say; 0 if it has
-	// now, negative if never.
+	// Due returns how long Poll need not be called, in nanoseconds: the time until the provider has something to do
+	// on its own, such as a retransmission. It is 0 if there is something now and negative if there is no limit.
 	Due() int64
 
-	// Wake ends the current or else the next Wait. Any goroutine may call it.
+	// Wake ends the current or else the next Wait. It may be called from any goroutine.
 	Wake()
 
-	// Watch adds a descriptor (an io_uring's eventfd, say) that ends a Wait each time
-	// it becomes readable, once: what the owner leaves unread ends no other Wait.
-	// Providers without descriptors return an error.
+	// Watch adds a descriptor, such as an io_uring's eventfd. The descriptor ends a Wait once each time it becomes
+	// readable: data that the owner leaves unread does not end another Wait. Providers without descriptors return an
+	// error.
 	Watch(fd int) error
 
-	// Now is the provider's monotonic clock, read once per Poll: nanoseconds
-	// since an arbitrary start.
+	// Now returns the provider's monotonic clock as of the last Poll: nanoseconds since an arbitrary start.
 	Now() int64
 
-	// Busy reports whether the last Poll moved something, completions or not:
-	// a peer that reads our memory is a reason to go on polling. An RNIC, which
-	// serves it without us, reports false.
+	// Busy reports whether the last Poll handled any traffic, with or without completions: a peer that reads our
+	// memory is a reason to go on polling. An RNIC, which serves READs in hardware, reports false.
 	Busy() bool
 
-	// ReceiveBudget is how many bytes peers may have in flight towards this
-	// shard before its receive buffer could overflow; 0 means no bound (an RNIC).
+	// ReceiveBudget returns how many bytes peers may have in flight towards this shard before its receive buffer
+	// could overflow; 0 means no limit (an RNIC).
 	ReceiveBudget() int
 
-	// Close frees the queue, and drops what was not polled. It is called once, by the owner: another
-	// one may have its place afterwards.
+	// Close frees the queue and drops completions that were not polled. The owner calls it once. The device can then
+	// create another completion queue in its place.
 	Close() error
 }
 
-// RefusedRequests counts connection requests, since a device was opened, that it dropped or
-// refused by itself, so that those of one peer do not take the place of others.
+// RefusedRequests counts connection requests that a device has dropped or refused on its own since it was opened, so
+// that requests of one peer do not crowd out those of others.
 type RefusedRequests struct {
-	TooMany  uint64 `json:"too-many"`  // dropped unread: more than an address, or all, may send
-	Backlog  uint64 `json:"backlog"`   // refused since too many waited to be accepted
-	HalfOpen uint64 `json:"half-open"` // ended for newer ones before they were confirmed
+	TooMany  uint64 `json:"too-many"`  // dropped unread: over the limit of an address or of the device
+	Backlog  uint64 `json:"backlog"`   // refused because too many requests waited for Accept
+	HalfOpen uint64 `json:"half-open"` // ended for newer requests before they were confirmed
 }
 
-// A RequestCounter is a device that counts them. Any goroutine may ask it, and it does not
-// wait.
+// A RequestCounter is a device that counts refused connection requests. Its method may be called from any goroutine
+// and does not block.
 type RequestCounter interface {
 	RefusedRequests() RefusedRequests
 }
 
-// A Counter is something that a device counts.
+// A Counter is a named counter of a device.
 type Counter struct {
 	Name string `json:"name"`
 	N    uint64 `json:"n"`
 }
 
-// A PacketCounter is a device that counts packets, and what happens to them. Any goroutine may ask
-// it. The counters are always the same, in the same order.
+// A PacketCounter is a device that counts packets and their fates. Counters may be called from any goroutine. It
+// always returns the same counters in the same order.
 type PacketCounter interface {
 	Counters() []Counter
 }

@@ -2,61 +2,56 @@ package rdmatransport
 
 import "os"
 
-// A MovableDevice is a device whose connections can go on in another process: softroce's
-// is, an RNIC's state stays with the process that has it. The steps are
+// A MovableDevice is a device whose connections can continue in another process. softroce's can; the state of an RNIC
+// stays with the process that opened it. The steps are:
 //
-//  1. each consumer finishes what it has under way until its queue pairs are
-//     [MovableQueuePair.Idle]. What peers send meanwhile is received and acknowledged as ever;
-//  2. completion queues are not polled any more. What arrives from then on waits in the
-//     sockets. A queue pair that is not idle after all is closed, or the queues are polled
-//     again;
-//  3. [MovableQueuePair.Export] of each queue pair, then Move of the device;
-//  4. the other process opens a device from the [Moved] and creates the same number of
-//     completion queues in the same order. Each queue pair is adopted ([AdoptingDomain]), on
-//     the completion queue that has the place of its own, and gets receives. Listen announces
-//     the ports anew;
-//  5. Begin of the new device, Close of the old one.
+//  1. Each consumer finishes its outstanding work until its queue pairs are [MovableQueuePair.Idle]. Messages from
+//     peers are still received and acknowledged meanwhile.
+//  2. The completion queues are no longer polled. Packets that arrive from then on wait in the sockets. If a queue
+//     pair is no longer idle, it is closed, or polling resumes.
+//  3. Each queue pair is exported ([MovableQueuePair.Export]), then Move is called on the device.
+//  4. The other process opens a device from the [Moved] and creates the same number of completion queues in the same
+//     order. It adopts each queue pair ([AdoptingDomain]) on the completion queue with the same position as before,
+//     and posts receives. It calls Listen again for each port.
+//  5. Begin is called on the new device, and Close on the old one.
 //
-// Nothing is lost on the way. A peer sees a pause: a SEND that arrives in between is
-// acknowledged when the new process reads it.
+// No packet is lost in the move itself. A peer sees a pause: a SEND that arrives in between is acknowledged when the
+// new process reads it.
 //
-// Keys do not move. The new process registers its memory anew, and a peer that has keys of
-// the old one finds them dead. Counters begin anew.
+// Keys do not move. The new process registers its memory again, and keys that peers hold of the old process are
+// invalid. Counters start again from zero.
 //
-// A process that cannot hand the Moved on may continue itself, in the same way, with a new
-// device.
+// A process that fails to hand over the Moved can open a new device from it in the same way and continue itself.
 type MovableDevice interface {
 	Device
-	// Prepare takes the descriptors that Move needs, before anything is given up: Move does not
-	// fail for want of them afterwards. They are the device's until then.
+	// Prepare obtains the descriptors that Move needs while the device is still in use, so that Move cannot fail for
+	// lack of them. The device owns them until Move.
 	Prepare() error
-	// Move gives up the device. Nobody polls its completion queues, or waits in them, while
-	// it runs, and all its queue pairs are exported or closed; else it fails and changes
-	// nothing. Afterwards polling does no harm and brings nothing. Listeners are
-	// [ErrClosed] then. Requests for connections that nobody has answered are dropped without
-	// an answer, so that the peer repeats them. Close tells peers nothing afterwards and
-	// closes this process's descriptors alone.
+	// Move gives up the device. Its completion queues must not be polled or waited on while Move runs, and all its
+	// queue pairs must be exported or closed; otherwise Move fails and changes nothing. Afterwards polling is
+	// harmless and returns nothing, and listeners return [ErrClosed]. Connection requests not yet answered are
+	// dropped without an answer, so that peers repeat them. A later Close tells peers nothing and only closes this
+	// process's descriptors.
 	Move() (*Moved, error)
-	// Begin lets a device that was opened from a Moved receive and send, once. Until then what
-	// arrives waits in the sockets, what is to be sent waits too and no timer fires; but
-	// completion queues can be polled, and Listen works. Connections of the Moved that were
-	// not adopted are ended, with a disconnect request to the peer. A device that is closed
-	// before it begins tells peers nothing, so that another one can be opened from the Moved.
-	// On other devices Begin does nothing.
+	// Begin starts a device that was opened from a Moved; it has an effect once. Until then arriving packets wait in
+	// the sockets, nothing is sent and no timer fires, but completion queues can be polled and Listen works. Begin
+	// ends connections of the Moved that were not adopted, with a disconnect request to the peer. A device that is
+	// closed before Begin tells peers nothing, so that another one can be opened from the Moved. On other devices
+	// Begin does nothing.
 	Begin()
 }
 
-// Moved is a device on its way to another process.
+// Moved is the state of a device that moves to another process.
 type Moved struct {
-	// Files are duplicates of the descriptors that the device needs, in the order that
-	// State says. They are closed on exec.
+	// Files are duplicates of the descriptors that the device needs, in the order that State defines. They are
+	// close-on-exec.
 	Files []*os.File
-	// State is JSON with a version.
+	// State is versioned JSON.
 	State []byte
 }
 
-// Close closes the files. Who has opened a device from a Moved, or has sent it, closes
-// it: the device has descriptors of its own.
+// Close closes the files. It must be called after a device was opened from the Moved, or after it was sent to another
+// process: the device has its own descriptors.
 func (m *Moved) Close() error {
 	var first error
 	for _, f := range m.Files {
@@ -71,25 +66,23 @@ func (m *Moved) Close() error {
 // An AdoptingDomain is a Domain that can continue a connection of another process.
 type AdoptingDomain interface {
 	Domain
-	// Adopt creates a queue pair from what [MovableQueuePair.Export] returned, on a device
-	// that was opened from a [Moved] and has not begun. It has the number it had and is
-	// connected. It has no receives: they are to be posted before the device begins. cfg is
-	// as for NewQueuePair. If the peer has ended the connection meanwhile, the queue pair
-	// ends as if it had done so now. Called by the owner of cfg.CQ.
+	// Adopt creates a queue pair from the state that [MovableQueuePair.Export] returned, on a device that was opened
+	// from a [Moved] and has not begun. The queue pair keeps its number and is connected. It has no receives: they
+	// must be posted before Begin. cfg is as for NewQueuePair. If the peer has ended the connection meanwhile, the
+	// queue pair ends as if the peer did so now. Adopt must be called by the owner of cfg.CQ.
 	Adopt(cfg QPConfig, state []byte) (QueuePair, error)
 }
 
-// A MovableQueuePair is a QueuePair whose connection can go to another process.
+// A MovableQueuePair is a QueuePair whose connection can move to another process.
 type MovableQueuePair interface {
 	QueuePair
-	// Idle reports whether the queue pair is connected and nothing is under way: each posted
-	// send has completed, no message is received in part, no packet is kept out of order, no
-	// acknowledgement or response is owed, all completions were polled, and the peer has
-	// confirmed the connection. Posted receives do not count.
+	// Idle reports whether the queue pair is connected with nothing outstanding: all posted sends have completed, no
+	// message is partly received, no packet is kept out of order, no acknowledgement or response is pending, all
+	// completions were polled, and the peer has confirmed the connection. Posted receives do not count.
 	Idle() bool
-	// Export returns the state of the connection for Adopt. It fails, and changes nothing,
-	// if the queue pair is not idle. Otherwise the queue pair is of no more use: posts fail,
-	// it gets no completions, and Close tells the peer nothing; the memory of its receives
-	// is the caller's again. Packets that arrive for it all the same go along with Move.
+	// Export returns the state of the connection for Adopt. If the queue pair is not idle, it fails and changes
+	// nothing. Otherwise the queue pair can only be closed: posts fail, there are no more completions, Close tells
+	// the peer nothing, and the memory of its receives belongs to the caller again. Packets that still arrive for it
+	// become part of the Moved.
 	Export() ([]byte, error)
 }

@@ -3,13 +3,13 @@ package rdmatransport
 // QPN is a queue pair number: 24 bits.
 type QPN uint32
 
-// LKey names registered memory in a local scatter list.
+// An LKey is the local key of registered memory, used in scatter lists.
 type LKey uint32
 
-// RKey gives a peer access to registered memory.
+// An RKey is the remote key with which a peer accesses registered memory.
 type RKey uint32
 
-// Access is what a memory region or window allows. Local reading always is.
+// Access is the set of rights to a memory region or window. Local reads are always allowed.
 type Access uint8
 
 const (
@@ -23,13 +23,13 @@ const (
 type Opcode uint8
 
 const (
-	OpSend         Opcode = iota // SEND; FlagImmediate and FlagInvalidate vary it
-	OpWrite                      // RDMA WRITE; FlagImmediate varies it
+	OpSend         Opcode = iota // SEND; modified by FlagImmediate and FlagInvalidate
+	OpWrite                      // RDMA WRITE; modified by FlagImmediate
 	OpRead                       // RDMA READ into the scatter list
-	OpCompareSwap                // 8-byte atomic; the old value goes to the scatter list
-	OpFetchAdd                   // 8-byte atomic; the old value goes to the scatter list
-	OpBindWindow                 // opens Window over SGL[0] with Access
-	OpInvalidate                 // kills the local key InvalidateKey
+	OpCompareSwap                // 8-byte atomic; the old value is stored in the scatter list
+	OpFetchAdd                   // 8-byte atomic; the old value is stored in the scatter list
+	OpBindWindow                 // binds Window to SGL[0] with Access
+	OpInvalidate                 // invalidates the local key InvalidateKey
 	OpRecv                       // in completions: a SEND arrived
 	OpRecvWriteImm               // in completions: a WRITE with immediate data arrived
 )
@@ -38,20 +38,19 @@ const (
 type SendFlags uint8
 
 const (
-	FlagSignaled   SendFlags = 1 << iota // complete even on success
+	FlagSignaled   SendFlags = 1 << iota // generate a completion even on success
 	FlagFence                            // wait for earlier reads and atomics
 	FlagImmediate                        // carry Imm
-	FlagInvalidate                       // SEND: kill InvalidateKey at the peer
-	FlagSolicited                        // ask the peer's provider to wake its consumer
-	FlagInline                           // data is copied at the post; limit Attrs.MaxInline
-	// FlagRelaxed gives the provider leave that most consumers have no reason to
-	// keep back: the completion may come some 100 µs later than it could, or, while
-	// the owner of the completion queue sleeps, 10 ms; and a WRITE may go out in
-	// parts, of which some are carried out when another is refused.
+	FlagInvalidate                       // SEND: invalidate the peer's InvalidateKey
+	FlagSolicited                        // request a solicited event at the peer
+	FlagInline                           // data is copied when posted; limit Attrs.MaxInline
+	// FlagRelaxed relaxes two guarantees that most consumers do not need. The completion may come some 100 µs later
+	// than possible, or 10 ms later while the owner of the completion queue sleeps. A WRITE may be sent in parts,
+	// some of which may be executed when another is refused.
 	FlagRelaxed
 )
 
-// SGE is one element of a scatter list: a part of the region with that key.
+// SGE is one element of a scatter list: part of the memory region with that key.
 type SGE struct {
 	Buf  []byte
 	LKey LKey
@@ -67,7 +66,7 @@ type SendWR struct {
 	RemoteAddr uint64 // WRITE, READ, atomics
 	RKey       RKey   // WRITE, READ, atomics
 
-	Imm           uint32 // FlagImmediate: 32 bits, host order
+	Imm           uint32 // FlagImmediate: immediate data in host byte order
 	InvalidateKey RKey   // FlagInvalidate, OpInvalidate
 
 	Compare uint64 // OpCompareSwap
@@ -77,19 +76,18 @@ type SendWR struct {
 	Access Access // OpBindWindow: remote rights
 }
 
-// RecvWR is a work request for the receive queue: one arriving message fills
-// the scatter list from its start.
+// RecvWR is a work request for the receive queue. One arriving message fills the scatter list from its start.
 type RecvWR struct {
 	ID  uint64
 	SGL []SGE
 }
 
-// CompletionFlags say what a receive completion carries.
+// CompletionFlags tell which fields of a receive completion are set.
 type CompletionFlags uint8
 
 const (
 	HasImmediate   CompletionFlags = 1 << iota // Imm is set
-	HasInvalidated                             // InvalidatedKey was killed by the peer
+	HasInvalidated                             // the peer has invalidated InvalidatedKey
 )
 
 // Completion is the outcome of one work request.
@@ -99,7 +97,7 @@ type Completion struct {
 	Op             Opcode
 	Status         Status
 	Flags          CompletionFlags
-	Bytes          uint32 // received by a receive or a read
+	Bytes          uint32 // received by a receive or a READ
 	Imm            uint32
 	InvalidatedKey RKey
 }
@@ -109,17 +107,17 @@ type Status uint8
 
 const (
 	StatusSuccess              Status = iota
-	StatusFlushed                     // the queue pair ended before the request was done
-	StatusLocalLength                 // a message did not fit the receive, or a request was too long
-	StatusLocalProtection             // a scatter list names memory that its key does not cover
+	StatusFlushed                     // the queue pair ended before the request completed
+	StatusLocalLength                 // a message was longer than the receive, or a request too long
+	StatusLocalProtection             // a scatter list uses memory that its key does not cover
 	StatusLocalOperation              // the request cannot be executed on this queue pair
 	StatusBindError                   // OpBindWindow: the region does not allow it
-	StatusBadResponse                 // the peer's answer breaks the protocol
+	StatusBadResponse                 // the peer's response violates the protocol
 	StatusRemoteInvalidRequest        // the peer: request malformed, or not allowed on that queue pair
-	StatusRemoteAccess                // the peer: key, range or right refused
-	StatusRemoteOperation             // the peer failed while executing
-	StatusRetryExceeded               // no acknowledgement within all retries
-	StatusRNRRetryExceeded            // the peer had no receive posted, too often
+	StatusRemoteAccess                // the peer: invalid key, range or access right
+	StatusRemoteOperation             // the peer failed to execute the request
+	StatusRetryExceeded               // no acknowledgement after all retries
+	StatusRNRRetryExceeded            // the peer had no receive posted after all retries
 )
 
 var statusText = [...]string{

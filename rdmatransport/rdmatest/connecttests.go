@@ -184,7 +184,7 @@ func testListenerClose(p *pair) {
 	if err != nil {
 		p.t.Fatalf("listening again at %v: %v", addr, err)
 	}
-	// A request that nobody answers is refused when its listener closes.
+	// A request that is not answered is rejected when its listener closes.
 	a := p.newSide(p.a, 0, "active", connConfig{})
 	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
@@ -208,7 +208,7 @@ func testListenerClose(p *pair) {
 	if err := <-waiting; !errors.As(err, &reject) {
 		p.t.Errorf("waiting request when the listener closed: %v, want a rejection", err)
 	}
-	cancel() // the first is in the hands of nobody
+	cancel() // the first request was accepted from the queue and never answered
 	<-refused
 }
 
@@ -262,7 +262,7 @@ func testDeviceClose(p *pair) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.a.close() // no loop polls while the device goes
+	p.a.close() // no loop may poll while the device closes
 	p.a.loops = nil
 	if err := p.Active.Close(); err != nil {
 		p.t.Fatalf("Close: %v", err)

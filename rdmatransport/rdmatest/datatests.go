@@ -56,7 +56,7 @@ func testWriteSizes(p *pair) {
 			RemoteAddr: b.addr(3), RKey: b.region.RKey(),
 		})
 		a.want(uint64(i), rdmatransport.OpWrite, rdmatransport.StatusSuccess)
-		b.loop.do(func() { // the loop's owner sees what arrived
+		b.loop.do(func() { // the loop's owner sees the data
 			wantBytes(p.t, fmt.Sprintf("WRITE of %d bytes", n), b.mem[3:3+n], i)
 			if b.mem[2] != 0 || b.mem[3+n] != 0 {
 				p.t.Errorf("WRITE of %d bytes touched its neighbours", n)
@@ -87,7 +87,7 @@ func testReadSizes(p *pair) {
 
 func testScatterLists(p *pair) {
 	a, b := p.connect(connConfig{qp: rdmatransport.QPConfig{MaxSGE: 4}})
-	pieces := func(s *side) []rdmatransport.SGE { // 10000 bytes that stand apart
+	pieces := func(s *side) []rdmatransport.SGE { // 10000 bytes in separate pieces
 		return []rdmatransport.SGE{s.sge(0, 1), s.sge(100, 4999), s.sge(10000, 0), s.sge(20000, 5000)}
 	}
 	join := func(s *side) []byte {
@@ -138,7 +138,7 @@ func testInline(p *pair) {
 		if err != nil {
 			p.t.Errorf("PostSend: %v", err)
 		}
-		clear(buf) // ours again at once
+		clear(buf) // the buffer may be reused at once
 	})
 	b.want(1, rdmatransport.OpRecv, rdmatransport.StatusSuccess)
 	wantBytes(p.t, "inline SEND", b.mem[:n], 7)
@@ -237,7 +237,7 @@ func testWriteBeforeSend(p *pair) {
 	}
 }
 
-// testFence: a fenced SEND carries what an earlier READ has brought.
+// testFence: a fenced SEND carries data that an earlier READ has fetched.
 func testFence(p *pair) {
 	a, b := p.connect(connConfig{memory: 256 << 10})
 	const n = 100_000
@@ -311,7 +311,7 @@ func testBothDirections(p *pair) {
 func testListsAreCopied(p *pair) {
 	a, b := p.connect(connConfig{})
 	fill(a.mem[:100], 9)
-	a.loop.do(func() {}) // memory is the loop's from here on
+	a.loop.do(func() {}) // from here on the memory belongs to the loop
 	recv := []rdmatransport.RecvWR{{ID: 1, SGL: []rdmatransport.SGE{b.sge(0, 100)}}}
 	b.loop.do(func() {
 		if err := b.qp.PostRecv(recv); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// timeLimit is how long the suite waits for what must happen.
+// timeLimit is how long the suite waits for something that must happen.
 const timeLimit = 10 * time.Second
 
 // A pair is the fixture of one test.
@@ -118,7 +118,7 @@ func (l *loop) readMail() {
 	}
 }
 
-// do runs fn in the loop and returns when it has.
+// do runs fn in the loop and waits until it has returned.
 func (l *loop) do(fn func()) {
 	done := make(chan struct{})
 	call := func() { fn(); close(done) }
@@ -127,7 +127,7 @@ func (l *loop) do(fn func()) {
 	<-done
 }
 
-// A side is one end of a connection with memory to use.
+// A side is one end of a connection, with its memory.
 type side struct {
 	t      *testing.T
 	name   string
@@ -162,7 +162,7 @@ func (p *pair) connect(c connConfig) (a, b *side) {
 	l := p.listen()
 	defer l.Close()
 	own := c
-	own.qp.SharedRecv = nil // it is the passive side's
+	own.qp.SharedRecv = nil // the shared queue belongs to the passive side
 	a, b = p.newSide(p.a, c.loopA, "active", own), p.newSide(p.b, c.loopB, "passive", c)
 	p.join(l, a, b, c)
 	return a, b
@@ -239,12 +239,12 @@ func (p *pair) newSide(e *end, loop int, name string, c connConfig) *side {
 	return s
 }
 
-// sge names n bytes at off of the side's memory.
+// sge returns an element for n bytes at offset off of the side's memory.
 func (s *side) sge(off, n int) rdmatransport.SGE {
 	return rdmatransport.SGE{Buf: s.mem[off : off+n], LKey: s.region.LKey()}
 }
 
-// addr is what a peer calls offset off of the side's memory.
+// addr returns the address that a peer uses for offset off of the side's memory.
 func (s *side) addr(off int) uint64 { return s.region.IOVA() + uint64(off) }
 
 func (s *side) recv(id uint64, sgl ...rdmatransport.SGE) {
@@ -299,7 +299,7 @@ func (s *side) next() rdmatransport.Completion {
 	}
 }
 
-// want requires the next completion to be this one and returns it.
+// want requires that the next completion is this one, and returns it.
 func (s *side) want(id uint64, op rdmatransport.Opcode, status rdmatransport.Status) rdmatransport.Completion {
 	s.t.Helper()
 	c := s.next()
@@ -322,8 +322,8 @@ func refusal(s rdmatransport.Status) bool {
 		s == rdmatransport.StatusRemoteOperation
 }
 
-// localFailure reports whether a status comes from one's own device, or is what the
-// peer hears of such a one.
+// localFailure reports whether a status is a failure of one's own device, or the result of such a failure at the
+// peer.
 func localFailure(s rdmatransport.Status) bool {
 	return s == rdmatransport.StatusLocalLength || s == rdmatransport.StatusLocalProtection ||
 		s == rdmatransport.StatusBindError || s == rdmatransport.StatusRemoteInvalidRequest
@@ -333,7 +333,7 @@ func describe(c rdmatransport.Completion) string {
 	return fmt.Sprintf("{id %d, op %d, %v, %d bytes}", c.ID, c.Op, c.Status, c.Bytes)
 }
 
-// wantIdle requires that no completion comes within d.
+// wantIdle requires that no completion arrives within d.
 func (s *side) wantIdle(d time.Duration) {
 	s.t.Helper()
 	select {
@@ -343,8 +343,7 @@ func (s *side) wantIdle(d time.Duration) {
 	}
 }
 
-// wantFlushed collects completions until every one of ids has come, each once, all
-// of them flushed.
+// wantFlushed reads completions until each of ids has been flushed, exactly once.
 func (s *side) wantFlushed(ids ...uint64) {
 	s.t.Helper()
 	left := map[uint64]bool{}
@@ -360,7 +359,7 @@ func (s *side) wantFlushed(ids ...uint64) {
 	}
 }
 
-// wantErr waits until the queue pair reports an end, and returns why.
+// wantErr waits until the queue pair reports its end, and returns the reason.
 func (s *side) wantErr() error {
 	s.t.Helper()
 	for start := time.Now(); time.Since(start) < timeLimit; time.Sleep(time.Millisecond) {

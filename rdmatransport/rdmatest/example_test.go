@@ -15,7 +15,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Devices of one process, without packets, for tests of what is built on RDMA.
+// Devices within one process, without packets, for tests of code that uses RDMA.
 func ExampleLoopback() {
 	network := rdmatest.NewLoopback()
 	addr := netip.MustParseAddr("192.0.2.1")

@@ -41,8 +41,7 @@ func (s *side) access(op rdmatransport.Opcode, n int, addr uint64, key rdmatrans
 	})
 }
 
-// wantRefused requires that an access fails for the key and ends both sides,
-// with nothing written.
+// wantRefused requires that an access fails because of the key, ends both sides, and writes nothing.
 func (p *pair) wantRefused(a, b *side, op rdmatransport.Opcode, n int, addr uint64, key rdmatransport.RKey) {
 	p.t.Helper()
 	fill(a.mem[:n], 1)
@@ -64,7 +63,7 @@ func (p *pair) wantRefused(a, b *side, op rdmatransport.Opcode, n int, addr uint
 	}
 }
 
-// testKeysRefused are rows 19 and 20 of what a peer's key must not allow.
+// testKeysRefused is rows 19 and 20: accesses that a peer's key must not allow.
 func testKeysRefused(p *pair) {
 	const size = 4096
 	readOnly := rdmatransport.AccessLocalWrite | rdmatransport.AccessRemoteRead
@@ -74,7 +73,7 @@ func testKeysRefused(p *pair) {
 		access rdmatransport.Access
 		op     rdmatransport.Opcode
 		n      int
-		off    uint64 // of the region's address
+		off    uint64 // offset from the region's address
 		key    rdmatransport.RKey
 	}{
 		{"key off by one", 0, writeOp, 8, 0, 1},
@@ -100,7 +99,7 @@ func testKeysRefused(p *pair) {
 			}
 		}
 	}
-	// The end of the address space: va + length wraps to inside nothing.
+	// At the end of the address space, va + length wraps around to an address inside the region.
 	for _, op := range []rdmatransport.Opcode{readOp, writeOp} {
 		a, b := p.connect(connConfig{memory: 8192})
 		a.name = "wrapping address"
@@ -108,7 +107,7 @@ func testKeysRefused(p *pair) {
 	}
 }
 
-// testZeroLength: no key is checked for nothing (IBTA volume 1, 9.7.4.1.4).
+// testZeroLength: the key is not checked for an access of no bytes (IBTA volume 1, 9.7.4.1.4).
 func testZeroLength(p *pair) {
 	a, _ := p.connect(connConfig{})
 	for _, op := range []rdmatransport.Opcode{writeOp, readOp} {
@@ -152,7 +151,7 @@ func testOtherDomain(p *pair) {
 	}
 }
 
-// testClosedDomain: a domain is not freed under its memory, and gives out nothing once it is.
+// testClosedDomain: a domain with registered memory is not freed, and creates nothing once it is freed.
 func testClosedDomain(p *pair) {
 	d, err := p.Passive.NewDomain()
 	if err != nil {
@@ -182,7 +181,7 @@ func testClosedDomain(p *pair) {
 	})
 }
 
-// wantClosed is for what is asked for of something that was closed before.
+// wantClosed requires that a request to a closed object has failed with ErrClosed.
 func (p *pair) wantClosed(what string, err error) {
 	p.t.Helper()
 	if !errors.Is(err, rdmatransport.ErrClosed) {
@@ -190,7 +189,7 @@ func (p *pair) wantClosed(what string, err error) {
 	}
 }
 
-// testClosedQueuePair: a queue pair that was closed allocates no windows, and takes no requests.
+// testClosedQueuePair: a closed queue pair allocates no windows and accepts no requests.
 func testClosedQueuePair(p *pair) {
 	a, _ := p.connect(connConfig{qp: rdmatransport.QPConfig{Windows: 2}})
 	a.loop.do(func() {
@@ -238,8 +237,8 @@ func (p *pair) openWindow(b *side, w rdmatransport.Window, off, n int, access rd
 	b.want(700, rdmatransport.OpBindWindow, rdmatransport.StatusSuccess)
 }
 
-// windowed connects two sides of which the passive one has a window. Its region
-// has no remote right of its own: a window needs only the local one.
+// windowed connects two sides, of which the passive one has a window. Its region allows no remote access: a window
+// needs only local access.
 func (p *pair) windowed() (a, b *side, w rdmatransport.Window) {
 	p.t.Helper()
 	if !p.Passive.Attrs().Windows {
@@ -288,7 +287,7 @@ func testWindowOneWay(p *pair) {
 	p.wantRefused(a, b, readOp, 8, w.IOVA(), w.RKey())
 }
 
-// testWindowOfOther: a type 2B window is valid on its own queue pair only.
+// testWindowOfOther: a type 2B window is valid only on its own queue pair.
 func testWindowOfOther(p *pair) {
 	_, b, w := p.windowed()
 	p.openWindow(b, w, 0, 4096, rdmatransport.AccessRemoteWrite)
@@ -309,8 +308,7 @@ func testWindowRebind(p *pair) {
 	p.wantRefused(a, b, writeOp, 8, addr, old)
 }
 
-// testWindowOfDeregistered: the key of a window dies with the region that the window is over, or keeps that from
-// being deregistered.
+// testWindowOfDeregistered: deregistering a region invalidates the keys of its windows, or fails while there are any.
 func testWindowOfDeregistered(p *pair) {
 	a, b, w := p.windowed()
 	p.openWindow(b, w, 4096, 4096, rdmatransport.AccessRemoteWrite)
@@ -357,7 +355,7 @@ func testInvalidateUnknown(p *pair) {
 	a.post(rdmatransport.SendWR{
 		ID: 1, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagInvalidate, InvalidateKey: 0x12345678, SGL: []rdmatransport.SGE{a.sge(0, 16)},
 	})
-	if p.coarse { // acknowledged, then refused: the end is all that comes back
+	if p.coarse { // the request was acknowledged, then refused: only the end is reported
 		a.wantErr()
 	} else if c := a.next(); c.ID != 1 || c.Status == rdmatransport.StatusSuccess {
 		p.t.Errorf("invalidation of an unknown key: %s", describe(c))
@@ -376,7 +374,7 @@ func testLocalInvalidate(p *pair) {
 	p.wantRefused(a, b, writeOp, 8, w.IOVA(), w.RKey())
 }
 
-// testInvalidateAndBind: a window is closed and opened anew by what is posted together.
+// testInvalidateAndBind: a window can be invalidated and bound again by requests that are posted together.
 func testInvalidateAndBind(p *pair) {
 	a, b, w := p.windowed()
 	p.openWindow(b, w, 0, 4096, rdmatransport.AccessRemoteWrite)
@@ -395,10 +393,9 @@ func testInvalidateAndBind(p *pair) {
 	p.wantRefused(a, b, writeOp, 8, addr, old)
 }
 
-// testWindowCycle is what a storage host does: it opens a window for each
-// command and sends its key in a SEND; the peer reads through it and answers
-// with an invalidation. Several at a time, so that repeated requests meet keys
-// that are dead by then, and local requests stand between repeated SENDs.
+// testWindowCycle does what a storage host does: it binds a window for each command and sends its key in a SEND; the
+// peer reads through the window and answers with an invalidation. Several commands are in flight, so that repeated
+// requests use keys that are invalid by then, and local requests stand between repeated SENDs.
 func testWindowCycle(p *pair) {
 	if !p.Active.Attrs().Windows {
 		p.t.Skip("device has no memory windows")

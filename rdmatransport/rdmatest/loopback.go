@@ -10,11 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Loopback joins devices in one process without any packets: the shortest
-// provider that keeps the contract of package rdmatransport, for tests of what
-// is built on it. Operations take effect in Flush and Poll of their sender, one
-// lock guards all of it, and completion queues block on channels, so that it
-// works with the clock of testing/synctest.
+// A Loopback connects devices in one process without packets. It is the simplest provider that fulfils the contract
+// of package rdmatransport, for tests of code that uses the contract. Operations take effect in Flush and Poll of
+// their sender. One lock guards everything, and completion queues block on channels, so that it works with the clock
+// of testing/synctest.
 type Loopback struct {
 	mu        sync.Mutex
 	devices   map[netip.Addr]*device
@@ -33,7 +32,7 @@ func NewLoopback() *Loopback {
 	}
 }
 
-// Attrs are those of a device that does everything.
+// Attrs returns the attributes of a device that supports everything.
 func Attrs() rdmatransport.Attrs {
 	return rdmatransport.Attrs{
 		Provider: "loopback", Name: "loopback",
@@ -61,7 +60,7 @@ type device struct {
 	attrs rdmatransport.Attrs
 	start time.Time
 
-	// ReceiveBudget is what completion queues report.
+	// budget is the value returned by ReceiveBudget of completion queues.
 	budget int
 
 	queues int
@@ -69,8 +68,7 @@ type device struct {
 	closed bool
 }
 
-// SetReceiveBudget makes a loopback device's completion queues report a budget
-// of n bytes.
+// SetReceiveBudget makes a loopback device's completion queues report a budget of n bytes.
 func SetReceiveBudget(d rdmatransport.Device, n int) { d.(*device).budget = n }
 
 func (d *device) Attrs() rdmatransport.Attrs { return d.attrs }

@@ -83,7 +83,7 @@ func (d *device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to net
 	if err != nil {
 		return rdmatransport.ConnReply{}, err
 	}
-	if r == nil { // nobody there
+	if r == nil { // no listener
 		<-ctx.Done()
 		return rdmatransport.ConnReply{}, errors.Join(rdmatransport.ErrUnreachable, ctx.Err())
 	}

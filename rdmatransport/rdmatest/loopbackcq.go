@@ -10,7 +10,7 @@ import (
 type completionQueue struct {
 	device *device
 	done   []rdmatransport.Completion
-	busy   []*queuePair // with sends that may be able to go
+	busy   []*queuePair // queue pairs whose sends may be executed
 	wake   chan struct{}
 	timer  *time.Timer
 	now    int64
@@ -46,7 +46,7 @@ func (c *completionQueue) run() {
 	}
 }
 
-// Due needs no time limits: whatever happens to a queue wakes it.
+// Due returns no time limit: every change of a queue wakes it.
 func (c *completionQueue) Due() int64 {
 	n := c.device.net
 	n.mu.Lock()
@@ -109,7 +109,7 @@ func (c *completionQueue) complete(x rdmatransport.Completion) {
 	c.Wake()
 }
 
-// activate has the queue pair's sends tried in the next run.
+// activate makes the next run execute the queue pair's sends.
 func (c *completionQueue) activate(q *queuePair) {
 	if !q.busy {
 		q.busy = true

@@ -6,8 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// execute carries out what is in the send queue, as far as the peer has
-// receives for it.
+// execute executes the requests in the send queue, as far as the peer has receives for them.
 func (q *queuePair) execute() {
 	for q.state == qpConnected && q.send.pending > 0 {
 		wr := q.send.head()
@@ -164,7 +163,7 @@ func (q *queuePair) performAtomic(wr *rdmatransport.SendWR) rdmatransport.Status
 	return rdmatransport.StatusSuccess
 }
 
-// fail ends both sides for a work request that failed.
+// fail ends both sides because of a failed work request.
 func (q *queuePair) fail(wr *rdmatransport.SendWR, s rdmatransport.Status) {
 	q.complete(wr, s)
 	q.send.pop()
@@ -195,7 +194,7 @@ func (q *queuePair) end(err error) {
 	}
 }
 
-// flush completes everything posted, each once.
+// flush completes all posted requests, once each.
 func (q *queuePair) flush() {
 	for wr := q.send.head(); wr != nil; wr = q.send.head() {
 		q.complete(wr, rdmatransport.StatusFlushed)

@@ -11,7 +11,7 @@ import (
 type domain struct {
 	device  *device
 	regions map[uint32]*region
-	closed  bool // under the network's lock
+	closed  bool // guarded by the network's lock
 }
 
 type region struct {
@@ -31,7 +31,7 @@ func (d *device) NewDomain() (rdmatransport.Domain, error) {
 	return &domain{device: d, regions: map[uint32]*region{}}, nil
 }
 
-// nextKey returns a key that was never used: keys of a test need no secrecy.
+// nextKey returns an unused key. Keys of tests need not be secret.
 func (n *Loopback) nextKey() uint32 {
 	n.lastKey = n.lastKey*1664525 + 1013904223 // a full period over 32 bits
 	return n.lastKey
@@ -81,7 +81,7 @@ func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(
 
 func inRange(off, n, size uint64) bool { return n <= size && off <= size-n }
 
-// local reports whether a scatter list may be used.
+// local reports whether a scatter list is valid.
 func (d *domain) local(sgl []rdmatransport.SGE, write bool) bool {
 	for _, s := range sgl {
 		r := d.regions[uint32(s.LKey)]
@@ -108,7 +108,7 @@ func (w *window) RKey() rdmatransport.RKey { return rdmatransport.RKey(w.key) }
 func (w *window) IOVA() uint64             { return uint64(address(w.mem)) }
 func (w *window) Close() error             { w.bound = false; return nil }
 
-// remote finds the memory that a peer names.
+// remote returns the memory that a peer refers to.
 func (q *queuePair) remote(key rdmatransport.RKey, va uint64, n int, need rdmatransport.Access) ([]byte, bool) {
 	if n == 0 {
 		return nil, true // no key check (IBTA volume 1, 9.7.4.1.4)
@@ -145,7 +145,7 @@ func (q *queuePair) invalidate(key rdmatransport.RKey) bool {
 	return w != nil
 }
 
-// bind opens a window. It takes effect at the post, before anything posted later.
+// bind binds a window. It takes effect when it is posted, before any later request.
 func (q *queuePair) bind(wr *rdmatransport.SendWR) bool {
 	w, ok := wr.Window.(*window)
 	if !ok || w.qp != q || len(wr.SGL) != 1 || len(wr.SGL[0].Buf) == 0 {

@@ -30,10 +30,10 @@ type queuePair struct {
 
 	send        queue[rdmatransport.SendWR]
 	recv        queue[rdmatransport.RecvWR]
-	shared      *sharedReceiveQueue // or nil; recv has what was taken from it
+	shared      *sharedReceiveQueue // or nil; recv then holds what was taken from it
 	endReported bool                // with shared
-	taken       int                 // entries of the send queue, until a signaled one completes
-	inline      []byte              // buffers of inline data, by entry of send
+	taken       int                 // send queue entries in use until a signaled request completes
+	inline      []byte              // buffers of inline data, one per entry of send
 	windows     []*window
 
 	local, remoteAddr   netip.AddrPort
@@ -58,7 +58,7 @@ func (q *queue[T]) init(depth, sge int) {
 
 func (q *queue[T]) full(n int) bool { return q.pending+n > len(q.wrs) }
 
-// add copies the scatter list and returns the copy and the place for the rest.
+// add copies the scatter list. It returns the copy and the entry for the other fields.
 func (q *queue[T]) add(sgl []rdmatransport.SGE) ([]rdmatransport.SGE, *T) {
 	i := (q.first + q.pending) % len(q.wrs)
 	q.pending++
@@ -216,10 +216,10 @@ func (q *queuePair) take(wr *rdmatransport.SendWR) {
 		dst.SGL = append(sgl[:0], rdmatransport.SGE{Buf: q.copied(sgl)})
 	}
 	if wr.Op == rdmatransport.OpBindWindow && q.state == qpConnected && !q.bind(wr) {
-		dst.Window = nil // tells execute
+		dst.Window = nil // checked by execute
 	}
 	if wr.Op == rdmatransport.OpInvalidate && q.window(wr.InvalidateKey) == nil {
-		dst.InvalidateKey = 0 // likewise: binds that are posted later take effect sooner
+		dst.InvalidateKey = 0 // checked by execute; binds posted later take effect sooner
 	}
 }
 

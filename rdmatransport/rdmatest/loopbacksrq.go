@@ -42,8 +42,8 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	return s, nil
 }
 
-// share has the queue pair take its receives from a shared queue, if that is not nil.
-// Called with the network's lock held.
+// share makes the queue pair take its receives from a shared queue, unless that is nil. The network's lock must be
+// held.
 func (q *queuePair) share(shared rdmatransport.SharedReceiveQueue) error {
 	if shared == nil {
 		return nil
@@ -58,7 +58,7 @@ func (q *queuePair) share(shared rdmatransport.SharedReceiveQueue) error {
 	return nil
 }
 
-// receive is what the next message fills, or nil.
+// receive returns the receive that the next message fills, or nil.
 func (q *queuePair) receive() *rdmatransport.RecvWR {
 	if s := q.shared; s != nil && q.recv.pending == 0 && s.recv.pending > 0 {
 		from := s.recv.head()

@@ -33,12 +33,12 @@ func (p *pair) idleQueue() rdmatransport.CompletionQueue {
 	return cq
 }
 
-// drain lets pass what a new queue may find to do.
+// drain handles what a new queue may have to do.
 func drain(cq rdmatransport.CompletionQueue) {
 	var cs [4]rdmatransport.Completion
 	cq.Poll(cs[:])
 	cq.Flush()
-	cq.Due() // an owner asks before it sleeps, and a provider may arm its device then
+	cq.Due() // an owner calls Due before it sleeps, and a provider may arm its device then
 	cq.Wait(int64(time.Millisecond))
 }
 
@@ -71,7 +71,7 @@ func testWakeBeforeWait(p *pair) {
 	}
 }
 
-// testOwnerWhileWaiting: another goroutine may own the queue while one waits.
+// testOwnerWhileWaiting: another goroutine may own the queue while one is in Wait.
 func testOwnerWhileWaiting(p *pair) {
 	cq := p.idleQueue()
 	defer cq.Close()
@@ -107,7 +107,7 @@ func testWaitTimeout(p *pair) {
 	}
 }
 
-// testWaitEndsWithWork: every other test depends on it too; this one says so.
+// testWaitEndsWithWork: Wait ends when there is work. Other tests depend on that too; this one tests it.
 func testWaitEndsWithWork(p *pair) {
 	a, b := p.connect(connConfig{recvs: 3, recvSize: 64})
 	for i := range 3 {
@@ -141,7 +141,7 @@ func testWatch(p *pair) {
 		}
 		drain(cq)
 	}
-	const most = 10 // a Wait may return early, but not each
+	const most = 10 // a Wait may return early, but not every one
 	turns := 0
 	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); turns++ {
 		drain(cq)
@@ -167,8 +167,8 @@ func testClock(p *pair) {
 	}
 }
 
-// testQueueLimit: a device has no more completion queues open than it says, and one that is closed makes room, as
-// that of a host does which ends before another begins.
+// testQueueLimit: a device allows no more open completion queues than its attributes say. A closed one makes room for
+// another, as when a host ends before the next one starts.
 func testQueueLimit(p *pair) {
 	shards := p.Active.Attrs().Shards
 	for i := 1; i < shards-1; i++ {
@@ -195,8 +195,8 @@ func testQueueLimit(p *pair) {
 	}
 }
 
-// allocations counts what one round costs: a WRITE, a SEND with its receive, a
-// READ, on two completion queues driven by one goroutine.
+// allocations counts the allocations of one round: a WRITE, a SEND with its receive, and a READ, on two completion
+// queues driven by one goroutine.
 func (s *suite) allocations(t *testing.T) {
 	if s.Allocates != "" {
 		t.Skip(s.Allocates)
@@ -209,7 +209,7 @@ func (s *suite) allocations(t *testing.T) {
 	defer p.close()
 	a, b := p.connect(connConfig{})
 	round := a.round(b)
-	// Stop both loops for the time of the count and drive their queues here.
+	// Stop both loops while allocations are counted, and drive their queues here.
 	hold := make(chan struct{})
 	defer close(hold)
 	for _, l := range []*loop{a.loop, b.loop} {

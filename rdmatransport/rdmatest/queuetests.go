@@ -37,7 +37,7 @@ func testReceiverNotReady(p *pair) {
 	}
 }
 
-// testTooLong is a SEND that does not fit the receive.
+// testTooLong: a SEND that is longer than the receive fails.
 func testTooLong(p *pair) {
 	for _, n := range []int{65, 5000} {
 		a, b := p.connect(connConfig{recvs: 2, recvSize: 64})
@@ -49,12 +49,11 @@ func testTooLong(p *pair) {
 	}
 }
 
-// testFlushOnce: at the end everything posted completes, each once, in order per
-// queue, whether signaled or not.
+// testFlushOnce: at the end every posted request completes exactly once, in order per queue, whether signaled or not.
 func testFlushOnce(p *pair) {
 	a, b := p.connect(connConfig{recvs: 5, recvSize: 64})
 	var sends, recvs []uint64
-	for i := range 8 { // five are received, three stall
+	for i := range 8 { // five are received, three are not
 		flags := rdmatransport.FlagSignaled
 		if i%2 == 1 {
 			flags = 0
@@ -101,11 +100,11 @@ func testSendQueueFull(p *pair) {
 	send := func(id uint64) rdmatransport.SendWR {
 		return rdmatransport.SendWR{ID: id, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled, SGL: []rdmatransport.SGE{a.sge(0, 16)}}
 	}
-	a.post(send(0), send(1), send(2)) // no receive: they stay
+	a.post(send(0), send(1), send(2)) // no receive: they stay queued
 	if err := a.tryPost(send(3), send(4)); !errors.Is(err, rdmatransport.ErrQueueFull) {
 		p.t.Fatalf("posting five of four: %v, want %v", err, rdmatransport.ErrQueueFull)
 	}
-	a.post(send(5)) // nothing of the refused post was queued
+	a.post(send(5)) // the refused post queued nothing
 	for i := range 4 {
 		b.recv(uint64(i), b.sge(0, 16))
 	}
@@ -143,8 +142,8 @@ func testTooManyPieces(p *pair) {
 	}
 }
 
-// testSignalingFreesQueue: unsignaled requests give their entries of the send
-// queue back with a later signaled one, for ever.
+// testSignalingFreesQueue: the send queue entries of unsignaled requests are freed by a later signaled one,
+// indefinitely.
 func testSignalingFreesQueue(p *pair) {
 	a, b := p.connect(connConfig{qp: rdmatransport.QPConfig{MaxSend: 8}})
 	for round := range 20 {
@@ -163,8 +162,7 @@ func testSignalingFreesQueue(p *pair) {
 	}
 }
 
-// testManyQueuePairs spreads connections over the completion queues that the
-// devices have and keeps all busy.
+// testManyQueuePairs distributes connections over the devices' completion queues and keeps all of them busy.
 func testManyQueuePairs(p *pair) {
 	const pairs, rounds, n = 24, 20, 1200
 	for _, e := range []*end{p.a, p.b} {

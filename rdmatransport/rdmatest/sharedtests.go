@@ -15,7 +15,7 @@ var sharedTests = []testCase{
 	{"Limits", testSharedLimits},
 }
 
-// A sharedQueue is a shared receive queue of the passive end, over a region of its own.
+// A sharedQueue is a shared receive queue of the passive end, with its own memory region.
 type sharedQueue struct {
 	p      *pair
 	queue  rdmatransport.SharedReceiveQueue
@@ -23,7 +23,7 @@ type sharedQueue struct {
 	region rdmatransport.MemoryRegion
 }
 
-const endID = 77 // of the completion that reports the end
+const endID = 77 // ID of the completion that reports the end
 
 const sharedSize = 8192 // bytes of each receive: more than one packet
 
@@ -47,7 +47,7 @@ func (p *pair) shared(depth int) *sharedQueue {
 	return s
 }
 
-// close wants the queue to be free once the sides are closed.
+// close requires that the queue can be freed once the sides are closed.
 func (s *sharedQueue) close(sides ...*side) {
 	s.p.t.Helper()
 	var err error
@@ -71,7 +71,7 @@ func (s *sharedQueue) sge(i int) rdmatransport.SGE {
 	return rdmatransport.SGE{Buf: s.mem[i*sharedSize : (i+1)*sharedSize], LKey: s.region.LKey()}
 }
 
-// try posts receives by the number of their buffer, which is their identifier.
+// try posts receives. The number of a receive's buffer is its ID.
 func (s *sharedQueue) try(ids ...int) (err error) {
 	var wrs []rdmatransport.RecvWR
 	for _, i := range ids {
@@ -99,8 +99,7 @@ func (s *side) send(id uint64, seed, n int) {
 	s.post(rdmatransport.SendWR{ID: id, Op: rdmatransport.OpSend, Flags: rdmatransport.FlagSignaled, SGL: []rdmatransport.SGE{s.sge(0, n)}})
 }
 
-// testSharedReceives: messages of two connections take the oldest receives, whose
-// completions say on which connection they came.
+// testSharedReceives: messages of two connections take the oldest receives, whose completions tell the connection.
 func testSharedReceives(p *pair) {
 	s := p.shared(8)
 	a1, b1 := s.connect()
@@ -124,7 +123,7 @@ func testSharedReceives(p *pair) {
 	s.close(b1, b2)
 }
 
-// testSharedNotReady: with no receive left, messages of every connection wait.
+// testSharedNotReady: with no receive left, messages of all connections wait.
 func testSharedNotReady(p *pair) {
 	s := p.shared(8)
 	a1, b1 := s.connect()
@@ -142,7 +141,7 @@ func testSharedNotReady(p *pair) {
 	s.close(b1, b2)
 }
 
-// testSharedEnd: what one connection has not taken stays for the other.
+// testSharedEnd: receives that one connection has not taken remain available to the other.
 func testSharedEnd(p *pair) {
 	s := p.shared(8)
 	a1, b1 := s.connect()
@@ -160,14 +159,14 @@ func testSharedEnd(p *pair) {
 	s.close(b1, b2)
 }
 
-// testSharedClose: a receive whose completion nobody has polled when its queue pair is
-// closed comes back as flushed, or is still posted: either way it is not lost.
+// testSharedClose: a receive whose completion was not polled when its queue pair is closed is returned as flushed or
+// stays posted. In neither case is it lost.
 func testSharedClose(p *pair) {
 	s := p.shared(8)
 	a, b := s.connect()
 	s.post(3, 4)
 	var first rdmatransport.Completion
-	b.loop.do(func() { // nobody polls meanwhile
+	b.loop.do(func() { // the queue is not polled meanwhile
 		sent := make(chan struct{})
 		go func() { // ends with the posts
 			defer close(sent)
@@ -189,7 +188,7 @@ func testSharedClose(p *pair) {
 		p.t.Fatalf("first completion %s", describe(first))
 	}
 	select {
-	case c := <-b.loop.seen: // not that of the end, which is dropped
+	case c := <-b.loop.seen: // the completion of the end is dropped
 		if c.ID != 4 || c.QPN != b.qp.QPN() || c.Status != rdmatransport.StatusFlushed {
 			p.t.Fatalf("completion %s after Close", describe(c))
 		}
@@ -203,14 +202,14 @@ func testSharedClose(p *pair) {
 	s.close(b2)
 }
 
-// testSharedLimits: what the queue refuses.
+// testSharedLimits: requests that the queue refuses.
 func testSharedLimits(p *pair) {
 	s := p.shared(4)
 	s.post(0, 1, 2)
 	if err := s.try(3, 4); !errors.Is(err, rdmatransport.ErrQueueFull) {
 		p.t.Errorf("posting five of four: %v, want %v", err, rdmatransport.ErrQueueFull)
 	}
-	s.post(3) // nothing of the refused post was queued
+	s.post(3) // the refused post queued nothing
 	l := p.b.addLoop()
 	l.do(func() {
 		if _, err := p.b.domain.NewQueuePair(rdmatransport.QPConfig{CQ: l.cq, SharedRecv: s.queue}); err == nil {

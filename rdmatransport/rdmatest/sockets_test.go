@@ -1,7 +1,7 @@
 //go:build !race
 
-// Between real sockets a peer's access to memory is ordered by datagrams alone,
-// which the race detector does not see: it would report every transfer.
+// Between real sockets a peer's access to memory is ordered only by datagrams, which the race detector does not know.
+// It would report every transfer.
 
 package rdmatest_test
 

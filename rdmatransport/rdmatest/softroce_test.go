@@ -13,7 +13,7 @@ import (
 
 var long = flag.Bool("long", false, "a second seed, and more shards")
 
-// shards are those of each device: memory of 4 MiB is cleared for each socket.
+// shards returns the number of shards of each device. It is small because 4 MiB of memory are cleared per socket.
 func shards() int {
 	if *long {
 		return 4

@@ -1,6 +1,6 @@
-// Package rdmatest holds the suite that every provider of package rdmatransport
-// passes ([Run]), and a provider without packets, [Loopback]. The tests of a provider of
-// one's own call the one; the other is for tests of what is built on the contract.
+// Package rdmatest contains the test suite that every provider of package rdmatransport must pass ([Run]), and a
+// provider without packets, [Loopback]. Call Run to test a provider of your own; use Loopback to test code that uses
+// the contract.
 package rdmatest
 
 import (
@@ -11,36 +11,35 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Pair is two devices that reach each other; the suite closes them.
+// A Pair is two connected devices; the suite closes them.
 type Pair struct {
 	Active, Passive rdmatransport.Device
-	// PassiveAddr is where the passive device can listen.
+	// PassiveAddr is an address on which the passive device can listen.
 	PassiveAddr netip.Addr
-	// Unreachable is an address at which nobody answers.
+	// Unreachable is an address that nothing answers on.
 	Unreachable netip.AddrPort
 }
 
-// A Factory opens a fresh pair; a failure is fatal for the test.
+// A Factory opens a new pair. It calls t.Fatal if it cannot.
 type Factory func(t *testing.T) Pair
 
-// Traits are in what a provider differs from one that has a faultless network and tells
-// all it knows. The zero value is that one.
+// Traits describes how a provider differs from one that reports all errors precisely over a faultless network. The
+// zero value means no difference.
 type Traits struct {
-	// InBubble runs each test in a bubble of testing/synctest, where a provider must
-	// block on nothing but channels and timers.
+	// InBubble runs each test in a bubble of testing/synctest, in which a provider must block only on channels and
+	// timers.
 	InBubble bool
-	// Lossy says that the network loses and reorders packets, so that the news of
-	// the peer's end may overtake, or stand in for, the refusal that caused it: a
-	// request that the peer refuses may then complete as flushed.
+	// Lossy means that the network loses and reorders packets. The notification of the peer's end may then overtake
+	// or replace the NAK that caused it, so a request that the peer refuses may complete as flushed.
 	Lossy bool
-	// CoarseErrors says that the device does not distinguish the kinds of local failures,
-	// nor how the peer is notified of them, as rdma_rxe: any failure is right.
+	// CoarseErrors means that the device, like rdma_rxe, does not distinguish kinds of local failures, nor how the
+	// peer is notified of them: any failure is accepted.
 	CoarseErrors bool
-	// LooseWindows says that the device checks a window's key and rights, but not its
-	// bounds, as rdma_rxe: only those of the region count.
+	// LooseWindows means that the device, like rdma_rxe, checks a window's key and rights but not its bounds, only
+	// those of the region.
 	LooseWindows bool
-	// Allocates skips the test that counts allocations, for the stated reason: a
-	// network for tests, say, that allocates its packets.
+	// Allocates skips the test that counts allocations, and is the reason: for example a test network that allocates
+	// its packets.
 	Allocates string
 }
 
@@ -49,7 +48,7 @@ type suite struct {
 	Traits
 }
 
-// Run runs the suite on what open opens.
+// Run runs the suite on the devices that open returns.
 func Run(t *testing.T, open Factory, traits Traits) {
 	s := &suite{open, traits}
 	s.runAll(t, "Connect", connectTests)
@@ -61,7 +60,7 @@ func Run(t *testing.T, open Factory, traits Traits) {
 	t.Run("Allocations", s.allocations)
 }
 
-// A testCase is one property of a provider.
+// A testCase tests one property of a provider.
 type testCase struct {
 	name string
 	run  func(p *pair)

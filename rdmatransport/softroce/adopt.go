@@ -12,11 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// movedQueuePair is the state of a queue pair.
+// movedQueuePair is the exported state of a queue pair.
 type movedQueuePair struct {
 	Version int               `json:"version"`
 	QPN     rdmatransport.QPN `json:"qpn"`
-	ID      wire.CommID       `json:"id"` // of its connection
+	ID      wire.CommID       `json:"id"` // communication ID of its connection
 	Local   netip.AddrPort    `json:"local"`
 	Remote  netip.AddrPort    `json:"remote"`
 	TOS     uint8             `json:"tos"`
@@ -51,8 +51,8 @@ func (q *queuePair) Export() ([]byte, error) {
 	})
 }
 
-// Adopt implements rdmatransport.AdoptingDomain. cfg.CQ is the completion queue that has the
-// same place among those of the device as the one that the queue pair was on.
+// Adopt implements rdmatransport.AdoptingDomain. cfg.CQ must be the completion queue with the same index as the one
+// that the queue pair was on.
 func (d *domain) Adopt(cfg rdmatransport.QPConfig, state []byte) (rdmatransport.QueuePair, error) {
 	s, shared, err := d.checkQueuePair(&cfg)
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *domain) Adopt(cfg rdmatransport.QPConfig, state []byte) (rdmatransport.
 	return q, nil
 }
 
-// checkMoved refuses the state of a queue pair that cannot be this shard's.
+// checkMoved returns an error if x cannot be the state of one of this shard's queue pairs.
 func (s *shard) checkMoved(x *movedQueuePair) error {
 	n := len(s.dev.shards)
 	remote := x.Remote.Addr()
@@ -106,8 +106,8 @@ func (s *shard) checkMoved(x *movedQueuePair) error {
 	return nil
 }
 
-// adopt enters the connection of an adopted queue pair. It has ended if the peer has
-// disconnected after the queue pair was exported.
+// adopt registers the connection of an adopted queue pair. The queue pair fails if the peer has disconnected since it
+// was exported.
 func (m *manager) adopt(c *connection, qpn rdmatransport.QPN) {
 	if n, ok := cm.QueuePair(m.engine, c.id); !ok || n != qpn || m.conns[c.id] != nil {
 		c.fail(rdmatransport.ErrDisconnected)

@@ -8,19 +8,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/cm"
 )
 
-// maxBacklog is how many requests wait for a listener's consumer.
+// maxBacklog is the maximum number of requests that wait for a listener's Accept.
 const maxBacklog = 256
 
-// A backlog has the requests that wait for a listener's consumer, in order. The manager's
-// shard puts them there, and any goroutine takes them.
+// A backlog is the FIFO queue of requests that wait for a listener's Accept. The manager's shard adds them and any
+// goroutine takes them.
 type backlog struct {
 	mu       sync.Mutex
 	requests []*connRequest
-	ready    chan struct{} // has a token when there may be a request
+	ready    chan struct{} // holds a token if requests may be waiting
 }
 
-// put adds a request, and returns one that there is no room for: the oldest of the address
-// that has most, so that a flood from one address leaves room for the requests of others.
+// put adds a request. If the backlog is full, it removes and returns the oldest request of the address with the most
+// requests, so that a flood from one address leaves room for the requests of others.
 func (b *backlog) put(r *connRequest) (out *connRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,7 +35,7 @@ func (b *backlog) put(r *connRequest) (out *connRequest) {
 	return out
 }
 
-// heaviest is the oldest request of the address that has most.
+// heaviest returns the index of the oldest request of the address with the most requests.
 func (b *backlog) heaviest() int {
 	count, most := map[netip.Addr]int{}, 0
 	for _, r := range b.requests {
@@ -56,7 +56,7 @@ func (b *backlog) take() *connRequest {
 	r := b.requests[0]
 	b.requests[0] = nil
 	if b.requests = b.requests[1:]; len(b.requests) > 0 {
-		b.signal() // there may be another consumer
+		b.signal() // another goroutine may be waiting in Accept
 	}
 	return r
 }

@@ -14,24 +14,24 @@ import (
 
 const (
 	defaultTapBuffer = 1 << 20
-	ipUDPHeaders     = 40 + 8 // at most
+	ipUDPHeaders     = 40 + 8 // maximum: IPv6 and UDP
 )
 
-// readTime is how long a shard may take to hand on what it has captured. One that is driven takes a
+// readTime is how long Read waits for a shard to hand over what it has captured. A shard that is polled needs one
 // turn of its loop.
 const readTime = 5 * time.Second
 
 // A capture implements rdmatransport.Capture.
 type capture struct {
 	dev    *Device
-	snap   int // bytes of a packet that are handed on
-	keep   int // of a datagram that are kept
+	snap   int // bytes of each packet that are returned
+	keep   int // bytes kept of each datagram
 	buffer int
 
-	taps []*tap              // of the shards that somebody drives: the mailboxes of others are not emptied; guarded by dev.mu
+	taps []*tap              // of the shards in use (the mailboxes of others are never emptied); guarded by dev.mu
 	only []rdmatransport.QPN // guarded by dev.mu
 
-	spare   []*tapBox // of each; the shard has another
+	spare   []*tapBox // one for each tap, exchanged for the shard's in Read
 	counts  []tapCounts
 	packets []rdmatransport.CapturedPacket
 	bytes   []byte // that packets refers to
@@ -39,9 +39,9 @@ type capture struct {
 
 type tapCounts struct{ seen, dropped uint64 }
 
-// Capture implements rdmatransport.Capturer. Packets that came merged, or are sent so, are
-// captured one by one; the identification of those that came over IPv4 is the one with which
-// their ICRC is right. It keeps twice CaptureConfig.Buffer for each completion queue, and as much again.
+// Capture implements rdmatransport.Capturer. Packets that arrive merged (GRO), or are sent with segmentation (GSO),
+// are captured one by one. The identification of packets received over IPv4 is the one with which their ICRC is
+// correct. The capture allocates twice CaptureConfig.Buffer for each completion queue, and as much again for Read.
 func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture, error) {
 	c := &capture{dev: d, snap: math.MaxInt, keep: math.MaxInt, buffer: cmp.Or(cfg.Buffer, defaultTapBuffer), only: slices.Clone(cfg.Only)}
 	if cfg.Snap > 0 {
@@ -67,7 +67,7 @@ func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture
 	return c, nil
 }
 
-// tap captures on the next shard that somebody drives. Called with dev.mu held.
+// tap starts the capture on s, the next shard in use. dev.mu must be held.
 func (c *capture) tap(s *shard) {
 	t := &tap{dev: c.dev, keep: c.keep, box: newTapBox(c.buffer)}
 	c.taps = append(c.taps, t)
@@ -90,7 +90,7 @@ func (c *capture) Select(qpns []rdmatransport.QPN) {
 	}
 }
 
-// tapped are the taps of the shards that somebody drives.
+// tapped returns the taps of the shards in use.
 func (c *capture) tapped() []*tap {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
@@ -115,14 +115,14 @@ func (c *capture) Close() {
 	}
 }
 
-// A filled box is what a shard gives for an empty one.
+// A filled is the box that a shard returns in exchange for an empty one.
 type filled struct {
 	shard int
 	box   *tapBox
 	tapCounts
 }
 
-// Read implements rdmatransport.Capture. A shard that nobody drives makes it fail after a while.
+// Read implements rdmatransport.Capture. It fails after readTime if a shard is not polled.
 func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 	taps := c.tapped()
 	for len(c.spare) < len(taps) {
@@ -156,7 +156,7 @@ func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 	return c.collect(), nil
 }
 
-// collect makes packets of what the shards have given.
+// collect turns the records of all shards into packets.
 func (c *capture) collect() rdmatransport.Captured {
 	var size, n int
 	for _, b := range c.spare {
@@ -183,7 +183,7 @@ func (c *capture) packet(r *tapRecord) rdmatransport.CapturedPacket {
 	c.bytes = udp.AppendPacket(c.bytes, r.from, r.to, r.tos, r.id, r.data, r.length)
 	data := c.bytes[start:len(c.bytes):len(c.bytes)]
 	return rdmatransport.CapturedPacket{Time: c.dev.start.Add(r.at), Out: r.out, QPN: r.qpn,
-		Length: len(data) + r.length - len(r.data), Data: data[:min(len(data), c.snap)]} // the headers may be too much already
+		Length: len(data) + r.length - len(r.data), Data: data[:min(len(data), c.snap)]} // Snap may be shorter than the headers
 }
 
 var _ rdmatransport.Capturer = (*Device)(nil)

@@ -34,7 +34,7 @@ func read(t *testing.T, c rdmatransport.Capture) rdmatransport.Captured {
 	return got
 }
 
-// directed are the packets in one direction.
+// directed returns the packets in one direction.
 func directed(all []rdmatransport.CapturedPacket, out bool) (packets [][]byte) {
 	for _, p := range all {
 		if p.Out == out {
@@ -44,8 +44,8 @@ func directed(all []rdmatransport.CapturedPacket, out bool) (packets [][]byte) {
 	return packets
 }
 
-// wantAmong looks for what one side has received among what the other has sent: each with all
-// that the ICRC covers.
+// wantAmong requires that each packet that one side has received is among those that the other has sent, compared in
+// everything that the ICRC covers.
 func wantAmong(t *testing.T, received, sent [][]byte) {
 	t.Helper()
 	if len(received) == 0 {
@@ -70,8 +70,8 @@ func wantAmong(t *testing.T, received, sent [][]byte) {
 	}
 }
 
-// TestCaptureBothSides: sockets that merge and split what they are given, or a network in
-// memory that does; both sides see the same packets, those of connection management too.
+// TestCaptureBothSides captures on both sides, over sockets that merge and split packets, and over a network in
+// memory that does. Both sides see the same packets, including those of connection management.
 func TestCaptureBothSides(t *testing.T) {
 	run := func(t *testing.T, a, b Config) {
 		ends := []*end{newEnd(t, a), newEnd(t, b)}
@@ -80,7 +80,7 @@ func TestCaptureBothSides(t *testing.T) {
 		connect(t, ends[0], ends[1])
 		exchange(t, ends[0], ends[1])
 		var in, out [2][][]byte
-		for range 2 { // what was received at first was sent before the second time
+		for range 2 { // packets received in the first round were sent before the second
 			for i, c := range []rdmatransport.Capture{x, y} {
 				got := read(t, c)
 				out[i] = append(out[i], directed(got.Packets, true)...)
@@ -96,7 +96,7 @@ func TestCaptureBothSides(t *testing.T) {
 		wantAmong(t, in[1], out[0])
 		x.Close()
 		y.Close()
-		ends[0].dev.Stats() // after the shard has heard of it
+		ends[0].dev.Stats() // wait until the shard has handled the request
 		ends[0].do(func() {
 			if ends[0].dev.shards[0].tap != nil {
 				t.Error("the shard still captures")
@@ -116,8 +116,7 @@ func TestCaptureBothSides(t *testing.T) {
 	})
 }
 
-// TestCaptureLess: of one queue pair alone, the beginning of each packet, and what does not
-// fit is counted.
+// TestCaptureLess captures one queue pair only and the beginning of each packet, and counts packets that do not fit.
 func TestCaptureLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := udp.NewNetwork(1)
@@ -132,7 +131,7 @@ func TestCaptureLess(t *testing.T) {
 			t.Errorf("%d packets of other queue pairs", got.Seen)
 		}
 		c.Select([]rdmatransport.QPN{a.qp.QPN()})
-		a.dev.Stats() // after the shard has heard of it
+		a.dev.Stats() // wait until the shard has handled the request
 		exchange(t, a, b)
 		got := read(t, c)
 		if len(got.Packets) != 512 || got.Dropped == 0 || int(got.Seen-got.Dropped) != len(got.Packets) {
@@ -155,8 +154,8 @@ func TestCaptureLess(t *testing.T) {
 	})
 }
 
-// TestCaptureUndriven: nothing is left for a shard that nobody drives, one that is driven later is
-// captured too, and one whose owner hangs ends the capture with an error that says so.
+// TestCaptureUndriven: nothing is left in the mailbox of an unused shard, a shard that is used later is captured too,
+// and a shard that is not polled ends the capture with an error that says so.
 func TestCaptureUndriven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: udp.NewNetwork(1), Shards: 2})
@@ -194,8 +193,8 @@ func TestCaptureUndriven(t *testing.T) {
 	})
 }
 
-// TestCaptureOfHeaders: not even the headers are handed on beyond Snap, since readers of pcapng
-// refuse packets that are longer than their interface says.
+// TestCaptureOfHeaders: packets are cut at Snap even within the headers, since readers of pcapng refuse packets that
+// are longer than their interface allows.
 func TestCaptureOfHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := udp.NewNetwork(1)
@@ -217,7 +216,7 @@ func TestCaptureOfHeaders(t *testing.T) {
 	})
 }
 
-// TestTapAllocates nothing while there is room, and nothing when there is none.
+// TestTapAllocates: a tap does not allocate, whether or not there is room.
 func TestTapAllocates(t *testing.T) {
 	data := make([]byte, 1000)
 	tap := &tap{dev: &Device{start: time.Now()}, all: true, keep: 200, box: newTapBox(64 << 10)}
@@ -230,8 +229,7 @@ func TestTapAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkCapture writes 64 KiB to another device and waits for the acknowledgement, while
-// nobody captures and while somebody does.
+// BenchmarkCapture writes 64 KiB to another device and waits for the acknowledgement, with and without a capture.
 func BenchmarkCapture(b *testing.B) {
 	for name, cfg := range map[string]*rdmatransport.CaptureConfig{"off": nil, "on": {Snap: 256}} {
 		b.Run(name, func(b *testing.B) {

@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestClosedDevice: what waits for a shard does not wait for those of a device that is
-// closed, which nobody polls any more.
+// TestClosedDevice: calls that wait for a shard do not wait for those of a closed device, which are no longer polled.
 func TestClosedDevice(t *testing.T) {
 	addr := netip.MustParseAddr("10.0.0.1")
 	d, err := Open(Config{Addr: addr, Shards: 2, Network: NewNetwork(1)})
@@ -32,7 +31,7 @@ func TestClosedDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := make(chan error, 1)
-	go func() { // before it is closed, and nobody polls
+	go func() { // called before the device is closed, which is not polled
 		_, err := d.Listen(netip.AddrPortFrom(addr, 4420))
 		begun <- err
 	}()
@@ -59,7 +58,7 @@ func TestClosedDevice(t *testing.T) {
 		go func() { ended <- call() }()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, rdmatransport.ErrClosed) && name != "Listen that had begun" { // which may have come through
+			if !errors.Is(err, rdmatransport.ErrClosed) && name != "Listen that had begun" { // it may have succeeded
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(10 * time.Second):
@@ -68,8 +67,8 @@ func TestClosedDevice(t *testing.T) {
 	}
 }
 
-// TestCloseRefuses: who has asked a device that is closed for a connection is told so at once, whether a consumer has
-// taken the request, a short or a long time ago, or not.
+// TestCloseRefuses: a peer that has asked a device for a connection is rejected at once when the device is closed,
+// whether or not a consumer has accepted the request, and however long ago.
 func TestCloseRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -122,7 +121,7 @@ func closeRefuses(t *testing.T, take bool, since time.Duration) {
 	}
 }
 
-// TestAcceptFails: a request that cannot be accepted can be refused, for which the peer would else wait for more than a
+// TestAcceptFails: a request that cannot be accepted can be rejected. Otherwise the peer would wait for more than a
 // minute.
 func TestAcceptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -168,8 +167,8 @@ func TestAcceptFails(t *testing.T) {
 	})
 }
 
-// TestPostAfterClose: what is posted to a queue pair that is closed is refused. It would complete as flushed, in the
-// place of others' completions.
+// TestPostAfterClose: posts to a closed queue pair fail. They would complete as flushed, in the entries reserved for
+// other completions.
 func TestPostAfterClose(t *testing.T) {
 	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: NewNetwork(1)})
 	if err != nil {
@@ -192,7 +191,7 @@ func TestPostAfterClose(t *testing.T) {
 	if err := qps[1].PostRecv(make([]rdmatransport.RecvWR, 16)); err != nil {
 		t.Fatal(err)
 	}
-	qps[1].Disconnect() // 16 completions wait
+	qps[1].Disconnect() // 16 completions have not been polled
 	if err := qps[0].Close(); err != nil {
 		t.Fatal(err)
 	}

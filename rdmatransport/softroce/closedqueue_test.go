@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 )
 
-// TestClosedQueueIsEmpty: receives of a shared queue that were not polled when their completion queue was closed, as with a
-// target that ends, do not come to the next owner of its place.
+// TestClosedQueueIsEmpty: receives of a shared queue that were not polled when their completion queue was closed are
+// not returned to the next owner of its shard.
 func TestClosedQueueIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := moveCase{addr: "10.0.0.1", shards: 1}
@@ -26,7 +26,7 @@ func TestClosedQueueIsEmpty(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			time.Sleep(time.Second) // both are there
+			time.Sleep(time.Second) // both have arrived
 			cs := make([]rdmatransport.Completion, 1)
 			if n := b.cq.Poll(cs); n != 1 || b.cq.(*shard).done.Len() != 1 {
 				t.Errorf("polled %d, and %d are left", n, b.cq.(*shard).done.Len())

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestConfigMistakes: a configuration that no device can have is refused, by the name of its field.
+// TestConfigMistakes: an invalid configuration is refused with the name of its field.
 func TestConfigMistakes(t *testing.T) {
 	at := netip.MustParseAddr("192.0.2.1")
 	for field, cfg := range map[string]Config{

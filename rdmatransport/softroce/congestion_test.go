@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 )
 
-// TestCongestionLoop: marks that a network sets on what a device sends come back
-// to it as CNPs and slow it down, for WRITEs and for responses to READs.
+// TestCongestionLoop: ECN marks on a device's packets come back as CNPs and slow it down, for WRITEs and for
+// responses to READs.
 func TestCongestionLoop(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -72,7 +72,7 @@ func congestionLoop(t *testing.T, cfg Config, mark float64, slow, read bool) {
 	finish(t, a, b)
 }
 
-// moveBulk moves 8 MiB by WRITEs or READs of a, and returns how long it took.
+// moveBulk transfers 8 MiB by WRITEs or READs of a, and returns the time it took.
 func moveBulk(t *testing.T, a, b *end, read bool) time.Duration {
 	start := time.Now()
 	op := rdmatransport.OpWrite

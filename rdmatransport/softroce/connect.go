@@ -11,16 +11,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// connection ties a communication ID of the manager to a queue pair, whose
-// shard is often another. established and confirmed belong to the queue pair's
-// shard, the rest to the manager's.
+// connection links a communication ID of the manager to a queue pair, which often belongs to another shard. The
+// fields established and confirmed belong to the queue pair's shard, the others to the manager's.
 type connection struct {
 	manager     *manager
 	id          wire.CommID
 	qp          *queuePair
 	recvPSN     wire.PSN
-	established bool               // nothing is to be said of data that arrive
-	confirmed   bool               // the manager says so
+	established bool               // arriving data need not be reported to the manager
+	confirmed   bool               // the manager knows that the peer has confirmed
 	done        chan connectResult // active side; nil once answered
 }
 
@@ -29,28 +28,28 @@ type connectResult struct {
 	err   error
 }
 
-// finish answers a Connect that waits, once.
+// finish answers a waiting Connect, once.
 func (c *connection) finish(reply rdmatransport.ConnReply, err error) {
 	if c.done != nil {
-		c.done <- connectResult{reply, err} // buffered: the caller may have left
+		c.done <- connectResult{reply, err} // buffered: Connect may have returned
 		c.done = nil
 	}
 }
 
-// fail ends the queue pair on its own shard.
+// fail puts the queue pair into the error state, on its own shard.
 func (c *connection) fail(why error) {
 	q := c.qp
 	q.shard.do(func() {
 		if q.moved {
 			return
 		}
-		q.ended = true // the manager knows
+		q.ended = true // the manager knows already
 		q.rc.Fail(why)
 		q.shard.activate(q)
 	})
 }
 
-// end has the manager disconnect. Called on the queue pair's shard.
+// end makes the manager disconnect. It is called on the queue pair's shard.
 func (c *connection) end() {
 	m := c.manager
 	m.shard.do(func() {
@@ -59,7 +58,7 @@ func (c *connection) end() {
 	})
 }
 
-// dataArrived stands in for the peer's RTU. Called on the queue pair's shard.
+// dataArrived takes the place of the peer's RTU. It is called on the queue pair's shard.
 func (c *connection) dataArrived() {
 	m := c.manager
 	m.shard.do(func() {
@@ -68,16 +67,14 @@ func (c *connection) dataArrived() {
 	})
 }
 
-// confirm tells the queue pair's shard that the peer has confirmed the connection, if it
-// has. Called on the manager's shard.
+// confirm tells the queue pair's shard if the peer has confirmed the connection. It is called on the manager's shard.
 func (c *connection) confirm() {
 	if _, ok := cm.QueuePair(c.manager.engine, c.id); ok {
 		c.qp.shard.do(func() { c.confirmed = true })
 	}
 }
 
-// errUsed: the exchange for a second connection would take the place of the first, of whose end its peer would
-// not be told then.
+// errUsed: a second exchange would replace the first connection, whose peer would then not be told of its end.
 var errUsed = errors.New("softroce: the queue pair has had a connection, or the attempt at one, already: make another")
 
 // Connect implements rdmatransport.Device.
@@ -128,8 +125,7 @@ func (m *manager) connect(c *connection, p cm.ConnectParams) {
 	q.shard.do(func() { q.conn, q.local, q.remote = c, local, remote })
 }
 
-// replied: the peer accepted. The queue pair is made ready on its shard, then
-// the manager confirms.
+// replied handles the peer's REP. The queue pair is made ready on its shard, then the manager confirms.
 func (c *connection) replied(e *cm.Event) {
 	m, q := c.manager, c.qp
 	peer, shards := m.shard.dev.rcPeer(&e.Peer, c.recvPSN), shardsOf(e.Peer.GUID)

@@ -25,38 +25,35 @@ const (
 
 // Config describes a device. A zero field takes the default.
 type Config struct {
-	Addr   netip.Addr // required: the address that the device is
-	Shards int        // completion queues, each with sockets of its own; default 1, limit 64
+	Addr   netip.Addr // required: the device's IP address
+	Shards int        // completion queues, each with its own sockets; default 1, limit 64
 
-	ReceiveBuffer int // bytes of each receive socket; default 8 MiB, as far as allowed
-	PathMTU       int // bound on the path MTU: 256 to 4096; default what the route carries
+	ReceiveBuffer int // bytes of each receive socket's buffer; default 8 MiB or what the system allows
+	PathMTU       int // upper bound of the path MTU: 256 to 4096; default: what the route allows
 
-	// AckTimeout is how long a peer may be silent before a retry counts,
-	// and times the retry count how long until the connection is given up.
-	// Retransmission itself follows measured round trips. Connection requests tell the
-	// peer, whose device may wait as long before it sends again. Default 500 ms.
+	// AckTimeout is how long a peer may be silent before a retry is counted. Multiplied by the retry count plus
+	// one, it is how long until the connection fails. Retransmission itself follows measured round trips. Connection
+	// requests carry the value to the peer, which may wait as long before it retransmits. Default 500 ms.
 	AckTimeout time.Duration
-	// ConfirmTimeout is how long a peer whose connection was accepted may take to confirm
-	// that, or to send something; default 10 s.
+	// ConfirmTimeout is how long a peer whose connection was accepted may take to confirm it or to send data; default
+	// 10 s.
 	ConfirmTimeout time.Duration
 
-	// NoOffload sends and receives each packet alone, without GSO and GRO.
+	// NoOffload sends and receives packets one by one, without GSO and GRO.
 	NoOffload bool
-	// NoECN sends packets that routers may drop but not mark, for paths that
-	// mistreat ECN. Marks are answered and CNPs obeyed nevertheless.
+	// NoECN sends packets as not ECN capable, for paths that mistreat ECN. Received marks are still answered, and
+	// CNPs still obeyed.
 	NoECN bool
-	// Congestion holds the parameters of rate control; zero: the defaults.
+	// Congestion holds the parameters of rate control; zero means the defaults.
 	Congestion RateConfig
 
-	// Moved is a device that another process, or this one, has given up (see [Device.Move]).
-	// Open goes on with it, and duplicates its files. Addr has to be its address; Shards is
-	// what it had, and has to be that or 0.
+	// Moved is the state of a device that was given up by [Device.Move], here or in another process. Open continues
+	// that device and duplicates its files. Addr must be its address; Shards must be its number of shards or 0.
 	Moved *rdmatransport.Moved
 
-	// Network replaces the sockets, for tests and experiments. A Moved has to be of the
-	// same network.
+	// Network replaces the sockets, for tests and experiments. A Moved must be of the same network.
 	Network *Network
-	// Random replaces crypto/rand, for repeatable tests.
+	// Random replaces crypto/rand, for reproducible tests.
 	Random func([]byte)
 }
 
@@ -71,20 +68,20 @@ type Device struct {
 
 	refused refusedRequests
 
-	ended chan struct{} // closed when nothing that is for a shard to do is done any more
+	ended chan struct{} // closed once shards no longer run what is in their mailboxes
 
-	mu      sync.Mutex // guards what follows
-	taken   int        // shards that were handed out as completion queues, the first ones
-	free    []*shard   // of those, the ones whose completion queue is closed
+	mu      sync.Mutex // guards the fields below
+	taken   int        // number of shards handed out as completion queues, starting with the first
+	free    []*shard   // shards among those whose completion queue is closed
 	closed  bool
-	waits   bool     // for Begin
+	waits   bool     // opened from a Moved, and Begin has not been called yet
 	moved   bool     // given up; the group is closed with the device
-	capture *capture // that has not ended; nil: none
-	last    []Stats  // once ended is closed
+	capture *capture // the open capture, or nil
+	last    []Stats  // set when ended is closed
 }
 
-// Open takes possession of an address. It fails if another process owns it, with an [*InUseError], or
-// if the kernel's rdma_rxe holds UDP port 4791 there.
+// Open takes ownership of an IP address and returns its device. It fails with an [*InUseError] if the address is in
+// use by another device, and also if the kernel's rdma_rxe holds UDP port 4791 there.
 func Open(cfg Config) (*Device, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("softroce: %w", err)
@@ -105,7 +102,7 @@ func Open(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// check finds what no device can have.
+// check returns an error if a value is outside its range.
 func (c *Config) check() error {
 	switch {
 	case !c.Addr.IsValid():
@@ -142,7 +139,7 @@ func (d *Device) openNew() (err error) {
 	return nil
 }
 
-// sockets is how they are opened.
+// sockets returns the configuration of the sockets.
 func (d *Device) sockets() udp.Config {
 	c := &d.cfg
 	return udp.Config{Shards: c.Shards, ReceiveBuffer: c.ReceiveBuffer, NoGSO: c.NoOffload, NoGRO: c.NoOffload}
@@ -155,13 +152,12 @@ func (d *Device) makeShards() {
 	}
 }
 
-// pathMTU is the largest RoCE path MTU towards an address: 256 to 4096 bytes of
-// payload in a packet of the route's MTU with 96 bytes of headers to spare, as
-// Linux computes it.
+// pathMTU returns the largest RoCE path MTU towards an address, in bytes of payload: 256 to 4096. It leaves 96 bytes
+// of the route's MTU for headers, as Linux does.
 func (d *Device) pathMTU(to netip.Addr) int {
 	n, err := d.group.MTU(to)
 	if err != nil {
-		n = 1500 // no route yet: what every Ethernet carries
+		n = 1500 // no route yet: assume the MTU of Ethernet
 	}
 	n -= 96
 	if d.cfg.PathMTU > 0 {
@@ -170,7 +166,7 @@ func (d *Device) pathMTU(to netip.Addr) int {
 	return max(256, min(4096, wire.MTUFor(n).Bytes()))
 }
 
-// clock is the time since the device was opened, on the monotonic clock.
+// clock returns the monotonic time since the device was opened.
 func (d *Device) clock() time.Duration { return time.Since(d.start) }
 
 func (d *Device) seed() (s [32]byte) {
@@ -182,17 +178,16 @@ func (d *Device) seed() (s [32]byte) {
 	return s
 }
 
-// random is for the control plane; shards have generators of their own.
+// random returns random bits for the control plane; shards have generators of their own.
 func (d *Device) random() uint32 {
 	s := d.seed()
 	return binary.LittleEndian.Uint32(s[:])
 }
 
-// Warnings says in words what the system did not grant and what the
-// administrator can do about it.
+// Warnings describes what the system did not grant and what the administrator can do about it.
 func (d *Device) Warnings() []string { return d.group.Warnings() }
 
-// Addr is the device's address.
+// Addr returns the device's address.
 func (d *Device) Addr() netip.Addr { return d.addr }
 
 // Attrs implements rdmatransport.Device.
@@ -213,7 +208,7 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 		return nil, rdmatransport.ErrClosed
 	}
 	if len(d.free) > 0 {
-		first := slices.MinFunc(d.free, func(a, b *shard) int { return a.index - b.index }) // 0 drives the manager
+		first := slices.MinFunc(d.free, func(a, b *shard) int { return a.index - b.index }) // shard 0 drives the manager
 		d.free = slices.DeleteFunc(d.free, func(s *shard) bool { return s == first })
 		return first, nil
 	}
@@ -228,7 +223,7 @@ func (d *Device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.Compl
 	return s, nil
 }
 
-// giveBack lets a shard be handed out again.
+// giveBack makes a shard available again.
 func (d *Device) giveBack(s *shard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,8 +232,8 @@ func (d *Device) giveBack(s *shard) {
 	}
 }
 
-// Stats copies each shard's counters, on the shard's own goroutine. A shard that
-// nobody polls makes it wait. Once the device is closed they are the last ones.
+// Stats copies each shard's counters, on the shard's own goroutine. It waits until every shard is polled, including
+// those without an open completion queue. On a closed device it returns the last values.
 func (d *Device) Stats() []Stats {
 	copies := make(chan shardStats, len(d.shards))
 	for _, s := range d.shards {
@@ -258,14 +253,15 @@ func (d *Device) Stats() []Stats {
 	return out
 }
 
-// shardStats are those of a shard, by its index.
+// shardStats are the counters of the shard with that index.
 type shardStats struct {
 	shard int
 	Stats
 }
 
-// Close implements rdmatransport.Device: every peer is notified, also who waits for a connection, and nothing is awaited. Nobody
-// is notified by a device that waits for Begin, whose Moved can be opened again.
+// Close implements rdmatransport.Device. It notifies every peer, including those whose connection requests are
+// unanswered, and waits for no answer. A device that waits for Begin notifies none, so that its Moved can be opened
+// again.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -281,7 +277,7 @@ func (d *Device) Close() error {
 		s.now = d.clock()
 		s.end()
 	}
-	// Ends reported by other shards are in shard 0's mailbox now.
+	// Shard 0's mailbox now holds the ends that other shards have reported.
 	d.shards[0].mail.Run()
 	d.shards[0].manager.close()
 	d.shards[0].Flush()
@@ -289,7 +285,7 @@ func (d *Device) Close() error {
 	return d.group.Close()
 }
 
-// finish lets those go who wait for a shard.
+// finish stores the last counters and releases callers that wait for a shard.
 func (d *Device) finish() {
 	for _, s := range d.shards {
 		d.last = append(d.last, s.snapshot())

@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestMoveSource: what is sent again after the source has moved comes from the new place, and
-// the old one is not read any more, over a network that loses packets.
+// TestMoveSource: after the source has moved, retransmissions come from the new memory, and the old one is not read
+// any more. The network loses packets.
 func TestMoveSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := udp.NewNetwork(3)
@@ -45,7 +45,7 @@ func TestMoveSource(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			time.Sleep(time.Duration(round) * 20 * time.Microsecond) // so far it got
+			time.Sleep(time.Duration(round) * 20 * time.Microsecond) // the transfer has got this far
 			a.do(func() {
 				copy(to, from)
 				mover := a.qp.(rdmatransport.MovingQueuePair)
@@ -73,8 +73,7 @@ func TestMoveSource(t *testing.T) {
 	})
 }
 
-// loop drives one completion queue on a goroutine of its own and runs what the
-// test asks on it.
+// loop drives one completion queue on its own goroutine, which also runs the test's functions.
 type loop struct {
 	cq    rdmatransport.CompletionQueue
 	calls chan func()
@@ -238,7 +237,7 @@ func connect(t *testing.T, a, b *end) {
 	}
 }
 
-// exchange moves a megabyte both ways and compares.
+// exchange transfers a megabyte in both directions and compares the data.
 func exchange(t *testing.T, a, b *end) {
 	t.Helper()
 	const half = 1 << 19
@@ -339,8 +338,7 @@ func TestLossyNetwork(t *testing.T) {
 	}
 }
 
-// TestRequestHasTimeout: the peer learns from the connection request how long to wait
-// for acknowledgements.
+// TestRequestHasTimeout: the connection request tells the peer how long to wait for acknowledgements.
 func TestRequestHasTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]wire.Timeout{0: 17, 20 * time.Millisecond: 13} {
 		synctest.Test(t, func(t *testing.T) {
@@ -348,7 +346,7 @@ func TestRequestHasTimeout(t *testing.T) {
 			n := udp.NewNetwork(1)
 			n.Faults = func(netip.Addr, netip.Addr) udp.Faults {
 				return udp.Faults{Drop: func(payload []byte) bool {
-					const mad = 12 + 8 // behind BTH and DETH
+					const mad = 12 + 8 // offset of the MAD, after BTH and DETH
 					if len(payload) < mad+wire.MADSize {
 						return false
 					}
@@ -374,8 +372,8 @@ func TestRequestHasTimeout(t *testing.T) {
 	}
 }
 
-// TestDisconnectAcknowledges: a message that arrived is complete at its sender, though the
-// receiver has nothing better to do with it than to disconnect at once.
+// TestDisconnectAcknowledges: a message that has arrived completes at its sender, even if the receiver disconnects at
+// once.
 func TestDisconnectAcknowledges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := udp.NewNetwork(1)

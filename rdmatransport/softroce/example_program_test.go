@@ -31,7 +31,7 @@ func (e *endpoint) part(off, n int) []rdmatransport.SGE {
 	return []rdmatransport.SGE{{Buf: e.memory.Bytes()[off:][:n], LKey: e.memory.LKey()}}
 }
 
-// A complete program: a client SENDs where its memory is, and a server fetches that by RDMA READ.
+// A complete program: a client SENDs the address and key of its memory, and a server reads that memory by RDMA READ.
 func Example_program() {
 	server, client, at := open("127.80.2.1"), open("127.80.2.2"), netip.MustParseAddrPort("127.80.2.1:7471")
 	listener := wait(background(func() (rdmatransport.Listener, error) { return server.device.Listen(at) }), server)

@@ -24,7 +24,7 @@ func background[T any](f func() (T, error)) <-chan T {
 	return done
 }
 
-// wait polls endpoints until there is a value: connections too are made by polling.
+// wait polls endpoints until there is a value: connections are made by polling, too.
 func wait[T any](value <-chan T, es ...*endpoint) T {
 	for {
 		select {
@@ -42,7 +42,7 @@ func wait[T any](value <-chan T, es ...*endpoint) T {
 	}
 }
 
-// completion polls endpoints until something of the first one has completed.
+// completion polls endpoints until the first one has a completion.
 func completion(first *endpoint, others ...*endpoint) rdmatransport.Completion {
 	var c [1]rdmatransport.Completion
 	for first.cq.Poll(c[:]) == 0 {
@@ -59,7 +59,7 @@ func completion(first *endpoint, others ...*endpoint) rdmatransport.Completion {
 	return c[0]
 }
 
-// An address is one device's, whoever asks.
+// An address can be used by one device only.
 func ExampleOpen() {
 	addr := netip.MustParseAddr("127.80.2.3")
 	device := must(softroce.Open(softroce.Config{Addr: addr}))

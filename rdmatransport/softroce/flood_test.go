@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 )
 
-// A floodedPort always has a full batch of nothing.
+// A floodedPort always returns a full batch of empty datagrams.
 type floodedPort struct{ udp.Port }
 
 func (floodedPort) Recv(b *udp.RecvBatch) (int, error) {
@@ -20,8 +20,8 @@ func (floodedPort) Recv(b *udp.RecvBatch) (int, error) {
 	return len(b.Datagrams), nil
 }
 
-// TestTimersUnderFlood: while a socket never becomes empty, what is lost is sent again all the same, after
-// what lay in its buffer.
+// TestTimersUnderFlood: lost packets are retransmitted even if a socket never becomes empty, once the datagrams that
+// were in its buffer have been handled.
 func TestTimersUnderFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := udp.NewNetwork(3)

@@ -3,33 +3,31 @@ package softroce
 import "time"
 
 const (
-	// idTrust is how many packets in a row must have had neighbouring
-	// identifications before a stray one counts as corruption.
+	// idTrust is the number of consecutive packets with neighbouring identifications after which an outlier counts as
+	// corrupted.
 	idTrust = 64
-	// idSlack is how far an identification may move at once, idPerMillisecond
-	// how much further it may have moved while nothing was heard: Linux counts
-	// one sequence for all traffic to an address, and skips ahead with time.
+	// idSlack is the largest step between the identifications of two packets; idPerMillisecond is added for each
+	// millisecond between them. Linux uses one sequence for all traffic to an address, and skips ahead with time.
 	idSlack          = 8192
 	idPerMillisecond = 512
 )
 
-// identification follows the IPv4 identifications that a peer's packets turn out
-// to have. A corrupted packet passes the identification-agnostic ICRC check with
-// one chance in 2^16, and then with a random identification: against peers that
-// count, most of those are caught here. Peers that do not count are left alone,
-// and so are all whose path has not corrupted anything: for each corrupted packet
-// that passes, some 2^16 are seen not to, whereas Linux's counter does jump to a
-// random place now and then (two processors that reserve at a timer tick can set
-// its time stamp back), and a good packet dropped there costs a Linux host its
-// controller.
+// identification tracks the IPv4 identifications of a peer's packets, as derived from their ICRC. A corrupted packet
+// passes the ICRC check for unknown identifications with a probability of 2^-16, and then has a random
+// identification. If the peer's identifications are sequential, most of those packets are detected here.
+//
+// Other peers are not checked, nor are those whose path has not corrupted anything yet. For each corrupted packet
+// that passes, some 2^16 fail the check, while Linux's counter does jump to a random value now and then (two
+// processors that reserve at a timer tick can set its time stamp back). Dropping a good packet then makes a Linux
+// host lose its controller.
 type identification struct {
 	last    uint16
 	at      time.Duration
 	trust   int
-	corrupt bool // a packet of this queue pair has failed its check
+	corrupt bool // a packet of this queue pair has failed the ICRC check
 }
 
-// plausible reports whether a packet with that identification is believed.
+// plausible reports whether a packet with that identification is accepted.
 func (f *identification) plausible(id uint16, now time.Duration) bool {
 	slack := idSlack + int64((now-f.at)/time.Millisecond)*idPerMillisecond
 	step := int64(int16(id - f.last))

@@ -2,8 +2,7 @@ package softroce
 
 import "testing"
 
-// TestIdentification: a jump of a peer's counter is believed, unless the path is
-// known to corrupt.
+// TestIdentification: a jump of a peer's counter is accepted unless the path is known to corrupt packets.
 func TestIdentification(t *testing.T) {
 	var f identification
 	count := func(from uint16) {
@@ -20,7 +19,7 @@ func TestIdentification(t *testing.T) {
 	if f.plausible(60000, 0) {
 		t.Error("a stray identification is believed on a path that corrupts")
 	}
-	count(60001) // it was a jump after all
+	count(60001) // the jump was genuine
 	if !f.plausible(20000, 1e9) {
 		t.Error("refused after a pause, in which the counter may have gone anywhere")
 	}

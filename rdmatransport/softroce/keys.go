@@ -12,16 +12,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// domain is a protection domain: the table of its memory regions. Regions come
-// and go on the control plane; shards read a snapshot.
+// domain is a protection domain: the table of its memory regions. The control plane changes it; shards read a
+// snapshot.
 type domain struct {
 	dev     *Device
 	mu      sync.Mutex                              // serialises changes of regions
 	closed  atomic.Bool                             // set with mu held
-	regions [256]atomic.Pointer[map[uint32]*region] // by the highest bits of the key, so that changes copy little
+	regions [256]atomic.Pointer[map[uint32]*region] // indexed by the top byte of the key, so that a change copies little
 }
 
-// table is where a key is, if it is anywhere.
+// table returns the table that holds the key, if it exists.
 func (d *domain) table(key uint32) *atomic.Pointer[map[uint32]*region] { return &d.regions[key>>24] }
 
 // region is registered memory; its local and remote key are the same number.
@@ -31,7 +31,7 @@ type region struct {
 	iova   uint64
 	key    uint32
 	access rdmatransport.Access
-	dead   atomic.Bool // the keys of windows over it are, too
+	dead   atomic.Bool // also invalidates windows over the region
 }
 
 // NewDomain implements rdmatransport.Device.
@@ -48,7 +48,7 @@ func (d *Device) NewDomain() (rdmatransport.Domain, error) {
 	return dom, nil
 }
 
-// over reports whether the domain gives nothing out any more: it is closed, or its device is.
+// over reports whether the domain or its device is closed.
 func (d *domain) over() bool {
 	select {
 	case <-d.dev.ended:
@@ -85,15 +85,14 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	for r.key == 0 || (*d.table(r.key).Load())[r.key] != nil {
 		r.key = d.dev.random()
 	}
-	// Peers see an address that says nothing about this process, but keeps the
-	// memory's alignment within a page.
+	// Peers see an address that reveals nothing about this process but keeps the memory's alignment within a page.
 	page := uint64(uintptr(unsafe.Pointer(&b[0]))) & 4095
 	r.iova = 1<<46 | uint64(d.dev.random())<<12 | page
 	d.replace(r.key, func(m map[uint32]*region) { m[r.key] = r })
 	return r, nil
 }
 
-// replace publishes a changed copy of a key's table.
+// replace changes a copy of the key's table and publishes it.
 func (d *domain) replace(key uint32, change func(map[uint32]*region)) {
 	old := *d.table(key).Load()
 	next := make(map[uint32]*region, len(old)+1)
@@ -109,14 +108,14 @@ func (r *region) LKey() rdmatransport.LKey { return rdmatransport.LKey(r.key) }
 func (r *region) RKey() rdmatransport.RKey { return rdmatransport.RKey(r.key) }
 func (r *region) IOVA() uint64             { return r.iova }
 
-// Deregister implements rdmatransport.MemoryRegion. A shard that has found the region may be amid an answer to a
-// READ of it, so that the memory may be unmapped only when that has gone out.
+// Deregister implements rdmatransport.MemoryRegion. It waits for shards that may have looked the region up and are
+// sending a response from it: only then may the memory be unmapped.
 func (r *region) Deregister() error {
 	d := r.domain
 	d.mu.Lock()
 	r.dead.Store(true)
 	d.replace(r.key, func(m map[uint32]*region) {
-		if m[r.key] == r { // else a later one has the key
+		if m[r.key] == r { // otherwise a newer region has the key
 			delete(m, r.key)
 		}
 	})
@@ -141,14 +140,13 @@ func (r *region) contains(buf []byte) bool {
 type keyTable struct {
 	domain  *domain
 	rng     *rand.ChaCha8
-	last    *region // most local lookups repeat the one before
+	last    *region // most local lookups use the same key as the one before
 	lastIn  *map[uint32]*region
-	windows []window // index: the low bits of the key
+	windows []window // indexed by the low bits of the key
 	bits    uint
 }
 
-// window is a type 2B memory window: bound to one queue pair, opened by it,
-// closed by either side.
+// window is a type 2B memory window of one queue pair. The queue pair binds it; either side invalidates it.
 type window struct {
 	table  *keyTable
 	index  uint32
@@ -157,10 +155,10 @@ type window struct {
 	key    uint32
 	iova   uint64
 	mem    []byte
-	region *region // that mem lies in
+	region *region // the region that contains mem
 	access rdmatransport.Access
 
-	written uint64 // bytes, by the peer, since the last bind
+	written uint64 // bytes written by the peer since the last bind
 }
 
 var _ rdmatransport.CountingWindow = (*window)(nil)
@@ -198,7 +196,7 @@ func (w *window) Close() error {
 
 func (w *window) unbind() { w.bound, w.mem, w.region = false, nil, nil }
 
-// lookup finds a live window by its key.
+// lookup returns the bound window with that key, or nil.
 func (k *keyTable) lookup(key uint32) *window {
 	i := key & (1<<k.bits - 1)
 	if int(i) < len(k.windows) && k.windows[i].bound && k.windows[i].key == key {
@@ -207,8 +205,7 @@ func (k *keyTable) lookup(key uint32) *window {
 	return nil
 }
 
-// region finds a region of the domain; the snapshot's identity tells whether the
-// one remembered is still alive.
+// region returns the domain's region with that key, or nil. The cached one is valid while the snapshot is the same.
 func (k *keyTable) region(key uint32) *region {
 	m := k.domain.table(key).Load()
 	if k.last != nil && k.lastIn == m && k.last.key == key {
@@ -241,7 +238,7 @@ func (k *keyTable) Remote(key rdmatransport.RKey, va uint64, n uint32, need rdma
 	return mem[va-iova:][:n:n], true
 }
 
-// Written implements rc.Keys: windows count.
+// Written implements rc.Keys. It counts for windows only.
 func (k *keyTable) Written(key rdmatransport.RKey, n uint32) {
 	if w := k.lookup(uint32(key)); w != nil {
 		w.written += uint64(n)
@@ -251,8 +248,7 @@ func (k *keyTable) Written(key rdmatransport.RKey, n uint32) {
 // Live implements rc.Keys.
 func (k *keyTable) Live(key rdmatransport.RKey) bool { return k.lookup(uint32(key)) != nil }
 
-// Invalidate implements rc.Keys. Only windows can be invalidated: a region's key
-// lives until Deregister.
+// Invalidate implements rc.Keys. Only windows can be invalidated; a region's key is valid until Deregister.
 func (k *keyTable) Invalidate(key rdmatransport.RKey) bool {
 	w := k.lookup(uint32(key))
 	if w == nil {
@@ -262,8 +258,7 @@ func (k *keyTable) Invalidate(key rdmatransport.RKey) bool {
 	return true
 }
 
-// Bind implements rc.Keys: the window gets a fresh unpredictable key and the
-// address of the memory in its region.
+// Bind implements rc.Keys. The window gets a new unpredictable key and the address of the memory in its region.
 func (k *keyTable) Bind(rw rdmatransport.Window, s rdmatransport.SGE, access rdmatransport.Access) bool {
 	w, ok := rw.(*window)
 	if !ok || w.table != k || !w.inUse || len(s.Buf) == 0 {

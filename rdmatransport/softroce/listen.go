@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// listener is a port on which requests are taken.
+// listener implements rdmatransport.Listener.
 type listener struct {
 	manager *manager
 	addr    netip.AddrPort
@@ -65,7 +65,7 @@ func (l *listener) Addr() netip.AddrPort { return l.addr }
 func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
 	for {
 		select {
-		case <-l.closed: // what is in the backlog is refused
+		case <-l.closed: // requests in the backlog are rejected
 			return nil, rdmatransport.ErrClosed
 		default:
 		}
@@ -82,7 +82,7 @@ func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error
 	}
 }
 
-// Close implements rdmatransport.Listener. The manager's shard does the rest when it is polled.
+// Close implements rdmatransport.Listener. The rest is done by the manager's shard when it is polled.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	m := l.manager
@@ -96,7 +96,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// shut refuses requests that nobody will take. It runs on the manager's shard.
+// shut rejects the requests in the backlog. It runs on the manager's shard.
 func (l *listener) shut() {
 	l.once.Do(func() { close(l.closed) })
 	for r := l.backlog.take(); r != nil; r = l.backlog.take() {
@@ -105,7 +105,7 @@ func (l *listener) shut() {
 	}
 }
 
-// abandon drops the requests without an answer.
+// abandon drops the requests in the backlog without an answer.
 func (l *listener) abandon() {
 	l.once.Do(func() { close(l.closed) })
 	for r := l.backlog.take(); r != nil; r = l.backlog.take() {
@@ -113,7 +113,7 @@ func (l *listener) abandon() {
 	}
 }
 
-// connRequest is a peer's request, on its way to one answer.
+// connRequest is a peer's connection request, which is answered once.
 type connRequest struct {
 	manager  *manager
 	id       wire.CommID
@@ -151,7 +151,7 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	peer.ResponderResources = uint8(min(int(peer.ResponderResources), p.ResponderResources, maxReads))
 	c := &connection{manager: m, id: r.id, qp: q, recvPSN: wire.PSN(m.shard.dev.random() & 0xffffff)}
 	if err := q.connect(m.shard.dev.rcPeer(&peer, c.recvPSN), shardsOf(peer.GUID), peer.Addr.Addr(), peer.TrafficClass); err != nil {
-		r.answered.Store(false) // the peer has heard nothing: Reject is still to be called
+		r.answered.Store(false) // the peer has no answer yet: Reject can still be called
 		q.used.Store(false)
 		return err
 	}
@@ -164,16 +164,14 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	return nil
 }
 
-// ackPromise is the Target ACK Delay of our REPs: 4.3 s, from which a Linux host
-// makes its retransmission timer (ib_cm's cm_ack_timeout). rdma_rxe does not stop
-// that timer when an ACK comes, so that it fires once in so long under any load;
-// finds the host two SENDs without an ACK then, it sends both again, registers the
-// second's memory again ("not free"), and the host gives its controller up. We
-// acknowledge within microseconds and repeat that (rc, ackRepeats), so that the
-// timer is needed only for a SEND that was lost with nothing after it.
+// ackPromise is the Target ACK Delay of our REPs: 4.3 s. A Linux host derives its retransmission timer from it
+// (ib_cm's cm_ack_timeout). rdma_rxe does not stop that timer when an ACK arrives, so it fires once per period under
+// any load. If two SENDs are unacknowledged at that moment, the host sends both again and registers the second's
+// memory again ("not free"), which makes it give up its controller. We acknowledge within microseconds and repeat the
+// ACK (rc, ackRepeats), so the timer is needed only if a SEND is lost and nothing follows it.
 const ackPromise wire.Timeout = 20
 
-// accept sends the REP, unless the request has gone away meanwhile.
+// accept sends the REP, unless the request has ended meanwhile.
 func (m *manager) accept(c *connection, p cm.AcceptParams) {
 	m.conns[c.id] = c
 	if err := m.engine.Accept(m.shard.now, c.id, p); err != nil {

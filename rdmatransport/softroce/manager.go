@@ -10,22 +10,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// ownGUID starts the channel adapter GUIDs of this provider: a locally
-// administered EUI-64 prefix that tells our own kind from rxe and RNICs, whose
-// GUIDs carry their vendor's number. Two random bytes follow, and the number of
-// shards.
+// ownGUID is the prefix of this provider's channel adapter GUIDs: a locally administered EUI-64 prefix that
+// distinguishes softroce from rxe and RNICs, whose GUIDs carry their vendor's number. Two random bytes and the number
+// of shards follow.
 const ownGUID, ownGUIDMask = 0x02_6e_76_6d_66_000000, 0xff_ff_ff_ff_ff_000000
 
 func newGUID(random uint64, shards int) wire.GUID {
 	if shards > 0xff {
-		shards = 0 // not said
+		shards = 0 // unknown
 	}
 	return wire.GUID(ownGUID | random&0xffff<<8 | uint64(shards))
 }
 
 func isOwn(g wire.GUID) bool { return uint64(g)&ownGUIDMask == ownGUID }
 
-// shardsOf is how many shards a peer of our own kind has; 0: unknown.
+// shardsOf returns the number of shards of a softroce peer; 0 means unknown.
 func shardsOf(g wire.GUID) uint8 {
 	if !isOwn(g) {
 		return 0
@@ -33,16 +32,15 @@ func shardsOf(g wire.GUID) uint8 {
 	return uint8(g)
 }
 
-// manager joins the connection manager's engine to shard 0. Its methods run on
-// that shard's goroutine.
+// manager runs the connection manager's engine on shard 0. Its methods run on that shard's goroutine.
 type manager struct {
 	shard     *shard
 	engine    *cm.Engine
 	listeners map[wire.ServiceID]*listener
 	conns     map[wire.CommID]*connection
-	orphans   []wire.CommID // connections of the device that was moved: who is not adopted is ended
-	published uint64        // messages received when publish ran last
-	nextPort  uint16        // for active connections and port 0; RDMA CM ports are only shown to people
+	orphans   []wire.CommID // connections of the moved device; those not adopted are ended
+	published uint64        // messages received when publish last ran
+	nextPort  uint16        // for active connections and port 0; such RDMA CM ports are only displayed
 }
 
 func newManager(s *shard) *manager {
@@ -52,7 +50,7 @@ func newManager(s *shard) *manager {
 	})
 }
 
-// managerOf goes on where another one was exported, but for its connections.
+// managerOf returns a manager that continues the exported one x. Connections are restored by the caller.
 func managerOf(s *shard, x *cm.Exported) *manager {
 	d := s.dev
 	m := &manager{shard: s, listeners: map[wire.ServiceID]*listener{}, conns: map[wire.CommID]*connection{}}
@@ -71,7 +69,7 @@ func (m *manager) receive(from netip.AddrPort, p *wire.Packet) {
 
 func (m *manager) deadline() time.Duration { return m.engine.Deadline() }
 
-// turn fires due timers and hands out what happened.
+// turn fires due timers and handles the engine's events.
 func (m *manager) turn(now time.Duration) {
 	if m.engine.Deadline() <= now {
 		m.engine.Timeout(now)
@@ -82,8 +80,7 @@ func (m *manager) turn(now time.Duration) {
 	m.publish()
 }
 
-// send emits the messages owed, each in a datagram of its own from the first
-// transmit socket.
+// send emits pending messages, each in a datagram of its own from the first transmit socket.
 func (m *manager) send() {
 	for out, ok := m.engine.NextSend(); ok; out, ok = m.engine.NextSend() {
 		m.shard.tx.single(out.To, out.TrafficClass, &out.Packet)
@@ -119,7 +116,7 @@ func (m *manager) event(e *cm.Event) {
 	}
 }
 
-// request passes a peer's wish to the listener of its port.
+// request passes a connection request to the listener of its port.
 func (m *manager) request(e *cm.Event) {
 	l := m.listeners[e.Peer.Service]
 	r := &connRequest{manager: m, id: e.ID, peer: e.Peer, data: e.PrivateData}
@@ -133,14 +130,14 @@ func (m *manager) request(e *cm.Event) {
 	m.engine.Reject(m.shard.now, r.id, rdmatransport.RejectNoResources, nil)
 }
 
-// port hands out the next port number for people to read.
+// port returns the next port number, which is only displayed.
 func (m *manager) port() uint16 {
 	m.nextPort = 0x8000 | (m.nextPort+1)&0x7fff
 	return m.nextPort
 }
 
-// close refuses what is still waiting, and what a consumer has taken and not answered, for a reason that its
-// peer would get if it asked again now: no reason keeps a Linux host from that.
+// close rejects the requests that are not yet answered, whether or not a consumer has taken them. The reason is the
+// one that the peer would get if it asked again now; no reason keeps a Linux host from asking again.
 func (m *manager) close() {
 	for _, l := range m.listeners {
 		l.shut()
@@ -148,7 +145,7 @@ func (m *manager) close() {
 	cm.RejectAll(m.engine, m.shard.now, rdmatransport.RejectInvalidServiceID)
 }
 
-// rcPeer translates what the exchange settled. recvPSN is where the peer starts.
+// rcPeer converts the negotiated parameters. recvPSN is the PSN at which the peer starts.
 func (d *Device) rcPeer(p *cm.Peer, recvPSN wire.PSN) rc.Peer {
 	return rc.Peer{
 		QPN: p.QPN, SendPSN: p.StartingPSN, RecvPSN: recvPSN, PathMTU: p.PathMTU.Bytes(), PKey: wire.DefaultPKey,

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 )
 
-// movedVersion is that of the states of devices and queue pairs. Another one is refused.
+// movedVersion is the version of the states of devices and queue pairs. Other versions are refused.
 const movedVersion = 2
 
 // movedDevice is the state of a device without its queue pairs.
@@ -20,13 +20,13 @@ type movedDevice struct {
 	Provider string      `json:"provider"`
 	Version  int         `json:"version"`
 	Addr     netip.Addr  `json:"address"`
-	Sockets  udp.Moved   `json:"sockets"` // and what the files are
+	Sockets  udp.Moved   `json:"sockets"` // also tells what each file is
 	Manager  cm.Exported `json:"manager"`
-	// Packets were read from the sockets and are for queue pairs that had been exported.
+	// Packets were read from the sockets and belong to queue pairs that had been exported.
 	Packets []keptPacket `json:"packets,omitempty"`
 }
 
-// keptPacket is one whose turn comes when the next device begins.
+// keptPacket is a packet that the next device handles when it begins.
 type keptPacket struct {
 	Shard int            `json:"shard"`
 	From  netip.AddrPort `json:"from"`
@@ -35,11 +35,11 @@ type keptPacket struct {
 	Data  []byte         `json:"data"`
 }
 
-// maxKept is how many packets a shard keeps, as many as a peer of our own kind may have in
-// flight to some queue pairs. Others are lost as on the way.
+// maxKept is the number of packets that a shard keeps: as many as a softroce peer may have in flight to several queue
+// pairs. Further ones are lost, as in the network.
 const maxKept = 1024
 
-// keep copies a packet for an exported queue pair.
+// keep stores a copy of a packet for an exported queue pair.
 func (s *shard) keep(d *udp.Datagram, b []byte) {
 	if len(s.kept) == maxKept {
 		s.stats.UnknownQPN++
@@ -61,8 +61,8 @@ func (d *Device) Prepare() error {
 	return nil
 }
 
-// Move implements rdmatransport.MovableDevice. What was dropped of the connection exchange is
-// counted in Stats.CM.HalfOpenMoved.
+// Move implements rdmatransport.MovableDevice. Stats.CM.HalfOpenMoved counts the connection requests that were
+// dropped.
 func (d *Device) Move() (*rdmatransport.Moved, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *Device) Move() (*rdmatransport.Moved, error) {
 		return nil, fmt.Errorf("softroce: state of %v: %w", d.addr, err)
 	}
 	for _, s := range d.shards {
-		s.still = true // whoever polls after all takes nothing from the next device
+		s.still = true // a late Poll must not read packets of the next device
 	}
 	for _, l := range m.listeners {
 		l.abandon()
@@ -104,7 +104,7 @@ func (d *Device) Move() (*rdmatransport.Moved, error) {
 	return moved, nil
 }
 
-// settle does what the owners of the shards would do next, but for receiving: they are ours.
+// settle runs what the shards have pending, except receiving. Their owners have stopped, so it may.
 func (d *Device) settle() {
 	for again := true; again; {
 		again = false
@@ -119,7 +119,7 @@ func (d *Device) settle() {
 	}
 }
 
-// continueMoved opens what another device has given up.
+// continueMoved opens the device in Config.Moved.
 func (d *Device) continueMoved() error {
 	var st movedDevice
 	if err := json.Unmarshal(d.cfg.Moved.State, &st); err != nil {
@@ -149,7 +149,7 @@ func (d *Device) continueMoved() error {
 	}
 	m := managerOf(d.shards[0], &st.Manager)
 	d.shards[0].manager = m
-	if err = st.Manager.Restore(0, m.engine); err != nil { // which was tried
+	if err = st.Manager.Restore(0, m.engine); err != nil { // Check has accepted it
 		d.group.Close()
 		return err
 	}
@@ -161,7 +161,7 @@ func (d *Device) continueMoved() error {
 	return nil
 }
 
-// checkMoved refuses what cannot be continued, before anything is done.
+// checkMoved returns an error, before anything is done, if the state cannot be continued.
 func (d *Device) checkMoved(st *movedDevice) error {
 	shards := len(st.Sockets.Overflow)
 	switch {
@@ -196,7 +196,7 @@ func (d *Device) Begin() {
 	}
 }
 
-// begin lets the shard receive, first what the last device has received for it.
+// begin lets the shard receive, starting with the packets that the previous device kept for it.
 func (s *shard) begin() {
 	s.still, s.reserved = false, nil
 	if s.port.Begin() != nil {
@@ -211,7 +211,7 @@ func (s *shard) begin() {
 	s.kept = nil
 }
 
-// begin ends connections that nobody has adopted.
+// begin ends connections that were not adopted.
 func (m *manager) begin() {
 	for _, id := range m.orphans {
 		if _, ok := cm.QueuePair(m.engine, id); ok && m.conns[id] == nil {

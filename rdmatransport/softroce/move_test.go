@@ -12,20 +12,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 )
 
-// A migrant is a device with connections, one on each of its shards, which moves from one
-// Device to the next as it would from process to process. Each connection has a peer, a
-// normal device, which must notice nothing.
+// A migrant is a device that moves from one Device to the next, as it would from process to process. It has one
+// connection on each shard. Their peers are ordinary devices, which must not notice the move.
 type migrant struct {
 	t     *testing.T
 	cfg   Config
 	dev   *Device
 	dom   rdmatransport.Domain
-	ends  []*end // its side of the connections
+	ends  []*end // this side of the connections
 	peers []*end
 	noRemote,
-	shared, active bool // active: it has connected to the peers
+	shared, active bool // active: this side has connected to the peers
 	srqs  []rdmatransport.SharedReceiveQueue
-	sends byte // messages exchanged on each connection
+	sends byte // number of messages exchanged on each connection
 	old   *Device
 }
 
@@ -55,7 +54,7 @@ func newMigrant(t *testing.T, cfg Config, peers []Config, change func(*migrant))
 	return m
 }
 
-// equip registers memory for a shard, and posts its shared receives.
+// equip registers memory for a shard and posts its shared receives.
 func (m *migrant) equip(i int, mem []byte) {
 	m.t.Helper()
 	e := m.ends[i]
@@ -144,8 +143,8 @@ func (m *migrant) receive(b *end) error {
 	return nil
 }
 
-// exchange sends a message from the peer, as a command, and answers it by a READ from the
-// peer, a WRITE to it and a message.
+// exchange sends a message from the peer, like a command. The device answers it by a READ from the peer, a WRITE to
+// it and a message.
 func (m *migrant) exchange() {
 	m.t.Helper()
 	m.sends++
@@ -234,7 +233,7 @@ func (m *migrant) exports() (states [][]byte) {
 	return states
 }
 
-// give gives up the device.
+// give moves the device away.
 func (m *migrant) give() *rdmatransport.Moved {
 	m.t.Helper()
 	moved, err := m.dev.Move()
@@ -251,14 +250,14 @@ func (m *migrant) leave() (*rdmatransport.Moved, [][]byte) {
 	return m.give(), states
 }
 
-// arrive opens the device again, adopts the connections and begins.
+// arrive opens the moved device, adopts the connections and begins.
 func (m *migrant) arrive(moved *rdmatransport.Moved, states [][]byte) {
 	m.t.Helper()
 	m.settle(moved, states)
 	m.begin(moved)
 }
 
-// settle does all of that but begin.
+// settle does what arrive does, except Begin.
 func (m *migrant) settle(moved *rdmatransport.Moved, states [][]byte) {
 	m.t.Helper()
 	cfg := m.cfg
@@ -291,7 +290,7 @@ func (m *migrant) adopt(states [][]byte) {
 	}
 }
 
-// begin begins, and ends what is left of the old device.
+// begin calls Begin, and closes what is left of the old device.
 func (m *migrant) begin(moved *rdmatransport.Moved) {
 	m.t.Helper()
 	m.dev.Begin()
@@ -327,8 +326,8 @@ func (m *migrant) finish() {
 	}
 }
 
-// unharmed requires that a device has dropped nothing, and, where no time passes while it
-// moves, has sent nothing twice: our own kind asks after 2 ms where an answer is.
+// unharmed requires that a device has dropped no packets and, if no time passes during the move, has retransmitted
+// none: a softroce peer asks for a missing answer after 2 ms.
 func unharmed(t *testing.T, name string, d *Device, quick bool) {
 	t.Helper()
 	var s Stats
@@ -348,7 +347,7 @@ func unharmed(t *testing.T, name string, d *Device, quick bool) {
 // A moveCase is a device to move.
 type moveCase struct {
 	name   string
-	addr   string // its own and, with the last bits changed, its peers'
+	addr   string // its address; its peers' differ in the last bits
 	shards int
 	change func(*migrant)
 }
@@ -372,7 +371,7 @@ func (c *moveCase) configs(n *udp.Network) (Config, []Config) {
 	return cfg, peers
 }
 
-// run moves the device many times, with a command on its way each time.
+// run moves the device many times, each time with a command in flight.
 func (c *moveCase) run(t *testing.T, n *udp.Network, moves int) {
 	cfg, peers := c.configs(n)
 	m := newMigrant(t, cfg, peers, c.change)
@@ -396,8 +395,7 @@ func (c *moveCase) run(t *testing.T, n *udp.Network, moves int) {
 	m.finish()
 }
 
-// TestMove: a device goes from one owner to the next while commands arrive, and no peer
-// notices.
+// TestMove: a device moves from one owner to the next while commands arrive, and no peer notices.
 func TestMove(t *testing.T) {
 	moves := 50
 	for _, c := range append(moveCases, moveCase{"IPv6", "2001:db8::1", 2, nil}, moveCase{"link-local", "fe80::1%eth0", 1, nil}) {
@@ -408,7 +406,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveSockets is the same with descriptors.
+// TestMoveSockets does the same with sockets.
 func TestMoveSockets(t *testing.T) {
 	for _, c := range moveCases {
 		t.Run(c.name, func(t *testing.T) { c.run(t, nil, 3) })

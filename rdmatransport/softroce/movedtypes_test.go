@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/shape"
 )
 
-// TestMovedTypes: who changes the types of states raises movedVersion, and writes down what they are now.
+// TestMovedTypes fails when the types of the states change. Then raise movedVersion and record the new types here.
 func TestMovedTypes(t *testing.T) {
 	const version, types = 2, "283cf25ad60f8453"
 	if now := shape.Of(struct {

@@ -33,7 +33,7 @@ func inMemory(t *testing.T, f func(t *testing.T, m *migrant, n *udp.Network)) {
 	})
 }
 
-// turn drives the shards of a device whose loops have ended.
+// turn drives the shards of a device whose loops have stopped.
 func turn(d *Device) {
 	cs := make([]rdmatransport.Completion, 16)
 	for _, s := range d.shards {
@@ -55,8 +55,7 @@ func wantEnd(t *testing.T, e *end) {
 	}
 }
 
-// TestMoveOverFaults: packets that are lost and change places while a device moves cost time
-// alone.
+// TestMoveOverFaults: packets that are lost or reordered during a move only cost time.
 func TestMoveOverFaults(t *testing.T) {
 	seeds := uint64(1)
 	if *long {
@@ -89,10 +88,10 @@ func TestMoveOverFaults(t *testing.T) {
 	}
 }
 
-// TestPeerLeavesMeanwhile: a peer that disconnects while the device moves is answered, and the
-// queue pair ends, wherever its message was.
+// TestPeerLeavesMeanwhile: a peer that disconnects during the move gets an answer, and the queue pair ends, whether
+// or not the old device has received the message.
 func TestPeerLeavesMeanwhile(t *testing.T) {
-	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) { // in the socket
+	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) { // the message is still in the socket
 		moved, states := m.leave()
 		a := m.peers[0]
 		a.do(a.qp.Disconnect)
@@ -102,11 +101,11 @@ func TestPeerLeavesMeanwhile(t *testing.T) {
 		if s := a.dev.Stats()[0].CM; s.Retransmits > 1 {
 			t.Errorf("the peer repeated itself: %+v", s)
 		}
-		m.peers, m.ends[0], m.ends[1] = m.peers[1:], m.ends[1], m.ends[0] // the other goes on
+		m.peers, m.ends[0], m.ends[1] = m.peers[1:], m.ends[1], m.ends[0] // the other connection continues
 		m.exchange()
 		m.peers, m.ends[0], m.ends[1] = append([]*end{a}, m.peers...), m.ends[1], m.ends[0]
 	})
-	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) { // taken by the old device, after the export
+	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) { // the old device receives the message after the export
 		states, a := m.exports(), m.peers[0]
 		a.do(a.qp.Disconnect)
 		synctest.Wait()
@@ -118,8 +117,8 @@ func TestPeerLeavesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestPacketsAfterExport: what the old device receives for a queue pair that was exported goes
-// along, and so does what it handed from shard to shard.
+// TestPacketsAfterExport: packets for an exported queue pair that the old device receives, or passes from shard to
+// shard, move too.
 func TestPacketsAfterExport(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		states := m.exports()
@@ -141,7 +140,7 @@ func TestPacketsAfterExport(t *testing.T) {
 	})
 }
 
-// TestKeptAreBounded: who sends on and on while a device moves takes no more memory for it.
+// TestKeptAreBounded: a peer that keeps sending during a move cannot take more memory.
 func TestKeptAreBounded(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		states, s := m.exports(), m.dev.shards[0]
@@ -158,7 +157,7 @@ func TestKeptAreBounded(t *testing.T) {
 	})
 }
 
-// TestNotAdopted: a connection that nobody adopts is ended when the device begins.
+// TestNotAdopted: a connection that is not adopted is ended when the device begins.
 func TestNotAdopted(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		moved, states := m.leave()
@@ -172,8 +171,8 @@ func TestNotAdopted(t *testing.T) {
 	})
 }
 
-// TestMoveFails: nothing that a device does before it begins reaches a peer, so that another
-// one can be opened in its place; also where the first moved on.
+// TestMoveFails: a device that has not begun sends nothing to peers, so that another one can be opened in its place,
+// even if the first was moved again.
 func TestMoveFails(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		moved, states := m.leave()
@@ -237,8 +236,8 @@ func TestMoveBeforeBegin(t *testing.T) {
 	})
 }
 
-// TestRequestMeanwhile: who asks for a connection while the device moves gets one, also where
-// the old device had taken the request.
+// TestRequestMeanwhile: a peer that requests a connection during the move gets one, even if the old device had
+// received the request.
 func TestRequestMeanwhile(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		inMemory(t, func(t *testing.T, m *migrant, n *udp.Network) {
@@ -292,8 +291,8 @@ func TestRequestMeanwhile(t *testing.T) {
 	}
 }
 
-// TestNumbersStayFree: a device hands out no number of a queue pair that is still to be
-// adopted, even where its random numbers are those of the first.
+// TestNumbersStayFree: a device does not assign the number of a queue pair that is still to be adopted, even if it
+// draws the same random numbers as the old device.
 func TestNumbersStayFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := udp.NewNetwork(1)
@@ -344,8 +343,8 @@ func edit(t *testing.T, state []byte, field string, value any) []byte {
 	return out
 }
 
-// TestOpenRefusesMoved: what cannot be gone on with is refused with the reason, and does not
-// keep another from going on.
+// TestOpenRefusesMoved: an invalid state is refused with the reason, and another device can still be opened from the
+// Moved.
 func TestOpenRefusesMoved(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		moved, states := m.leave()
@@ -373,7 +372,7 @@ func TestOpenRefusesMoved(t *testing.T) {
 	})
 }
 
-// TestAdoptRefuses: as much for queue pairs.
+// TestAdoptRefuses does the same for queue pairs.
 func TestAdoptRefuses(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		refused := func(e *end, state []byte, want string) {
@@ -386,7 +385,7 @@ func TestAdoptRefuses(t *testing.T) {
 			})
 		}
 		m.ends[0].do(func() {
-			m.ends[1].do(func() { // Move wants both shards
+			m.ends[1].do(func() { // Move requires both shards to be idle
 				if _, err := m.dev.Move(); err == nil || !strings.Contains(err.Error(), "2 queue pairs") {
 					t.Errorf("moved with queue pairs: %v", err)
 				}

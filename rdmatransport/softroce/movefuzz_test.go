@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/udp"
 )
 
-// FuzzMoved: whatever the states of a device and of a queue pair say, they are refused, or
-// what comes of them can be driven and closed.
+// FuzzMoved: whatever the states of a device and a queue pair contain, they are refused, or the resulting device can
+// be driven and closed.
 func FuzzMoved(f *testing.F) {
 	const peer = `"local":"10.0.0.1:4420","remote":"10.0.0.2:40000","tos":2,"lane":0,"rc":{"peer":{"qpn":34,"path-mtu":1024,"pkey":65535}}}`
 	f.Add([]byte(`{"provider":"softroce","version":2,"address":"10.0.0.1","sockets":{"transmit":4,"overflow":[0]},"manager":{"guid":1,"psn":2,`+

@@ -12,20 +12,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// inherited is what another process is told of a device that it goes on with.
+// inherited is what the other process is told about the device that it continues.
 type inherited struct {
 	Addr    netip.Addr
 	Device  []byte
 	Queue   []byte
-	Peer    uint64 // the address of the peer's memory
+	Peer    uint64 // address of the peer's memory
 	PeerKey rdmatransport.RKey
 }
 
-// inheritor says that a process is the other one.
+// inheritor is the environment variable that makes a process the other one.
 const inheritor = "SOFTROCE_TEST_INHERITS"
 
-// TestMoveToAnotherProcess: a device goes to another process, which answers a command that
-// arrived in between. The peer does not notice.
+// TestMoveToAnotherProcess: a device moves to another process, which answers a command that arrived in between. The
+// peer does not notice.
 func TestMoveToAnotherProcess(t *testing.T) {
 	if os.Getenv(inheritor) != "" {
 		inherit(t)
@@ -67,7 +67,7 @@ func TestMoveToAnotherProcess(t *testing.T) {
 	if err := child.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	if c := a.want(t, 1)[0]; c.Status != rdmatransport.StatusFlushed { // by the other process's end
+	if c := a.want(t, 1)[0]; c.Status != rdmatransport.StatusFlushed { // because the other process ended
 		t.Errorf("the peer: %+v", c)
 	}
 	a.do(func() { a.qp.Close() })
@@ -75,7 +75,7 @@ func TestMoveToAnotherProcess(t *testing.T) {
 	a.dev.Close()
 }
 
-// inherit is the other process: it writes the command back to the peer.
+// inherit runs in the other process: it writes the command back to the peer.
 func inherit(t *testing.T) {
 	var x inherited
 	if err := json.NewDecoder(os.Stdin).Decode(&x); err != nil {

@@ -9,51 +9,48 @@ import (
 )
 
 const (
-	maxSegments = 64    // of one GSO send (UDP_MAX_SEGMENTS of older kernels)
-	maxSuper    = 65000 // bytes of one GSO send
-	// lookBack is how many messages of one socket are tried for a packet: one for
-	// each size that a turn has (data, capsules or responses, acknowledgements), and
-	// one more.
+	maxSegments = 64    // per GSO send (UDP_MAX_SEGMENTS of older kernels)
+	maxSuper    = 65000 // bytes per GSO send
+	// lookBack is the number of messages per socket that are considered for a packet: one for each packet size in a
+	// turn (data, capsules or responses, acknowledgements), and one more.
 	lookBack = 4
 )
 
-// A route is what packets of one message have in common beside their size. A
-// merged datagram goes to one shard of the peer as a whole, so that packets for
-// different ones are not merged.
+// A route is what the packets of one message have in common apart from their size. A merged datagram is delivered to
+// one shard of the peer as a whole, so packets for different shards are not merged.
 type route struct {
-	to     netip.AddrPort // where datagrams go
-	source uint8          // which transmit socket
+	to     netip.AddrPort // destination of datagrams
+	source uint8          // index of the transmit socket
 	tos    uint8
-	lane   uint8 // shard of a peer of our own kind
+	lane   uint8 // the peer's shard, if the peer is softroce
 }
 
-// A gathering is a message to be: packets linked by plan.next.
+// A gathering is a message that is being built: packets linked by plan.next.
 type gathering struct {
-	route       *route     // of all
-	owner       *queuePair // of the first
+	route       *route     // of all packets
+	owner       *queuePair // of the first packet
 	first, last int16
-	size        int // of the segments
-	total       int // bytes
-	count       int // segments
+	size        int // of each segment
+	total       int // bytes in all
+	count       int // number of segments
 	closed      bool
 }
 
-// A plan says which packets of a turn go out in one send. The packets of one
-// queue pair keep their order. Those of others may go round them, so that what a
-// thousand connections send in a turn, one packet of data and one response each,
-// takes as few sends as what one connection sends.
+// A plan assigns the packets of a turn to sends. Packets of one queue pair keep their order, while those of others
+// may overtake them. So what a thousand connections send in a turn, one data packet and one response each, takes as
+// few sends as the packets of one connection.
 type plan struct {
 	messages []gathering
-	next     []int16 // of each packet in its message; negative: the last
+	next     []int16 // for each packet, the next one of its message; negative: none
 	turn     uint32
-	open     [udp.MaxTransmit][lookBack]int16 // of each socket: its latest messages, a ring; negative: none
-	newest   [udp.MaxTransmit]uint8           // in the ring
+	open     [udp.MaxTransmit][lookBack]int16 // for each socket, a ring of its latest messages; negative: none
+	newest   [udp.MaxTransmit]uint8           // index of the newest message in the ring
 }
 
-// planned is a queue pair's part in a plan.
+// planned is the state of a queue pair in a plan.
 type planned struct {
 	turn uint32
-	last int // the message that its last packet is in
+	last int // message that contains its last packet
 }
 
 func (p *plan) init(packets int) {
@@ -61,7 +58,7 @@ func (p *plan) init(packets int) {
 	p.next = make([]int16, packets)
 }
 
-// make returns the messages in order of sending, until the next call.
+// make returns the messages in sending order. They are valid until the next call.
 func (p *plan) make(owners []*queuePair, pkts []rc.Out, segments bool) []gathering {
 	p.turn++
 	p.messages = p.messages[:0]
@@ -84,7 +81,7 @@ func (p *plan) make(owners []*queuePair, pkts []rc.Out, segments bool) []gatheri
 	return p.messages
 }
 
-// find looks for a message that the packet may join, the newest first; -1: none.
+// find returns the newest message that the packet may join, or -1.
 func (p *plan) find(q *queuePair, size int, alone bool) int {
 	ring, newest := &p.open[q.route.source], p.newest[q.route.source]
 	for k := range uint8(lookBack) {
@@ -96,7 +93,7 @@ func (p *plan) find(q *queuePair, size int, alone bool) int {
 		if m.closed || m.count == maxSegments || m.total+size > maxSuper {
 			continue
 		}
-		// The last segment may be shorter, which then ends the message.
+		// Only the last segment may be shorter; it completes the message.
 		if size == m.size && (m.owner == q || *m.route == q.route) || size < m.size && m.owner == q && alone {
 			return at
 		}
@@ -104,7 +101,7 @@ func (p *plan) find(q *queuePair, size int, alone bool) int {
 	return -1
 }
 
-// put appends packet i to a message, or to a new one.
+// put appends packet i to message at, or to a new one if at is negative.
 func (p *plan) put(at int, q *queuePair, i int16, size int) {
 	p.next[i] = -1
 	if at < 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestPlan: which packets share a send. A packet is a queue pair's letter and a
-// size; routes are told by case: lower and upper do not mix.
+// TestPlan: which packets share a send. A packet is a letter for its queue pair and a size. Lower and upper case are
+// different routes, which do not mix.
 func TestPlan(t *testing.T) {
 	tests := []struct{ name, packets, want string }{
 		{"one queue pair, equal", "a9 a9 a9", "[a9 a9 a9]"},
@@ -25,7 +25,7 @@ func TestPlan(t *testing.T) {
 	for _, test := range tests {
 		var p plan
 		p.init(boxPackets)
-		for range 2 { // nothing stays behind
+		for range 2 { // a plan leaves no state behind
 			if got := showPlan(&p, test.packets, true); got != test.want {
 				t.Errorf("%s: %s\n got %s\nwant %s", test.name, test.packets, got, test.want)
 			}
@@ -38,9 +38,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanManyConnections: data and a response of each of 17 queue pairs take as
-// many sends as two datagrams of data and one of responses, and data goes before the
-// response of its own queue pair.
+// TestPlanManyConnections: data and a response of each of 17 queue pairs take as many sends as two datagrams of data
+// and one of responses, and data is sent before the response of its own queue pair.
 func TestPlanManyConnections(t *testing.T) {
 	var packets []string
 	for q := byte('a'); q <= 'q'; q++ {
@@ -60,7 +59,7 @@ func TestPlanManyConnections(t *testing.T) {
 	}
 }
 
-// showPlan is the plan of packets.
+// showPlan formats the plan of packets.
 func showPlan(p *plan, packets string, segments bool) string {
 	qps := map[byte]*queuePair{}
 	var owners []*queuePair

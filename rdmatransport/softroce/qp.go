@@ -12,29 +12,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// queuePair joins an rc engine to its shard, its keys and its path. The shard's
-// owner alone touches it.
+// queuePair combines an rc engine with its shard, keys and path. Only the shard's owner accesses it.
 type queuePair struct {
 	shard *shard
 	rc    *rc.QP
 	keys  keyTable
-	used  atomic.Bool // for a connection, or the attempt at one
-	conn  *connection // nil until the connection exchange began
+	used  atomic.Bool // has been connected, or a connection was attempted
+	conn  *connection // nil before the connection exchange
 
-	local, remote netip.AddrPort // of the connection: CM ports, for people
-	route         route          // out; its source is for life
-	planned       planned        // in the turn's messages
+	local, remote netip.AddrPort // addresses of the connection; CM ports are only displayed
+	route         route          // outbound; its source never changes
+	planned       planned        // its state in the current turn's plan
 	pathOut       wire.Path
 	pathIn        wire.Path
 	inPort        uint16 // source port of pathIn
 	seen          identification
 
 	shared    *sharedReceiveQueue // or nil
-	active    bool                // on the shard's list for the next Flush
-	ended     bool                // the end of the connection has been reported
+	active    bool                // is in shard.active for the next Flush
+	ended     bool                // the manager knows of the end of the connection
 	closed    bool
 	moved     bool // exported
-	tapped    bool // for the shard's tap
+	tapped    bool // selected by the shard's tap
 	wakeAt    time.Duration
 	heapIndex int
 }
@@ -48,7 +47,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	return s.newQueuePair(d, &cfg, shared, s.newQPN()), nil
 }
 
-// checkQueuePair sets defaults, and finds the shard and what the queue pair shares.
+// checkQueuePair sets defaults and returns the shard and the shared receive queue, if any.
 func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedReceiveQueue, error) {
 	s, ok := cfg.CQ.(*shard)
 	if !ok || s.dev != d.dev {
@@ -74,7 +73,7 @@ func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedRec
 	return s, shared, err
 }
 
-// newQueuePair enters one, whose configuration was checked.
+// newQueuePair creates a queue pair with a checked configuration.
 func (s *shard) newQueuePair(d *domain, cfg *rdmatransport.QPConfig, shared *sharedReceiveQueue, qpn rdmatransport.QPN) *queuePair {
 	q := &queuePair{shard: s, shared: shared, heapIndex: -1}
 	q.keys.init(d, s.rng, cfg.Windows)
@@ -98,7 +97,7 @@ func (q *queuePair) RemoteAddr() netip.AddrPort { return q.remote }
 func (q *queuePair) ReadDepth() int             { return q.rc.Peer().ReadsOut }
 
 func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
-	if q.closed { // the completion queue has no place for it any more
+	if q.closed { // its reservation in the completion queue has been released
 		return rdmatransport.ErrClosed
 	}
 	if err := q.rc.PostSend(wrs); err != nil {
@@ -115,8 +114,8 @@ func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
 	return q.rc.PostRecv(wrs)
 }
 
-// MoveSource implements rdmatransport.MovingQueuePair. Packets that were gathered before
-// are handed to the network first.
+// MoveSource implements rdmatransport.MovingQueuePair. Packets already in the outbox are flushed, since they refer to
+// the old memory.
 func (q *queuePair) MoveSource(id uint64, from []byte, to rdmatransport.SGE) bool {
 	if !q.rc.MoveSource(id, from, to) {
 		return false
@@ -136,8 +135,8 @@ func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 	return w, nil
 }
 
-// connect starts the engine once the exchange has settled the peer, who has so many
-// shards; 0: unknown.
+// connect starts the engine once the exchange is complete. shards is the number of the peer's shards; 0 means
+// unknown.
 func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint8) error {
 	p.Addr = network(remote)
 	if err := q.rc.Connect(p); err != nil {
@@ -151,7 +150,7 @@ func (q *queuePair) connect(p rc.Peer, shards uint8, remote netip.Addr, tos uint
 	return nil
 }
 
-// aim settles where packets go and come from.
+// aim sets the route and the paths to and from the peer.
 func (q *queuePair) aim(remote netip.Addr, tos, lane uint8) {
 	s := q.shard
 	r := &q.route
@@ -165,19 +164,19 @@ func (q *queuePair) aim(remote netip.Addr, tos, lane uint8) {
 	s.activate(q)
 }
 
-// network is what a peer can take no more of by having more addresses: its address, of IPv6 the
-// network of 64 bits.
+// network returns the prefix that identifies one peer, however many addresses it has: the address for IPv4, the /64
+// network for IPv6.
 func network(a netip.Addr) netip.Prefix {
 	bits := 64
 	if a = a.Unmap(); a.Is4() {
 		bits = 32
 	}
-	p, _ := a.Prefix(bits) // not valid, as the address
+	p, _ := a.Prefix(bits) // invalid if the address is
 	return p
 }
 
-// Disconnect first acknowledges what has come, which could have waited: the peer would
-// take what was delivered for lost.
+// Disconnect first sends pending acknowledgements, which could have been delayed: otherwise the peer would take
+// delivered messages for lost.
 func (q *queuePair) Disconnect() {
 	if q.moved {
 		return
@@ -213,18 +212,18 @@ func (q *queuePair) Close() error {
 	return nil
 }
 
-// farewell sends what a queue pair that ended still owes, a NAK say, and has the manager
-// tell the peer.
+// farewell sends the remaining packets of a queue pair that ended, such as a NAK, and makes the manager tell the
+// peer.
 func (q *queuePair) farewell() {
 	s := q.shard
 	if !s.still {
 		s.flushNow(q)
 	} else if q.ending() {
-		q.reportEnd() // of which nobody hears before Begin
+		q.reportEnd() // sent only after Begin
 	}
 }
 
-// leave takes the queue pair out of its shard's tables.
+// leave removes the queue pair from its shard's tables.
 func (q *queuePair) leave() {
 	s := q.shard
 	s.timers.remove(q)
@@ -236,13 +235,12 @@ func (q *queuePair) leave() {
 	}
 }
 
-// ending reports whether the end has to be reported: the engine is in its error state,
-// for whatever reason.
+// ending reports whether the engine is in its error state, for whatever reason, and the manager does not know yet.
 func (q *queuePair) ending() bool {
 	return !q.ended && q.conn != nil && q.rc.State() == rc.StateError
 }
 
-// reportEnd has the connection manager end the exchange.
+// reportEnd makes the connection manager end the connection.
 func (q *queuePair) reportEnd() {
 	q.ended = true
 	q.conn.end()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNetwork: who has many addresses of IPv6 is one peer.
+// TestNetwork: a host with many IPv6 addresses counts as one peer.
 func TestNetwork(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32",

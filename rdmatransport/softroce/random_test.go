@@ -11,10 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestNumbersAreRandom: who does not see a connection's packets has to guess its queue pair
-// number, its communication ID, where its sequence numbers begin, and its keys. No bit of
-// them is likelier to be set than not, none follows from the number before, and none
-// repeats more often than chance has it. Two devices have nothing in common.
+// TestNumbersAreRandom: an attacker that does not see a connection's packets has to guess its queue pair number, its
+// communication ID, its starting PSN and its keys. Each bit is set with probability 1/2, no number follows from the
+// one before, and numbers repeat no more often than random ones. Two devices have nothing in common.
 func TestNumbersAreRandom(t *testing.T) {
 	const n = 1 << 14
 	for name, c := range map[string]struct {
@@ -72,8 +71,8 @@ func TestNumbersAreRandom(t *testing.T) {
 	}
 }
 
-// wantRandom bounds each statistic by six standard deviations, which a good generator exceeds
-// once in 10^8 or so.
+// wantRandom requires each statistic to be within six standard deviations, which a good generator exceeds about once
+// in 10^8 times.
 func wantRandom(t *testing.T, drawn []uint32, bits uint) {
 	t.Helper()
 	n := float64(len(drawn))

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// A reach tells who deregisters memory whether a shard may be reading or writing any, which it
-// does between begin and end. The shard's owner calls those, anybody calls wait.
+// A reach tells Deregister whether a shard may be accessing memory, which it does between begin and end. Only the
+// shard's owner calls begin and end; any goroutine may call wait.
 type reach struct {
-	n atomic.Uint64 // times that it began and ended: odd in between
+	n atomic.Uint64 // number of calls of begin and end; odd in between
 }
 
 func (r *reach) begin() { r.n.Store(r.n.Load() + 1) }
 func (r *reach) end()   { r.n.Store(r.n.Load() + 1) }
 
-// reachYields is how often wait looks before it sleeps: what the shard does takes microseconds,
-// where it is not held up.
+// reachYields is how often wait checks before it sleeps: a shard takes microseconds unless it is descheduled.
 const reachYields = 100
 
-// wait returns when what had begun before has ended. What begins afterwards finds the tables of keys
-// as they were before the call, or newer. The owner may call it, but not in between.
+// wait waits for the end of the current access, if any. A later access sees the key tables as they were when wait was
+// called, or newer. The owner may call it too, but not between begin and end.
 func (r *reach) wait() {
 	seen := r.n.Load()
 	if seen&1 == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestDeregisterWaits: a peer that reads memory by a key which its owner deregisters meanwhile is no reason for a
-// fault. Deregister returns when what is under way has been sent, after which the memory may be unmapped.
+// TestDeregisterWaits: a peer may read memory whose owner deregisters the key meanwhile, without causing a fault.
+// Deregister returns after the packets in progress have been sent; then the memory may be unmapped.
 func TestDeregisterWaits(t *testing.T) {
 	n := NewNetwork(1)
 	a := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: n})
@@ -22,7 +22,7 @@ func TestDeregisterWaits(t *testing.T) {
 	}
 	sending, send := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	n.SetFaults(func(from, _ netip.Addr) Faults { // called amid the send
+	n.SetFaults(func(from, _ netip.Addr) Faults { // called during the send
 		if from == b.dev.Addr() {
 			once.Do(func() { close(sending) })
 			<-send
@@ -54,7 +54,7 @@ func TestDeregisterWaits(t *testing.T) {
 	if got := a.want(t, 1)[0]; got.ID != 7 || got.Status != rdmatransport.StatusSuccess {
 		t.Errorf("the READ ended as %+v", got)
 	}
-	b.do(func() { err = b.mr.Deregister() }) // by the owner of the completion queue
+	b.do(func() { err = b.mr.Deregister() }) // called by the owner of the completion queue
 	if err != nil {
 		t.Error(err)
 	}

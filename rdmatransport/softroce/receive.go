@@ -8,11 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// managementQPN is the queue pair of connection management.
+// managementQPN is the queue pair number of connection management.
 const managementQPN = 1
 
-// receive takes one batch of datagrams from the sockets, and reports whether it
-// was full, so that more may wait.
+// receive handles one batch of datagrams and reports whether the batch was full, so that more may be waiting.
 func (s *shard) receive() (more bool) {
 	n, err := s.port.Recv(s.batch)
 	s.busy = n > 0
@@ -30,7 +29,7 @@ func (s *shard) receive() (more bool) {
 	return n == len(s.batch.Datagrams)
 }
 
-// datagram splits what the kernel merged (GRO) into packets.
+// datagram splits a datagram that the kernel has merged (GRO) into packets.
 func (s *shard) datagram(d *udp.Datagram) {
 	rest := d.Data
 	if len(rest) == 0 {
@@ -89,8 +88,8 @@ func (s *shard) handlePacket(d *udp.Datagram, b []byte, k int) {
 	}
 }
 
-// unknown hands a packet that the kernel steered wrongly, since it steers a
-// merged datagram as a whole, to its shard, and drops what nobody owns.
+// unknown handles a packet whose queue pair is not on this shard. The kernel steers a merged datagram as a whole, so
+// the packet may belong to another shard and is handed there. Otherwise it is dropped.
 func (s *shard) unknown(d *udp.Datagram, b []byte) {
 	owner := s.dev.shards[int(s.packet.DestQPN)%len(s.dev.shards)]
 	if s.packet.DestQPN == managementQPN {
@@ -120,13 +119,12 @@ func (s *shard) unknown(d *udp.Datagram, b []byte) {
 	})
 }
 
-// maxForeign is how many packets from other shards may wait for a shard: who sends many that
-// are steered wrongly takes no more memory, however busy the shard is.
+// maxForeign is the maximum number of packets from other shards in a shard's mailbox. It bounds the memory that a
+// peer can take with missteered packets while the shard is busy.
 const maxForeign = 512
 
-// intact verifies the ICRC: exactly where the IPv4 identification is known or
-// the packet has none, else up to the identification, which must then fit those
-// of the queue pair's earlier packets.
+// intact verifies the ICRC. The check is exact if the IPv4 identification is known or the packet is IPv6. Otherwise
+// the identification is derived from the ICRC and must fit those of the queue pair's earlier packets.
 func (s *shard) intact(q *queuePair, d *udp.Datagram, b []byte, k int) bool {
 	if port := d.From.Port(); port != q.inPort {
 		q.inPort = port
@@ -166,8 +164,8 @@ func (s *shard) management(d *udp.Datagram, b []byte, k int) {
 	s.manager.receive(d.From, &s.packet)
 }
 
-// established tells the connection manager that data arrived, which stands for
-// a lost RTU (IBTA 12.9.8.3.1, communication established).
+// established tells the connection manager that data has arrived, which takes the place of a lost RTU (IBTA
+// 12.9.8.3.1, communication established).
 func (q *queuePair) established() {
 	if c := q.conn; c != nil && !c.established {
 		c.established = true

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestClosedQueuePairsAreFreed is the end of row 110: what hundreds of queue pairs take is free when they are
-// closed, however many there are later.
+// TestClosedQueuePairsAreFreed is the end of row 110: the memory of hundreds of queue pairs is freed when they are
+// closed, however many are created later.
 func TestClosedQueuePairsAreFreed(t *testing.T) {
 	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: NewNetwork(1)})
 	if err != nil {
@@ -66,8 +66,8 @@ func TestClosedQueuePairsAreFreed(t *testing.T) {
 	}
 }
 
-// TestMissteeredPackets: packets that the kernel gave to the wrong shard wait for theirs in
-// bounded number, are counted beyond that, and reach it again once it has turned.
+// TestMissteeredPackets: packets that the kernel gave to the wrong shard wait for the right one in limited number,
+// are counted beyond that, and are accepted again once the shard has been polled.
 func TestMissteeredPackets(t *testing.T) {
 	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Shards: 2, Network: NewNetwork(1)})
 	if err != nil {

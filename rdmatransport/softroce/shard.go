@@ -12,22 +12,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// deliveryTimeout is how long responses to READs that do not come count in the receive
-// budget while others wait for it. It is shorter than what consumers of the device may
-// have, who would take for a peer's delay what is ours.
+// deliveryTimeout is how long missing READ responses count in the receive budget while other queue pairs wait for it.
+// It is shorter than the timeouts that consumers of the device may have, which would blame the peer for our delay.
 const deliveryTimeout = 2 * time.Millisecond
 
-// keepLimit is how many packets that came out of order one shard keeps.
+// keepLimit is the number of out-of-order packets that one shard keeps.
 const keepLimit = 2048
 
-// A shard is a completion queue and everything behind it: its sockets, its queue
-// pairs and their timers. One goroutine at a time drives it by Poll, Flush and
-// Wait; only the mailbox is for others.
+// A shard is a completion queue with its sockets, queue pairs and timers. One goroutine at a time drives it by Poll,
+// Flush and Wait; other goroutines use only the mailbox.
 type shard struct {
 	dev   *Device
 	index int
 	port  udp.Port
-	now   time.Duration // of this turn, since the device was opened
+	now   time.Duration // of this turn, as Device.clock
 	rng   *rand.ChaCha8
 
 	qps    map[rdmatransport.QPN]*queuePair
@@ -38,29 +36,28 @@ type shard struct {
 
 	busy   bool // the last Poll received something
 	batch  *udp.RecvBatch
-	full   int // batches that were full, since one was not
+	full   int // consecutive full batches
 	icrc   wire.ICRC
 	packet wire.Packet
-	last   *queuePair // most packets go where the one before went
+	last   *queuePair // cache: most packets are for the same queue pair as the one before
 
-	active   []*queuePair  // have something to send, or may have
-	again    []*queuePair  // the other half of that list, swapped each Flush
-	blocked  []*queuePair  // wait for the receive budget
-	wroteOff time.Duration // when others were last asked for it
+	active   []*queuePair  // queue pairs that may have something to send
+	again    []*queuePair  // the spare list, swapped with active on each Flush
+	blocked  []*queuePair  // queue pairs that wait for the receive budget
+	wroteOff time.Duration // when unblock last took budget back from other queue pairs
 	timers   timerHeap
 	mail     mailbox.Mailbox
-	foreign  atomic.Int32 // packets from other shards in it
+	foreign  atomic.Int32 // packets from other shards in mail
 	reach    reach
 	tx       transmitter
-	manager  *manager // connection manager; shard 0 only
-	tap      *tap     // of packets; nil: nobody captures
+	manager  *manager // shard 0 only
+	tap      *tap     // nil: no capture
 
-	// still says that nothing is received and sent, and no timer fires: before Begin, and
-	// after Move.
+	// still means that nothing is received or sent and no timer fires: before Begin and after Move.
 	still    bool
-	exported map[rdmatransport.QPN]bool // queue pairs, for which packets are kept
+	exported map[rdmatransport.QPN]bool // exported queue pairs, whose packets are kept
 	kept     []keptPacket
-	reserved map[rdmatransport.QPN]bool // numbers of queue pairs that are to be adopted
+	reserved map[rdmatransport.QPN]bool // numbers of queue pairs to be adopted
 }
 
 func newShard(d *Device, index int, port udp.Port) *shard {
@@ -73,14 +70,13 @@ func newShard(d *Device, index int, port udp.Port) *shard {
 	return s
 }
 
-// newQPN picks an unpredictable free number that steers to this shard.
+// newQPN returns an unpredictable unused number that is steered to this shard.
 func (s *shard) newQPN() rdmatransport.QPN {
 	n := uint32(len(s.dev.shards))
 	for {
 		qpn := uint32(s.rng.Uint64()) & 0xffffff
 		qpn = qpn - qpn%n + uint32(s.index)
-		// 0 and 1 are management queue pairs, the highest is multicast; rxe and
-		// RNICs number from above 15.
+		// 0 and 1 are management queue pairs, the highest is multicast; rxe and RNICs use numbers above 15.
 		if qpn < 16 || qpn >= 0xffffff {
 			continue
 		}
@@ -117,14 +113,14 @@ func (s *shard) Poll(cs []rdmatransport.Completion) int {
 	return s.done.Poll(cs)
 }
 
-// mostFull is how many batches of the socket may be full, one after another, before timers run all the
-// same: what lay in its buffer, of 16 MiB, when the first came has been received by then. A peer that
-// never lets it become empty would keep all others from sending anything again.
+// mostFull is the number of consecutive full batches after which timers run anyway. By then everything has been
+// received that was in a socket buffer of 16 MiB at the first batch. Without it, a peer that never lets the socket
+// become empty would stop all retransmissions.
 const mostFull = 512
 
-// expire runs the timers that are due. What they wait for must not lie in the
-// socket: after a pause of this thread more than one batch does, and a READ that
-// is requested again although it was answered costs a Linux host its controller.
+// expire runs the timers that are due. It must not run while the packets that they wait for are still in the socket,
+// which holds more than one batch after a pause of this thread: a READ that is requested again after it was answered
+// makes a Linux host lose its controller.
 func (s *shard) expire() {
 	for q := s.timers.due(s.now); q != nil; q = s.timers.due(s.now) {
 		q.rc.Timeout(s.now)
@@ -139,12 +135,11 @@ func (s *shard) Now() int64 { return int64(s.now) }
 // Busy implements rdmatransport.CompletionQueue.
 func (s *shard) Busy() bool { return s.busy }
 
-// ReceiveBudget implements rdmatransport.CompletionQueue: payload bytes, of which
-// the socket's buffer holds about a third of its size in packets of 1 KiB, and
-// not quite half in packets of 4 KiB.
+// ReceiveBudget implements rdmatransport.CompletionQueue. It counts payload bytes: the socket's buffer holds about a
+// third of its size in packets of 1 KiB, and almost half in packets of 4 KiB.
 func (s *shard) ReceiveBudget() int { return s.budget.Limit / 3 }
 
-// activate puts q on the list of those that Flush asks for packets.
+// activate adds q to the queue pairs that Flush asks for packets.
 func (s *shard) activate(q *queuePair) {
 	if !q.active && !q.closed {
 		q.active = true
@@ -167,7 +162,7 @@ func (s *shard) Flush() {
 	s.tx.flush()
 }
 
-// flushActive hands to the network what queue pairs have to send.
+// flushActive sends what the active queue pairs have to send.
 func (s *shard) flushActive() {
 	s.reach.begin()
 	defer s.reach.end()
@@ -179,20 +174,20 @@ func (s *shard) flushActive() {
 				s.flushQP(q)
 			}
 		}
-		clear(s.again) // or it would keep those that are closed
+		clear(s.again) // drop references to closed queue pairs
 	}
 	s.tx.flush()
 }
 
-// flushNow does so for one, at once.
+// flushNow sends what q has to send, at once.
 func (s *shard) flushNow(q *queuePair) {
 	s.reach.begin()
 	defer s.reach.end()
 	s.flushQP(q)
-	s.tx.flush() // whose memory may be freed now
+	s.tx.flush() // the memory of its packets may be freed after this
 }
 
-// unblock gives queue pairs that waited for the receive budget another try.
+// unblock lets queue pairs that wait for the receive budget try again.
 func (s *shard) unblock() {
 	if len(s.blocked) == 0 {
 		return
@@ -213,7 +208,7 @@ func (s *shard) unblock() {
 	s.blocked = s.blocked[:0]
 }
 
-// flushQP gathers all that q may send now.
+// flushQP adds all packets that q may send now.
 func (s *shard) flushQP(q *queuePair) {
 	for more := true; more; {
 		more = q.rc.Transmit(s.now, s.tx.box)
@@ -224,7 +219,7 @@ func (s *shard) flushQP(q *queuePair) {
 	}
 	s.timers.update(q)
 	if q.ending() {
-		s.tx.flush() // the owner of a completion may free memory
+		s.tx.flush() // the owner of a completion may free its memory
 		q.reportEnd()
 	}
 }
@@ -270,8 +265,8 @@ func (s *shard) snapshot() Stats {
 	return out
 }
 
-// Close implements rdmatransport.CompletionQueue. The next owner hears of nothing that was the last one's, as of
-// shared receives, which outlive their queue pairs.
+// Close implements rdmatransport.CompletionQueue. It drops remaining completions, such as those of shared receives,
+// which outlive their queue pairs, so that the next owner does not get them.
 func (s *shard) Close() error {
 	s.end()
 	s.done.Drop()
@@ -279,7 +274,7 @@ func (s *shard) Close() error {
 	return nil
 }
 
-// end closes the shard's queue pairs, of which peers are notified.
+// end closes the shard's queue pairs, which notifies their peers.
 func (s *shard) end() {
 	for _, q := range s.qps {
 		q.Close()

@@ -13,13 +13,12 @@ const (
 	maxShared     = 1 << 16
 )
 
-// sharedReceiveQueue implements rdmatransport.SharedReceiveQueue. The shard's owner
-// alone touches it.
+// sharedReceiveQueue implements rdmatransport.SharedReceiveQueue. Only the shard's owner accesses it.
 type sharedReceiveQueue struct {
 	shard  *shard
 	domain *domain
 	rc     *rc.SharedRecv
-	users  int // queue pairs
+	users  int // number of queue pairs
 	closed bool
 }
 
@@ -46,7 +45,7 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	return &sharedReceiveQueue{shard: s, domain: d, rc: rc.NewSharedRecv(cfg.Depth, cfg.MaxSGE, &s.done)}, nil
 }
 
-// sharedOf is what a queue pair's configuration names; nil: nothing.
+// sharedOf returns the shared receive queue that a queue pair's configuration names, or nil.
 func (s *shard) sharedOf(d *domain, shared rdmatransport.SharedReceiveQueue) (*sharedReceiveQueue, error) {
 	if shared == nil {
 		return nil, nil
@@ -61,7 +60,7 @@ func (s *shard) sharedOf(d *domain, shared rdmatransport.SharedReceiveQueue) (*s
 	return q, nil
 }
 
-// engine is the queue as the rc engine has it.
+// engine returns the rc engine's queue, or nil.
 func (q *sharedReceiveQueue) engine() *rc.SharedRecv {
 	if q == nil {
 		return nil

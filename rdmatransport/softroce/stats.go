@@ -11,31 +11,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Stats count what one shard met. Only the shard's owner may read them;
-// [Device.Stats] copies them there.
+// Stats holds the counters of one shard. Only the shard's owner may read a live one; [Device.Stats] returns copies.
 type Stats struct {
 	PacketsIn       uint64
-	PacketsOut      uint64                  // packets of queue pairs, of which one message to the sockets may carry many
-	ClassesIn       [wire.NumClasses]uint64 // packets received that could be parsed, by the class of their opcode
-	ClassesOut      [wire.NumClasses]uint64 // packets sent, those of the connection manager too
-	Faults          [wire.NumFaults]uint64  // packets dropped, by reason
+	PacketsOut      uint64                  // packets of queue pairs; one message to the sockets may carry many
+	ClassesIn       [wire.NumClasses]uint64 // parsed packets received, by class of opcode
+	ClassesOut      [wire.NumClasses]uint64 // packets sent, including the connection manager's, by class of opcode
+	Faults          [wire.NumFaults]uint64  // received packets dropped, by reason
 	UnknownQPN      uint64                  // packets for queue pairs that do not exist
 	NotConnected    uint64                  // packets for queue pairs not yet connected
-	SourceMismatch  uint64                  // packets from an address that is not the connection's
+	SourceMismatch  uint64                  // packets whose source is not the connection's peer
 	Missteered      uint64                  // packets handed to another shard
-	MissteeredLost  uint64                  // packets dropped since too many waited for it
-	CongestionMarks uint64                  // packets that were marked CE on their way
-	SendDropped     uint64                  // messages that the sockets did not take
+	MissteeredLost  uint64                  // missteered packets dropped because too many were waiting
+	CongestionMarks uint64                  // packets received with an ECN CE mark
+	SendDropped     uint64                  // messages that the sockets did not accept
 	ReceiveErrors   uint64
 	QueuePairs      int
-	BacklogFull     uint64 // requests refused since too many waited for the listener's consumer; shard 0
+	BacklogFull     uint64 // requests rejected because the listener's backlog was full; shard 0
 	RC              RCCounters
 	CM              CMCounters // shard 0
 	UDP             UDPStats
 }
 
-// Drops are the packets and messages that were dropped, by reason: each has one, so that they can be added. What
-// the sockets do not take (SendDropped) they have no room for, or refuse.
+// Drops returns the packets and messages dropped, by reason. Each is counted under one reason only, so the values can
+// be added. Messages that the sockets did not accept (SendDropped) found no room or were refused.
 func (s *Stats) Drops() map[string]uint64 {
 	out := map[string]uint64{
 		"unknown_qpn": s.UnknownQPN, "not_connected": s.NotConnected, "source_mismatch": s.SourceMismatch, "missteered": s.MissteeredLost,
@@ -53,16 +52,16 @@ func (s *Stats) Drops() map[string]uint64 {
 	return out
 }
 
-// RoundTrips are times until an acknowledgement.
+// RoundTrips is a histogram of times until an acknowledgement.
 type RoundTrips = latency.Histogram
 
-// A ClassCount is how many packets there were of a class of opcodes.
+// A ClassCount is the number of packets of one class of opcodes.
 type ClassCount struct {
 	Class   string
 	In, Out uint64
 }
 
-// Classes are the packets by the classes of their opcodes. Those that could not be parsed are in Faults.
+// Classes returns the packets by class of opcode. Packets that could not be parsed are in Faults.
 func (s *Stats) Classes() (all []ClassCount) {
 	for c := wire.ClassSend; c < wire.NumClasses; c++ {
 		all = append(all, ClassCount{c.String(), s.ClassesIn[c], s.ClassesOut[c]})
@@ -70,13 +69,13 @@ func (s *Stats) Classes() (all []ClassCount) {
 	return all
 }
 
-// Add adds what another shard has counted.
+// Add adds the counters of another shard.
 func (s *Stats) Add(o *Stats) {
 	s.RC.RoundTrips.Add(&o.RC.RoundTrips)
 	add(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem())
 }
 
-// add adds the counters, whichever there are.
+// add adds counters recursively, whatever the type's fields are.
 func add(to, from reflect.Value) {
 	switch to.Kind() {
 	case reflect.Uint64:
@@ -96,7 +95,8 @@ func add(to, from reflect.Value) {
 	}
 }
 
-// Counters implements rdmatransport.PacketCounter, with the sums of all shards.
+// Counters implements rdmatransport.PacketCounter. It returns the sums of all shards, and waits for them like
+// [Device.Stats].
 func (d *Device) Counters() []rdmatransport.Counter {
 	var s Stats
 	for _, o := range d.Stats() {
@@ -120,7 +120,7 @@ func (d *Device) Counters() []rdmatransport.Counter {
 	return out
 }
 
-// refusedRequests are copies of counters of shard 0, which others may read.
+// refusedRequests holds copies of shard 0's counters that any goroutine may read.
 type refusedRequests struct {
 	tooMany, backlog, halfOpen atomic.Uint64
 }
@@ -131,7 +131,7 @@ func (d *Device) RefusedRequests() rdmatransport.RefusedRequests {
 	return rdmatransport.RefusedRequests{TooMany: r.tooMany.Load(), Backlog: r.backlog.Load(), HalfOpen: r.halfOpen.Load()}
 }
 
-// publish copies the counters where a message was received.
+// publish copies the counters if a message was received since the last call.
 func (m *manager) publish() {
 	n := &m.engine.Counters
 	if n.Received == m.published {

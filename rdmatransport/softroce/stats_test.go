@@ -2,7 +2,7 @@ package softroce
 
 import "testing"
 
-// TestDropsAreCountedOnce: what one reason has made lost is not counted as lost by another, too.
+// TestDropsAreCountedOnce: a loss is counted under one reason only.
 func TestDropsAreCountedOnce(t *testing.T) {
 	s := Stats{SendDropped: 5, UDP: UDPStats{SendLost: 3, SendFull: 2}}
 	sum := uint64(0)

@@ -11,26 +11,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// A tap is a shard's part of a [capture]. It belongs to the shard, which has one only while
-// somebody captures.
+// A tap is a shard's part of a [capture]. It belongs to the shard, which has one only during a capture.
 type tap struct {
 	dev     *Device
-	all     bool // else of queue pairs with the flag tapped
-	manage  bool // packets of connection management too
-	keep    int  // bytes of each datagram
+	all     bool // otherwise only queue pairs with the flag tapped
+	manage  bool // also packets of connection management
+	keep    int  // bytes kept of each datagram
 	box     *tapBox
 	seen    uint64
 	dropped uint64
 }
 
-// A tapBox holds copies. The shard fills one while the reader has another, and they change
-// hands in the shard's mailbox: what is not read in time finds no room.
+// A tapBox holds copied packets. The shard fills one while the reader has another, and they are exchanged in the
+// shard's mailbox. When the box is full, further packets are dropped.
 type tapBox struct {
 	records []tapRecord
 	bytes   []byte
 }
 
-// A tapRecord is a datagram of one packet.
+// A tapRecord is one captured packet.
 type tapRecord struct {
 	at       time.Duration
 	from, to netip.AddrPort
@@ -39,10 +38,10 @@ type tapRecord struct {
 	tos      uint8
 	out      bool
 	length   int
-	data     []byte // the beginning; its capacity is what is kept
+	data     []byte // beginning of the packet; its capacity is the number of bytes to keep
 }
 
-// tapRecordSize is about what a record takes.
+// tapRecordSize is the approximate size of a record in bytes.
 const tapRecordSize = 128
 
 func newTapBox(size int) *tapBox {
@@ -54,7 +53,7 @@ func (b *tapBox) reset() {
 	b.records, b.bytes = b.records[:0], b.bytes[:0]
 }
 
-// add returns a record for a datagram of length bytes; nil: there is no room.
+// add returns a new record for a packet of length bytes, or nil if there is no room.
 func (t *tap) add(length int) *tapRecord {
 	t.seen++
 	b := t.box
@@ -69,12 +68,12 @@ func (t *tap) add(length int) *tapRecord {
 	return r
 }
 
-// put appends as much as is kept.
+// put appends as much of b as is kept.
 func (r *tapRecord) put(b []byte) {
 	r.data = append(r.data, b[:min(len(b), cap(r.data)-len(r.data))]...)
 }
 
-// received copies the k-th packet of a datagram; a sound one is in s.packet.
+// received captures the k-th packet of a datagram. If sound, the packet is parsed in s.packet.
 func (s *shard) received(d *udp.Datagram, b []byte, k int, sound bool) {
 	t := s.tap
 	var qpn rdmatransport.QPN
@@ -88,7 +87,7 @@ func (s *shard) received(d *udp.Datagram, b []byte, k int, sound bool) {
 		wanted = s.manager != nil && (t.all || t.manage)
 	case sound:
 		if q = s.qps[qpn]; q == nil && s.dev.shards[int(qpn)%len(s.dev.shards)] != s {
-			return // that shard gets it
+			return // captured by that shard
 		}
 		wanted = t.all || q != nil && q.tapped
 	}
@@ -102,8 +101,8 @@ func (s *shard) received(d *udp.Datagram, b []byte, k int, sound bool) {
 	}
 }
 
-// identificationOf is the IPv4 identification of a packet: that with which its ICRC is right,
-// where the socket does not say it.
+// identificationOf returns the IPv4 identification of a packet. If the socket does not report it, it is the one with
+// which the ICRC is correct.
 func (s *shard) identificationOf(d *udp.Datagram, b []byte, k int) uint16 {
 	if d.ID >= 0 {
 		return uint16(d.ID) + uint16(k)
@@ -116,7 +115,7 @@ func (s *shard) identificationOf(d *udp.Datagram, b []byte, k int) uint16 {
 	return id
 }
 
-// sent copies the k-th packet of a message of queue pair q.
+// sent captures the k-th packet of a message of queue pair q.
 func (t *tap) sent(q *queuePair, o *rc.Out, k uint16, crc uint32) {
 	if !t.all && !q.tapped {
 		return
@@ -131,12 +130,12 @@ func (t *tap) sent(q *queuePair, o *rc.Out, k uint16, crc uint32) {
 	for _, b := range o.Pieces[:o.NPieces] {
 		r.put(b)
 	}
-	var end [3 + wire.ICRCSize]byte // the padding, and the ICRC
+	var end [3 + wire.ICRCSize]byte // the padding and the ICRC
 	binary.LittleEndian.PutUint32(end[o.Pad:], crc)
 	r.put(end[:int(o.Pad)+wire.ICRCSize])
 }
 
-// managed copies a packet of connection management, in one piece.
+// managed captures a sent packet of connection management.
 func (t *tap) managed(from, to netip.AddrPort, tos uint8, b []byte) {
 	if !t.all && !t.manage {
 		return
@@ -147,8 +146,7 @@ func (t *tap) managed(from, to netip.AddrPort, tos uint8, b []byte) {
 	}
 }
 
-// choose has the tap copy packets of these queue pairs alone, those of other shards aside;
-// nil: all.
+// choose makes the tap capture only packets of the given queue pairs, ignoring those of other shards; nil means all.
 func (t *tap) choose(s *shard, qpns []rdmatransport.QPN) {
 	t.all, t.manage = qpns == nil, false
 	for _, q := range s.qps {

@@ -6,9 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
 )
 
-// timerHeap orders queue pairs by when they must be looked at. A queue pair's
-// entry may be earlier than its deadline, which mostly moves away: it is put
-// right when it comes up, so that traffic costs no reordering.
+// timerHeap orders queue pairs by their next wake-up. A queue pair's entry may be earlier than its deadline, which
+// usually moves later: the entry is corrected when it comes up, so that traffic does not reorder the heap.
 type timerHeap struct {
 	list []*queuePair
 }
@@ -28,7 +27,7 @@ func (h *timerHeap) update(q *queuePair) {
 	}
 }
 
-// due removes and returns a queue pair whose deadline has passed.
+// due removes and returns a queue pair whose deadline has passed, or returns nil.
 func (h *timerHeap) due(now time.Duration) *queuePair {
 	for len(h.list) > 0 && h.list[0].wakeAt <= now {
 		q := h.list[0]
@@ -41,7 +40,7 @@ func (h *timerHeap) due(now time.Duration) *queuePair {
 	return nil
 }
 
-// next is when due may have something, or rc.Never.
+// next returns when due may return a queue pair, or rc.Never.
 func (h *timerHeap) next() time.Duration {
 	if len(h.list) == 0 {
 		return rc.Never

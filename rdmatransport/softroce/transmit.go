@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// boxPackets is how many packets are gathered before the sockets are called:
-	// full GSO sends of packets with 4096 or 1024 bytes of payload, 15 or 60, and
-	// few enough that the kernel finds in the cache what the ICRC was computed over.
+	// boxPackets is the number of packets gathered before the sockets are called. That is enough for full GSO sends
+	// of packets with 4096 or 1024 bytes of payload, 15 or 60, and few enough that the data over which the ICRC was
+	// computed is still in the cache when the kernel copies it.
 	boxPackets    = 120
-	singles       = 32  // messages of the connection manager beside them
-	copyBelow     = 256 // payload bytes that are cheaper copied than listed
+	singles       = 32  // messages of the connection manager, in addition
+	copyBelow     = 256 // payload bytes that are cheaper to copy than to list as a piece
 	scratchPacket = rc.MaxHeader + copyBelow + 3 + wire.ICRCSize
 )
 
-// transmitter gathers a turn's packets and makes them into messages (see
-// plan): runs of equal packets on one route become one GSO send, since a send is
-// what costs. Headers, trailers and small payloads lie in one scratch area, where
-// the trailer of one packet and the header of the next are a single piece; larger
-// payloads are sent from where they are.
+// transmitter gathers a turn's packets and turns them into messages (see plan). Runs of equal packets on one route
+// become one GSO send, since the cost is per send. Headers, trailers and small payloads are stored in one scratch
+// area, where the trailer of one packet and the header of the next form a single piece. Larger payloads are sent from
+// where they are.
 type transmitter struct {
 	port     udp.Port
 	icrc     wire.ICRC
 	box      *rc.Outbox
-	owners   []*queuePair // of the packets in the box
+	owners   []*queuePair // of each packet in the box
 	plan     plan
 	segments bool // GSO works
 
@@ -37,8 +36,8 @@ type transmitter struct {
 	scratch []byte
 	stats   *Stats // the shard's
 	tap     *tap   // the shard's
-	first   int    // of the message being built: its first piece
-	run     int    // start of the scratch part not yet in pieces
+	first   int    // index of the first piece of the message being built
+	run     int    // start of the part of scratch that is not yet in pieces
 }
 
 func (t *transmitter) init(port udp.Port, stats *Stats) {
@@ -52,7 +51,7 @@ func (t *transmitter) init(port udp.Port, stats *Stats) {
 	t.segments = port.GSO()
 }
 
-// add notes that what is new in the outbox is of queue pair q.
+// add records that new packets in the outbox belong to queue pair q.
 func (t *transmitter) add(q *queuePair) {
 	for range len(t.box.Pkts) - len(t.owners) {
 		t.owners = append(t.owners, q)
@@ -62,7 +61,7 @@ func (t *transmitter) add(q *queuePair) {
 	}
 }
 
-// encode makes the packets of a message: their bytes, and the message itself.
+// encode builds a message and its packets.
 func (t *transmitter) encode(m *gathering) {
 	t.first, t.run = len(t.pieces), len(t.scratch)
 	ahead := m.first
@@ -85,11 +84,11 @@ func (t *transmitter) encode(m *gathering) {
 	t.msgs = append(t.msgs, out)
 }
 
-// prefetchAhead is how many packets before their ICRC payloads are asked for, where
-// they lie: a store of gigabytes is not in the cache.
+// prefetchAhead is how many packets before its ICRC is computed a payload is prefetched: a store of gigabytes is not
+// in the cache.
 const prefetchAhead = 2
 
-// prefetch asks for packet i and returns the next of its message.
+// prefetch prefetches the payload of packet i and returns the next packet of its message.
 func (t *transmitter) prefetch(i int16) int16 {
 	if i < 0 {
 		return i
@@ -123,8 +122,7 @@ func (t *transmitter) packet(q *queuePair, o *rc.Out, k uint16) {
 	t.scratch = binary.LittleEndian.AppendUint32(t.scratch, crc)
 }
 
-// single adds one packet that belongs to no queue pair, in a message of its own
-// from the first transmit socket.
+// single adds one packet that belongs to no queue pair, in a message of its own from the first transmit socket.
 func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 	dst := netip.AddrPortFrom(to, wire.Port)
 	path := wire.NewPath(t.port.Sources()[0], dst)
@@ -144,8 +142,8 @@ func (t *transmitter) single(to netip.Addr, tos uint8, p *wire.Packet) {
 	t.msgs = append(t.msgs, udp.Message{To: dst, TOS: tos, Pieces: t.pieces[len(t.pieces)-1:]})
 }
 
-// flush hands everything gathered to the sockets. What they do not take is lost
-// like a packet on the way, and found by retransmission.
+// flush hands all gathered packets to the sockets. What they do not accept is lost as in the network, and recovered
+// by retransmission.
 func (t *transmitter) flush() {
 	if len(t.owners) > 0 {
 		t.stats.PacketsOut += uint64(len(t.owners))
@@ -160,7 +158,7 @@ func (t *transmitter) flush() {
 	}
 	t.stats.SendDropped += uint64(len(t.msgs) - t.port.Send(t.msgs))
 	clear(t.pieces)
-	clear(t.plan.messages) // of queue pairs that may be closed
+	clear(t.plan.messages) // drop references to queue pairs that may be closed
 	t.msgs, t.pieces, t.scratch = t.msgs[:0], t.pieces[:0], t.scratch[:0]
 	t.box.Reset()
 	t.segments = t.port.GSO()

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestConnectTwice: a queue pair that has a connection gets no other in its place, by either side's call, and
-// the one that it has goes on.
+// TestConnectTwice: a connected queue pair cannot be connected again, by either side's call, and its connection
+// continues.
 func TestConnectTwice(t *testing.T) {
 	network := NewNetwork(1)
 	a := newEnd(t, Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: network})
@@ -53,13 +53,13 @@ func TestConnectTwice(t *testing.T) {
 	}
 	a.do(func() { a.qp.Close() })
 	a.mu.Lock()
-	a.got, a.qp = nil, first // what it had posted was flushed
+	a.got, a.qp = nil, first // its posted requests were flushed
 	a.mu.Unlock()
 	exchange(t, a, b)
 	finish(t, a, b)
 }
 
-// TestAcceptAfterClose: who closes a listener, and polls no more, is not left with a goroutine that waits in Accept.
+// TestAcceptAfterClose: closing a listener ends a waiting Accept, even if the device is not polled any more.
 func TestAcceptAfterClose(t *testing.T) {
 	d, err := Open(Config{Addr: netip.MustParseAddr("10.0.0.1"), Network: NewNetwork(1)})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// toC is an address as the shim takes it. A zone is an interface's name or index.
+// toC returns an address in the shim's format. A zone is an interface's name or index.
 func toC(a netip.AddrPort) (out C.struct_nv_addr) {
 	ip := a.Addr().Unmap()
 	out.family, out.port = 6, C.uint16_t(a.Port())
@@ -31,7 +31,7 @@ func toC(a netip.AddrPort) (out C.struct_nv_addr) {
 	return out
 }
 
-// fromC is the reverse; the zero value where there is no address.
+// fromC is the inverse of toC. It returns the zero value if there is no address.
 func fromC(a *C.struct_nv_addr) netip.AddrPort {
 	var ip [16]byte
 	for i := range ip {

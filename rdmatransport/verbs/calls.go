@@ -7,8 +7,8 @@ import "C"
 
 import "unsafe"
 
-// What a command costs are these calls. They neither block nor take long, and where
-// there is assembly for it they go without the scheduler's notice (package ccall).
+// These calls make up the cost of a command. They neither block nor take long. Where assembly exists, they are made
+// without involving the scheduler (package ccall).
 
 func (c *completionQueue) pollCQ(cq *C.struct_ibv_cq, wcs []C.struct_nv_wc) int {
 	rxe := c.dev.hw.rxe
@@ -40,7 +40,7 @@ func (c *completionQueue) takeNotice() *C.struct_ibv_cq {
 	return nil
 }
 
-// postSend posts the chain that is in sends and sges.
+// postSend posts the chain in sends and sges.
 func (c *completionQueue) postSend(qp *C.struct_ibv_qp) C.int {
 	sends, sges := c.sends, c.elements()
 	if !c.stack.Ready() {
@@ -49,7 +49,7 @@ func (c *completionQueue) postSend(qp *C.struct_ibv_qp) C.int {
 	return C.int(int32(c.stack.Call(uintptr(C.nv_post_send), uintptr(unsafe.Pointer(qp)), uintptr(unsafe.Pointer(&sends[0])), uintptr(len(sends)), uintptr(unsafe.Pointer(&sges[0])))))
 }
 
-// postRecv posts the receives that are in recvs and sges.
+// postRecv posts the receives in recvs and sges.
 func (c *completionQueue) postRecv(qp *C.struct_ibv_qp) C.int {
 	recvs, sges := c.recvs, c.elements()
 	if !c.stack.Ready() {
@@ -66,7 +66,7 @@ func (c *completionQueue) postSharedRecv(srq *C.struct_ibv_srq) C.int {
 	return C.int(int32(c.stack.Call(uintptr(C.nv_post_srq_recv), uintptr(unsafe.Pointer(srq)), uintptr(unsafe.Pointer(&recvs[0])), uintptr(len(recvs)), uintptr(unsafe.Pointer(&sges[0])))))
 }
 
-// elements are sges, one at least: there must be something to point to.
+// elements returns sges with at least one element, so that there is something to point to.
 func (c *completionQueue) elements() []C.struct_nv_sge {
 	if len(c.sges) == 0 {
 		c.sges = append(c.sges, C.struct_nv_sge{})

@@ -17,18 +17,18 @@ import (
 
 const (
 	defaultDepth = 4096
-	pollBatch    = 64 // completions taken in one call
-	// controlInterval is how often a queue that is polled without sleeping looks at
-	// the RDMA CM, which costs two system calls. A sleep looks at it as well.
+	pollBatch    = 64 // maximum number of completions per call
+	// controlInterval is the interval at which a queue that is polled without sleeping checks the RDMA CM, which
+	// costs two system calls. A sleep checks it too.
 	controlInterval = 16 * time.Millisecond
-	// presenceInterval is how often the device is looked for in sysfs: where its driver
-	// cannot take it from its users (rdma_rxe), the kernel waits for them to close it,
-	// and neither the device nor the RDMA CM says so.
+	// presenceInterval is the interval at which sysfs is checked for the device. If a driver cannot take its device
+	// from its users (rdma_rxe), the kernel waits until they close it, and neither the device nor the RDMA CM reports
+	// that.
 	presenceInterval = time.Second
-	// relaxedInterval is how long a sleep may keep back completions of relaxed sends. Such
-	// a sleep ends by a timer, for which the scheduler's monitor gets up.
+	// relaxedInterval is the maximum delay of completions of relaxed sends during a sleep. Such a sleep ends by a
+	// timer, which wakes the scheduler's monitor.
 	relaxedInterval = 100 * time.Millisecond
-	// unarmedLimit bounds a Wait before which nobody called Due.
+	// unarmedLimit is the maximum duration of a Wait that was not preceded by Due.
 	unarmedLimit = time.Millisecond
 )
 
@@ -44,31 +44,31 @@ type completionQueue struct {
 	mail   mailbox.Mailbox
 	out    outstanding
 
-	now     time.Duration // of this turn, since the device was opened
+	now     time.Duration // of this turn, as device.clock
 	busy    bool
-	carries bool          // the RDMA CM is ours to poll
-	looked  time.Duration // when it last was
-	present time.Duration // when the device was last there
+	carries bool          // this queue polls the RDMA CM
+	looked  time.Duration // when the RDMA CM was last checked
+	present time.Duration // when the device was last seen in sysfs
 
 	qps     map[uint32]*queuePair            // by serial
 	shared  map[uint32]*sharedReceiveQueue   // by serial
-	sharers map[rdmatransport.QPN]*queuePair // those with shared receives
-	serial  uint32                           // of the last one, of either kind
-	backlog []queued                         // completions found before they were asked for
+	sharers map[rdmatransport.QPN]*queuePair // queue pairs with a shared receive queue
+	serial  uint32                           // last serial number, of either kind
+	backlog []queued                         // completions found but not yet returned by Poll
 	chain   uint64                           // number of the last chain posted
 
-	stack ccall.Stack // what C runs on, see calls.go
-	// Room for one call each.
+	stack ccall.Stack // for calls of C functions, see calls.go
+	// Buffers for one call each.
 	wcs   []C.struct_nv_wc
 	sends []C.struct_nv_send
 	recvs []C.struct_nv_recv
 	sges  []C.struct_nv_sge
 	event C.struct_nv_event
 	async C.struct_nv_async
-	done  rdmatransport.Completion // the last one translated
+	done  rdmatransport.Completion // the last completion translated
 }
 
-// A queued completion is one of a queue pair that may be closed before it is reported.
+// A queued completion belongs to a queue pair that may be closed before it is returned.
 type queued struct {
 	serial uint32
 	rdmatransport.Completion
@@ -123,7 +123,7 @@ func (c *completionQueue) do(f func()) {
 	c.waiter.Wake()
 }
 
-// reserve sees to it that a queue pair's completions fit.
+// reserve makes room for a queue pair's completions.
 func (c *completionQueue) reserve(sends, recvs int) error {
 	if err := c.sent.reserve(c.dev, sends); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 				q.flushWaiting()
 			}
 		}
-		if got < want || len(c.backlog) > 0 { // which comes before what is with the device
+		if got < want || len(c.backlog) > 0 { // the backlog comes before what the device has
 			break
 		}
 	}
@@ -173,7 +173,7 @@ func (c *completionQueue) Poll(cs []rdmatransport.Completion) int {
 	return n
 }
 
-// take polls the device for up to n entries of wcs.
+// take polls the device for up to n completions into wcs.
 func (c *completionQueue) take(n int) int {
 	if c.closed {
 		return 0
@@ -190,7 +190,7 @@ func (c *completionQueue) take(n int) int {
 	return got + more
 }
 
-// load moves what the device has completed to the backlog.
+// load moves the device's completions to the backlog.
 func (c *completionQueue) load() {
 	for got := pollBatch; got == pollBatch; {
 		got = c.take(pollBatch)
@@ -198,11 +198,11 @@ func (c *completionQueue) load() {
 	}
 }
 
-// loadSends does so with sends alone, amid the translation of what was taken before.
+// loadSends is load for sends only. It can be called while other completions are being translated.
 func (c *completionQueue) loadSends() {
 	wcs := make([]C.struct_nv_wc, pollBatch)
 	for got := pollBatch; got == pollBatch; {
-		got = max(0, c.sent.take(c, wcs)) // the next Poll finds what is wrong
+		got = max(0, c.sent.take(c, wcs)) // the next Poll detects the error
 		c.hold(wcs[:got])
 	}
 }
@@ -220,7 +220,7 @@ func (c *completionQueue) hold(wcs []C.struct_nv_wc) {
 	}
 }
 
-// unload hands out the backlog.
+// unload moves completions from the backlog to cs.
 func (c *completionQueue) unload(cs []rdmatransport.Completion) int {
 	n := min(len(cs), len(c.backlog))
 	if n == 0 {
@@ -233,8 +233,7 @@ func (c *completionQueue) unload(cs []rdmatransport.Completion) int {
 	return n
 }
 
-// drop takes a closed queue pair out of the backlog, but for the shared receives that it
-// had taken.
+// drop removes a closed queue pair's completions from the backlog, except those of shared receives.
 func (c *completionQueue) drop(q *queuePair) {
 	kept := c.backlog[:0]
 	for _, b := range c.backlog {
@@ -251,7 +250,7 @@ func (c *completionQueue) drop(q *queuePair) {
 	c.backlog = kept
 }
 
-// newSerial numbers a queue pair or a shared receive queue; 0 is none.
+// newSerial returns an unused serial number for a queue pair or a shared receive queue; 0 means none.
 func (c *completionQueue) newSerial() uint32 {
 	for c.serial++; c.serial == 0 || c.qps[c.serial] != nil || c.shared[c.serial] != nil; c.serial++ {
 	}
@@ -265,7 +264,7 @@ func serialOf(q *queuePair) uint32 {
 	return q.serial
 }
 
-// Flush implements rdmatransport.CompletionQueue: posts ring doorbells at once.
+// Flush implements rdmatransport.CompletionQueue. It does nothing: posts ring doorbells at once.
 func (c *completionQueue) Flush() {}
 
 // Wait implements rdmatransport.CompletionQueue.
@@ -277,8 +276,8 @@ func (c *completionQueue) Wait(d int64) {
 	c.waiter.wait(limit)
 }
 
-// Due implements rdmatransport.CompletionQueue. It is what an owner calls before it
-// sleeps, and arms the completion channel.
+// Due implements rdmatransport.CompletionQueue. An owner calls it before it sleeps, so it arms the completion
+// channel.
 func (c *completionQueue) Due() int64 {
 	if c.mail.Full() || len(c.backlog) > 0 || !c.arm() {
 		return 0
@@ -293,10 +292,9 @@ func (c *completionQueue) Due() int64 {
 	return due
 }
 
-// arm makes the next completion wake a Wait, of sends only where there are others than
-// relaxed ones. It reports false if there is one already: after arming the queues must
-// be looked at once more (ibv_req_notify_cq(3)). A queue that was armed makes one
-// notice, which may come later than its completion: that costs a turn that finds nothing.
+// arm makes the next completion end a Wait; for sends only if some are not relaxed. It returns false if there are
+// completions already: after arming, the queues must be polled once more (ibv_req_notify_cq(3)). An armed queue
+// produces one notification, which may arrive later than its completion; the cost is a turn that finds nothing.
 func (c *completionQueue) arm() bool {
 	if c.closed {
 		return true
@@ -314,8 +312,8 @@ func (c *completionQueue) arm() bool {
 	return len(c.backlog) == 0
 }
 
-// hear takes the notices that there are, or should be. A queue is armed anew after its
-// notice, or where that is about to come.
+// hear reads the notifications that have arrived, or should have. A queue is armed again after its notification, or
+// if that is imminent.
 func (c *completionQueue) hear() {
 	most := 1
 	if c.arrived.noticed() && c.sent.noticed() {
@@ -350,10 +348,10 @@ func (c *completionQueue) Now() int64 { return int64(c.now) }
 // Busy implements rdmatransport.CompletionQueue.
 func (c *completionQueue) Busy() bool { return c.busy }
 
-// ReceiveBudget implements rdmatransport.CompletionQueue: an RNIC has no bound.
+// ReceiveBudget implements rdmatransport.CompletionQueue. An RNIC has no limit.
 func (c *completionQueue) ReceiveBudget() int { return 0 }
 
-// abandon ends all queue pairs of a device that is lost.
+// abandon ends all queue pairs after the device was lost.
 func (c *completionQueue) abandon(why error) {
 	for _, q := range c.qps {
 		q.fail(why)
@@ -381,7 +379,7 @@ func (c *completionQueue) Close() error {
 
 func (c *completionQueue) destroy() error {
 	c.closed = true
-	C.nv_take_cq_events(c.dev.lib, c.channel) // what is not acknowledged would block
+	C.nv_take_cq_events(c.dev.lib, c.channel) // unacknowledged notifications would block the destruction
 	err := c.destroyCQs()
 	c.waiter.Close()
 	c.stack.Close()

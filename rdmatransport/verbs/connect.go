@@ -17,9 +17,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Connect implements rdmatransport.Device: rdma_resolve_addr(3), rdma_resolve_route(3),
-// rdma_connect(3) and rdma_establish(3), each of which ends with an event that the
-// device's first completion queue takes.
+// Connect implements rdmatransport.Device. It calls rdma_resolve_addr(3), rdma_resolve_route(3), rdma_connect(3) and
+// rdma_establish(3). Each ends with an event, which the device's first completion queue reads.
 func (d *device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to netip.AddrPort, p rdmatransport.ConnParams) (rdmatransport.ConnReply, error) {
 	q, ok := qp.(*queuePair)
 	switch {
@@ -76,7 +75,7 @@ func (c *connection) dial(ctx context.Context, to netip.AddrPort, p rdmatranspor
 	return reply, c.finish(ctx, to, e.kind, readsIn, readsOut)
 }
 
-// resolve finds the peer's address and the route.
+// resolve resolves the peer's address and the route.
 func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) error {
 	lib, ms := c.dev.lib, C.int(c.dev.cfg.resolveTimeout()/time.Millisecond)
 	if tos != 0 {
@@ -111,9 +110,9 @@ func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) 
 	return err
 }
 
-// proposeTimeout has the request tell the peer, whose device then waits no longer than ours
-// does. Where the kernel cannot, it waits as long as the RDMA CM says. On InfiniBand that is
-// what the path needs, and only an explicit timeout replaces it.
+// proposeTimeout puts our timeout into the request, so that the peer's device does not wait longer than ours. If the
+// kernel does not support that, the peer uses the RDMA CM's value. On InfiniBand that value is what the path needs,
+// and only an explicit timeout replaces it.
 func (c *connection) proposeTimeout() {
 	exponent, bound := c.dev.cfg.ackTimeout()
 	if bound && c.dev.hw.roce == 0 {
@@ -126,7 +125,7 @@ func (c *connection) proposeTimeout() {
 
 // finish makes the queue pair ready on our side, then on the peer's.
 func (c *connection) finish(ctx context.Context, to netip.AddrPort, kind C.uint8_t, readsIn, readsOut int) error {
-	byItself := kind == C.NV_EVENT_ESTABLISHED // iWARP: its reply leaves the queue pair in RTS, and there is no third message
+	byItself := kind == C.NV_EVENT_ESTABLISHED // iWARP: the reply leaves the queue pair in RTS, and there is no third message
 	if byItself {
 		c.joins()
 	} else if err := c.join(readsIn, readsOut); err != nil {
@@ -149,7 +148,7 @@ func (c *connection) finish(ctx context.Context, to netip.AddrPort, kind C.uint8
 	return err
 }
 
-// onShard runs f as the owner of the queue pair.
+// onShard runs f on the goroutine that owns the queue pair.
 func (c *connection) onShard(ctx context.Context, f func(*queuePair) error) error {
 	done := make(chan error, 1)
 	c.qp.cq.do(func() { done <- f(c.qp) })
@@ -177,7 +176,7 @@ func (c *connection) await(ctx context.Context, want C.uint8_t) (cmEvent, error)
 	}
 }
 
-// next is the next event. One that ended the queue pair too says more than that end.
+// next returns the next event. If it also ended the queue pair, the event has more information than that end.
 func (c *connection) next(ctx context.Context) (cmEvent, error) {
 	select {
 	case e := <-c.steps:
@@ -194,7 +193,7 @@ func (c *connection) next(ctx context.Context) (cmEvent, error) {
 	}
 }
 
-// err is why an event ends the connection exchange; nil if it does not.
+// err returns the reason why an event ends the connection exchange, or nil.
 func (e *cmEvent) err() error {
 	switch e.kind {
 	case C.NV_EVENT_REJECTED:
@@ -215,8 +214,8 @@ func (e *cmEvent) err() error {
 	return nil
 }
 
-// rejection is the peer's refusal. iWARP has no reasons, but an errno: a refusal
-// with data is the application's (RFC 5044, 7.1).
+// rejection returns the error for a rejection. iWARP has no reject reasons but an errno: a rejection with data comes
+// from the application (RFC 5044, 7.1).
 func (e *cmEvent) rejection() error {
 	reason := rdmatransport.RejectReason(e.status)
 	if e.status < 0 {

@@ -11,23 +11,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A connection is one identifier of the RDMA CM. It outlives its queue pair until
-// the peer has heard of the end, since the CM repeats that for as long as the
-// identifier lives.
+// A connection is one identifier of the RDMA CM. It outlives its queue pair until the peer has been told of the end,
+// because the CM repeats that message only while the identifier exists.
 type connection struct {
 	dev   *device
 	token token
-	qp    *queuePair    // nil while a request is unanswered; Accept sets it under dev.mu
-	steps chan cmEvent  // active side: what Connect waits for
+	qp    *queuePair    // nil until a request is answered; Accept sets it under dev.mu
+	steps chan cmEvent  // active side: events for Connect
 	stop  chan struct{} // closed when the queue pair ends
 
-	mu        sync.Mutex           // guards all below, and every use of id
+	mu        sync.Mutex           // guards the fields below, and every use of id
 	id        *C.struct_rdma_cm_id // nil once destroyed
-	joined    bool                 // the peer may believe that we are connected
-	confirmed bool                 // it does: the CM takes a disconnect from now on
+	joined    bool                 // the peer may consider the connection established
+	confirmed bool                 // the peer does; from now on the CM accepts a disconnect
 	leaving   bool                 // the queue pair has ended
 	left      bool                 // we have notified the peer of the end
-	over      bool                 // so has the peer, or it cannot any more
+	over      bool                 // the peer has ended it too, or cannot any more
 	released  bool                 // the queue pair is closed
 	stopped   bool
 }
@@ -40,7 +39,7 @@ type cmEvent struct {
 	data              []byte
 }
 
-// newConnection makes an identifier for an active connection.
+// newConnection creates an identifier for an active connection.
 func (d *device) newConnection(q *queuePair) (*connection, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +54,7 @@ func (d *device) newConnection(q *queuePair) (*connection, error) {
 	return c, nil
 }
 
-// use calls f with the identifier, unless that is gone.
+// use calls f with the identifier, unless it was destroyed.
 func (c *connection) use(doing string, f func(id *C.struct_rdma_cm_id) C.int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +64,7 @@ func (c *connection) use(doing string, f func(id *C.struct_rdma_cm_id) C.int) er
 	return failure(f(c.id), doing)
 }
 
-// join moves the queue pair to the state in which it sends and receives, unless it is
-// closed.
+// join moves the queue pair to the state in which it sends and receives, unless it is closed.
 func (c *connection) join(readsIn, readsOut int) error {
 	q, d := c.qp, c.dev
 	timeout, bound := d.cfg.ackTimeout()
@@ -88,19 +86,17 @@ func (c *connection) join(readsIn, readsOut int) error {
 	})
 }
 
-// joins notes that the device has done so by itself.
+// joins records that the device has done so by itself.
 func (c *connection) joins() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.joined = true
 }
 
-// rnrTimer makes a peer whose SEND finds no receive try again after 640 µs (IBTA
-// volume 1, table 45).
+// rnrTimer makes a peer retry after 640 µs if no receive was posted for its SEND (IBTA volume 1, table 45).
 const rnrTimer = 12
 
-// disconnect notifies the peer of the end, or that there will be no connection. Repeated
-// calls do nothing.
+// disconnect notifies the peer of the end, or that there will be no connection. Repeated calls do nothing.
 func (c *connection) disconnect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +108,8 @@ func (c *connection) disconnect() {
 	c.leave()
 }
 
-// confirm notes that the exchange is complete on both sides. A disconnect that came
-// before was too early for the CM, which would have reported it to nobody.
+// confirm records that the exchange is complete on both sides. It sends a disconnect that came earlier, when the CM
+// would not have reported it.
 func (c *connection) confirm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,19 +117,19 @@ func (c *connection) confirm() {
 	c.leave()
 }
 
-// leave is called with mu held.
+// leave sends the disconnect once both confirmed and leaving are set. mu must be held.
 func (c *connection) leave() {
 	if c.id == nil || c.left || !c.leaving || !c.confirmed {
 		return
 	}
 	c.left = true
 	if C.nv_disconnect(c.dev.lib, c.id) < 0 {
-		c.over = true // it is not connected any more
+		c.over = true // no longer connected
 	}
 }
 
-// release is called when the queue pair is closed: the identifier goes when the end
-// has been agreed on.
+// release is called when the queue pair is closed. The identifier is destroyed once both sides have agreed on the
+// end.
 func (c *connection) release() {
 	c.mu.Lock()
 	c.released = true
@@ -150,7 +146,7 @@ func (c *connection) isReleased() bool {
 	return c.released
 }
 
-// heard notes that no more of the end will come.
+// heard records that no further events of the end will come.
 func (c *connection) heard() {
 	c.mu.Lock()
 	c.over = true
@@ -161,7 +157,7 @@ func (c *connection) heard() {
 	}
 }
 
-// destroy frees the identifier. Where the exchange is not over, the peer is refused.
+// destroy destroys the identifier. If the exchange is not complete, that rejects the peer.
 func (c *connection) destroy() {
 	c.dev.mu.Lock()
 	delete(c.dev.conns, c.token)

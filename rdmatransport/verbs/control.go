@@ -13,10 +13,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// control takes what the RDMA CM and the device have to say.
+// control handles events of the RDMA CM and the device.
 func (c *completionQueue) control() {
 	if c.waiter.looked.Load() && c.waiter.looked.Swap(false) {
-		c.looked = c.now // it would have set control
+		c.looked = c.now // an event would have set control
 	}
 	due := c.now-c.looked >= controlInterval || c.now-c.present >= presenceInterval
 	if !due && !(c.waiter.control.Load() && c.waiter.control.Swap(false)) {
@@ -45,7 +45,7 @@ func (c *completionQueue) control() {
 	}
 }
 
-// event acts on an event of the RDMA CM.
+// event handles an event of the RDMA CM.
 func (d *device) event(e *C.struct_nv_event, next token) {
 	if e._type == C.NV_EVENT_REQUEST {
 		d.request(e, next)
@@ -63,19 +63,19 @@ func (d *device) event(e *C.struct_nv_event, next token) {
 	d.mu.Lock()
 	c := d.conns[token(e.token)]
 	d.mu.Unlock()
-	if c != nil { // what listeners hear the anchor hears too
+	if c != nil { // events of listeners are also reported to the anchor
 		c.event(e)
 	}
 }
 
-// event acts on an event of one connection.
+// event handles an event of one connection.
 func (c *connection) event(e *C.struct_nv_event) {
 	if c.steps != nil {
 		select {
 		case c.steps <- cmEvent{
 			kind: e._type, status: int(e.status), readsIn: int(e.reads_in), readsOut: int(e.reads_out), data: privateData(e),
 		}:
-		default: // Connect has long returned
+		default: // Connect has returned
 		}
 	}
 	switch e._type {
@@ -104,7 +104,7 @@ func privateData(e *C.struct_nv_event) []byte {
 	return C.GoBytes(unsafe.Pointer(&e.private_data[0]), C.int(e.private_len))
 }
 
-// asynchronous acts on an event of the device (ibv_get_async_event(3)).
+// asynchronous handles an asynchronous event of the device (ibv_get_async_event(3)).
 func (d *device) asynchronous(a *C.struct_nv_async) {
 	switch {
 	case a.fatal != 0 || a.cq_fatal != 0:
@@ -115,14 +115,15 @@ func (d *device) asynchronous(a *C.struct_nv_async) {
 		} else if a.qp_fatal != 0 {
 			c.end(fmt.Errorf("verbs: the device has put queue pair %d into the error state (event %d)", a.qp_num, a._type))
 		} else {
-			// The peer's message of readiness was lost; its data do as well.
+			// The peer's RTU was lost; its data takes the RTU's place.
 			_ = c.use("confirming a connection", func(id *C.struct_rdma_cm_id) C.int { return C.nv_data_arrived(d.lib, id) })
 		}
 	}
 }
 
-// connectionOf is that of the queue pair with a number. One whose queue pair is closed may stay until its peer has
-// heard of the end, and the device may have given the number to another one by then.
+// connectionOf returns the connection of the queue pair with a number. A connection whose queue pair is closed may
+// exist until its peer has been told of the end. By then the device may have reused the number, so such connections
+// are skipped.
 func (d *device) connectionOf(qpn rdmatransport.QPN) *connection {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +135,7 @@ func (d *device) connectionOf(qpn rdmatransport.QPN) *connection {
 	return nil
 }
 
-// request passes a peer's wish to the listener of its port.
+// request passes a connection request to the listener of its port.
 func (d *device) request(e *C.struct_nv_event, next token) {
 	c := &connection{dev: d, token: next, id: e.id, stop: make(chan struct{})}
 	r := &connRequest{
@@ -150,14 +151,14 @@ func (d *device) request(e *C.struct_nv_event, next token) {
 	}
 }
 
-// owns reports whether an identifier is bound to this device: a request to a wildcard
-// address may have come through another one.
+// owns reports whether an identifier is bound to this device: a request to a wildcard address may have arrived
+// through another device.
 func (d *device) owns(id *C.struct_rdma_cm_id) bool {
 	name, port := d.deviceOf(id)
 	return name == C.GoString(&d.hw.name[0]) && port == int(d.hw.port)
 }
 
-// addresses are those of a connection.
+// addresses returns the local and remote address of a connection.
 func (c *connection) addresses() (local, remote netip.AddrPort) {
 	var l, r C.struct_nv_addr
 	_ = c.use("", func(id *C.struct_rdma_cm_id) C.int {

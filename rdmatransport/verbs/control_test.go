@@ -4,8 +4,8 @@ package verbs
 
 import "testing"
 
-// TestNumberUsedAgain: what the device reports of a queue pair is not taken for that of a closed one which had its
-// number, and whose connection has not been ended by the peer yet.
+// TestNumberUsedAgain: an event of the device for a queue pair number is not assigned to a closed queue pair that had
+// the number and whose connection the peer has not ended yet.
 func TestNumberUsedAgain(t *testing.T) {
 	d := &device{conns: map[token]*connection{}}
 	for i := range token(16) {

@@ -6,7 +6,7 @@ import "time"
 
 const (
 	defaultResolveTimeout = 2 * time.Second
-	mostAckTimeout        = 500 * time.Millisecond // unless Config.AckTimeout says otherwise
+	mostAckTimeout        = 500 * time.Millisecond // unless Config.AckTimeout is set
 )
 
 func (c *Config) resolveTimeout() time.Duration {
@@ -23,8 +23,8 @@ func (c *Config) shards() int {
 	return c.Shards
 }
 
-// ackTimeout is AckTimeout as queue pairs have it, and whether that is but a bound on what
-// the RDMA CM says.
+// ackTimeout returns the ACK timeout in the form used by queue pairs. bound reports whether it is only an upper bound
+// of the RDMA CM's value.
 func (c *Config) ackTimeout() (exponent uint8, bound bool) {
 	if c.AckTimeout <= 0 {
 		return ackExponent(mostAckTimeout), true
@@ -32,8 +32,8 @@ func (c *Config) ackTimeout() (exponent uint8, bound bool) {
 	return ackExponent(c.AckTimeout), false
 }
 
-// ackExponent rounds up to a power of two times 4.096 µs, and is the exponent, 5 bits
-// (IBTA volume 1, 11.2.5.2). 0 would be without end.
+// ackExponent returns the exponent, 5 bits, of the smallest power of two times 4.096 µs that is at least d (IBTA
+// volume 1, 11.2.5.2). It is at least 1, since 0 means no timeout.
 func ackExponent(d time.Duration) uint8 {
 	e := uint8(1)
 	for e < 31 && time.Duration(4096)<<e < d {

@@ -18,22 +18,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Why a device is lost. All are [rdmatransport.ErrDeviceLost].
+// Reasons why a device is lost. All wrap [rdmatransport.ErrDeviceLost].
 var (
-	// ErrRemoved ends the queue pairs of a device that the system has taken away.
+	// ErrRemoved means that the system has removed the device.
 	ErrRemoved = fmt.Errorf("verbs: %w: the system has removed it", rdmatransport.ErrDeviceLost)
-	// ErrBroken ends those of a device that reports an error of its own.
+	// ErrBroken means that the device reports a fatal error.
 	ErrBroken = fmt.Errorf("verbs: %w: it reports a fatal error", rdmatransport.ErrDeviceLost)
-	// ErrMoved ends those of a device whose address has moved to another interface
-	// (a bond that fails over).
+	// ErrMoved means that the device's address has moved to another interface, as when a bond fails over.
 	ErrMoved = fmt.Errorf("verbs: %w: its address has moved to another interface", rdmatransport.ErrDeviceLost)
 )
 
-// A token stands for a connection or a listener in the RDMA CM's events. None is
-// used twice.
+// A token identifies a connection or a listener in events of the RDMA CM. Tokens are not reused.
 type token uint64
 
-// anchorToken is that of the identifier that holds the device's address.
+// anchorToken is the token of the identifier that is bound to the device's address.
 const anchorToken token = 1
 
 // device implements rdmatransport.Device: one port of an RDMA device.
@@ -43,16 +41,16 @@ type device struct {
 	start   time.Time
 	lib     *C.struct_nv_lib
 	channel *C.struct_rdma_event_channel
-	anchor  *C.struct_rdma_cm_id // bound to addr, reports the device's removal
+	anchor  *C.struct_rdma_cm_id // bound to addr; reports the removal of the device
 	context *C.struct_ibv_context
 	cmFD    int
 	asyncFD int
 	hw      C.struct_nv_attrs
-	path    string // in sysfs, while the device is there
+	path    string // in sysfs, as long as the device exists
 	attrs   rdmatransport.Attrs
-	gone    atomic.Bool // the system has taken the device away
+	gone    atomic.Bool // the system has removed the device
 
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards the fields below
 	queues    []*completionQueue
 	carrier   *completionQueue // polls the RDMA CM
 	vector    int              // of the next completion queue
@@ -60,23 +58,23 @@ type device struct {
 	conns     map[token]*connection
 	listeners map[token]*listener
 	last      token
-	lost      error // why nothing works any more; nil while it does
+	lost      error // reason why the device is lost, or nil
 	closed    bool
 }
 
 // Attrs implements rdmatransport.Device.
 func (d *device) Attrs() rdmatransport.Attrs { return d.attrs }
 
-// clock is the time since the device was opened, on the monotonic clock.
+// clock returns the monotonic time since the device was opened.
 func (d *device) clock() time.Duration { return time.Since(d.start) }
 
-// newToken is called with mu held.
+// newToken returns a new token. mu must be held.
 func (d *device) newToken() token {
 	d.last++
 	return d.last
 }
 
-// usable says why nothing new can begin. Called with mu held.
+// usable returns the reason why nothing new can be created, or nil. mu must be held.
 func (d *device) usable() error {
 	switch {
 	case d.closed:
@@ -110,8 +108,7 @@ func (d *device) NewCompletionQueue(cfg rdmatransport.CQConfig) (rdmatransport.C
 	return c, nil
 }
 
-// forget is what becomes of a completion queue that is closed. It reports whether
-// it was open.
+// forget removes a closed completion queue. It reports whether the queue was open.
 func (d *device) forget(c *completionQueue) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +116,7 @@ func (d *device) forget(c *completionQueue) bool {
 		if q == c {
 			d.queues = append(d.queues[:i], d.queues[i+1:]...)
 			if d.carrier == c {
-				d.carrier = nil // the next one that is opened takes over
+				d.carrier = nil // the next queue that is opened takes over
 			}
 			return true
 		}
@@ -149,11 +146,10 @@ func (d *device) lose(why error) {
 	}
 }
 
-// absent reports whether the system has no such device.
+// absent reports whether the device no longer exists in the system.
 func (d *device) absent() bool { return errors.Is(unix.Access(d.path, unix.F_OK), unix.ENOENT) }
 
-// freed is the outcome of freeing an object. The kernel has freed those of a device
-// that is gone.
+// freed returns the result of freeing an object. If the device was removed, the kernel has freed the object already.
 func (d *device) freed(code C.int, doing string) error {
 	if d.gone.Load() && (code == -C.int(unix.EIO) || code == -C.int(unix.ENODEV)) {
 		return nil
@@ -161,7 +157,7 @@ func (d *device) freed(code C.int, doing string) error {
 	return failure(code, doing)
 }
 
-// Close implements rdmatransport.Device: every peer is notified, nothing is awaited.
+// Close implements rdmatransport.Device. It notifies every peer and waits for no answer.
 func (d *device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -189,7 +185,7 @@ func (d *device) Close() error {
 	}
 	d.mu.Lock()
 	domains := d.domains
-	d.domains = nil // who closes one later frees nothing again
+	d.domains = nil // a later Close of a domain must not free it again
 	d.mu.Unlock()
 	for dom := range domains {
 		errs = append(errs, dom.destroy())
@@ -197,14 +193,14 @@ func (d *device) Close() error {
 	return errors.Join(append(errs, d.release())...)
 }
 
-// release frees what open took. It also serves an open that failed half way.
+// release frees what Open has allocated, also after Open has failed.
 func (d *device) release() error {
 	var err error
 	if d.context != nil {
 		err = d.freed(C.nv_close_device(d.lib, d.context), "closing the device")
 	}
 	if d.anchor != nil {
-		if d.gone.Load() { // else the device could not go
+		if d.gone.Load() { // otherwise the device could not be removed
 			err = errors.Join(err, failure(C.nv_forsake_device(d.anchor), "closing the device's files that librdmacm keeps"))
 		}
 		C.nv_destroy_id(d.lib, d.anchor)

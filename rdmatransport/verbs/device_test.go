@@ -67,7 +67,7 @@ func (n *node) queuePair() rdmatransport.QueuePair {
 	return qp
 }
 
-// poll takes what has come.
+// poll reads completions.
 func (n *node) poll() {
 	var cs [16]rdmatransport.Completion
 	n.seen = append(n.seen, cs[:n.cq.Poll(cs[:])]...)
@@ -134,7 +134,7 @@ func (n *node) listenAt(port uint16) rdmatransport.Listener {
 	return l
 }
 
-// objects is how many of each kind the kernel has for the RDMA devices.
+// objects returns the number of kernel objects of each kind for the RDMA devices.
 func objects(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "rdma", "resource", "show").Output()
@@ -144,7 +144,7 @@ func objects(t *testing.T) string {
 	return string(out)
 }
 
-// passing makes what a queue pair needs, and gives it back.
+// passing creates the resources of a queue pair and frees them.
 func (n *node) passing() {
 	n.t.Helper()
 	cq, err := n.device.NewCompletionQueue(rdmatransport.CQConfig{})
@@ -168,10 +168,9 @@ func (n *node) passing() {
 	}
 }
 
-// TestCycles connects and disconnects on the same two devices, with nothing in between:
-// no connection waits for the end of an earlier one (TIMEWAIT), and the kernel has no
-// more objects then than after the first ones. Who runs it compares them before and
-// after the process.
+// TestCycles connects and disconnects repeatedly on the same two devices, without pauses. No connection waits for the
+// end of an earlier one (TIMEWAIT), and the kernel has no more objects afterwards than after the first ones. The
+// caller of the test compares the objects before and after the process.
 func TestCycles(t *testing.T) {
 	if *addr == "" {
 		t.Skip("needs an RDMA device: -addr")
@@ -201,8 +200,8 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// more reports whether there are other kinds of objects, or more of one kind. There may be
-// fewer: what the kernel still ended then is gone now.
+// more reports whether there are other kinds of objects, or more of one kind. There may be fewer, since the kernel
+// may have freed objects late.
 func more(after, before string) bool {
 	number := regexp.MustCompile(`\d+`)
 	if number.ReplaceAllString(after, "") != number.ReplaceAllString(before, "") {
@@ -219,7 +218,7 @@ func more(after, before string) bool {
 	return false
 }
 
-// cycle connects to b and disconnects; each end begins that in turn.
+// cycle connects to b and disconnects, from alternating ends.
 func (n *node) cycle(b *node, l rdmatransport.Listener, i int) {
 	n.t.Helper()
 	active, passive := join(n.t, n, b, l)
@@ -235,8 +234,7 @@ func (n *node) cycle(b *node, l rdmatransport.Listener, i int) {
 	}
 }
 
-// TestListenAgain: a port can be listened on as soon as its device is closed, whatever
-// was connected to it.
+// TestListenAgain: a port can be listened on again as soon as its device is closed, even if it had connections.
 func TestListenAgain(t *testing.T) {
 	if *addr == "" {
 		t.Skip("needs an RDMA device: -addr")
@@ -248,7 +246,7 @@ func TestListenAgain(t *testing.T) {
 		l := b.listenAt(port)
 		port = l.Addr().Port()
 		active, _ := join(t, a, b, l)
-		if err := b.device.Close(); err != nil { // with listener and connection
+		if err := b.device.Close(); err != nil { // with its listener and connection
 			t.Fatal(err)
 		}
 		if err := active.Close(); err != nil {
@@ -260,7 +258,7 @@ func TestListenAgain(t *testing.T) {
 	}
 }
 
-// TestRemoval takes the device away under a connection.
+// TestRemoval removes the device during a connection.
 func TestRemoval(t *testing.T) {
 	if *addr == "" || *removable == "" {
 		t.Skip("needs an RDMA device that may go: -addr and -remove")

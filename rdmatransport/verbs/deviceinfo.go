@@ -1,20 +1,20 @@
 package verbs
 
-// DeviceInfo is what an RDMA device says of itself (ibv_query_device(3)).
+// DeviceInfo describes an RDMA device as it reports itself (ibv_query_device(3)).
 type DeviceInfo struct {
 	Name string // as in "mlx5_0"
-	// Err says why the device could not be asked; then nothing but Name is set.
+	// Err is the reason why the device could not be queried. If it is set, only Name is valid.
 	Err error
 
 	MaxQP         int
-	MaxQueueDepth int // requests of one queue of a queue pair
-	MaxCQE        int // entries of a completion queue
+	MaxQueueDepth int // work requests in one queue of a queue pair
+	MaxCQE        int // maximum number of entries of a completion queue
 	MaxMR         int
 	MaxMRBytes    uint64
 	MaxSRQ        int
-	MaxReadsIn    int // of a queue pair: responder resources, IRD
-	MaxReadsOut   int // of a queue pair: initiator depth, ORD
+	MaxReadsIn    int // per queue pair: responder resources, IRD
+	MaxReadsOut   int // per queue pair: initiator depth, ORD
 	MaxWindows    int
 
-	ActiveMTU []int // bytes of payload, of ports from 1 on; 0: not known
+	ActiveMTU []int // bytes of payload, for ports from 1 on; 0: unknown
 }

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Library loads the RDMA libraries, which stay loaded. It fails with a
-// [*LibraryError].
+// Library loads the RDMA libraries, which stay loaded. It fails with a [*LibraryError].
 func Library() error {
 	lib, err := loadLibrary()
 	if err == nil {
@@ -21,8 +20,8 @@ func Library() error {
 	return err
 }
 
-// Devices asks all RDMA devices that libibverbs shows, which are those with a
-// provider. It fails where there are no libraries, or the kernel has no RDMA.
+// Devices queries all RDMA devices known to libibverbs, which are those with a provider library. It fails if the
+// libraries are missing or the kernel does not support RDMA.
 func Devices() ([]DeviceInfo, error) {
 	if err := Library(); err != nil {
 		return nil, err

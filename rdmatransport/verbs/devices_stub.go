@@ -2,9 +2,8 @@
 
 package verbs
 
-// Library would load the RDMA libraries; in this build it always returns
-// [ErrNotBuilt].
+// Library loads the RDMA libraries; in this build it always returns [ErrNotBuilt].
 func Library() error { return ErrNotBuilt }
 
-// Devices would ask all RDMA devices; in this build it always returns [ErrNotBuilt].
+// Devices queries all RDMA devices; in this build it always returns [ErrNotBuilt].
 func Devices() ([]DeviceInfo, error) { return nil, ErrNotBuilt }

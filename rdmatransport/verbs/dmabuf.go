@@ -6,25 +6,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A DMABufDomain is what a protection domain of this package can do beside the
-// contract; its domains implement it.
+// A DMABufDomain is implemented by the protection domains of this package, in addition to package rdmatransport's
+// interface.
 type DMABufDomain interface {
 	rdmatransport.Domain
 
-	// RegisterDMABuf makes a part of a dma-buf usable: memory of another device, a
-	// GPU's say, that the RDMA device then reads and writes without a detour
-	// (ibv_reg_dmabuf_mr(3)). The part is length bytes from offset; the descriptor
-	// fd may be closed afterwards. Peers name the first byte by iova, which agrees
-	// with offset modulo the page size. So do scatter lists, whose Buf must lie at
-	// that address: iova is the address of the buffer's mapping in this process, or
-	// of address space reserved with mmap(2) and PROT_NONE where it cannot be mapped.
-	// What lies there is not touched by the processor, unless sent FlagInline.
+	// RegisterDMABuf registers a part of a dma-buf: memory of another device, such as a GPU, that the RDMA device
+	// then accesses directly (ibv_reg_dmabuf_mr(3)). The part is length bytes at offset. The descriptor fd may be
+	// closed afterwards. Peers refer to the first byte by iova, which must equal offset modulo the page size. Scatter
+	// lists do so too: their Buf must have that address. So iova is the address at which the buffer is mapped in this
+	// process or, if it cannot be mapped, of address space reserved with mmap(2) and PROT_NONE. The processor does
+	// not access that memory, except for sends with FlagInline.
 	//
-	// The region's Bytes are nil, and it takes no memory windows, which the kernel
-	// does not allow. The error is [ErrNoDMABuf] where libibverbs, the kernel or the
-	// device does not have it; register ordinary memory then, and copy.
+	// The region's Bytes are nil, and memory windows cannot be bound to it, because the kernel does not allow that.
+	// The error is [ErrNoDMABuf] if libibverbs, the kernel or the device does not support dma-bufs. The caller can
+	// then register ordinary memory and copy.
 	RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access rdmatransport.Access) (rdmatransport.MemoryRegion, error)
 }
 
-// ErrNoDMABuf says that a dma-buf cannot be registered here.
+// ErrNoDMABuf means that dma-bufs are not supported here.
 var ErrNoDMABuf = errors.New("dma-bufs cannot be registered")

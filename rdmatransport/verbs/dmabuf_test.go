@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// TestDMABuf registers a dma-buf, or wants the error that this device cannot.
+// TestDMABuf registers a dma-buf, or requires the error that this device does not support them.
 func TestDMABuf(t *testing.T) {
 	if *addr == "" {
 		t.Skip("needs an RDMA device: -addr")
@@ -49,8 +49,8 @@ func TestDMABuf(t *testing.T) {
 	}
 }
 
-// newDMABuf makes a dma-buf of ordinary memory (/dev/udmabuf), or, where the kernel
-// has no such device, gives a descriptor that is none.
+// newDMABuf creates a dma-buf of ordinary memory (/dev/udmabuf). If the kernel has no such device, it returns another
+// descriptor.
 func newDMABuf(t *testing.T, size int64) int {
 	t.Helper()
 	memory, err := unix.MemfdCreate("dmabuf", unix.MFD_ALLOW_SEALING)

@@ -34,7 +34,7 @@ func (d *domain) RegisterDMABuf(fd int, offset uint64, length int, iova uint64, 
 	return r, nil
 }
 
-// dmabufFailure says who cannot do it, or what is wrong with the dma-buf.
+// dmabufFailure tells whether dma-bufs are not supported, and by what, or the dma-buf is invalid.
 func dmabufFailure(errno unix.Errno, device string, length int) error {
 	switch errno {
 	case unix.ENOSYS:

@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// domain is a protection domain with its memory regions. Regions come and go on the
-// control plane; shards, which need them to bind windows, read a snapshot.
+// domain is a protection domain with its memory regions. The control plane changes the regions; shards, which need
+// them to bind windows, read a snapshot.
 type domain struct {
 	dev     *device
 	pd      *C.struct_ibv_pd
@@ -26,7 +26,7 @@ type domain struct {
 	regions atomic.Pointer[map[rdmatransport.LKey]*region]
 }
 
-// region is registered memory. Peers name it by its virtual address.
+// region is registered memory. Peers use its virtual address.
 type region struct {
 	domain *domain
 	mr     *C.struct_ibv_mr // nil once deregistered
@@ -67,7 +67,7 @@ func (d *domain) Close() error {
 	return d.destroy()
 }
 
-// destroy frees the domain and what it still has.
+// destroy frees the domain and its remaining regions.
 func (d *domain) destroy() error {
 	d.mu.Lock()
 	d.closed.Store(true)
@@ -80,7 +80,7 @@ func (d *domain) destroy() error {
 	return errors.Join(errs...)
 }
 
-// accessFor is a region's access as the device needs it.
+// accessFor returns the device's access flags for a region.
 func (d *device) accessFor(access rdmatransport.Access) C.uint32_t {
 	flags := accessFlags(access)
 	if d.attrs.Windows {
@@ -93,8 +93,8 @@ func (d *device) accessFor(access rdmatransport.Access) C.uint32_t {
 	return flags
 }
 
-// remoteAccess is what a peer may do at a queue pair. On iWARP the answers to READs are
-// writes, which a queue pair with no remote access at all may refuse.
+// remoteAccess returns the access flags of a queue pair. On iWARP responses to READs are writes, which a queue pair
+// without any remote access may refuse.
 func (d *device) remoteAccess(none bool) C.uint32_t {
 	switch {
 	case none && d.hw.iwarp != 0:
@@ -142,7 +142,7 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	return r, nil
 }
 
-// add is called with mu held.
+// add adds a region with its keys. mu must be held.
 func (d *domain) add(r *region, lkey, rkey C.uint32_t) {
 	r.lkey, r.rkey = rdmatransport.LKey(lkey), rdmatransport.RKey(rkey)
 	next := maps.Clone(*d.regions.Load())
@@ -150,8 +150,8 @@ func (d *domain) add(r *region, lkey, rkey C.uint32_t) {
 	d.regions.Store(&next)
 }
 
-// address is where b begins. Go's heap does not move, and who posts or registers
-// memory keeps it.
+// address returns the address of b. Go's heap does not move, and the caller keeps posted or registered memory
+// reachable.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func (r *region) Bytes() []byte            { return r.mem }

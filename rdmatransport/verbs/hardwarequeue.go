@@ -10,19 +10,19 @@ import (
 	"sync/atomic"
 )
 
-// A hardwareQueue is one of the two ibv_cqs of a completion queue: one for sends, one
-// for receives, with the channel in common. A response that was sent is no reason to
-// wake up, the next command is.
+// A hardwareQueue is one of the two ibv_cqs of a completion queue, one for sends and one for receives, which share
+// the channel. They are separate because the completion of a response need not wake the owner, while the next command
+// must.
 type hardwareQueue struct {
 	cq       *C.struct_ibv_cq // nil once closed
 	capacity int              // entries of cq
-	reserved int              // most entries that the queue pairs can fill
+	reserved int              // maximum number of entries that the queue pairs can fill
 
-	armed atomic.Bool // a completion makes the channel readable, or has
-	fired bool        // there was a completion since
+	armed atomic.Bool // the next completion makes the channel readable, or has done so
+	fired bool        // there was a completion since arm
 }
 
-// reserve sees to it that n more completions fit: a queue that overflows is lost.
+// reserve makes room for n more completions: a queue that overflows is lost.
 func (h *hardwareQueue) reserve(d *device, n int) error {
 	need, limit := h.reserved+n, int(d.hw.max_cqe)
 	if need > limit {
@@ -41,7 +41,7 @@ func (h *hardwareQueue) reserve(d *device, n int) error {
 	return nil
 }
 
-// take polls for completions: how many, or a negative errno.
+// take polls for completions. It returns their number or a negative errno.
 func (h *hardwareQueue) take(c *completionQueue, wcs []C.struct_nv_wc) int {
 	if len(wcs) == 0 {
 		return 0
@@ -51,10 +51,10 @@ func (h *hardwareQueue) take(c *completionQueue, wcs []C.struct_nv_wc) int {
 	return got
 }
 
-// noticed reports whether the queue's notice has been made, or is about to be.
+// noticed reports whether the queue's notification has been produced, or is about to be.
 func (h *hardwareQueue) noticed() bool { return h.armed.Load() && h.fired }
 
-// arm asks for a notice. It reports whether that was not so before.
+// arm requests a notification. It returns false if one was requested already.
 func (h *hardwareQueue) arm(c *completionQueue) bool {
 	if h.armed.Load() {
 		return false

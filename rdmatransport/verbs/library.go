@@ -45,9 +45,9 @@ func loadLibrary() (*C.struct_nv_lib, error) {
 	return lib, nil
 }
 
-// A LibraryError says that the RDMA libraries of this machine cannot be used.
+// A LibraryError means that the RDMA libraries of this machine cannot be used.
 type LibraryError struct {
-	Detail string // what dlopen(3) says
+	Detail string // message of dlopen(3)
 }
 
 func (e *LibraryError) Error() string {
@@ -56,8 +56,8 @@ func (e *LibraryError) Error() string {
 		" Fedora: libibverbs librdmacm)"
 }
 
-// failure is the error of a call of the shim, or nil: a negative errno and what
-// was being done.
+// failure returns the error of a call of the shim, or nil. code is a negative errno on failure, and doing what was
+// being done.
 func failure(code C.int, doing string) error {
 	if code >= 0 {
 		return nil
@@ -65,7 +65,7 @@ func failure(code C.int, doing string) error {
 	return failureOf(unix.Errno(-code), doing)
 }
 
-// failureOf adds to an errno what can be done about it.
+// failureOf returns an error for an errno, with a hint on what can be done about it.
 func failureOf(errno unix.Errno, doing string) error {
 	hint := ""
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// backlog is how many requests wait for a listener's consumer; more are refused.
+// backlog is the maximum number of requests that wait for a listener's Accept; further ones are rejected.
 const backlog = 256
 
 // listener implements rdmatransport.Listener.
@@ -31,7 +31,7 @@ type listener struct {
 	once     sync.Once
 	why      error // set before closed is closed
 
-	mu sync.Mutex           // guards id, and that nothing is offered once closed
+	mu sync.Mutex           // guards id; offer fails once id is nil
 	id *C.struct_rdma_cm_id // nil once destroyed
 }
 
@@ -94,7 +94,7 @@ func (l *listener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error
 	}
 }
 
-// offer queues a request. It reports false if the listener does not take it.
+// offer queues a request. It returns false if the listener is closed or its backlog is full.
 func (l *listener) offer(r *connRequest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// shut ends the listener, which the device has forgotten, and refuses what waits.
+// shut closes the listener, which the device no longer has, and rejects the waiting requests.
 func (l *listener) shut(why error) {
 	l.once.Do(func() {
 		l.mu.Lock()
@@ -155,8 +155,7 @@ func (r *connRequest) ResponderResources() int    { return r.readsIn }
 
 var errAnswered = errors.New("verbs: the connection request has been answered")
 
-// Accept implements rdmatransport.ConnRequest (rdma_accept(3)). It runs on the queue
-// pair's shard.
+// Accept implements rdmatransport.ConnRequest (rdma_accept(3)). It runs on the queue pair's shard.
 func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnParams) error {
 	c := r.conn
 	q, ok := qp.(*queuePair)

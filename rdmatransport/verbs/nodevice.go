@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// A NoDeviceError says that an address belongs to no RDMA device.
+// A NoDeviceError means that an address belongs to no RDMA device.
 type NoDeviceError struct {
 	Addr netip.Addr
-	Err  error // of librdmacm; nil where that bound to no device
+	Err  error // of librdmacm; nil if librdmacm bound the address to no device
 }
 
 func (e *NoDeviceError) Error() string {

@@ -20,20 +20,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/numa"
 )
 
-// Built reports whether this program has the transport.
+// Built reports whether this program includes the transport.
 const Built = true
 
 const (
 	maxDepth  = 8192
 	maxShared = 1 << 16
 	maxSGE    = 16
-	maxReads  = 128     // the RDMA CM counts them in 8 bits; more is of no use
-	maxLength = 1 << 30 // bytes of a message, where the port says more
+	maxReads  = 128     // the RDMA CM's field has 8 bits; more is of no use
+	maxLength = 1 << 30 // upper limit of a message's bytes
 )
 
-// Open opens the RDMA device that has cfg.Addr. It fails with a [*LibraryError] if
-// this machine has no RDMA libraries, with a [*NoDeviceError] if the address belongs
-// to no RDMA device.
+// Open opens the RDMA device that has the address cfg.Addr. It fails with a [*LibraryError] if this machine has no
+// RDMA libraries, and with a [*NoDeviceError] if the address belongs to no RDMA device.
 func Open(cfg Config) (rdmatransport.Device, error) {
 	if cfg.shards() < 1 || cfg.shards() > MaxShards {
 		return nil, fmt.Errorf("verbs: %d shards, want 1 to %d", cfg.Shards, MaxShards)
@@ -48,8 +47,7 @@ func Open(cfg Config) (rdmatransport.Device, error) {
 	return d, nil
 }
 
-// DeviceName names the RDMA device that has an address, as in "rxe0", or says why there
-// is none.
+// DeviceName returns the name of the RDMA device that has an address, such as "rxe0", or an error if there is none.
 func DeviceName(addr netip.Addr) (string, error) {
 	d := &device{addr: addr.Unmap()}
 	err := d.bind()
@@ -64,7 +62,7 @@ func DeviceName(addr netip.Addr) (string, error) {
 	return name, nil
 }
 
-// bind finds the device through the RDMA CM: an identifier bound to the address.
+// bind finds the device by binding an identifier of the RDMA CM to the address.
 func (d *device) bind() (err error) {
 	if d.addr.IsUnspecified() || !d.addr.IsValid() {
 		return fmt.Errorf("verbs: %v is no address of one device: name the address of an RDMA interface", d.addr)
@@ -98,8 +96,7 @@ func (d *device) bind() (err error) {
 	return nil
 }
 
-// deviceOf is the name and port of the device that an identifier is bound to; empty if
-// there is none.
+// deviceOf returns the name and port of the device that an identifier is bound to, or "" if there is none.
 func (d *device) deviceOf(id *C.struct_rdma_cm_id) (string, int) {
 	var name [64]C.char
 	var port C.uint8_t
@@ -129,11 +126,11 @@ func (d *device) open() error {
 	return nil
 }
 
-// describe makes the contract's attributes of the device's.
+// describe converts the device's attributes.
 func (d *device) describe() rdmatransport.Attrs {
 	hw := &d.hw
 	windows := hw.windows != 0 && (hw.rxe == 0 || d.cfg.LooseWindows)
-	// One request is kept for the end, and a bind may need an invalidation before it.
+	// One request is reserved for the end, and a bind may need an invalidation before it.
 	depth := int(hw.max_qp_wr) - 1
 	if windows {
 		depth /= 2

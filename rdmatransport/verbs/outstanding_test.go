@@ -4,8 +4,7 @@ package verbs
 
 import "testing"
 
-// TestOutstanding: what a queue pair leaves behind is not counted any more, however it
-// ends.
+// TestOutstanding: requests of a queue pair that has ended are no longer counted, whichever way it ended.
 func TestOutstanding(t *testing.T) {
 	var out outstanding
 	r := newRing(8, &out)

@@ -38,7 +38,7 @@ func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
 		q.addSend(&wrs[i])
 	}
 	q.submit()
-	runtime.KeepAlive(wrs) // the device got addresses
+	runtime.KeepAlive(wrs) // the device has only addresses
 	q.flushWaiting()
 	return nil
 }
@@ -60,7 +60,7 @@ func (q *queuePair) checkSends(wrs []rdmatransport.SendWR) error {
 	return nil
 }
 
-// checkSend finds what the caller built wrongly.
+// checkSend returns an error if a request is invalid.
 func (q *queuePair) checkSend(wr *rdmatransport.SendWR) error {
 	a := &q.cq.dev.attrs
 	n := total(wr.SGL)
@@ -114,7 +114,7 @@ func (q *queuePair) startChain() {
 	c.chain++
 }
 
-// addSend adds a request to the chain, and before it what it needs.
+// addSend adds a request to the chain, preceded by an invalidation if it needs one.
 func (q *queuePair) addSend(wr *rdmatransport.SendWR) {
 	c := q.cq
 	e := entry{id: wr.ID, op: wr.Op, relaxed: wr.Flags&rdmatransport.FlagRelaxed != 0}
@@ -142,9 +142,8 @@ func (q *queuePair) addSend(wr *rdmatransport.SendWR) {
 	c.sends = append(c.sends, out)
 }
 
-// prepareBind closes the window if it is open, since an open one cannot be bound
-// (IBTA volume 1, 10.6.7.2.6), and gives it its next key. The device's object has
-// room for one new key per chain.
+// prepareBind invalidates the window if it is bound, since a bound window cannot be bound again (IBTA volume 1,
+// 10.6.7.2.6), and gives it its next key. The device's object has room for one new key per chain.
 func (q *queuePair) prepareBind(wr *rdmatransport.SendWR, out *C.struct_nv_send) {
 	c, w, r := q.cq, wr.Window.(*window), q.regionOf(wr)
 	if w.chain == c.chain {
@@ -161,8 +160,7 @@ func (q *queuePair) prepareBind(wr *rdmatransport.SendWR, out *C.struct_nv_send)
 	out.bind_access = accessFlags(wr.Access &^ rdmatransport.AccessLocalWrite)
 }
 
-// addSGL adds the elements that are not empty: some devices take a length of 0 for
-// 2 GiB.
+// addSGL adds the elements that are not empty: some devices interpret a length of 0 as 2 GiB.
 func (c *completionQueue) addSGL(sgl []rdmatransport.SGE) (first, n C.uint32_t) {
 	first = C.uint32_t(len(c.sges))
 	for i := range sgl {
@@ -176,8 +174,7 @@ func (c *completionQueue) addSGL(sgl []rdmatransport.SGE) (first, n C.uint32_t) 
 	return first, n
 }
 
-// submit posts the chain. What the device does not take, for a reason that is not
-// the caller's, waits to be flushed.
+// submit posts the chain. Requests that the device refuses, although they are valid, are flushed later.
 func (q *queuePair) submit() {
 	c := q.cq
 	if q.ended { // an earlier part of the chain failed
@@ -234,7 +231,7 @@ func (q *queuePair) postRecv(wrs []rdmatransport.RecvWR) {
 	}
 }
 
-// sendOps are the shim's names of operations.
+// sendOps maps opcodes to those of the shim.
 var sendOps = [...]C.uint8_t{
 	rdmatransport.OpSend: C.NV_SEND, rdmatransport.OpWrite: C.NV_WRITE, rdmatransport.OpRead: C.NV_READ,
 	rdmatransport.OpCompareSwap: C.NV_COMPARE_SWAP, rdmatransport.OpFetchAdd: C.NV_FETCH_ADD,

@@ -20,8 +20,8 @@ const (
 	maxWindows   = 4096
 )
 
-// queuePair implements rdmatransport.QueuePair. The owner of its completion queue
-// alone touches it, but for what mu guards.
+// queuePair implements rdmatransport.QueuePair. Only the owner of its completion queue accesses it, except for what
+// mu guards.
 type queuePair struct {
 	cq     *completionQueue
 	domain *domain
@@ -32,11 +32,11 @@ type queuePair struct {
 	maxSend, maxRecv, maxSGE, maxWindows int
 	send, recv                           ring
 	shared                               *sharedReceiveQueue // or nil
-	endID                                uint64              // of the completion that reports the end, with shared
+	endID                                uint64              // ID of the completion that reports the end, with shared
 	endReported                          bool
 	windows                              map[rdmatransport.RKey]*window // by the upper 24 bits of the key
 
-	conn          *connection // nil until the connection exchange began
+	conn          *connection // nil before the connection exchange
 	local, remote netip.AddrPort
 	readDepth     int
 	connected     bool
@@ -44,7 +44,7 @@ type queuePair struct {
 	closed        bool
 	err           error
 
-	mu sync.Mutex       // lets Connect, on a goroutine of its own, use qp
+	mu sync.Mutex       // allows Connect, on another goroutine, to use qp
 	qp *C.struct_ibv_qp // nil once destroyed
 }
 
@@ -93,8 +93,8 @@ func (q *queuePair) check() error {
 	return nil
 }
 
-// deviceSends is the depth of the device's send queue: one request marks the end,
-// and each bind may need an invalidation before it.
+// deviceSends returns the depth of the device's send queue: one request marks the end, and each bind may need an
+// invalidation before it.
 func (q *queuePair) deviceSends() int {
 	if q.maxWindows > 0 {
 		return 2*q.maxSend + 1
@@ -146,14 +146,13 @@ func (q *queuePair) Err() error { return q.err }
 // Disconnect implements rdmatransport.QueuePair.
 func (q *queuePair) Disconnect() { q.end(rdmatransport.ErrDisconnected) }
 
-// end ends the queue pair and completes what the device does not have.
+// end ends the queue pair and completes the requests that the device does not have.
 func (q *queuePair) end(why error) {
 	q.fail(why)
 	q.flushWaiting()
 }
 
-// fail moves to the error state, in which the device flushes what it has, and notifies
-// the peer.
+// fail moves the queue pair to the error state, in which the device flushes its requests, and notifies the peer.
 func (q *queuePair) fail(why error) {
 	if q.ended || q.closed {
 		return
@@ -169,8 +168,7 @@ func (q *queuePair) fail(why error) {
 	}
 }
 
-// mark posts a request after the last one: when it is flushed, unsignaled ones
-// before it that went well are known to be over.
+// mark posts one last request. Its flush shows that earlier successful unsignaled requests have completed.
 func (q *queuePair) mark() {
 	if q.send.deviceLength() == 0 {
 		return
@@ -185,8 +183,7 @@ func (q *queuePair) mark() {
 	}
 }
 
-// flushWaiting completes what the device never got, once the device has completed
-// all that it has.
+// flushWaiting completes the requests that the device never got, once the device has completed all others.
 func (q *queuePair) flushWaiting() {
 	if !q.ended || q.closed {
 		return
@@ -211,9 +208,8 @@ func (q *queuePair) flushWaiting() {
 	}
 }
 
-// Close implements rdmatransport.QueuePair. Windows go first, since a bound one holds
-// on to its queue pair; completions of the device are taken last, so that they no
-// longer count against the completion queue.
+// Close implements rdmatransport.QueuePair. Windows are closed first, since a bound window holds a reference to its
+// queue pair. The device's completions are taken last, so that they no longer count against the completion queue.
 func (q *queuePair) Close() error {
 	if q.closed {
 		return nil
@@ -226,7 +222,7 @@ func (q *queuePair) Close() error {
 	}
 	c := q.cq
 	if q.shared != nil {
-		c.load() // with the queue pair the library drops its completions, receives included
+		c.load() // the library drops the queue pair's completions when it is destroyed, even those of shared receives
 	}
 	q.mu.Lock()
 	errs = append(errs, c.dev.freed(C.nv_destroy_qp(c.dev.lib, q.qp), "destroying a queue pair"))

@@ -4,8 +4,8 @@ package verbs
 
 import "github.com/nvmeof-go/nvmeof/rdmatransport"
 
-// A sequence numbers the requests of one queue: 31 bits, the rest of a work
-// request's identifier says which queue it is.
+// A sequence is the number of a request in its queue: 31 bits. The other bits of a work request's ID identify the
+// queue.
 type sequence uint32
 
 const sequenceMask = 1<<31 - 1
@@ -15,11 +15,11 @@ type entry struct {
 	id       uint64
 	bytes    uint32
 	op       rdmatransport.Opcode
-	internal bool // ours: no completion is delivered
-	relaxed  bool // its completion may be late
+	internal bool // not posted by the consumer: no completion is delivered
+	relaxed  bool // its completion may be delayed
 }
 
-// outstanding counts the requests of the send queues of one completion queue.
+// outstanding counts the requests in the send queues of one completion queue.
 type outstanding struct{ urgent, relaxed int }
 
 func (o *outstanding) add(e *entry, n int) {
@@ -32,15 +32,15 @@ func (o *outstanding) add(e *entry, n int) {
 	}
 }
 
-// A ring remembers what is posted on one queue, in order: first what the device
-// has, then what waits for the device's last completion to be flushed by us.
+// A ring holds the posted requests of one queue, in order: first those that the device has, then those that wait to
+// be flushed in software after the device's last completion.
 type ring struct {
-	entries []entry // a power of two
+	entries []entry // length is a power of two
 	head    sequence
 	device  sequence // end of the device's part
 	tail    sequence
 	users   int          // entries that are not internal
-	broken  bool         // the device gets no more
+	broken  bool         // nothing more is posted to the device
 	out     *outstanding // nil: not counted
 }
 
@@ -56,7 +56,7 @@ func (r *ring) at(s sequence) *entry { return &r.entries[int(s)&(len(r.entries)-
 
 func (r *ring) length() int { return int((r.tail - r.head) & sequenceMask) }
 
-// deviceLength is how many the device has.
+// deviceLength returns the number of requests that the device has.
 func (r *ring) deviceLength() int { return int((r.device - r.head) & sequenceMask) }
 
 // push adds a request for the device and returns its number.
@@ -69,7 +69,7 @@ func (r *ring) push(e entry) sequence {
 	return s
 }
 
-// wait adds a request that the device never gets.
+// wait adds a request that is not posted to the device.
 func (r *ring) wait(e entry) {
 	*r.at(r.tail) = e
 	r.out.add(&e, 1)
@@ -79,9 +79,9 @@ func (r *ring) wait(e entry) {
 	}
 }
 
-// pop takes the oldest.
+// pop removes and returns the oldest request.
 func (r *ring) pop() entry {
-	if r.head == r.device { // of those that wait
+	if r.head == r.device { // it was waiting
 		r.device = (r.device + 1) & sequenceMask
 	}
 	e := *r.at(r.head)
@@ -93,8 +93,8 @@ func (r *ring) pop() entry {
 	return e
 }
 
-// complete takes everything up to s, which the device has completed: what is
-// before it was unsignaled and went well. It reports false for what is not posted.
+// complete removes everything up to s, which the device has completed; earlier requests were unsignaled and
+// successful. It returns false if s is not posted.
 func (r *ring) complete(s sequence) (entry, bool) {
 	if int((s-r.head)&sequenceMask) >= r.deviceLength() {
 		return entry{}, false
@@ -105,13 +105,13 @@ func (r *ring) complete(s sequence) (entry, bool) {
 	return r.pop(), true
 }
 
-// forget drops everything: the queue pair is gone.
+// forget drops everything when the queue pair is closed.
 func (r *ring) forget() {
 	for r.length() > 0 {
 		r.pop()
 	}
 }
 
-// abandon has everything wait: the device is gone, or refuses. What it completes
-// nevertheless is ignored.
+// abandon makes all requests wait, because the device was removed or refuses requests. Its later completions are
+// ignored.
 func (r *ring) abandon() { r.device, r.broken = r.head, true }

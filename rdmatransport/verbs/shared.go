@@ -15,9 +15,9 @@ import (
 
 const defaultShared = 1024
 
-// sharedReceiveQueue implements rdmatransport.SharedReceiveQueue over an ibv_srq. The
-// owner of its completion queue alone touches it. Receives complete in any order, so
-// each has a slot of its own, whose number is in the device's identifier.
+// sharedReceiveQueue implements rdmatransport.SharedReceiveQueue over an ibv_srq. Only the owner of its completion
+// queue accesses it. Receives complete in any order, so each has a slot of its own, whose number is in the work
+// request's ID.
 type sharedReceiveQueue struct {
 	cq     *completionQueue
 	domain *domain
@@ -25,11 +25,11 @@ type sharedReceiveQueue struct {
 	srq    *C.struct_ibv_srq // nil once closed
 	maxSGE int
 	depth  int
-	users  int // queue pairs
+	users  int // number of queue pairs
 
 	ids    []uint64 // by slot
 	posted []bool
-	free   []uint32 // places
+	free   []uint32 // unused slots
 }
 
 // NewSharedReceiveQueue implements rdmatransport.Domain.
@@ -83,8 +83,7 @@ func (s *sharedReceiveQueue) create() error {
 	return nil
 }
 
-// share has a queue pair that is about to be created take its receives from a shared
-// queue, if that is not nil.
+// share makes a queue pair that is about to be created take its receives from a shared queue, unless that is nil.
 func (q *queuePair) share(shared rdmatransport.SharedReceiveQueue) error {
 	if shared == nil {
 		return nil
@@ -125,8 +124,8 @@ func (s *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
 		c.recvs = append(c.recvs, C.struct_nv_recv{wr_id: C.uint64_t(id), first_sge: first, sges: n})
 	}
 	code := c.postSharedRecv(s.srq)
-	runtime.KeepAlive(wrs) // the device got addresses
-	// What the device refuses, though there is room, it refuses for good.
+	runtime.KeepAlive(wrs) // the device has only addresses
+	// If the device refuses a receive although there is room, it will always refuse it.
 	s.free = s.free[:len(s.free)-len(wrs)]
 	if err := failure(code, "posting shared receives"); err != nil {
 		c.dev.lose(ErrBroken)
@@ -135,7 +134,7 @@ func (s *sharedReceiveQueue) PostRecv(wrs []rdmatransport.RecvWR) error {
 	return nil
 }
 
-// translate makes a completion of the device's, of a queue pair that may be closed.
+// translate converts a completion of the device, whose queue pair may be closed.
 func (s *sharedReceiveQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatransport.Completion) {
 	slot := uint32(w.wr_id & sequenceMask)
 	if int(slot) >= len(s.ids) || !s.posted[slot] {

@@ -29,8 +29,8 @@ static int load(void *library, const char *name, void *to, const char *file, cha
 #define VERBS_FILE "libibverbs.so.1"
 #define CM_FILE "librdmacm.so.1"
 
-// The libraries stay loaded: they have threads and fork handlers of their own. The
-// variable has them free objects of a device that the kernel has freed already.
+// The libraries stay loaded: they have their own threads and fork handlers. The variable makes them free objects of a
+// device that the kernel has freed already.
 struct nv_lib *nv_open_lib(char *message, size_t size)
 {
 	struct nv_lib *l = calloc(1, sizeof *l);
@@ -93,8 +93,7 @@ int nv_id_device(struct nv_lib *l, struct rdma_cm_id *id, char *name, uint8_t *p
 	return 0;
 }
 
-// probe_inline finds how much a queue pair of this device can take inline, which no
-// attribute tells.
+// probe_inline finds the maximum inline data of a queue pair, which no attribute tells.
 static uint32_t probe_inline(struct nv_lib *l, struct ibv_context *context)
 {
 	struct ibv_pd *pd = l->ibv_alloc_pd(context);
@@ -119,8 +118,8 @@ static uint32_t probe_inline(struct nv_lib *l, struct ibv_context *context)
 	return found;
 }
 
-// rdma_rxe has this vendor. It writes completions for user space itself, with the
-// kernel's flags (IB_WC_WITH_INVALIDATE is 4), and its library passes them on.
+// rdma_rxe has this vendor ID. It writes completions for user space itself, with the kernel's flags
+// (IB_WC_WITH_INVALIDATE is 4), and its library does not convert them.
 #define RXE_VENDOR 0xffffff
 
 static int query(struct nv_lib *l, struct ibv_context *context, struct nv_attrs *a)
@@ -176,10 +175,9 @@ int nv_open_device(struct nv_lib *l, struct rdma_cm_id *bound, struct ibv_contex
 
 int nv_close_device(struct nv_lib *l, struct ibv_context *context) { return outcome(l->ibv_close_device(context)); }
 
-// librdmacm opens every device that an identifier has been bound to, once, and closes
-// it when it finds other devices but that one; where it was the only one, never. A
-// driver that cannot take its device from its users (rdma_rxe) waits for that. What
-// librdmacm does with the files afterwards fails, or closes them.
+// librdmacm opens each device to which an identifier has been bound once. It closes the device only when it finds
+// other devices and not this one, so never if it was the only one. A driver that cannot take its device from its
+// users (rdma_rxe) waits for that. Later operations of librdmacm on the files fail or close them.
 int nv_forsake_device(struct rdma_cm_id *bound)
 {
 	int null, err = 0;
@@ -332,9 +330,9 @@ int nv_add_cq(struct nv_lib *l, struct ibv_comp_channel *channel, int entries, i
 
 int nv_remove_cq(struct nv_lib *l, struct ibv_cq *cq) { return outcome(l->ibv_destroy_cq(cq)); }
 
-// rdma_rxe has no doorbell: a queue is armed by a command to the kernel. The library
-// sends that by ioctl(2) with attributes, which is more work for the kernel than by
-// write(2), as the device's provider sends the command for posted sends.
+// rdma_rxe has no doorbell: a queue is armed by a command to the kernel. The library sends the command by ioctl(2)
+// with attributes, which is more work for the kernel than write(2), by which the device's provider sends the command
+// for posted sends. So write(2) is used here.
 static int arm_by_command(struct ibv_cq *cq)
 {
 	struct {

@@ -1,5 +1,5 @@
-// The C side of package verbs: libibverbs and librdmacm, loaded at run time, behind
-// calls that take flat structs. Functions return 0 or a count, or a negative errno.
+// The C side of package verbs: functions of libibverbs and librdmacm, loaded at run time, called with flat structs.
+// Functions return 0 or a count, or a negative errno.
 #ifndef NVMEOF_VERBS_SHIM_H
 #define NVMEOF_VERBS_SHIM_H
 
@@ -18,8 +18,8 @@ struct rdma_event_channel;
 struct rdma_cm_id;
 struct nv_lib; // the libraries' functions
 
-// nv_open_lib loads the libraries. On failure it returns NULL and says in message
-// which file or function is missing.
+// nv_open_lib loads the libraries. On failure it returns NULL and writes to message which file or function is
+// missing.
 struct nv_lib *nv_open_lib(char *message, size_t size);
 void nv_close_lib(struct nv_lib *);
 
@@ -48,11 +48,11 @@ int nv_create_channel(struct nv_lib *, struct rdma_event_channel **, int *fd);
 void nv_destroy_channel(struct nv_lib *, struct rdma_event_channel *);
 int nv_open_device(struct nv_lib *, struct rdma_cm_id *bound, struct ibv_context **, int *async_fd, struct nv_attrs *);
 int nv_close_device(struct nv_lib *, struct ibv_context *);
-// nv_forsake_device closes the files that librdmacm keeps on the device of an
-// identifier, whatever happens: only for a device that has gone.
+// nv_forsake_device closes the files that librdmacm keeps open on the device of an identifier. It must only be used
+// for a device that was removed.
 int nv_forsake_device(struct rdma_cm_id *bound);
-// nv_id_device is the RDMA device that a CM identifier has been bound to: 0, or
-// -ENODEV where it is bound to none. name has 64 bytes.
+// nv_id_device returns the RDMA device to which a CM identifier is bound. It fails with -ENODEV if it is bound to
+// none. name has 64 bytes.
 int nv_id_device(struct nv_lib *, struct rdma_cm_id *, char *name, uint8_t *port);
 
 // An nv_async is an asynchronous event of a device (ibv_get_async_event(3)).
@@ -61,7 +61,7 @@ struct nv_async {
 	uint8_t established, fatal, qp_fatal, cq_fatal, port_down;
 	int32_t type;
 };
-// nv_get_async takes one event: 1, or 0 if there is none.
+// nv_get_async reads one event. It returns 1, or 0 if there is none.
 int nv_get_async(struct nv_lib *, struct ibv_context *, struct nv_async *);
 
 int nv_alloc_pd(struct nv_lib *, struct ibv_context *, struct ibv_pd **);
@@ -103,8 +103,8 @@ int nv_destroy_cq(struct nv_lib *, struct ibv_comp_channel *, struct ibv_cq *);
 int nv_add_cq(struct nv_lib *, struct ibv_comp_channel *, int entries, int vector, struct ibv_cq **, int *got);
 int nv_remove_cq(struct nv_lib *, struct ibv_cq *);
 int nv_arm_cq(struct ibv_cq *, int rxe);
-// nv_take_cq_event takes one notice: of which queue, or NULL if none has come.
-// nv_take_cq_events takes all: how many.
+// nv_take_cq_event reads one notification and returns its queue, or NULL if there is none. nv_take_cq_events reads
+// all and returns their number.
 struct ibv_cq *nv_take_cq_event(struct nv_lib *, struct ibv_comp_channel *);
 int nv_take_cq_events(struct nv_lib *, struct ibv_comp_channel *);
 int nv_poll_cq(struct ibv_cq *, struct nv_wc *, int n, int rxe);
@@ -128,8 +128,7 @@ struct nv_connect_attr {
 	uint8_t ack_bound;   // the CM's counts if it is less
 	uint8_t rnr_timer;
 };
-// nv_ready_qp moves the queue pair to the state RTS with what the CM knows of the
-// connection.
+// nv_ready_qp moves the queue pair to the state RTS with the CM's attributes of the connection.
 int nv_ready_qp(struct nv_lib *, struct ibv_qp *, struct rdma_cm_id *, const struct nv_connect_attr *);
 
 struct nv_sge { // as struct ibv_sge
@@ -158,7 +157,7 @@ struct nv_recv {
 	uint64_t wr_id;
 	uint32_t first_sge, sges;
 };
-// nv_post_send posts a chain, in which a window is bound once at most.
+// nv_post_send posts a chain, in which each window is bound at most once.
 int nv_post_send(struct ibv_qp *, const struct nv_send *, int n, struct nv_sge *);
 int nv_post_recv(struct ibv_qp *, const struct nv_recv *, int n, struct nv_sge *);
 
@@ -187,8 +186,8 @@ struct nv_event {
 	uint8_t private_data[256];
 	struct nv_addr local, remote;
 };
-// nv_get_event takes one event and acknowledges it: 1, or 0 if there is none. The
-// identifier of a new connection gets the token next.
+// nv_get_event reads and acknowledges one event. It returns 1, or 0 if there is none. The identifier of a new
+// connection gets the token next.
 int nv_get_event(struct nv_lib *, struct rdma_event_channel *, uint64_t next, struct nv_event *);
 
 int nv_create_id(struct nv_lib *, struct rdma_event_channel *, uint64_t token, struct rdma_cm_id **);
@@ -196,8 +195,8 @@ int nv_destroy_id(struct nv_lib *, struct rdma_cm_id *);
 int nv_bind(struct nv_lib *, struct rdma_cm_id *, const struct nv_addr *);
 int nv_listen(struct nv_lib *, struct rdma_cm_id *, int backlog, uint16_t *port);
 int nv_set_tos(struct nv_lib *, struct rdma_cm_id *, uint8_t);
-// nv_set_ack_timeout, before the route is resolved, has the connection request say it to
-// the peer, too. Linux 5.4 and later.
+// nv_set_ack_timeout, called before the route is resolved, also makes the connection request carry the timeout to the
+// peer. It needs Linux 5.4 or later.
 int nv_set_ack_timeout(struct nv_lib *, struct rdma_cm_id *, uint8_t exponent);
 int nv_resolve_addr(struct nv_lib *, struct rdma_cm_id *, const struct nv_addr *from, const struct nv_addr *to, int ms);
 int nv_resolve_route(struct nv_lib *, struct rdma_cm_id *, int ms);
@@ -206,7 +205,7 @@ int nv_establish(struct nv_lib *, struct rdma_cm_id *);
 int nv_accept(struct nv_lib *, struct rdma_cm_id *, const struct nv_conn *);
 int nv_reject(struct nv_lib *, struct rdma_cm_id *, const uint8_t *data, uint8_t length);
 int nv_disconnect(struct nv_lib *, struct rdma_cm_id *);
-// nv_data_arrived tells the CM of a connection whose peer's RTU was lost.
+// nv_data_arrived tells the CM that data has arrived on a connection whose RTU was lost.
 int nv_data_arrived(struct nv_lib *, struct rdma_cm_id *);
 void nv_addresses(struct rdma_cm_id *, struct nv_addr *local, struct nv_addr *remote);
 

@@ -1,6 +1,6 @@
 //go:build verbs && cgo && linux
 
-// Asking devices what they are: nothing here is used for connections.
+// Queries of device attributes, which connections do not use.
 
 #include "shimdevices.h"
 #include "shimlib.h"

@@ -1,4 +1,4 @@
-// What RDMA devices say of themselves.
+// Attributes that RDMA devices report.
 #ifndef NVMEOF_VERBS_SHIMDEVICES_H
 #define NVMEOF_VERBS_SHIMDEVICES_H
 

@@ -1,4 +1,4 @@
-// What the files of the shim share. Only they include it.
+// Declarations shared by the files of the shim; not to be included elsewhere.
 
 #include "shim.h"
 
@@ -6,8 +6,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-// The functions used, by library: X(result, name, parameters). What is missing here
-// (posting, polling, windows) the headers call through the context.
+// The functions used, by library: X(result, name, parameters). Functions not listed here (posting, polling, windows)
+// are called by the headers through the context.
 #define VERBS_FUNCTIONS(X) \
 	X(struct ibv_context *, ibv_open_device, (struct ibv_device *)) \
 	X(int, ibv_close_device, (struct ibv_context *)) \
@@ -52,8 +52,7 @@
 	X(int, rdma_init_qp_attr, (struct rdma_cm_id *, struct ibv_qp_attr *, int *)) \
 	X(__be16, rdma_get_src_port, (struct rdma_cm_id *))
 
-// ibv_query_port and ibv_reg_mr are macros in the header: their functions go by
-// names of our own.
+// ibv_query_port and ibv_reg_mr are macros in the header, so their functions have other names here.
 struct nv_lib {
 #define POINTER(result, name, parameters) result (*name) parameters;
 	VERBS_FUNCTIONS(POINTER)
@@ -61,17 +60,17 @@ struct nv_lib {
 #undef POINTER
 	int (*query_port)(struct ibv_context *, uint8_t, struct ibv_port_attr *);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, int);
-	// NULL where libibverbs is older than rdma-core 34.
+	// NULL if libibverbs is older than rdma-core 34.
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
 };
 
-// failed is the negative errno of a function that returned -1 or NULL.
+// failed returns the negative errno of a function that returned -1 or NULL.
 static inline int failed(void) { return errno > 0 ? -errno : -EIO; }
 
-// outcome translates a function that returns 0, -1 with errno, or an errno.
+// outcome converts the result of a function that returns 0, -1 with errno, or an errno.
 static inline int outcome(int ret) { return ret == 0 ? 0 : ret > 0 ? -ret : failed(); }
 
-// The rights of memory and queue pairs.
+// Access rights of memory and queue pairs.
 static inline int access_flags(uint32_t access)
 {
 	return (access & NV_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) | (access & NV_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |

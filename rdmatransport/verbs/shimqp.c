@@ -98,8 +98,8 @@ int nv_fail_qp(struct nv_lib *l, struct ibv_qp *qp)
 	return outcome(l->ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 }
 
-// step moves a queue pair to the next state with the CM's attributes and ours. The
-// mask is empty where the CM moves it by itself (iWARP to RTS).
+// step moves a queue pair to the next state with the CM's attributes and ours. The mask is empty if the CM moves it
+// by itself (iWARP to RTS).
 static int step(struct nv_lib *l, struct ibv_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state, const struct nv_connect_attr *p)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
@@ -195,7 +195,7 @@ int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sg
 		bad = NULL;
 		errno = 0;
 		err = outcome(ibv_post_send(qp, wrs, &bad));
-		// The driver finds the window's present key in its object (rdma_rxe).
+		// The driver takes the window's current key from its object (rdma_rxe).
 		for (i = 0; i < k; i++)
 			if (wrs[i].opcode == IBV_WR_BIND_MW)
 				wrs[i].bind_mw.mw->rkey = wrs[i].bind_mw.rkey;
@@ -203,7 +203,7 @@ int nv_post_send(struct ibv_qp *qp, const struct nv_send *s, int n, struct nv_sg
 	return err;
 }
 
-// post_receives posts to a queue pair, or to a shared receive queue where srq is one.
+// post_receives posts to a queue pair, or to a shared receive queue if srq is not NULL.
 static int post_receives(struct ibv_qp *qp, struct ibv_srq *srq, const struct nv_recv *r, int n, struct nv_sge *sges)
 {
 	struct ibv_recv_wr wrs[BATCH], *bad;

@@ -1,7 +1,6 @@
 //go:build verbs && cgo && linux && !race
 
-// A peer's access to memory is ordered by packets, which the race detector does not
-// see.
+// A peer's access to memory is ordered by packets, which the race detector does not know.
 
 package verbs_test
 
@@ -19,8 +18,7 @@ var (
 	nowhere = flag.String("nowhere", "", "address beside it at which nobody answers")
 )
 
-// TestSuite runs what every provider must pass on one RDMA device, which talks to
-// itself.
+// TestSuite runs the suite of package rdmatest on one RDMA device, which is connected to itself.
 func TestSuite(t *testing.T) {
 	if *addr == "" || *nowhere == "" {
 		t.Skip("needs an RDMA device: -addr and -nowhere (go test ./test/interop -guest -run TestVerbs has one)")

@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A work request's identifier for the device: the queue pair's serial number, which
-// queue, and the request's sequence number. Queue pair numbers would not do, since
-// the device may use one again while completions of its last owner are queued.
+// A work request's ID for the device consists of the queue pair's serial number, the queue (send or receive), and the
+// request's sequence number. Queue pair numbers are not used, since the device may reuse one while completions of its
+// last owner are queued.
 const receiveBit = 1 << 31
 
 func (q *queuePair) workID(s sequence, receive bool) C.uint64_t {
@@ -24,9 +24,8 @@ func (q *queuePair) workID(s sequence, receive bool) C.uint64_t {
 	return C.uint64_t(id)
 }
 
-// translate makes a completion of the device's. The queue pair is nil where that is
-// closed, the completion where the request was ours, or not a shared receive but the
-// queue pair closed.
+// translate converts a completion of the device. The returned queue pair is nil if it is closed. The completion is
+// nil if the request is internal, or if the queue pair is closed and it is not a shared receive.
 func (c *completionQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatransport.Completion) {
 	q := c.qps[uint32(w.wr_id>>32)]
 	if q == nil {
@@ -61,7 +60,7 @@ func (c *completionQueue) translate(w *C.struct_nv_wc) (*queuePair, *rdmatranspo
 	return q, done
 }
 
-// received adds what a receive's completion says.
+// received sets the fields of a receive's completion.
 func (q *queuePair) received(done *rdmatransport.Completion, w *C.struct_nv_wc) {
 	done.Bytes = uint32(w.byte_len)
 	if w.write_imm != 0 {
@@ -78,9 +77,8 @@ func (q *queuePair) received(done *rdmatransport.Completion, w *C.struct_nv_wc) 
 	}
 }
 
-// failed ends the queue pair for the first request that went wrong. Where that was a send,
-// after the sends were last looked at, a flushed receive is seen first.
-// It may use the completion queue's done.
+// failed ends the queue pair because of the first failed request. A flushed receive may be seen before the failed
+// send that caused it, so failed then looks at the sends first. It may overwrite the completion queue's done.
 func (q *queuePair) failed(status rdmatransport.Status, w *C.struct_nv_wc, receive bool) {
 	if receive && !q.ended && status == rdmatransport.StatusFlushed {
 		q.cq.loadSends()
@@ -88,14 +86,14 @@ func (q *queuePair) failed(status rdmatransport.Status, w *C.struct_nv_wc, recei
 	if q.ended {
 		return
 	}
-	if status == rdmatransport.StatusFlushed { // we would have been first otherwise
+	if status == rdmatransport.StatusFlushed { // otherwise the queue pair would have ended first
 		q.fail(fmt.Errorf("verbs: the device has put queue pair %d into the error state without a reason", q.qpn))
 		return
 	}
 	q.fail(fmt.Errorf("verbs: work request failed on queue pair %d: %v (vendor code %#x)", q.qpn, status, uint32(w.vendor_err)))
 }
 
-// statusOf translates the shim's status.
+// statusOf converts the shim's status.
 func statusOf(s C.uint8_t) rdmatransport.Status {
 	switch s {
 	case C.NV_WC_SUCCESS:

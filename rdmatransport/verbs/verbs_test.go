@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestRing walks a queue around its end several times: unsignaled requests leave
-// with the next signaled one, and what waits for the end leaves last.
+// TestRing wraps a queue several times: unsignaled requests are removed with the next signaled one, and requests that
+// wait for the end last.
 func TestRing(t *testing.T) {
 	r := newRing(5, nil)
 	r.head, r.device, r.tail = sequenceMask-2, sequenceMask-2, sequenceMask-2 // about to wrap
@@ -83,8 +83,8 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// TestOpenSaysWhatIsMissing opens an address that no RDMA device has, on a machine
-// that may lack the libraries, the kernel's module, or both.
+// TestOpenSaysWhatIsMissing opens an address that no RDMA device has. The machine may lack the libraries, the
+// kernel's module, or both.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	for _, open := range []func() error{
 		func() error { _, err := Open(Config{Addr: netip.MustParseAddr("192.0.2.1")}); return err },
@@ -135,7 +135,7 @@ func TestFailureHints(t *testing.T) {
 	}
 }
 
-// TestWindows: rdma_rxe has none, unless asked for; nor has a device without them then.
+// TestWindows: rdma_rxe has windows only if enabled, and a device without windows not even then.
 func TestWindows(t *testing.T) {
 	for _, c := range []struct {
 		has, rxe, loose, want bool
@@ -158,8 +158,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestIWARP: what an iWARP device is told otherwise: what READs fill can be written by
-// the peer, at the queue pair too, and there is no immediate data.
+// TestIWARP tests the differences of iWARP devices: memory that READs fill is writable by the peer, at the queue pair
+// too, and there is no immediate data.
 func TestIWARP(t *testing.T) {
 	write := accessFlags(rdmatransport.AccessRemoteWrite)
 	for _, iwarp := range []bool{false, true} {
@@ -198,8 +198,7 @@ func TestIWARP(t *testing.T) {
 	}
 }
 
-// TestDMABufFailures: who cannot register dma-bufs is told apart from what is wrong
-// with one.
+// TestDMABufFailures: missing support for dma-bufs is distinguished from an invalid dma-buf.
 func TestDMABufFailures(t *testing.T) {
 	for errno, want := range map[unix.Errno]struct {
 		missing bool
@@ -216,7 +215,7 @@ func TestDMABufFailures(t *testing.T) {
 	}
 }
 
-// TestRejections: InfiniBand and RoCE have reasons, iWARP has an errno and perhaps data.
+// TestRejections: InfiniBand and RoCE have reject reasons, iWARP has an errno and perhaps data.
 func TestRejections(t *testing.T) {
 	for _, c := range []struct {
 		status int

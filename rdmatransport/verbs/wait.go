@@ -11,13 +11,12 @@ import (
 	base "github.com/nvmeof-go/nvmeof/rdmatransport/internal/waiter"
 )
 
-// A waiter blocks the owner of a completion queue until something happens: at the
-// completion channel, what Watch added and, on a device's first queue, the RDMA CM and
-// the device's asynchronous events.
+// A waiter blocks the owner of a completion queue until something happens: on the completion channel, on the
+// descriptors given to Watch and, for a device's first queue, in the RDMA CM or the device's asynchronous events.
 type waiter struct {
 	base.Waiter
-	control  atomic.Bool // the RDMA CM or the device has something to say
-	looked   atomic.Bool // all descriptors were looked at since the owner last asked
+	control  atomic.Bool // the RDMA CM or the device has an event
+	looked   atomic.Bool // all descriptors were checked since the owner last asked
 	reported atomic.Bool // the completion channel was readable
 	controls [2]int      // descriptors that set control; 0: none
 	channel  int         // the completion channel

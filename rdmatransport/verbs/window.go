@@ -11,15 +11,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// window is a type 2B memory window (IBTA volume 1, 10.6.7). The upper 24 bits of its
-// key are its own for life, the lower 8 change with each bind.
+// window is a type 2B memory window (IBTA volume 1, 10.6.7). The upper 24 bits of its key never change; the lower 8
+// bits change with each bind.
 type window struct {
 	qp    *queuePair
 	mw    *C.struct_ibv_mw // nil once closed
 	key   rdmatransport.RKey
 	iova  uint64
-	bound bool   // as far as we know: the peer may have closed it
-	chain uint64 // in which it was last bound
+	bound bool   // as far as known: the peer may have invalidated it
+	chain uint64 // chain in which it was last bound
 }
 
 // NewWindow implements rdmatransport.QueuePair.
@@ -43,10 +43,10 @@ func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 func (w *window) RKey() rdmatransport.RKey { return w.key }
 func (w *window) IOVA() uint64             { return w.iova }
 
-// next is the key of the next bind (ibv_inc_rkey(3)).
+// next returns the key of the next bind (ibv_inc_rkey(3)).
 func (w *window) next() rdmatransport.RKey { return w.key&^0xff | (w.key+1)&0xff }
 
-// Close implements rdmatransport.Window: the key dies at once.
+// Close implements rdmatransport.Window. The key becomes invalid at once.
 func (w *window) Close() error {
 	if w.mw == nil {
 		return nil
@@ -57,7 +57,7 @@ func (w *window) Close() error {
 	return w.qp.cq.dev.freed(C.nv_dealloc_mw(mw), "freeing a memory window")
 }
 
-// invalidated notes that a key is dead.
+// invalidated records that a key is invalid.
 func (q *queuePair) invalidated(key rdmatransport.RKey) {
 	if w := q.windows[key>>8]; w != nil && w.key == key {
 		w.bound = false

@@ -1,5 +1,5 @@
-// Package mailbox carries functions from any goroutine to the one that owns a completion
-// queue, and with it the state that they touch.
+// Package mailbox passes functions from any goroutine to the one that owns a completion queue and the state that the
+// functions access.
 package mailbox
 
 import (
@@ -7,15 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// A Mailbox holds functions for its owner, who looks at one atomic flag a turn. The zero
-// value is empty.
+// A Mailbox holds functions for its owner, which checks one atomic flag per turn. The zero value is empty.
 type Mailbox struct {
 	full  atomic.Bool
 	mu    sync.Mutex // guards funcs
 	funcs []func()
 }
 
-// Put queues f. Any goroutine may call it. It does not wake the owner.
+// Put queues f. It may be called from any goroutine. It does not wake the owner.
 func (m *Mailbox) Put(f func()) {
 	m.mu.Lock()
 	m.funcs = append(m.funcs, f)
@@ -23,11 +22,10 @@ func (m *Mailbox) Put(f func()) {
 	m.full.Store(true)
 }
 
-// Full reports whether there is something to run.
+// Full reports whether there are functions to run.
 func (m *Mailbox) Full() bool { return m.full.Load() }
 
-// Run executes what has arrived, in order, and reports whether that was anything. Only the
-// owner calls it.
+// Run runs the queued functions, in order, and reports whether there were any. Only the owner may call it.
 func (m *Mailbox) Run() bool {
 	if !m.full.Load() {
 		return false

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestOrder: functions run in the order of their arrival, and what one of them puts
-// runs the next time.
+// TestOrder: functions run in order of arrival, and those added by a function run the next time.
 func TestOrder(t *testing.T) {
 	var m Mailbox
 	var ran []int
@@ -27,7 +26,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestGoroutines: nothing that many goroutines put is lost.
+// TestGoroutines: no function is lost when many goroutines add them.
 func TestGoroutines(t *testing.T) {
 	var m Mailbox
 	const each = 1000

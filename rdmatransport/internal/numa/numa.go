@@ -1,5 +1,4 @@
-// Package numa says at which of the machine's NUMA nodes a device is, by what Linux shows
-// below /sys.
+// Package numa finds the NUMA node of a device from Linux's /sys.
 package numa
 
 import (
@@ -11,24 +10,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// OfDevice is the node of a device, by its folder below sys.
+// OfDevice returns the node of a device, given its directory in sys.
 func OfDevice(sys fs.FS, device string) rdmatransport.NUMANode {
 	b, err := fs.ReadFile(sys, path.Join(device, "numa_node"))
 	if err != nil {
 		return 0
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || n < 0 { // -1: the firmware does not say
+	if err != nil || n < 0 { // -1: not reported by the firmware
 		return 0
 	}
 	return rdmatransport.NUMANode(n + 1)
 }
 
-// maxLayers bounds how many interfaces lie over each other: a VLAN on a bond, say.
+// maxLayers is the maximum number of stacked interfaces, such as a VLAN on a bond.
 const maxLayers = 4
 
-// OfInterface is the node of a network interface, or of those below it if they are at the
-// same one.
+// OfInterface returns the node of a network interface. For a stacked interface it is the node of those below, if they
+// are all on the same one.
 func OfInterface(sys fs.FS, name string) rdmatransport.NUMANode {
 	return ofInterface(sys, name, maxLayers)
 }

@@ -1,12 +1,10 @@
 // Package waiter blocks the owner of a completion queue until something happens.
 //
-// A sleep goes through the Go scheduler's own poller. The other ways cost more: a
-// thread that blocks in a system call gives its processor of the scheduler's up, for
-// which the scheduler's monitor wakes with each sleep and looks every 20 µs whether
-// somebody keeps one too long; and one that blocks and keeps it is interrupted every
-// 10 ms. A wake-up costs several times as much processor time either way. For the same
-// reason everything here is in raw system calls, which the scheduler does not see; short
-// sleeps, too, since its poller counts in milliseconds.
+// A sleep goes through the Go scheduler's own poller, because the alternatives cost more. A thread that blocks in a
+// system call gives up its processor (P), for which the scheduler's monitor wakes with each sleep and checks every 20
+// µs whether a processor is held too long. A thread that blocks and keeps its processor is interrupted every 10 ms.
+// Either way a wake-up takes several times as much processor time. For the same reason the package uses raw system
+// calls, which the scheduler does not notice. Short sleeps use them too, since the poller counts in milliseconds.
 package waiter
 
 import (
@@ -23,31 +21,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waiter is for one owner, who sleeps; Wake may be called by anybody. The zero value
-// is to be opened.
+// A Waiter lets one owner sleep; Wake may be called from any goroutine. It must be opened before use.
 type Waiter struct {
-	// Guesses says that the owner looks in any case at what most likely ends a sleep, so
-	// that Wait need not find out what it was: a system call less. Not together with Quiet,
-	// and not changed while somebody waits.
+	// Guesses means that the owner always checks what most likely ends a sleep, so that Wait need not find out the
+	// cause, which saves a system call. It cannot be combined with Quiet, and must not be changed during a Wait.
 	Guesses bool
 
 	asleep atomic.Bool
 	woken  atomic.Bool
 
-	epoll  int      // what ends a sleep
-	poller *os.File // the same, in the scheduler's poller; owns it
+	epoll  int      // the descriptors that end a sleep
+	poller *os.File // the same descriptor in the scheduler's poller; owns it
 	conn   syscall.RawConn
-	look   func(epoll uintptr) bool // a method value, made once
-	// The deadline of the poller; zero: none.
+	look   func(epoll uintptr) bool // method value, created once
+	// Deadline set in the poller; zero: none.
 	deadline time.Time
 
-	quiet int  // see Quiet; 0: none
+	quiet int  // descriptor given to Quiet; 0: none
 	armed bool // quiet is being watched
-	fresh bool // the scheduler's poller has not called readable in this sleep
-	blind bool // what ended it was not looked for
-	spare bool // the scheduler has a processor to spare for a nap
+	fresh bool // the scheduler's poller has not called readable during this sleep
+	blind bool // the cause of the end was not determined
+	spare bool // the scheduler has a spare processor for a nap
 
-	// Room for one call; one goroutine at a time waits.
+	// Buffer for one call; only one goroutine waits at a time.
 	events [Most]unix.EpollEvent
 	ready  int
 	limit  unix.Timespec
@@ -56,7 +52,7 @@ type Waiter struct {
 	event int        // eventfd; -1 once closed, changed under mu
 }
 
-// Most is how many descriptors one Wait looks at.
+// Most is the maximum number of descriptors that one Wait returns.
 const Most = 8
 
 // Open makes a waiter usable.
@@ -66,7 +62,7 @@ func (w *Waiter) Open() (err error) {
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	if err = unix.SetNonblock(w.epoll, true); err == nil { // or the scheduler would not poll it
+	if err = unix.SetNonblock(w.epoll, true); err == nil { // required for the scheduler's poller
 		w.poller = os.NewFile(uintptr(w.epoll), "epoll")
 		if err = w.poller.SetDeadline(time.Time{}); err == nil {
 			w.conn, err = w.poller.SyscallConn()
@@ -89,20 +85,19 @@ func (w *Waiter) Open() (err error) {
 // Add makes a readable descriptor end all sleeps.
 func (w *Waiter) Add(fd int) error { return w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) }
 
-// Watch does so once each time that the descriptor becomes readable. What nobody reads
-// then ends no other sleep.
+// Watch makes a descriptor end a sleep once each time that it becomes readable. Unread data ends no further sleep.
 func (w *Waiter) Watch(fd int) error {
 	return w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLET)
 }
 
-// Quiet does so for one that is often readable while its owner is awake: the kernel
-// tells nobody of that.
+// Quiet is like Add, for a descriptor that is often readable while its owner is awake. The kernel then does not
+// notify the poller each time.
 func (w *Waiter) Quiet(fd int) error {
 	w.quiet = fd
 	return w.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLONESHOT)
 }
 
-// Forget undoes Quiet: the descriptor is another's business now. Nobody is waiting.
+// Forget undoes Quiet, when the descriptor has moved to another owner. It must not be called during a Wait.
 func (w *Waiter) Forget() {
 	if w.quiet != 0 {
 		_ = w.control(unix.EPOLL_CTL_DEL, w.quiet, 0)
@@ -111,10 +106,10 @@ func (w *Waiter) Forget() {
 }
 
 func (w *Waiter) control(op, fd int, what uint32) error {
-	return unix.EpollCtl(w.epoll, op, fd, &unix.EpollEvent{Events: what, Fd: int32(fd)}) // a raw call
+	return unix.EpollCtl(w.epoll, op, fd, &unix.EpollEvent{Events: what, Fd: int32(fd)}) // a raw system call
 }
 
-// Close frees what Open made. Nobody may be waiting.
+// Close frees the resources. It must not be called during a Wait.
 func (w *Waiter) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,12 +127,11 @@ func (w *Waiter) Close() {
 	w.poller, w.epoll, w.event = nil, -1, -1
 }
 
-// Asleep reports whether the owner waits, or is about to.
+// Asleep reports whether the owner is in Wait, or about to enter it.
 func (w *Waiter) Asleep() bool { return w.asleep.Load() }
 
-// Wake ends a sleep, or the next one if there is none. It need not write if an earlier
-// call did: either the owner sees woken after it announced its sleep, or Wake sees it
-// asleep.
+// Wake ends the current or else the next sleep. It need not write if an earlier call did: either the owner sees woken
+// after announcing its sleep, or Wake sees that it is asleep.
 func (w *Waiter) Wake() {
 	if w.woken.Swap(true) || !w.asleep.Load() {
 		return
@@ -150,14 +144,13 @@ func (w *Waiter) Wake() {
 	}
 }
 
-// coarse is from where on the scheduler's poller will do, which counts in milliseconds.
+// coarse is the minimum sleep for the scheduler's poller, which counts in milliseconds.
 const coarse = 2 * time.Millisecond
 
-// Wait sleeps for d, without limit if it is negative, or until something happens. It
-// returns the descriptors that are readable: all of them if there are fewer than [Most],
-// or else perhaps not all. They are valid until the next Wait. If it is blind, as where
-// the owner guesses, there is one that it does not name; the next Wait does, and does not
-// sleep, if it is still readable then. It may end early for no reason.
+// Wait sleeps for d (negative: no limit) or until something happens. It returns the readable descriptors: all of them
+// if they are fewer than [Most], otherwise perhaps not all. They are valid until the next Wait. If blind is true, as
+// with Guesses, there is a readable descriptor that was not returned; the next Wait returns it without sleeping if it
+// is still readable. Wait may return early for no reason.
 func (w *Waiter) Wait(d time.Duration) (events []unix.EpollEvent, blind bool) {
 	w.ready, w.blind = 0, false
 	w.asleep.Store(true)
@@ -180,12 +173,12 @@ func (w *Waiter) sleep(d time.Duration) {
 	w.fresh = true
 	err := w.conn.Read(w.look)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		w.nap(coarse) // so that a caller that waits without end does not spin
+		w.nap(coarse) // so that a caller with an infinite wait does not spin
 	}
 }
 
-// limitTo sets the poller's deadline, which costs more than to wake too early once: one
-// that comes earlier, but is not over, stays.
+// limitTo sets the poller's deadline. Setting it costs more than waking too early once, so a deadline that is
+// earlier, but not past, is kept.
 func (w *Waiter) limitTo(d time.Duration) {
 	now := time.Now()
 	if w.deadline.After(now) && (d < 0 || w.deadline.Sub(now) <= d) {
@@ -201,9 +194,8 @@ func (w *Waiter) limitTo(d time.Duration) {
 	w.poller.SetReadDeadline(next)
 }
 
-// readable looks what there is. The scheduler's poller calls it before it blocks and
-// forgets what it knew before: that is when the quiet one is armed. When it calls again,
-// something has come.
+// readable checks for readable descriptors. The scheduler's poller calls it first before it blocks and discards older
+// readiness, which is when the quiet descriptor is armed. A second call means that something has become readable.
 func (w *Waiter) readable(uintptr) bool {
 	if w.fresh {
 		w.fresh = false
@@ -222,7 +214,7 @@ func (w *Waiter) arm() {
 	}
 }
 
-// disarm ends that where it was not the quiet one that ended the sleep.
+// disarm disarms the quiet descriptor if something else ended the sleep.
 func (w *Waiter) disarm() {
 	for _, e := range w.events[:w.ready] {
 		w.armed = w.armed && int(e.Fd) != w.quiet
@@ -233,16 +225,16 @@ func (w *Waiter) disarm() {
 	}
 }
 
-// nap waits in a system call, whose limit has nanoseconds.
+// nap waits in a system call whose timeout is in nanoseconds.
 func (w *Waiter) nap(d time.Duration) {
 	w.arm()
-	w.take(d) // a signal ends it where the scheduler needs everybody to stop
+	w.take(d) // ended by a signal if the scheduler needs to stop all goroutines
 	if !w.spare {
 		runtime.Gosched()
 	}
 }
 
-// take is epoll_pwait2(2). It takes back what Wake has written.
+// take calls epoll_pwait2(2) and reads back what Wake has written.
 func (w *Waiter) take(d time.Duration) bool {
 	w.limit = unix.NsecToTimespec(int64(d))
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.events)),

@@ -33,7 +33,7 @@ func pipe(t *testing.T) (r, w int) {
 	return fds[0], fds[1]
 }
 
-// slept is how long a Wait took, and what it returned, or the next one if it was blind.
+// slept returns how long a Wait took, and what it returned, or the next Wait if it was blind.
 func slept(w *Waiter, d time.Duration) (time.Duration, []int) {
 	start := time.Now()
 	events, blind := w.Wait(d)
@@ -48,10 +48,9 @@ func slept(w *Waiter, d time.Duration) (time.Duration, []int) {
 	return took, fds
 }
 
-const timeLimit = 10 * time.Second // of a busy machine
+const timeLimit = 10 * time.Second // generous, for a busy machine
 
-// TestLimits: short sleeps and long ones end by themselves. One may end early, when a
-// signal comes.
+// TestLimits: short and long sleeps end by themselves. One may end early because of a signal.
 func TestLimits(t *testing.T) {
 	w := open(t)
 	for _, d := range []time.Duration{0, 300 * time.Microsecond, coarse - 1, coarse, 30 * time.Millisecond, time.Millisecond} {
@@ -71,8 +70,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestReadable: a descriptor ends sleeps of either kind, whether it was readable
-// before or becomes so, and once it is read ends none.
+// TestReadable: a descriptor ends sleeps of either kind, whether it was readable before or becomes so, and no sleeps
+// after it has been read.
 func TestReadable(t *testing.T) {
 	for name, how := range map[string]struct {
 		guesses bool
@@ -113,15 +112,15 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// TestQuietWhileAwake: what became readable while nobody slept ends the next sleep, also
-// one after a sleep that something else ended.
+// TestQuietWhileAwake: a descriptor that became readable outside a sleep ends the next sleep, even after a sleep that
+// something else ended.
 func TestQuietWhileAwake(t *testing.T) {
 	w := open(t)
 	r, in := pipe(t)
 	if err := w.Quiet(r); err != nil {
 		t.Fatal(err)
 	}
-	w.Wait(time.Millisecond) // ends by its limit
+	w.Wait(time.Millisecond) // ends by its timeout
 	w.Wait(5 * time.Millisecond)
 	unix.Write(in, []byte{1})
 	for range 3 { // it is level-triggered, as far as sleeps go
@@ -134,10 +133,10 @@ func TestQuietWhileAwake(t *testing.T) {
 func TestWake(t *testing.T) {
 	w := open(t)
 	for range 200 {
-		w.Wake() // before
+		w.Wake() // before the sleep
 		w.Wait(-1)
 		done := make(chan struct{})
-		go func() { w.Wake(); close(done) }() // during, perhaps
+		go func() { w.Wake(); close(done) }() // perhaps during the sleep
 		w.Wait(-1)
 		<-done
 	}
@@ -152,14 +151,13 @@ func TestWake(t *testing.T) {
 func TestWakeAfterClose(t *testing.T) {
 	w := open(t)
 	w.Close()
-	w.asleep.Store(true) // as if it had raced with the end of Wait
+	w.asleep.Store(true) // as if Wake had raced with the end of Wait
 	w.Wake()
 	w.Close()
 	(&Waiter{}).Close()
 }
 
-// A sleeper must not keep the scheduler waiting, which stops everybody for a garbage
-// collection.
+// A sleeper must not delay the scheduler, which stops all goroutines for a garbage collection.
 func TestCollectsGarbage(t *testing.T) {
 	for _, d := range []time.Duration{coarse - 1, -1} {
 		w := open(t)

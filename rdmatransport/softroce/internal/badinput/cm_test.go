@@ -42,12 +42,12 @@ func refused(row string, n counter, reason rdmatransport.RejectReason, status ca
 	}}
 }
 
-// refusedNVMe is one that the target itself rejects, with an NVMe status.
+// refusedNVMe is a request that the target itself rejects, with an NVMe status.
 func refusedNVMe(row string, status capsule.RejectStatus, change func(d *capsule.RequestData)) attack {
 	return refused(row, messagesIn, rdmatransport.RejectConsumer, status, func(r *wire.REQ) { nvme(r, change) })
 }
 
-// granted is an unusual request that must be accepted, and the connection work.
+// granted is an unusual request that must be accepted and give a working connection.
 func granted(row string, change func(r *wire.REQ)) attack {
 	return attack{row: row, run: func(l *lab) {
 		c, r := l.gremlin.open()
@@ -97,8 +97,7 @@ func TestRefusedRequests(t *testing.T) {
 	})
 }
 
-// TestIOQueueWithoutController is row 3: the connection stands, its Connect
-// command fails.
+// TestIOQueueWithoutController is row 3: the connection is established, but its Connect command fails.
 func TestIOQueueWithoutController(t *testing.T) {
 	test(t, []attack{{row: "3", run: func(l *lab) {
 		c, r := l.gremlin.open()
@@ -110,8 +109,7 @@ func TestIOQueueWithoutController(t *testing.T) {
 		connectData(77).Encode(data)
 		l.gremlin.send(c.capsule(cmd, data)...)
 		cqe, ok := c.responses()[c.cid]
-		// Without DNR: a target that has started anew knows the controller no more, and the
-		// host that has one there has to connect again.
+		// Without DNR: a restarted target does not have the controller any more, and the host has to connect again.
 		if want := capsule.StatusConnectInvalidParam; !ok || cqe.Status != want {
 			l.t.Errorf("Connect answered %v with %v, want %v", ok, cqe.Status, want)
 		}
@@ -182,8 +180,8 @@ func TestDuplicateRequests(t *testing.T) {
 	})
 }
 
-// restarts wants a host that has forgotten a connection, and asks for another by r, to get
-// that, and the old one to end.
+// restarts requires that a host that has forgotten a connection and requests another one by r gets it, and that the
+// old one ends.
 func (g *gremlin) restarts(old *conn, r *wire.REQ) {
 	t := g.l.t
 	t.Helper()
@@ -197,10 +195,10 @@ func (g *gremlin) restarts(old *conn, r *wire.REQ) {
 	if n := len(c.responses()) + len(old.responses()); n != 0 {
 		t.Errorf("the stale connection gave %d answers", n)
 	}
-	old.remote = 0 // nothing to leave
+	old.remote = 0 // no connection to disconnect
 }
 
-// dropped is a message that is not answered.
+// dropped is a message that gets no answer.
 func dropped(row string, n counter, m putter) attack {
 	return attack{row: row, counter: n, run: func(l *lab) {
 		c := l.gremlin.login()
@@ -244,8 +242,8 @@ func TestMessagesOutOfPlace(t *testing.T) {
 			c, r := l.gremlin.open()
 			l.gremlin.say(r)
 			c.reply()
-			time.Sleep(8 * time.Second) // less than a silent connection is given
-			c.remote = 0                // and nothing to leave
+			time.Sleep(8 * time.Second) // less than the timeout of a silent connection
+			c.remote = 0                // no connection to disconnect
 			l.gremlin.mads = nil
 			if n := sum(l.device, queuePairs); n != 2 {
 				l.t.Errorf("%d queue pairs, want the honest host's 2", n)
@@ -291,7 +289,7 @@ func TestMessagesOutOfPlace(t *testing.T) {
 			c := l.gremlin.login()
 			stranger := newGremlin(l, strangerAddr)
 			stranger.say(c.dreq(), &wire.REJ{LocalID: c.local, RemoteID: c.remote, Reason: 28})
-			stranger.wantDREP(c) // as for an ID that nobody has
+			stranger.wantDREP(c) // as for an unknown ID
 			c.alive()
 			l.must(stranger.group.Close())
 		}},

@@ -7,9 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestConnectDataLength is row 34: a Connect command whose data is not 1024
-// bytes is refused before any of it is fetched, and the connection is still
-// good for a right one.
+// TestConnectDataLength is row 34: a Connect command whose data is not 1024 bytes is refused before any of it is
+// fetched, and a correct one then succeeds on the same connection.
 func TestConnectDataLength(t *testing.T) {
 	length := capsule.StatusSGLDataLength | capsule.StatusDNR
 	keyed := func(n uint32) capsule.SGL { return capsule.KeyedSGL(1<<46, n, 0x1234, false) }
@@ -37,7 +36,7 @@ func TestConnectDataLength(t *testing.T) {
 	}
 	test(t, []attack{
 		refused("34 no data", capsule.KeyedSGL(0, 0, 0, false), 0, length),
-		// An all-zero descriptor says that there are no data.
+		// An all-zero descriptor means no data.
 		refused("34 all-zero descriptor", capsule.SGL{}, 0, length),
 		refused("34 in the capsule, 0 bytes", capsule.InCapsuleSGL(0, 0), 0, length),
 		refused("34 in the capsule, 1023 bytes", capsule.InCapsuleSGL(0, 1023), 1023, length),

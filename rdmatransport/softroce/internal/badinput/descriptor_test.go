@@ -12,8 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// takeDescriptors leaves the process no file descriptor until the function that it
-// returns is called.
+// takeDescriptors uses up the process's file descriptors until the returned function is called.
 func takeDescriptors(t *testing.T) (giveBack func()) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -43,11 +42,10 @@ func takeDescriptors(t *testing.T) (giveBack func()) {
 	}
 }
 
-// TestDescriptorsExhausted is row 116: with no file descriptor left connections are
-// accepted and served all the same, for that needs none; what does need one fails with
-// an error that says so, and works when there are descriptors again. (A step of the
-// clock cannot be made here. It ends no association: a shard's clock is the time since
-// its device was opened, which Go measures monotonically.)
+// TestDescriptorsExhausted is row 116: with no file descriptor left, connections are still accepted and served, since
+// they need none. An operation that does need one fails with an error that says so, and succeeds when there are
+// descriptors again. (A step of the clock cannot be tested here. It ends no association: a shard's clock is the time
+// since its device was opened, which Go measures monotonically.)
 func TestDescriptorsExhausted(t *testing.T) {
 	test(t, []attack{{row: "116 no file descriptor", run: func(l *lab) {
 		path := filepath.Join(l.t.TempDir(), "namespace.img")

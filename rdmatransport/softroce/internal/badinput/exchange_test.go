@@ -20,7 +20,7 @@ func datagram(m *wire.MAD) wire.Packet {
 	}
 }
 
-// say sends messages that arrive together.
+// say sends messages that arrive at the same time.
 func (g *gremlin) say(ms ...putter) {
 	g.l.t.Helper()
 	var ps []wire.Packet
@@ -32,7 +32,7 @@ func (g *gremlin) say(ms ...putter) {
 	g.send(ps...)
 }
 
-// manage takes a message, and answers the peer's disconnections.
+// manage handles a received message, and answers the peer's DREQs.
 func (g *gremlin) manage(b []byte) {
 	g.l.t.Helper()
 	m, h, fault := wire.ParseMAD(b)
@@ -54,7 +54,7 @@ func (g *gremlin) manage(b []byte) {
 	g.say(&wire.DREP{LocalID: r.RemoteID, RemoteID: r.LocalID})
 }
 
-// messages takes what came.
+// messages returns the messages that have arrived.
 func (g *gremlin) messages() []message {
 	g.l.t.Helper()
 	g.settle()
@@ -78,8 +78,7 @@ func ip(r *wire.REQ, change func(h *wire.IPHeader)) {
 	h.Put(&r.PrivateData)
 }
 
-// open enters a connection and returns a correct request for it, of an admin
-// queue with 32 entries.
+// open creates a connection and returns a correct request for it, for an admin queue with 32 entries.
 func (g *gremlin) open() (*conn, *wire.REQ) {
 	c := &conn{g: g, qpn: firstQPN + rdmatransport.QPN(len(g.conns)), local: g.nextID, firstPSN: 0xfffffe}
 	g.nextID++
@@ -97,7 +96,7 @@ func (g *gremlin) open() (*conn, *wire.REQ) {
 	return c, r
 }
 
-// reply wants one REP.
+// reply requires one REP and returns it.
 func (c *conn) reply() wire.REP {
 	t := c.g.l.t
 	t.Helper()
@@ -132,7 +131,7 @@ func (c *conn) dreq() *wire.DREQ {
 	return &wire.DREQ{LocalID: c.local, RemoteID: c.remote, RemoteQPN: c.peer}
 }
 
-// establish makes the connection that r asks for.
+// establish makes the connection with request r.
 func (c *conn) establish(r *wire.REQ) {
 	c.g.l.t.Helper()
 	c.g.say(r)
@@ -141,7 +140,7 @@ func (c *conn) establish(r *wire.REQ) {
 	c.g.settle()
 }
 
-// connect sends the Connect command, its data in the capsule.
+// connect sends the Connect command with its data in the capsule.
 func (c *conn) connect() {
 	c.g.l.t.Helper()
 	cmd := connectCommand(0, 32)
@@ -160,7 +159,7 @@ func (g *gremlin) login() *conn {
 	return c
 }
 
-// leave ends what has not been ended.
+// leave disconnects the remaining connections.
 func (g *gremlin) leave() {
 	g.l.t.Helper()
 	g.settle()
@@ -174,7 +173,7 @@ func (g *gremlin) leave() {
 	g.mads = nil
 }
 
-// wantREJ wants one REJ of a request, with that NVMe status for reason 28.
+// wantREJ requires one REJ of a request, with the given NVMe status for reason 28.
 func (c *conn) wantREJ(reason rdmatransport.RejectReason, status capsule.RejectStatus) {
 	t := c.g.l.t
 	t.Helper()

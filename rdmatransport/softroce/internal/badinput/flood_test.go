@@ -12,9 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestMoreCommandsThanEntries is row 63: a host that does not keep to its queue's size
-// gets RNR NAKs or loses the queue, with and without flow control, whether or not it
-// takes the answers. The memory of the queue is what it was.
+// TestMoreCommandsThanEntries is row 63: a host that exceeds its queue's size gets RNR NAKs or loses the queue, with
+// and without flow control, whether or not it acknowledges the responses. The memory of the queue does not change.
 func TestMoreCommandsThanEntries(t *testing.T) {
 	overrun := func(row string, attrs uint8, mute bool) attack {
 		return attack{row: row, counter: rnrNAKs, run: func(l *lab) {
@@ -34,7 +33,7 @@ func TestMoreCommandsThanEntries(t *testing.T) {
 			if len(answered) > 32 {
 				l.t.Errorf("%d commands were taken at a time, of a queue of 32", len(answered))
 			}
-			for range 20 { // again from where the NAK says, as a requester does
+			for range 20 { // again from the PSN of the NAK, like a requester
 				if io.gone || len(answered) == len(ps) {
 					break
 				}
@@ -56,9 +55,8 @@ func TestMoreCommandsThanEntries(t *testing.T) {
 	})
 }
 
-// flood says n requests, all at once or each after what the target did of the one before,
-// and returns the connections that were granted; each of the others must have been told
-// that there is no room.
+// flood sends n requests, either all at once or each after the target has handled the one before, and returns the
+// connections that were granted. The others must have been rejected for lack of resources.
 func (g *gremlin) flood(n int, atOnce bool) (granted []*conn) {
 	t := g.l.t
 	t.Helper()
@@ -85,7 +83,7 @@ func (g *gremlin) flood(n int, atOnce bool) (granted []*conn) {
 				var rej wire.REJ
 				rej.Parse(&m.MAD)
 				if c := byID[rej.RemoteID]; c == nil || c.remote != 0 {
-					continue // of one that was granted, or of an earlier flood
+					continue // already granted, or of an earlier flood
 				}
 				d, err := capsule.DecodeRejectData(rej.PrivateData[:])
 				full := rej.Reason == rdmatransport.RejectNoResources ||
@@ -102,7 +100,7 @@ func (g *gremlin) flood(n int, atOnce bool) (granted []*conn) {
 	return granted
 }
 
-// forget takes what came meanwhile and ends the connections, which the peer has left.
+// forget reads what has arrived and drops the connections, which the peer has ended.
 func (g *gremlin) forget() {
 	g.l.t.Helper()
 	for n := 1; n > 0; {
@@ -116,11 +114,9 @@ func (g *gremlin) forget() {
 	g.mads = nil
 }
 
-// TestFloodOfConnections is row 110: requests that nothing follows, from one address
-// and from many, and connections that never send a Connect command. There is room for
-// so many, where the newer ones take the places of the older: hosts that are there go on as
-// before, a host that comes back and one that was never here are connected at once, while
-// the flood goes on.
+// TestFloodOfConnections is row 110: requests without an RTU, from one address and from many, and connections that
+// never send a Connect command. The number of places is limited, and newer connections replace older ones. Connected
+// hosts continue as before, and a returning host and a new one are connected at once, during the flood.
 func TestFloodOfConnections(t *testing.T) {
 	const places = 512 // of the target
 	each := func(l *lab, sources, n int, act func(*conn)) {
@@ -131,8 +127,8 @@ func TestFloodOfConnections(t *testing.T) {
 		most := min(places, sources*places/2)
 		for round := range 3 {
 			for _, g := range gremlins {
-				// Where older half-open connections give way to those of the same batch, how many
-				// are there at the end depends on how soon the target's goroutine runs.
+				// If older half-open connections are replaced by those of the same batch, the number that is left
+				// depends on how soon the target's goroutine runs.
 				for _, c := range g.flood(n, round != 1) {
 					act(c)
 				}
@@ -159,7 +155,7 @@ func TestFloodOfConnections(t *testing.T) {
 			l.t.Error("nothing gave way, nor was refused")
 		}
 		time.Sleep(30 * time.Second)
-		l.host.again() // the flood has been forgotten, though nobody took leave
+		l.host.again() // the flood was forgotten, although its connections were not disconnected
 		for _, g := range gremlins {
 			g.forget()
 		}
@@ -182,8 +178,8 @@ func TestFloodOfConnections(t *testing.T) {
 	test(t, attacks)
 }
 
-// TestFloodOfPackets is row 114: whatever a flood consists of, the other connections
-// make progress at the rate of the network, without a time-out to help them.
+// TestFloodOfPackets is row 114: whatever a flood consists of, the other connections make progress at the rate of the
+// network, without any timeout.
 func TestFloodOfPackets(t *testing.T) {
 	const waves, packets = 40, 500
 	flood := func(row string, n counter, make func(c *conn) []byte) attack {
@@ -198,7 +194,7 @@ func TestFloodOfPackets(t *testing.T) {
 				l.gremlin.throw(wave[:]...)
 				began := time.Now()
 				l.host.work()
-				if d := time.Since(began); d > 50*time.Millisecond { // of the bubble's clock
+				if d := time.Since(began); d > 50*time.Millisecond { // virtual time
 					l.t.Fatalf("the honest host's 128 KiB took %v", d)
 				}
 			}
@@ -211,7 +207,7 @@ func TestFloodOfPackets(t *testing.T) {
 		flood("114 wrong ICRC", fault(wire.BadICRC), func(c *conn) []byte {
 			p := c.property()
 			b := c.g.assemble(&p)
-			c.psn = p.PSN // was not taken
+			c.psn = p.PSN // was not accepted
 			b[len(b)-1] ^= 1
 			return b
 		}),

@@ -11,9 +11,9 @@ import (
 
 func contested(s *softroce.Stats) uint64 { return s.CM.Contested }
 
-// TestForgedMessages has requests and more under a false address: who sends from a host's address, but sees nothing of what the
-// target answers, ends no connection of that host: the queue pair numbers of Linux count
-// up from 17, so that a request in their name costs nothing to make.
+// TestForgedMessages sends requests and other messages with a forged source address. A sender that does not see the
+// target's answers ends no connection of the host with that address. The queue pair numbers of Linux count up from
+// 17, so they are easily guessed.
 func TestForgedMessages(t *testing.T) {
 	forged := func(row string, n counter, act func(f *gremlin, admin, io *conn)) attack {
 		return attack{row: row, counter: n, run: func(l *lab) {
@@ -89,8 +89,7 @@ func TestForgedMessages(t *testing.T) {
 	})
 }
 
-// TestNoOracle has a stranger who tries communication IDs: a message that names a communication ID is answered to a stranger
-// alike, whether the ID is in use or not.
+// TestNoOracle: a stranger that tries communication IDs gets the same answer whether or not an ID is in use.
 func TestNoOracle(t *testing.T) {
 	test(t, []attack{{row: "stranger", counter: cmSource, run: func(l *lab) {
 		c := l.gremlin.login()

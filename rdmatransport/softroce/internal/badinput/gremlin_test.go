@@ -11,10 +11,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-const mtu = 1024 // bytes of payload, on a network of 1500
+const mtu = 1024 // bytes of payload, in a network with an MTU of 1500
 
-// A gremlin is a raw peer: an address and nothing of a protocol behind it but
-// what the test asks for, and acknowledgements of what arrives.
+// A gremlin is a raw peer: an address without any protocol engine. It sends what the test asks for, and acknowledges
+// what arrives.
 type gremlin struct {
 	l     *lab
 	addr  netip.Addr
@@ -25,12 +25,12 @@ type gremlin struct {
 	icrc  wire.ICRC
 	tos   uint8
 
-	mads   []message // arrived, not yet looked at
+	mads   []message // received, not yet checked
 	conns  []*conn   // by queue pair number, from firstQPN up
 	nextID wire.CommID
 }
 
-// A message is one of connection management.
+// A message is a message of connection management.
 type message struct {
 	wire.MADHeader
 	wire.MAD
@@ -45,7 +45,7 @@ func newGremlin(l *lab, addr netip.Addr) *gremlin {
 	return over(l, group)
 }
 
-// forger is a gremlin that sends from the address of another, who gets the answers.
+// forger returns a gremlin that sends from another host's address, which gets the answers.
 func forger(l *lab, addr netip.Addr) *gremlin {
 	l.t.Helper()
 	g := over(l, udp.Forge(l.network, addr))
@@ -58,19 +58,19 @@ func over(l *lab, group udp.Group) *gremlin {
 	return &gremlin{l: l, addr: group.Addr(), to: targetAddr, group: group, port: port, batch: port.NewBatch(), nextID: 0x700}
 }
 
-// assemble is the datagram of a packet; p.Pad is added to the payload as it is.
+// assemble returns the datagram of a packet. p.Pad bytes are appended, whatever the payload's length.
 func (g *gremlin) assemble(p *wire.Packet) []byte {
 	b := append(wire.AppendHeaders(nil, p), p.Payload...)
 	return g.seal(append(b, make([]byte, p.Pad)...))
 }
 
-// seal appends the ICRC to whatever b is.
+// seal appends the ICRC to b.
 func (g *gremlin) seal(b []byte) []byte {
 	path := wire.NewPath(g.port.Sources()[0], netip.AddrPortFrom(g.to, wire.Port))
 	return binary.LittleEndian.AppendUint32(b, g.icrc.Sum(&path, 0, b[:wire.BTHSize], [][]byte{b[wire.BTHSize:]}, 0))
 }
 
-// throw sends datagrams that arrive together.
+// throw sends datagrams that arrive at the same time.
 func (g *gremlin) throw(datagrams ...[]byte) {
 	g.l.t.Helper()
 	var ms []udp.Message
@@ -91,10 +91,10 @@ func (g *gremlin) send(ps ...wire.Packet) {
 	g.throw(out...)
 }
 
-// settle lets some time pass, longer than a reorder window, and takes what came.
+// settle lets more time pass than a reorder window, and handles what has arrived.
 func (g *gremlin) settle() {
 	g.l.t.Helper()
-	for range 4 { // answers to our acknowledgements come as well
+	for range 4 { // answers to our acknowledgements arrive too
 		time.Sleep(10 * time.Millisecond)
 		n, err := g.port.Recv(g.batch)
 		g.l.must(err)
@@ -104,7 +104,7 @@ func (g *gremlin) settle() {
 	}
 }
 
-// linger lets time pass, and acknowledges what comes meanwhile.
+// linger lets time pass, and acknowledges what arrives meanwhile.
 func (g *gremlin) linger(d time.Duration) {
 	g.l.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
@@ -131,7 +131,7 @@ func (g *gremlin) receive(d *udp.Datagram) {
 	}
 }
 
-// A conn is one connection, or what the gremlin makes of it.
+// A conn is one connection of a gremlin.
 type conn struct {
 	g             *gremlin
 	qpn, peer     rdmatransport.QPN
@@ -141,7 +141,7 @@ type conn struct {
 	msn           wire.MSN
 	mute          bool          // do not acknowledge
 	gone          bool          // the peer has ended it
-	got           []wire.Packet // arrived, not yet looked at
+	got           []wire.Packet // received, not yet checked
 	cid           capsule.CID
 }
 
@@ -158,7 +158,7 @@ func (c *conn) ack(psn wire.PSN, s wire.Syndrome) wire.Packet {
 	return wire.Packet{Opcode: wire.RCAck, PKey: wire.DefaultPKey, DestQPN: c.peer, PSN: psn, AETH: wire.AETH{Syndrome: s, MSN: c.msn}}
 }
 
-// next is a packet with the next sequence number.
+// next returns a packet with the next sequence number.
 func (c *conn) next(op wire.Opcode, payload []byte) wire.Packet {
 	p := wire.Packet{
 		Opcode: op, PKey: wire.DefaultPKey, DestQPN: c.peer, PSN: c.psn, AckReq: true,
@@ -168,7 +168,7 @@ func (c *conn) next(op wire.Opcode, payload []byte) wire.Packet {
 	return p
 }
 
-// capsule is the packets of a command.
+// capsule returns the packets of a command.
 func (c *conn) capsule(cmd capsule.Command, data []byte) []wire.Packet {
 	c.cid++
 	cmd.CID = c.cid
@@ -185,14 +185,14 @@ func (c *conn) capsule(cmd capsule.Command, data []byte) []wire.Packet {
 	return append(ps, c.next(wire.RCSendLast, b))
 }
 
-// property is a Property Get, the least harmful command there is.
+// property returns a Property Get, the most harmless command.
 func (c *conn) property() wire.Packet {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertyGet)
 	capsule.Property{Size: 4, Offset: uint32(capsule.PropertyVS)}.Put(&cmd)
 	return c.capsule(cmd, nil)[0]
 }
 
-// responses takes the completions that came, by command identifier.
+// responses returns the completions that have arrived, by command identifier.
 func (c *conn) responses() map[capsule.CID]capsule.Completion {
 	c.g.l.t.Helper()
 	c.g.settle()
@@ -209,7 +209,7 @@ func (c *conn) responses() map[capsule.CID]capsule.Completion {
 	return out
 }
 
-// do sends packets of one command and wants its success.
+// do sends the packets of one command and requires that it succeeds.
 func (c *conn) do(ps ...wire.Packet) {
 	c.g.l.t.Helper()
 	c.g.send(ps...)
@@ -219,13 +219,13 @@ func (c *conn) do(ps ...wire.Packet) {
 	}
 }
 
-// alive wants the connection to be in working order.
+// alive requires that the connection works.
 func (c *conn) alive() {
 	c.g.l.t.Helper()
 	c.do(c.property())
 }
 
-// acks takes the acknowledgements that came.
+// acks returns the acknowledgements that have arrived.
 func (c *conn) acks() (out []wire.Packet) {
 	c.g.l.t.Helper()
 	c.g.settle()
@@ -238,8 +238,7 @@ func (c *conn) acks() (out []wire.Packet) {
 	return out
 }
 
-// fresh takes out the acknowledgements of earlier packets, which our own kind
-// repeats in case they were lost.
+// fresh removes acknowledgements of earlier packets, which may be repeated in case they were lost.
 func (c *conn) fresh() (out []wire.Packet) {
 	for _, p := range c.got {
 		if p.Opcode != wire.RCAck || p.AETH.Syndrome.Kind() != wire.AETHAck || !p.PSN.Before(c.psn) {
@@ -249,7 +248,7 @@ func (c *conn) fresh() (out []wire.Packet) {
 	return out
 }
 
-// wantSilence: nothing came back, and the connection lives.
+// wantSilence requires that there was no answer and that the connection works.
 func (c *conn) wantSilence() {
 	c.g.l.t.Helper()
 	c.g.settle()
@@ -260,8 +259,8 @@ func (c *conn) wantSilence() {
 	c.alive()
 }
 
-// wantFatal: one NAK with that syndrome, the connection is ended by the peer, and
-// what follows is not executed.
+// wantFatal requires one NAK with that syndrome, that the peer has ended the connection, and that later packets are
+// not executed.
 func (c *conn) wantFatal(s wire.Syndrome) {
 	t := c.g.l.t
 	t.Helper()
@@ -279,7 +278,7 @@ func (c *conn) wantFatal(s wire.Syndrome) {
 	c.wantGone()
 }
 
-// wantGone: the peer has ended the connection, and drops what follows.
+// wantGone requires that the peer has ended the connection and drops later packets.
 func (c *conn) wantGone() {
 	t := c.g.l.t
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A host is an honest host with an admin queue and an I/O queue. The second shard of
-// its device is for an application beside it, see owner.
+// A host is a well-behaved host with an admin queue and an I/O queue. The second shard of its device is for another
+// application, see owner.
 type host struct {
 	l          *lab
 	device     *softroce.Device
@@ -40,10 +40,10 @@ func newHost(l *lab) *host {
 	return h
 }
 
-// connect connects a controller with so many I/O queues; negative: none.
+// connect connects a controller with the given number of I/O queues; negative: none.
 func (h *host) connect(queues int) *nvmehost.Controller {
 	h.l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // of the bubble's clock
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // virtual time
 	defer cancel()
 	c, err := h.host.Connect(ctx, nvmehost.Options{
 		Traddr: targetAddr, NQN: subNQN, HostNQN: hostNQN, HostID: hostID, NrIOQueues: queues, QueueSize: 128, BounceMemory: 2 << 20,
@@ -52,10 +52,10 @@ func (h *host) connect(queues int) *nvmehost.Controller {
 	return c
 }
 
-// try sends a command of the namespace and wants an answer.
+// try sends a command for the namespace and requires a response.
 func (h *host) try(cmd capsule.Command, length int) capsule.Completion {
 	h.l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // of the bubble's clock
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // virtual time
 	defer cancel()
 	c, err := h.namespace.Execute(ctx, cmd, make([]byte, length))
 	var status *nvmehost.StatusError
@@ -65,7 +65,7 @@ func (h *host) try(cmd capsule.Command, length int) capsule.Completion {
 	return c
 }
 
-// work writes through the queue, reads back and compares.
+// work writes through the queue, reads the data back and compares it.
 func (h *host) work() {
 	h.l.t.Helper()
 	const size, off = 16 * 4096, 8 * 4096
@@ -81,7 +81,7 @@ func (h *host) work() {
 	}
 }
 
-// again makes a further association and ends it.
+// again creates another association and ends it.
 func (h *host) again() {
 	h.l.t.Helper()
 	h.l.must(h.connect(-1).Disconnect(context.Background()))

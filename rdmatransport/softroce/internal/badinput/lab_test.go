@@ -34,8 +34,7 @@ const (
 
 var hostID = capsule.HostID{1, 2, 3}
 
-// A lab is a target, an honest host with a live association, and a gremlin, on
-// an in-memory network.
+// A lab is a target, a well-behaved host with a live association, and a gremlin, on an in-memory network.
 type lab struct {
 	t       *testing.T
 	network *udp.Network
@@ -47,7 +46,7 @@ type lab struct {
 	highPSN atomic.Bool // the device's random numbers are all ones
 }
 
-// newLabOf makes one with receive buffers of so many bytes; 0: large ones.
+// newLabOf returns a lab with receive buffers of the given size in bytes; 0: large ones.
 func newLabOf(t *testing.T, receiveBuffer int) *lab {
 	t.Helper()
 	l := &lab{t: t, network: udp.NewNetwork(1)}
@@ -94,7 +93,7 @@ func (l *lab) open(addr netip.Addr, shards int) *softroce.Device {
 	return d
 }
 
-// close ends everything; the bubble then requires that no goroutine is left.
+// close closes everything; the bubble then requires that no goroutine is left.
 func (l *lab) close() {
 	l.t.Helper()
 	l.host.close()
@@ -115,17 +114,16 @@ func sum(d *softroce.Device, c counter) (n uint64) {
 
 func queuePairs(s *softroce.Stats) uint64 { return uint64(s.QueuePairs) }
 
-// An attack is one row, or a part of it.
+// An attack is one row of the catalogue, or a part of it.
 type attack struct {
 	row     string
 	run     func(l *lab) // sends the input and checks the answer
-	counter counter      // has moved afterwards; nil: the input is no fault
+	counter counter      // must have been incremented; nil: the input is not an error
 	buffer  int          // of receive sockets, in bytes; 0: a large one
 	atHost  bool         // the host's device is the victim, not the target's
 }
 
-// test runs each attack in a world of its own and checks what every attack must
-// leave unharmed.
+// test runs each attack in a lab of its own and checks what no attack may harm.
 func test(t *testing.T, attacks []attack) {
 	for _, a := range attacks {
 		t.Run(a.row, func(t *testing.T) {
@@ -151,9 +149,9 @@ func (l *lab) withstand(a *attack) {
 	if a.counter != nil && sum(victim, a.counter) <= counted {
 		t.Error("the counter did not move")
 	}
-	l.host.work() // while the gremlin's connection may still be there
+	l.host.work() // while the gremlin's connection may still exist
 	l.gremlin.leave()
-	time.Sleep(30 * time.Second) // all that waits for the gremlin gives up
+	time.Sleep(30 * time.Second) // until all timeouts for the gremlin have expired
 	if n := sum(victim, queuePairs); n != pairs {
 		t.Errorf("%d queue pairs, %d before", n, pairs)
 	}

@@ -5,21 +5,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A loop owns one completion queue of a device and drops what completes there.
+// A loop owns one completion queue of a device and discards its completions.
 type loop struct {
 	cq    rdmatransport.CompletionQueue
-	calls chan func() // closed: the end
+	calls chan func() // closed to end the loop
 	ended chan error
 }
 
-// startLoop takes the device's next completion queue.
+// startLoop creates the device's next completion queue and its loop.
 func startLoop(d *softroce.Device) (*loop, error) {
 	cq, err := d.NewCompletionQueue(rdmatransport.CQConfig{})
 	if err != nil {
 		return nil, err
 	}
 	l := &loop{cq: cq, calls: make(chan func(), 1), ended: make(chan error, 1)}
-	go l.run() // ends with calls
+	go l.run() // ends when calls is closed
 	return l, nil
 }
 
@@ -44,7 +44,7 @@ func (l *loop) run() {
 	}
 }
 
-// call runs f where the completion queue is polled, and waits for it.
+// call runs f on the goroutine that polls the completion queue, and waits for it.
 func (l *loop) call(f func()) {
 	done := make(chan struct{})
 	l.calls <- func() {

@@ -28,7 +28,7 @@ func choose(quick, whole int) int {
 	return quick
 }
 
-// wired is a target and an honest host on sockets, where what a packet costs counts.
+// wired is a target and a well-behaved host on sockets, where the cost of a packet matters.
 type wired struct {
 	t         *testing.T
 	at        netip.Addr // the target's
@@ -103,7 +103,7 @@ func (w *wired) connect(h *nvmehost.Host) *nvmehost.Controller {
 	return c
 }
 
-// rate is how many reads the host does in a while.
+// rate returns the number of reads that the host completes in the time d.
 func (w *wired) rate(d time.Duration) int {
 	w.t.Helper()
 	var n atomic.Int64
@@ -128,18 +128,18 @@ func (w *wired) rate(d time.Duration) int {
 	return int(count)
 }
 
-// A wiredFlood is packets that come at a rate.
+// A wiredFlood is a flood of packets at a given rate.
 type wiredFlood struct {
 	name    string
 	sources []netip.Addr
-	rate    int // a second
+	rate    int // packets per second
 	packet  func(w *wired, r *rawPeer) []byte
-	counter counter // of what is dropped
-	least   int     // of a hundred packets that it counts
-	often   bool    // whether it is tried without -long
+	counter counter // counts dropped packets
+	least   int     // minimum percentage of packets counted
+	often   bool    // also run without -long
 }
 
-// start sends the flood until stop, which returns how many packets were sent.
+// start sends the flood until stop is called, which returns the number of packets sent.
 func (f *wiredFlood) start(w *wired) (stop func() int) {
 	var peers []*rawPeer
 	for _, a := range f.sources {
@@ -156,11 +156,11 @@ func (f *wiredFlood) start(w *wired) (stop func() int) {
 				return
 			case <-time.After(tick):
 			}
-			// What a pause of this thread has left out is not made up for.
+			// Packets that were not sent during a pause of this thread are not made up for.
 			now := time.Now()
 			for range int(min(now.Sub(last), 4*tick)) * f.rate / int(time.Second) {
 				r := peers[n%len(peers)]
-				r.conn.WriteToUDPAddrPort(f.packet(w, r), r.to) // a full buffer loses it
+				r.conn.WriteToUDPAddrPort(f.packet(w, r), r.to) // lost if the buffer is full
 				n++
 			}
 			last = now
@@ -176,10 +176,9 @@ func (f *wiredFlood) start(w *wired) (stop func() int) {
 	}
 }
 
-// TestFloodsBeside: floods of what anybody can send, at rates that one peer
-// reaches without effort, beside a host that reads. The host keeps at least half of its rate, and
-// a newcomer is connected while the flood goes on. What exceeds the rates of an address, and of all,
-// is dropped before it costs more than a look.
+// TestFloodsBeside sends floods of packets that anyone can send, at rates that one peer easily reaches, while a host
+// reads. The host keeps at least half of its rate, and a new host is connected during the flood. Packets over the
+// limits of an address, and of all addresses, are dropped at little cost.
 func TestFloodsBeside(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a flood and the race detector leave connections no time: they are lost")
@@ -211,7 +210,7 @@ func TestFloodsBeside(t *testing.T) {
 				t.Skip("tried with -long")
 			}
 			w := newWired(t)
-			f.exhaust(w) // the burst, after which the rates alone count
+			f.exhaust(w) // uses up the burst, so that only the rates matter
 			counted, sent := sum(w.device, f.counter), 0
 			const window, least, most = 25 * time.Millisecond, 3, 80
 			before, during := 0, 0
@@ -248,7 +247,7 @@ func TestFloodsBeside(t *testing.T) {
 	}
 }
 
-// exhaust floods until packets are dropped as such.
+// exhaust floods until packets are dropped because of the limits.
 func (f wiredFlood) exhaust(w *wired) {
 	f.rate = 20000
 	stop := f.start(w)
@@ -258,7 +257,7 @@ func (f wiredFlood) exhaust(w *wired) {
 	stop()
 }
 
-// request is a correct one.
+// request returns a correct request.
 func (w *wired) request(r *rawPeer) []byte {
 	w.id++
 	from := r.conn.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Addr()
@@ -275,7 +274,7 @@ func (w *wired) request(r *rawPeer) []byte {
 	return r.message(q)
 }
 
-// dreq names a connection that does not exist.
+// dreq returns a DREQ for a connection that does not exist.
 func (w *wired) dreq(r *rawPeer) []byte {
 	w.id++
 	return r.message(&wire.DREQ{LocalID: w.id, RemoteID: w.id})

@@ -7,8 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests make targets and hosts that live for a moment: collecting these is a fifth of
-	// what they compute.
+	// The tests create many short-lived targets and hosts, whose collection takes a fifth of the processor time.
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// An owner is an application beside the host's that gives two peers access to
-// memory, as an initiator does.
+// An owner is another application on the host's device that gives two peers access to memory, like an initiator.
 type owner struct {
 	h        *host
 	listener rdmatransport.Listener
 	domain   rdmatransport.Domain
 	qps      []rdmatransport.QueuePair
 	peers    []*conn
-	rw, ro   rdmatransport.MemoryRegion // 8192 bytes each: all rights, and reading alone
-	wo       rdmatransport.MemoryRegion // writing alone
-	window   rdmatransport.Window       // of queue pair 0, first 4096 bytes of rw
+	rw, ro   rdmatransport.MemoryRegion // 8192 bytes each: all rights, and read-only
+	wo       rdmatransport.MemoryRegion // write-only
+	window   rdmatransport.Window       // of queue pair 0; the first 4096 bytes of rw
 	foreign  rdmatransport.Window       // of queue pair 1, the same bytes
-	dead     rdmatransport.RKey         // of a window of queue pair 0 that was invalidated
+	dead     rdmatransport.RKey         // of an invalidated window of queue pair 0
 }
 
 const ownerMemory = 8192
@@ -86,7 +85,7 @@ func (o *owner) meet(g *gremlin) {
 	o.peers = append(o.peers, c)
 }
 
-// bind opens a window of a queue pair on the start of rw.
+// bind binds a window of a queue pair to the start of rw.
 func (o *owner) bind(qp int) rdmatransport.Window {
 	w, err := o.qps[qp].NewWindow()
 	if err == nil {
@@ -111,7 +110,7 @@ func (o *owner) close() error {
 	return errors.Join(err, o.listener.Close(), o.rw.Deregister(), o.ro.Deregister(), o.wo.Deregister(), o.domain.Close())
 }
 
-// withQueuePair shows a queue pair that is not connected.
+// withQueuePair calls f with the number of a queue pair that is not connected.
 func (h *host) withQueuePair(f func(rdmatransport.QPN)) {
 	h.l.t.Helper()
 	var qp rdmatransport.QueuePair
@@ -124,7 +123,7 @@ func (h *host) withQueuePair(f func(rdmatransport.QPN)) {
 	h.l.must(errors.Join(err, domain.Close()))
 }
 
-// A reach is an attempt on the owner's memory.
+// A reach is an attempt to access the owner's memory.
 type reach struct {
 	row    string
 	op     wire.Opcode
@@ -134,7 +133,7 @@ type reach struct {
 	nak    wire.Syndrome // 0: granted
 }
 
-// TestMemoryOfOthers is rows 19 to 21 where there is memory to be had.
+// TestMemoryOfOthers is rows 19 to 21 where memory is registered.
 func TestMemoryOfOthers(t *testing.T) {
 	const read, write = wire.RCReadRequest, wire.RCWriteOnly
 	const access, invalid = wire.SyndromeRemoteAccess, wire.SyndromeInvalidRequest
@@ -211,7 +210,7 @@ func (r *reach) run(l *lab) {
 		l.t.Errorf("connection ended: %v", c.gone)
 	}
 	o.wantUntouched()
-	// The neighbour's connection still has its window.
+	// The other connection's window still exists.
 	q := o.peers[1].next(wire.RCReadRequest, nil)
 	q.RETH = wire.RETH{VA: o.foreign.IOVA(), RKey: o.foreign.RKey(), DMALen: 16}
 	l.gremlin.send(q)
@@ -225,8 +224,8 @@ func (r *reach) run(l *lab) {
 	l.host.owner = nil
 }
 
-// TestInvalidationOfOthers is row 29 for keys that there are: who sends to a queue pair closes its
-// windows, once, and nothing else.
+// TestInvalidationOfOthers is row 29 for existing keys: a peer invalidates windows of the queue pair to which it
+// sends, once, and nothing else.
 func TestInvalidationOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		row string
@@ -243,7 +242,7 @@ func TestInvalidationOfOthers(t *testing.T) {
 	}
 }
 
-// invalidate has the gremlin invalidate a key, and once more if it may.
+// invalidate makes the gremlin invalidate a key, and again if it may.
 func invalidate(l *lab, key func(*owner) rdmatransport.RKey, may bool) {
 	o := newOwner(l)
 	received := make([]byte, 64)
@@ -274,7 +273,7 @@ func invalidate(l *lab, key func(*owner) rdmatransport.RKey, may bool) {
 	if may {
 		send(false)
 	}
-	// The neighbour has its window, and the memory that it is in.
+	// The other connection still has its window and the window's memory.
 	for _, key := range []rdmatransport.RKey{o.foreign.RKey(), o.rw.RKey()} {
 		q := o.peers[1].next(wire.RCReadRequest, nil)
 		q.RETH = wire.RETH{VA: o.foreign.IOVA(), RKey: key, DMALen: 16}
@@ -292,7 +291,7 @@ func invalidate(l *lab, key func(*owner) rdmatransport.RKey, may bool) {
 	l.host.owner = nil
 }
 
-// answer is how many bytes come back.
+// answer returns the number of bytes in the response.
 func (r *reach) answer() int {
 	if r.nak == 0 && r.op == wire.RCReadRequest {
 		return int(r.n)

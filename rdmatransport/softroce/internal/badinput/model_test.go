@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// refusedConnect sends a Connect for another subsystem than the lab's, which must
-// be refused, and then a right one on the same connection.
+// refusedConnect sends a Connect for a subsystem other than the lab's, which must be refused, and then a correct one
+// on the same connection.
 func (l *lab) refusedConnect(change func(*capsule.ConnectData), want capsule.Status) {
 	l.t.Helper()
 	c, r := l.gremlin.open()
@@ -27,8 +27,8 @@ func (l *lab) refusedConnect(change func(*capsule.ConnectData), want capsule.Sta
 	c.alive()
 }
 
-// TestExposure is row 43: what a host may not use, by its name, by the listener it
-// came through, or since the administrator took it back.
+// TestExposure is row 43: what a host is not allowed to use because of its name, the listener it came through, or a
+// change by the administrator.
 func TestExposure(t *testing.T) {
 	const other = subNQN + ":other"
 	add := func(l *lab) *target.Subsystem {
@@ -71,8 +71,8 @@ func TestExposure(t *testing.T) {
 	})
 }
 
-// TestPathStates is rows 75, 76 and 84 for an honest host: what the administrator
-// takes away fails as that, and works again when it is given back.
+// TestPathStates is rows 75, 76 and 84 for a well-behaved host: commands fail with the right status after the
+// administrator removes something, and work again when it is restored.
 func TestPathStates(t *testing.T) {
 	within := func(row string, want capsule.Status, take, giveBack func(l *lab, s *target.Subsystem)) attack {
 		return attack{row: row, run: func(l *lab) {

@@ -33,7 +33,7 @@ func ghosts(s *softroce.Stats) uint64       { return s.RC.GhostAcks }
 func badAcks(s *softroce.Stats) uint64      { return s.RC.BadAcks }
 func oldAcks(s *softroce.Stats) uint64      { return s.RC.OldAcks }
 
-// drops is all that a device did not let through to a queue pair.
+// drops returns the number of packets that a device did not pass to a queue pair.
 func drops(s *softroce.Stats) (n uint64) {
 	for _, f := range s.Faults {
 		n += f
@@ -41,19 +41,18 @@ func drops(s *softroce.Stats) (n uint64) {
 	return n + s.UnknownQPN + s.NotConnected + s.SourceMismatch
 }
 
-// ignored are datagrams that get no answer and do no harm; make gives them for
-// a connection.
+// ignored is an attack with datagrams that get no answer and do no harm; make returns them for a connection.
 func ignored(row string, n counter, make func(c *conn) [][]byte) attack {
 	return attack{row: row, counter: n, run: func(l *lab) {
 		c := l.gremlin.login()
 		psn := c.psn
 		l.gremlin.throw(make(c)...)
-		c.psn = psn // was not taken
+		c.psn = psn // was not accepted
 		c.wantSilence()
 	}}
 }
 
-// ignoredPacket is a Property Get, changed, that gets no answer.
+// ignoredPacket is an attack with a changed Property Get that gets no answer.
 func ignoredPacket(row string, n counter, change func(p *wire.Packet)) attack {
 	return ignored(row, n, func(c *conn) [][]byte {
 		p := c.property()
@@ -62,7 +61,7 @@ func ignoredPacket(row string, n counter, change func(p *wire.Packet)) attack {
 	})
 }
 
-// accepted is a Property Get, changed after assembly, that works all the same.
+// accepted is a Property Get, changed after assembly, that still works.
 func accepted(row string, n counter, change func(g *gremlin, b []byte) []byte) attack {
 	return attack{row: row, counter: n, run: func(l *lab) {
 		c := l.gremlin.login()
@@ -78,7 +77,7 @@ func accepted(row string, n counter, change func(g *gremlin, b []byte) []byte) a
 	}}
 }
 
-// fatal are packets that get a NAK and end the connection.
+// fatal is an attack with packets that get a NAK and end the connection.
 func fatal(row string, s wire.Syndrome, make func(c *conn) []wire.Packet) attack {
 	return attack{row: row, counter: errorNAKs, run: func(l *lab) {
 		c := l.gremlin.login()
@@ -171,7 +170,7 @@ func TestPacketsNotLetIn(t *testing.T) {
 	test(t, attacks)
 }
 
-// TestEveryFlippedBitIsCounted completes row 14: none is missed.
+// TestEveryFlippedBitIsCounted completes row 14: every flipped bit is detected.
 func TestEveryFlippedBitIsCounted(t *testing.T) {
 	test(t, []attack{{row: "14", run: func(l *lab) {
 		c := l.gremlin.login()
@@ -337,7 +336,7 @@ func TestPlacesInTheSequence(t *testing.T) {
 			if got := c.responses(); len(got) != want {
 				l.t.Errorf("%d answers, want %d", len(got), want)
 			}
-			if by > 1 && by <= 4096 { // what is kept takes its turn
+			if by > 1 && by <= 4096 { // a kept packet is executed in order
 				for c.psn != second.PSN {
 					l.gremlin.send(c.property())
 					c.g.settle()
@@ -387,7 +386,7 @@ func TestPlacesInTheSequence(t *testing.T) {
 			}
 			l.gremlin.say(c.rtu())
 			c.connect()
-			for range 4 { // the target's own wrap as well
+			for range 4 { // the target's own PSNs wrap as well
 				c.alive()
 			}
 		}},
@@ -395,7 +394,7 @@ func TestPlacesInTheSequence(t *testing.T) {
 }
 
 func TestBadAcknowledgements(t *testing.T) {
-	// ack sends an acknowledgement while the response at PSN is not acknowledged.
+	// ack is an attack with an acknowledgement while the response with the PSN is unacknowledged.
 	ack := func(row string, n counter, answer func(c *conn, psn wire.PSN) wire.Packet) attack {
 		return attack{row: row, counter: n, run: func(l *lab) {
 			c := l.gremlin.login()
@@ -412,7 +411,7 @@ func TestBadAcknowledgements(t *testing.T) {
 			l.gremlin.send(answer(c, psn))
 			time.Sleep(time.Millisecond)
 			c.mute, c.got = false, nil
-			time.Sleep(time.Second) // the response is sent again, so it counts as lost
+			time.Sleep(time.Second) // the response is retransmitted, so it counts as lost
 			l.gremlin.settle()
 			c.got = nil
 			if len(c.responses()) != 0 {
@@ -443,8 +442,8 @@ func TestBadAcknowledgements(t *testing.T) {
 	})
 }
 
-// TestNoReceivePosted is row 30: more commands at a time than the queue has
-// entries. Those too many come again, and none is lost.
+// TestNoReceivePosted is row 30: more commands at a time than the queue has entries. The excess ones are sent again,
+// and none is lost.
 func TestNoReceivePosted(t *testing.T) {
 	test(t, []attack{{row: "30", counter: rnrNAKs, run: func(l *lab) {
 		c := l.gremlin.login()
@@ -472,7 +471,7 @@ func TestNoReceivePosted(t *testing.T) {
 	}}})
 }
 
-// responsesAndNAK takes the completions and shows the NAK that came with them.
+// responsesAndNAK returns the completions and calls nak with the NAK that arrived with them.
 func (c *conn) responsesAndNAK(nak func(wire.Packet)) map[capsule.CID]bool {
 	c.g.l.t.Helper()
 	c.g.settle()

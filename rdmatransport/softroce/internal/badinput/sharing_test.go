@@ -11,13 +11,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// rates are how often the honest host's work was done a window before an attack, in the
-// worst of those during it, and after it.
+// rates are the numbers of rounds of work that the well-behaved host completes per window: before an attack, in the
+// worst window during it, and after it.
 type rates struct{ before, during, after int }
 
-// measure counts how often work is done in windows of the bubble's clock before an
-// attack, during it and after it. The attack takes turns with nobody: it goes on while the
-// work does.
+// measure counts rounds of work in windows of virtual time before, during and after an attack. The attack runs
+// concurrently with the work.
 func (l *lab) measure(work func(), begin func(), keepUp func(), end func()) (r rates) {
 	const window, during = 50 * time.Millisecond, 3
 	count := func() (n int) {
@@ -56,14 +55,13 @@ func (l *lab) measure(work func(), begin func(), keepUp func(), end func()) (r r
 	return r
 }
 
-// delayed gives the network a delay, without which there are no rates.
+// delayed gives the network a delay, without which rates are meaningless.
 func (l *lab) delayed(d time.Duration) {
 	l.network.Faults = func(netip.Addr, netip.Addr) udp.Faults { return udp.Faults{Delay: d} }
 }
 
-// TestUnacknowledgedReads: a host that may read asks for all blocks that the
-// others write, 16 Reads at a time, and never acknowledges the data, whether it says nothing or
-// puts the target off without end. The others' writes keep their rate.
+// TestUnacknowledgedReads: a host with read access reads all blocks that the others write, 16 Reads at a time, and
+// never acknowledges the data, whether it is silent or sends RNR NAKs forever. The others' writes keep their rate.
 func TestUnacknowledgedReads(t *testing.T) {
 	var attacks []attack
 	for _, c := range []struct {
@@ -89,7 +87,7 @@ func TestUnacknowledgedReads(t *testing.T) {
 				for i := range io.got {
 					if p := &io.got[i]; c.putOff && p.Opcode.Flags()&wire.FlagRequest != 0 {
 						l.gremlin.send(io.ack(p.PSN, wire.SyndromeRNR(1)))
-						break // the first, which all others are behind
+						break // the first one, which all others wait for
 					}
 				}
 				io.got = nil
@@ -112,17 +110,16 @@ func TestUnacknowledgedReads(t *testing.T) {
 	test(t, attacks)
 }
 
-// debianBuffer is the receive buffer that Debian gives who asks for more, as the kernel
-// counts it.
+// debianBuffer is the maximum receive buffer with Debian's defaults, as counted by the kernel.
 const debianBuffer = 2 * 212992
 
-// answerReads answers each RDMA READ that came with an RNR NAK, or with a part of the data.
+// answerReads answers each RDMA READ that arrived with an RNR NAK, or with a part of the data.
 func (c *conn) answerReads(dribble bool) {
 	for i := range c.got {
 		if p := &c.got[i]; p.Opcode == wire.RCReadRequest {
 			if !dribble || p.RETH.DMALen <= mtu {
 				c.g.send(c.ack(p.PSN, wire.SyndromeRNR(1)))
-				break // the first, which all others are behind
+				break // the first one, which all others wait for
 			}
 			c.msn = c.msn.Add(1)
 			first := c.ack(p.PSN, wire.SyndromeAck)
@@ -134,9 +131,9 @@ func (c *conn) answerReads(dribble bool) {
 	c.got = nil
 }
 
-// TestUndeliveredWriteData: hosts that do not deliver the data of their writes, but keep the
-// target hoping, and peers that nobody has let in which treat the data of their Connect
-// commands so, leave the room for RDMA READs to others.
+// TestUndeliveredWriteData: hosts that do not deliver the data of their writes but keep the target waiting, and peers
+// that are not allowed and do the same with the data of their Connect commands, do not take the resources for RDMA
+// READs from others.
 func TestUndeliveredWriteData(t *testing.T) {
 	var attacks []attack
 	for _, c := range []struct {
@@ -181,7 +178,7 @@ func TestUndeliveredWriteData(t *testing.T) {
 				}
 			}, func() {
 				for _, x := range conns {
-					x.gone, x.remote = true, 0 // they fall silent, and are given up
+					x.gone, x.remote = true, 0 // they fall silent and are given up
 				}
 			})
 			l.t.Logf("works in 50 ms: %d before, %d in the worst while, %d after", r.before, r.during, r.after)
@@ -191,7 +188,7 @@ func TestUndeliveredWriteData(t *testing.T) {
 			if 10*r.after < 9*r.before {
 				l.t.Errorf("after the attack the honest host did its work %d times, %d before", r.after, r.before)
 			}
-			if n := l.target.Slowed(); (n > 0) == c.stranger { // strangers have had less all the time
+			if n := l.target.Slowed(); (n > 0) == c.stranger { // strangers had less from the start
 				l.t.Errorf("%d times a queue was counted that kept others waiting", n)
 			}
 			l.gremlin.settle()

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// queue makes the connection of a queue and connects it with those attributes.
+// queue connects a queue with the given attributes.
 func (g *gremlin) queue(qid capsule.QID, id capsule.ControllerID, attrs uint8) (*conn, capsule.ControllerID) {
 	t := g.l.t
 	t.Helper()
@@ -30,7 +30,7 @@ func (g *gremlin) queue(qid capsule.QID, id capsule.ControllerID, attrs uint8) (
 	return c, capsule.ParseConnectResponse(cqe.Result).CNTLID
 }
 
-// ioQueue makes an association with one I/O queue of 32 entries.
+// ioQueue creates an association with one I/O queue of 32 entries.
 func (g *gremlin) ioQueue(attrs uint8) (admin, io *conn) {
 	g.l.t.Helper()
 	admin, id := g.queue(0, capsule.ControllerIDDynamic, attrs)
@@ -45,18 +45,17 @@ func (g *gremlin) ioQueue(attrs uint8) (admin, io *conn) {
 	return admin, io
 }
 
-// transfer is a Read or Write of the first block by a key of the gremlin's, which has
-// no memory: what it answers is up to the test.
+// transfer returns a Read or Write of the first block with a key of the gremlin. There is no memory behind it: the
+// test decides what to answer.
 func (c *conn) transfer(op capsule.IOOpcode) []wire.Packet {
 	cmd := capsule.Command{Opcode: capsule.Opcode(op), NSID: 1, Flags: capsule.FlagsSGL, SGL: capsule.KeyedSGL(1<<46, 4096, 0x1234, false)}
 	capsule.ReadWrite{Blocks: 1}.Put(&cmd)
 	return c.capsule(cmd, nil)
 }
 
-// TestPeerGoesSilent is row 71 on the wire: the peer falls silent, or ends the
-// connection, while the target waits for its RDMA READ response, for the
-// acknowledgement of its RDMA WRITE, or of the response itself. What waited is given
-// back, and a write whose data did not come leaves the store as it was.
+// TestPeerGoesSilent is row 71 on the wire: the peer becomes silent or ends the connection while the target waits for
+// an RDMA READ response, or for the acknowledgement of an RDMA WRITE or of the response itself. The resources are
+// released, and a write whose data did not arrive leaves the store unchanged.
 func TestPeerGoesSilent(t *testing.T) {
 	flush := func(c *conn) []wire.Packet {
 		return c.capsule(capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush), NSID: 1, Flags: capsule.FlagsSGL, SGL: capsule.KeyedSGL(0, 0, 0, false)}, nil)
@@ -110,9 +109,8 @@ func TestPeerGoesSilent(t *testing.T) {
 	test(t, attacks)
 }
 
-// TestPeerPutsOff: the peer answers the RDMA READ of its write with RNR NAKs, as often as it
-// is asked again, which it has told the target to do without end. Who pauses the
-// namespace, for which all others' commands are held, does not wait for it.
+// TestPeerPutsOff: the peer answers the RDMA READ for its write with RNR NAKs every time, having requested unlimited
+// retries. Pausing the namespace, which holds all other hosts' commands, does not wait for that peer.
 func TestPeerPutsOff(t *testing.T) {
 	test(t, []attack{{row: "71 puts off the RDMA READ", counter: func(s *softroce.Stats) uint64 { return s.RC.RNRNAKsGot }, run: func(l *lab) {
 		_, io := l.gremlin.ioQueue(0)
@@ -134,7 +132,7 @@ func TestPeerPutsOff(t *testing.T) {
 		}
 		ns := l.target.Subsystems()[0].Namespaces()[0]
 		paused := make(chan error, 1)
-		go func() { paused <- ns.Pause(10 * time.Second) }() // ends by itself
+		go func() { paused <- ns.Pause(10 * time.Second) }() // ends after 10 s at the latest
 		putOff(9 * time.Second)
 		select {
 		case err := <-paused:

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// An ipShape is what a sender may do to the IP header.
+// An ipShape describes the unusual parts of an IP header.
 type ipShape struct {
 	options  []byte // of IPv4, or the destination options header of IPv6
 	fragment bool   // IPv4: not marked as unfragmentable
@@ -69,8 +69,7 @@ func (r *rawPeer) shape(s ipShape) {
 	}
 }
 
-// seal appends the ICRC of a packet with such a header (IBTA A17.3.3), computed
-// apart from the code under test.
+// seal appends the ICRC of a packet with such a header (IBTA A17.3.3), computed independently of the code under test.
 func (r *rawPeer) seal(b []byte, s ipShape) []byte {
 	from := r.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	size := len(b) + 4 + 8
@@ -107,7 +106,7 @@ func (r *rawPeer) send(b []byte) {
 	}
 }
 
-// request is a request to a port where nobody listens, without ICRC.
+// request returns a request to a port without a listener, without ICRC.
 func request(extra int) []byte {
 	var m wire.MAD
 	(&wire.REQ{LocalID: 7, QPN: 0x300, Service: wire.TCPService(1)}).Put(&m, transaction)
@@ -118,7 +117,7 @@ func request(extra int) []byte {
 func openOnSockets(t *testing.T, addr netip.Addr) *softroce.Device {
 	t.Helper()
 	d, err := softroce.Open(softroce.Config{Addr: addr})
-	// Tests of other packages may have ::1 for a while.
+	// Tests of other packages may be using ::1.
 	for deadline := time.Now().Add(10 * time.Second); errors.As(err, new(*udp.InUseError)) && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 		d, err = softroce.Open(softroce.Config{Addr: addr})
@@ -141,7 +140,7 @@ func openOnSockets(t *testing.T, addr netip.Addr) *softroce.Device {
 	return d
 }
 
-// wantMoved waits for a counter.
+// wantMoved waits until a counter is incremented.
 func wantMoved(t *testing.T, d *softroce.Device, n counter, before uint64) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -152,8 +151,8 @@ func wantMoved(t *testing.T, d *softroce.Device, n counter, before uint64) {
 	t.Error("the counter did not move")
 }
 
-// TestUnusualIPHeaders is row 31 as far as a socket lets it through: the kernel
-// itself drops or hides VLAN tags and reassembles fragments.
+// TestUnusualIPHeaders is row 31 as far as a socket allows: the kernel itself drops or hides VLAN tags and
+// reassembles fragments.
 func TestUnusualIPHeaders(t *testing.T) {
 	v4, v4peer := netip.MustParseAddr("127.84.0.1"), netip.MustParseAddr("127.84.0.2")
 	for _, c := range []struct {
@@ -194,7 +193,7 @@ func TestUnusualIPHeaders(t *testing.T) {
 			before := sum(d, c.counter)
 			r.send(b)
 			wantMoved(t, d, c.counter, before)
-			// The device serves the next one.
+			// The device serves the next request.
 			fine := newRawPeer(t, from, to)
 			before = sum(d, invalidService)
 			fine.send(fine.seal(request(0), ipShape{}))

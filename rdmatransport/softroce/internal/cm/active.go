@@ -35,8 +35,8 @@ func (e *Engine) Connect(now time.Duration, p ConnectParams) (wire.CommID, error
 	return c.id, nil
 }
 
-// request is the REQ as RoCEv2 endpoints send it: no LIDs, and addresses both as
-// GIDs and in the RDMA CM's header.
+// request returns the REQ as RoCEv2 endpoints send it: without LIDs, and with the addresses both as GIDs and in the
+// RDMA CM's header.
 func (e *Engine) request(id wire.CommID, to netip.Addr, p *ConnectParams) wire.REQ {
 	r := wire.REQ{
 		LocalID: id, Service: wire.TCPService(p.To.Port()), GUID: e.cfg.GUID, QPN: p.QPN,
@@ -55,7 +55,7 @@ func (e *Engine) request(id wire.CommID, to netip.Addr, p *ConnectParams) wire.R
 	return r
 }
 
-// Confirm sends the RTU that follows a REP: the queue pair is ready.
+// Confirm sends the RTU that follows a REP. The caller's queue pair must be ready.
 func (e *Engine) Confirm(_ time.Duration, id wire.CommID) error {
 	c := e.conns[id]
 	if c == nil || c.state != repReceived {
@@ -73,7 +73,7 @@ func (e *Engine) sendRTU(c *conn, tid uint64) {
 	e.send(c.peer, c.tclass, m)
 }
 
-// receiveREP: the peer accepted.
+// receiveREP handles a REP: the peer has accepted.
 func (e *Engine) receiveREP(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
 	var r wire.REP
 	r.Parse(m)
@@ -83,7 +83,7 @@ func (e *Engine) receiveREP(now time.Duration, from netip.Addr, m *wire.MAD, tid
 	case c.state == reqSent:
 		e.accepted(now, c, &r)
 	case c.state == repReceived:
-		// The peer waits; nothing else shows it that its answer arrived.
+		// The peer is waiting; only an MRA tells it that its REP has arrived.
 		e.Counters.DuplicateREP++
 		e.sendMRA(c, wire.MessageREP, tid)
 	case c.state == established && c.active:
@@ -95,7 +95,7 @@ func (e *Engine) receiveREP(now time.Duration, from netip.Addr, m *wire.MAD, tid
 	}
 }
 
-// accepted takes the first REP of an exchange.
+// accepted handles the first REP of an exchange.
 func (e *Engine) accepted(now time.Duration, c *conn, r *wire.REP) {
 	if !validQPN(r.QPN) || r.LocalID == 0 {
 		e.Counters.MalformedMessage++
@@ -125,5 +125,6 @@ func (e *Engine) accepted(now time.Duration, c *conn, r *wire.REP) {
 	}})
 }
 
-// validQPN: 0 and 1 are the management queue pairs, all ones is multicast.
+// validQPN reports whether n can be a peer's queue pair: 0 and 1 are the management queue pairs, all ones is
+// multicast.
 func validQPN(n rdmatransport.QPN) bool { return n > 1 && n < 1<<24-1 }

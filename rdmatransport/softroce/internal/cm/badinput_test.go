@@ -10,10 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Rows 1, 7 to 11 and 110 of the catalogue of bad input, as far as they concern
-// this layer. Every test ends with a connection that works.
+// Rows 1, 7 to 11 and 110 of the catalogue of bad input, as far as they concern this layer. Every test ends with a
+// connection that works.
 
-// goodREQ is what addrA would send to addrB.
+// goodREQ is the REQ that addrA would send to addrB.
 func goodREQ(id wire.CommID) wire.REQ {
 	params := connectParams()
 	e := newEngine(addrA, 1, nil)
@@ -22,7 +22,7 @@ func goodREQ(id wire.CommID) wire.REQ {
 	return r
 }
 
-// goodREP answers the request with that ID.
+// goodREP returns the REP to the request with that ID.
 func goodREP(remote wire.CommID) wire.REP {
 	return wire.REP{LocalID: 0x500, RemoteID: remote, QPN: passiveQPN, StartingPSN: 1}
 }
@@ -34,7 +34,7 @@ func packetWith(m *wire.MAD) *wire.Packet {
 
 type putter interface{ Put(*wire.MAD, uint64) }
 
-// inject gives an engine one message.
+// inject passes one message to an engine.
 func inject(e *Engine, now time.Duration, from netip.Addr, msg putter) {
 	var m wire.MAD
 	msg.Put(&m, 0x1234)
@@ -81,7 +81,7 @@ func wantSilence(t *testing.T, e *Engine) {
 	}
 }
 
-// wantWorks connects to b, an engine that met bad input.
+// wantWorks connects to b, an engine that has received bad input.
 func wantWorks(t *testing.T, b *Engine) {
 	t.Helper()
 	p := newPair(t, 77)
@@ -167,8 +167,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// Retry counts of 7, no reads at all and an unusual P_Key are the consumer's to
-// judge.
+// The consumer decides on retry counts of 7, zero READs and an unusual P_Key.
 func TestUnusualRequestsArePassedOn(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	r := goodREQ(7)
@@ -188,7 +187,7 @@ func TestUnusualRequestsArePassedOn(t *testing.T) {
 	if rep.InitiatorDepth != 0 || rep.ResponderResources != 0 {
 		t.Errorf("the REP promises reads that the REQ did not ask for: %+v", rep)
 	}
-	// A timeout of 4 µs does not make us flood, one of hours not wait.
+	// A timeout of 4 µs must not cause a flood, and one of hours must not cause a long wait.
 	if d := e.Deadline(); d < minInterval/4 || d > maxInterval {
 		t.Errorf("REP repeated after %v", d)
 	}
@@ -287,8 +286,8 @@ func TestUnknownDREQIsAnswered(t *testing.T) {
 	wantWorks(t, e)
 }
 
-// Messages about a connection from an address that is not its peer's, or with
-// another communication ID of the peer, change nothing.
+// Messages about a connection that come from an address other than its peer's, or contain another communication ID of
+// the peer, change nothing.
 func TestForgedMessages(t *testing.T) {
 	p := newPair(t, 30)
 	id := p.connect()
@@ -306,7 +305,7 @@ func TestForgedMessages(t *testing.T) {
 			t.Errorf("%T: not counted", msg)
 		}
 	}
-	takeSends(t, p.a.Engine) // a DREP, as for an ID that nobody has
+	takeSends(t, p.a.Engine) // a DREP, as for an unknown ID
 	for _, msg := range []putter{
 		&wire.REJ{LocalID: other + 1, RemoteID: id}, &wire.REP{LocalID: other + 1, RemoteID: id, QPN: passiveQPN},
 		&wire.DREP{LocalID: other + 1, RemoteID: id},
@@ -371,7 +370,7 @@ func TestReplyDepthsAreBounded(t *testing.T) {
 	}
 }
 
-// An MRA cannot stop the clock.
+// An MRA cannot delay the end forever.
 func TestMRAExtensionIsBounded(t *testing.T) {
 	e := newEngine(addrA, 2, nil)
 	id, err := e.Connect(0, connectParams())
@@ -389,7 +388,7 @@ func TestMRAExtensionIsBounded(t *testing.T) {
 	}
 }
 
-// TestFloodOfRequests is row 110: the oldest make room for the newest.
+// TestFloodOfRequests is row 110: the oldest requests make room for the newest.
 func TestFloodOfRequests(t *testing.T) {
 	const global, perPeer = 64, 8
 	for _, sources := range []int{1, 1000} {
@@ -403,7 +402,7 @@ func TestFloodOfRequests(t *testing.T) {
 			r.LocalGID, r.QPN = wire.GIDFor(from), rdmatransport.QPN(1000+i)
 			h := wire.NewIPHeader(netip.AddrPortFrom(from, 1), addrB)
 			h.Put(&r.PrivateData)
-			inject(e, time.Duration(4*i)*time.Millisecond, from, &r) // below the rates of the door
+			inject(e, time.Duration(4*i)*time.Millisecond, from, &r) // below the limiter's rates
 			for ev, ok := e.NextEvent(); ok; ev, ok = e.NextEvent() {
 				if ev.Kind == EventRequest && i%2 == 0 {
 					if err := e.Accept(0, ev.ID, acceptParams()); err != nil {
@@ -449,7 +448,7 @@ func TestFloodOfRequests(t *testing.T) {
 	}
 }
 
-// Row 110: one who has an IPv6 network has the room of one address.
+// Row 110: an IPv6 network has the same limit as one address.
 func TestFloodFromNetwork(t *testing.T) {
 	to := netip.MustParseAddr("2001:db8::1")
 	e := newEngine(to, 2, func(c *Config) { c.MaxHalfOpenPerPeer = 8 })
@@ -471,8 +470,8 @@ func TestFloodFromNetwork(t *testing.T) {
 	}
 }
 
-// A peer that does not confirm has the time that we give it, whatever its REQ names and however
-// many MRAs follow, and is sent a bounded number of messages: it may not have asked for them.
+// A peer that does not confirm gets the time that we allow, whatever timeouts its REQ contains and however many MRAs
+// follow. It is sent a limited number of messages, since the source address may be forged.
 func TestConfirmTimeout(t *testing.T) {
 	for i, retries := range []uint8{0, 15, 0, 15} {
 		mra := i >= 2
@@ -510,7 +509,7 @@ func TestConfirmTimeout(t *testing.T) {
 	}
 }
 
-// A connection that was never confirmed is ended with few messages.
+// An unconfirmed connection is ended with few messages.
 func TestDisconnectUnconfirmed(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	id := request(t, e, 0, 7, activeQPN)

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// state is where a connection stands (IBTA 12.9.7, without the states of
-// messages that are not supported).
+// state is the state of a connection (IBTA 12.9.7, without the states of unsupported messages).
 type state uint8
 
 const (
@@ -22,7 +21,7 @@ const (
 	refused                  // passive: REJ sent; answers repeated REQs
 	established
 	dreqSent // waits for DREP
-	timeWait // answers what is repeated; keeps the QPN from reuse
+	timeWait // answers repeated messages; keeps the QPN from reuse
 	closed
 )
 
@@ -33,27 +32,27 @@ type conn struct {
 	active       bool // we sent the REQ
 	peer         netip.Addr
 	tclass       uint8
-	qpn, peerQPN rdmatransport.QPN // qpn: 0 until there is one
-	proven       bool              // an RTU has come: counted in the engine's door
-	older        *conn             // established with the same remoteID: this one's establishment ends it
-	tid          uint64            // of the transaction that made the connection
-	req          wire.REQ          // ours as the active side, the peer's as the passive
+	qpn, peerQPN rdmatransport.QPN // qpn: 0 before it is known
+	proven       bool              // an RTU has arrived; counted in the limiter
+	older        *conn             // an established connection with the same remoteID, which ends when this one is established
+	tid          uint64            // of the transaction that created the connection
+	req          wire.REQ          // the active side's REQ: ours or the peer's
 
-	// The message that is repeated until answered, and when. As passive side
-	// before the answer, message is unused.
+	// The message that is repeated until answered, and its schedule. On the passive side, message is unused before
+	// the answer.
 	message  *wire.MAD
 	interval time.Duration
-	attempt  int  // times sent
+	attempt  int  // number of times sent
 	retries  int  // repetitions allowed
-	extended bool // an MRA was sent, or received
+	extended bool // an MRA was sent or received
 
-	confirmBy time.Duration // as passive side, from Accept on
+	confirmBy time.Duration // passive side, from Accept on
 	deadline  time.Duration
-	heapIndex int           // in timers, -1: not there
-	open      *list.Element // in halfOpen
+	heapIndex int           // index in timers; -1: none
+	open      *list.Element // element in halfOpen
 }
 
-// stands reports whether there is a connection, or one about to be ended.
+// stands reports whether the connection exists and has not ended.
 func (c *conn) stands() bool { return c != nil && c.state != timeWait && c.state != closed }
 
 type remoteID struct {
@@ -66,28 +65,28 @@ type remoteQPN struct {
 	qpn  rdmatransport.QPN
 }
 
-// newConn enters a connection with a new ID.
+// newConn registers a connection with a new ID.
 func (e *Engine) newConn(s state, peer netip.Addr, tclass uint8) *conn {
 	c := &conn{id: e.newID(), state: s, peer: peer, tclass: tclass, heapIndex: -1}
 	e.conns[c.id] = c
 	return c
 }
 
-// identify enters the peer's communication ID, and notes its queue pair, which enters
-// remoteQPNs when the peer has shown that it gets what we send.
+// identify records the peer's communication ID and queue pair. The queue pair is added to remoteQPNs only once the
+// peer has shown that it receives what we send.
 func (e *Engine) identify(c *conn, id wire.CommID, qpn rdmatransport.QPN) {
 	c.remoteID, c.peerQPN = id, qpn
 	e.remoteIDs[remoteID{c.peer, id}] = c
 }
 
-// forgetQPN lets the peer use its queue pair for another connection.
+// forgetQPN allows the peer to use its queue pair for another connection.
 func (e *Engine) forgetQPN(c *conn) {
 	if key := (remoteQPN{c.peer, c.peerQPN}); e.remoteQPNs[key] == c {
 		delete(e.remoteQPNs, key)
 	}
 }
 
-// close ends the connection for good.
+// close removes the connection.
 func (e *Engine) close(c *conn) {
 	e.confirmed(c)
 	e.stopTimer(c)
@@ -100,26 +99,26 @@ func (e *Engine) close(c *conn) {
 	e.emit(Event{Kind: EventClosed, ID: c.id})
 }
 
-// wait enters time-wait, in which packets still under way die (IBTA 12.9.8.4).
+// wait enters time-wait, in which packets still in flight expire (IBTA 12.9.8.4).
 func (e *Engine) wait(now time.Duration, c *conn) {
 	e.confirmed(c)
 	e.forgetQPN(c)
-	e.door.ended(now, c)
+	e.limiter.ended(now, c)
 	c.state = timeWait
 	e.setTimer(c, now+min(2*c.req.AckTimeout.Duration(), maxTimeWait))
 }
 
-// transmit sends m as the message that is repeated until answered.
+// transmit sends m and repeats it until it is answered.
 func (e *Engine) transmit(now time.Duration, c *conn, m *wire.MAD, interval time.Duration, retries int) {
 	c.message, c.interval, c.retries, c.attempt = m, interval, retries, 0
 	c.extended = false
 	e.repeat(now, c)
 }
 
-// earlyAttempts are repetitions before the negotiated interval has passed.
+// earlyAttempts is the number of repetitions before the negotiated interval has passed.
 const earlyAttempts = 2
 
-// repeat sends the message again, or reports that all attempts are used up.
+// repeat sends the message again. It returns false if all attempts are used up.
 func (e *Engine) repeat(now time.Duration, c *conn) bool {
 	if c.attempt > earlyAttempts+c.retries || c.state == repSent && now >= c.confirmBy {
 		return false
@@ -137,7 +136,7 @@ func (e *Engine) repeat(now time.Duration, c *conn) bool {
 	return true
 }
 
-// extend answers an MRA: the peer will need that long (IBTA 12.9.8.6).
+// extend handles an MRA: the peer needs the time t to answer (IBTA 12.9.8.6).
 func (e *Engine) extend(now time.Duration, c *conn, t wire.Timeout) {
 	at := now + min(t.Duration()+c.interval, maxMRAExtend)
 	if c.state == repSent && c.extended {
@@ -148,12 +147,12 @@ func (e *Engine) extend(now time.Duration, c *conn, t wire.Timeout) {
 	e.setTimer(c, at)
 }
 
-// interval is a negotiated timeout within sensible bounds.
+// interval returns a negotiated timeout, limited to sensible values.
 func interval(t wire.Timeout) time.Duration {
 	return min(max(t.Duration(), minInterval), maxInterval)
 }
 
-// expire does what a connection waited for.
+// expire handles the expiry of a connection's timer.
 func (e *Engine) expire(now time.Duration, c *conn) {
 	switch c.state {
 	case reqReceived:
@@ -169,8 +168,8 @@ func (e *Engine) expire(now time.Duration, c *conn) {
 	}
 }
 
-// giveUp ends an exchange in which the peer stays silent. The REJ tells a peer
-// that is there after all (IBTA 12.9.8.3).
+// giveUp ends an exchange because the peer does not answer. The REJ is for a peer that is alive after all (IBTA
+// 12.9.8.3).
 func (e *Engine) giveUp(now time.Duration, c *conn) {
 	e.Counters.Timeouts++
 	if c.state == dreqSent {

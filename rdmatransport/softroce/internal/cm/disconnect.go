@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Disconnect ends a connection, or an exchange on the way to one, and tells the
-// peer. EventClosed follows in time. It does nothing for one that has ended.
+// Disconnect ends a connection or an unfinished exchange, and tells the peer. EventClosed follows later. It does
+// nothing if the connection has ended.
 func (e *Engine) Disconnect(now time.Duration, id wire.CommID) {
 	c := e.conns[id]
 	if c == nil {
@@ -24,7 +24,7 @@ func (e *Engine) Disconnect(now time.Duration, id wire.CommID) {
 	case repSent, established:
 		retries := int(e.cfg.MaxRetries)
 		if c.state == repSent {
-			retries = 0 // who has not confirmed is perhaps not there
+			retries = 0 // an unconfirmed peer may not exist
 		}
 		e.confirmed(c)
 		c.disconnect(now, e, retries)
@@ -40,8 +40,8 @@ func (c *conn) disconnect(now time.Duration, e *Engine, retries int) {
 	e.transmit(now, c, m, interval(e.cfg.ResponseTimeout), retries)
 }
 
-// receiveDREQ answers every DREQ, known or not: a peer whose DREP was lost must
-// be able to end (IBTA 12.9.8.5.1). Of unknown ones no more than peers that behave send.
+// receiveDREQ answers every DREQ, even of an unknown connection: a peer whose DREP was lost must be able to end (IBTA
+// 12.9.8.5.1). The rate of answers for unknown connections is limited.
 func (e *Engine) receiveDREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
 	var r wire.DREQ
 	r.Parse(m)
@@ -49,10 +49,10 @@ func (e *Engine) receiveDREQ(now time.Duration, from netip.Addr, m *wire.MAD, ti
 	var tclass uint8
 	known := c != nil && c.peer == from && c.remoteID == r.LocalID
 	switch {
-	case !known && !e.door.answers(now):
+	case !known && !e.limiter.answers(now):
 		e.Counters.TooMany++
 		return
-	case c != nil && c.peer != from: // who is answered as for an ID that nobody has
+	case c != nil && c.peer != from: // answered like an unknown ID
 		e.Counters.SourceMismatch++
 	case !known:
 		e.Counters.UnknownDREQ++

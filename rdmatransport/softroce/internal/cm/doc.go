@@ -1,11 +1,9 @@
-// Package cm is the connection manager of a RoCEv2 endpoint (IBTA volume 1,
-// chapter 12, and annex A11): both sides of the exchange that makes two queue
-// pairs a connection, and ends it.
+// Package cm is the connection manager of a RoCEv2 endpoint (IBTA volume 1, chapter 12, and annex A11). It implements
+// both sides of the exchange that connects two queue pairs, and of the one that ends the connection.
 //
-// An [Engine] is a pure value. Packets to queue pair 1 and the time go in;
-// packets to send, events and the next deadline come out. It reads no clock,
-// draws no random number by itself, and belongs to one goroutine. Times are
-// durations since an arbitrary start that the caller picks once.
+// An [Engine] is a pure state machine. Its inputs are packets to queue pair 1 and the time, its outputs packets,
+// events and the next deadline. It reads no clock and generates no random numbers itself, and must be used by one
+// goroutine at a time. Times are durations since an arbitrary start chosen by the caller.
 //
 //	Active side                       Passive side
 //	Connect          REQ ->           EventRequest
@@ -14,21 +12,18 @@
 //	Disconnect       DREQ ->          EventDisconnected
 //	                 <- DREP
 //
-// Either side may disconnect. Every communication ID that Connect or
-// EventRequest handed out ends with exactly one [EventClosed]; before it comes
-// at most one of EventRejected, EventUnreachable and EventDisconnected, which
-// the caller's own Reject or Disconnect does not cause.
+// Either side may disconnect. Every communication ID returned by Connect or EventRequest ends with exactly one
+// [EventClosed]. It is preceded by at most one of EventRejected, EventUnreachable and EventDisconnected, none of
+// which follows the caller's own Reject or Disconnect.
 //
-// Loss: REQ, REP and DREQ are repeated until answered; an RTU again for each
-// repeated REP; duplicates get the answer given before. Beyond the intervals
-// that the peers negotiated, the first two repetitions come earlier, after a
-// quarter and half of it. Data that arrives on the queue pair stands for a lost
-// RTU: the caller says so with [Engine.Established].
+// Loss: REQ, REP and DREQ are repeated until answered, and an RTU for each repeated REP. Duplicates get the same
+// answer as before. In addition to the negotiated intervals, the first two repetitions come earlier, after a quarter
+// and half of the interval. Data that arrives on the queue pair takes the place of a lost RTU: the caller reports it
+// with [Engine.Established].
 //
-// Bad input is refused with a REJ where the sender can learn something from it,
-// otherwise dropped, and counted in [Counters] either way.
+// Bad input is rejected with a REJ if that helps the sender, and dropped otherwise. Both are counted in [Counters].
 //
-// Another engine goes on with the connections of an exported one ([Export]).
+// The connections of an engine can be exported and continued by another engine ([Export]).
 //
 // Not supported: service ID resolution (SIDR), alternate paths (LAP, APR),
 // services outside the RDMA CM's TCP port space, redirection.

@@ -11,10 +11,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Never is the deadline of an engine that waits for nothing.
+// Never is the deadline of an engine that has none.
 const Never = time.Duration(math.MaxInt64)
 
-// Misuse by the caller, or a connection that ended before the call.
+// Errors for wrong use by the caller, or for a connection that ended before the call.
 var (
 	ErrGone        = errors.New("cm: the connection is not in the state for this")
 	ErrPrivateData = errors.New("cm: too much private data")
@@ -22,8 +22,7 @@ var (
 	ErrPathMTU     = errors.New("cm: no such path MTU")
 )
 
-// An Engine manages the connections of one endpoint. One goroutine at a time
-// uses it.
+// An Engine manages the connections of one endpoint. It must be used by one goroutine at a time.
 type Engine struct {
 	Counters Counters
 
@@ -31,21 +30,20 @@ type Engine struct {
 	addr      netip.Addr // cfg.Addr without a zone
 	listening map[wire.ServiceID]struct{}
 
-	// Every connection is in conns. remoteIDs has those whose peer's ID is
-	// known, of two the newer; remoteQPNs those of them that are, or have been,
-	// established and are not in time-wait.
+	// conns has every connection. remoteIDs has those whose peer's ID is known; of two with the same ID, the newer.
+	// remoteQPNs has those among them that are or were established and are not in time-wait.
 	conns      map[wire.CommID]*conn
 	remoteIDs  map[remoteID]*conn
 	remoteQPNs map[remoteQPN]*conn
 
-	halfOpen        list.List          // of *conn, oldest first: begun by peers, not confirmed
-	halfOpenPerPeer map[netip.Addr]int // by origin
+	halfOpen        list.List          // *conn, oldest first: begun by peers and not confirmed
+	halfOpenPerPeer map[netip.Addr]int // by OriginOf
 
-	door   door
-	timers timers
-	events queue[Event]
-	sends  queue[outgoing]
-	psn    wire.PSN
+	limiter limiter
+	timers  timers
+	events  queue[Event]
+	sends   queue[outgoing]
+	psn     wire.PSN
 }
 
 // New returns an engine without listeners.
@@ -60,24 +58,23 @@ func New(cfg Config) *Engine {
 		remoteIDs:       map[remoteID]*conn{},
 		remoteQPNs:      map[remoteQPN]*conn{},
 		halfOpenPerPeer: map[netip.Addr]int{},
-		door:            newDoor(),
+		limiter:         newLimiter(),
 	}
 }
 
-// Listen makes requests for the service arrive as EventRequest.
+// Listen makes requests for the service produce an EventRequest.
 func (e *Engine) Listen(s wire.ServiceID) { e.listening[s] = struct{}{} }
 
-// Unlisten refuses further requests for the service. Those that have arrived
-// are still to be answered.
+// Unlisten makes further requests for the service be rejected. Those that have arrived must still be answered.
 func (e *Engine) Unlisten(s wire.ServiceID) { delete(e.listening, s) }
 
-// Connections is the number of communication IDs in use.
+// Connections returns the number of communication IDs in use.
 func (e *Engine) Connections() int { return len(e.conns) }
 
-// NextEvent takes the oldest event.
+// NextEvent removes and returns the oldest event.
 func (e *Engine) NextEvent() (Event, bool) { return e.events.take() }
 
-// NextSend takes the oldest packet to send.
+// NextSend removes and returns the oldest packet to send.
 func (e *Engine) NextSend() (Send, bool) {
 	out, ok := e.sends.take()
 	if !ok {
@@ -94,7 +91,7 @@ func (e *Engine) NextSend() (Send, bool) {
 	return s, true
 }
 
-// Deadline is when Timeout wants to be called, or Never.
+// Deadline returns when Timeout must be called, or Never.
 func (e *Engine) Deadline() time.Duration {
 	if len(e.timers) == 0 {
 		return Never
@@ -102,14 +99,14 @@ func (e *Engine) Deadline() time.Duration {
 	return e.timers[0].deadline
 }
 
-// Timeout does what is due.
+// Timeout handles all timers that are due.
 func (e *Engine) Timeout(now time.Duration) {
 	for len(e.timers) > 0 && e.timers[0].deadline <= now {
 		e.expire(now, e.timers[0])
 	}
 }
 
-// newID draws an unused communication ID.
+// newID returns an unused random communication ID.
 func (e *Engine) newID() wire.CommID {
 	for {
 		id := wire.CommID(e.cfg.Rand())
@@ -119,8 +116,8 @@ func (e *Engine) newID() wire.CommID {
 	}
 }
 
-// transaction is the ID of transactions that we start for a connection. Linux
-// builds its own in the same way, so recorded exchanges can be compared.
+// transaction returns the ID of transactions that we start for a connection. It is built as Linux does, so that
+// recorded exchanges can be compared.
 func (e *Engine) transaction(id wire.CommID) uint64 {
 	return uint64(e.cfg.TransactionHigh)<<32 | uint64(bits.ReverseBytes32(uint32(id)))
 }
@@ -138,10 +135,10 @@ func (e *Engine) send(to netip.Addr, tclass uint8, m *wire.MAD) {
 	e.sends.put(outgoing{to, tclass, m})
 }
 
-// maxIdleQueue is for how many items an empty queue keeps memory at most.
+// maxIdleQueue is the maximum capacity, in items, that an empty queue keeps.
 const maxIdleQueue = 256
 
-// A queue is first in, first out.
+// A queue is a FIFO queue.
 type queue[T any] struct {
 	items []T
 	head  int
@@ -159,7 +156,7 @@ func (q *queue[T]) take() (T, bool) {
 	if q.head++; q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
 		if cap(q.items) > maxIdleQueue {
-			q.items = nil // of a flood
+			q.items = nil // grown by a flood
 		}
 	}
 	return v, true

@@ -99,7 +99,7 @@ func TestRejectReply(t *testing.T) {
 	p.wantEmpty()
 }
 
-// Each message is lost the first three times and the exchange ends well.
+// Each message is lost the first three times, and the exchange succeeds.
 func TestLostMessages(t *testing.T) {
 	for _, what := range []wire.AttributeID{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
 		t.Run(what.String(), func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestSilentPeerAfterAccept(t *testing.T) {
 	p.wantEmpty()
 }
 
-// A REJ of a peer that gave up before it learned our communication ID.
+// A REJ from a peer that gave up before it learned our communication ID.
 func TestWithdrawnRequest(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		p := newPair(t, 8)
@@ -209,8 +209,7 @@ func TestDataStandsForLostRTU(t *testing.T) {
 	p.wantEmpty()
 }
 
-// An application that takes long: the peer is asked to wait, and its
-// repeated REQs again.
+// A slow application: the peer is asked to wait, and again for each repeated REQ.
 func TestSlowAnswer(t *testing.T) {
 	p := newPair(t, 11)
 	p.answer = nil
@@ -290,8 +289,8 @@ func TestDisconnectOfADeadPeer(t *testing.T) {
 	}
 }
 
-// The peer crashed, came back with the same queue pair number and asks again: it gets
-// its connection, with which the old one ends.
+// The peer has crashed and restarted with the same queue pair number. It gets a new connection, which ends the old
+// one.
 func TestStaleConnection(t *testing.T) {
 	p := newPair(t, 16)
 	p.connect()
@@ -308,7 +307,7 @@ func TestStaleConnection(t *testing.T) {
 	}
 }
 
-// The same with the communication ID of before, too.
+// The same with the old communication ID, too.
 func TestStaleConnectionWithTheSameID(t *testing.T) {
 	p := newPair(t, 17)
 	p.connect()
@@ -325,8 +324,7 @@ func TestStaleConnectionWithTheSameID(t *testing.T) {
 	p.wantEvents(p.b, EventRequest, EventEstablished, EventRequest, EventDisconnected, EventEstablished, EventClosed)
 }
 
-// A target that crashed and answers with a queue pair number that the host still
-// has a connection to.
+// A target has crashed and answers with a queue pair number to which the host still has a connection.
 func TestStaleReply(t *testing.T) {
 	p := newPair(t, 18)
 	p.connect()
@@ -365,8 +363,7 @@ func TestTimeWaitKeepsTheID(t *testing.T) {
 	p.wantEmpty()
 }
 
-// The peer may use its queue pair for a new connection as soon as the old one
-// has ended on both sides.
+// The peer may reuse its queue pair as soon as the old connection has ended on both sides.
 func TestQPNReuseInTimeWait(t *testing.T) {
 	p := newPair(t, 20)
 	id := p.connect()
@@ -429,7 +426,7 @@ func TestUnlisten(t *testing.T) {
 	}
 }
 
-// TestRejectAll: requests that were not answered are refused, once, and nothing else.
+// TestRejectAll: unanswered requests are rejected once; nothing else is rejected.
 func TestRejectAll(t *testing.T) {
 	p := newPair(t, 23)
 	p.connect()

@@ -7,29 +7,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 const (
-	// EventRequest: a peer wants to connect. Peer and PrivateData (56 bytes)
-	// are set. Answer with Accept or Reject.
+	// EventRequest: a peer asks for a connection. Peer and PrivateData (56 bytes) are set. The caller must call
+	// Accept or Reject.
 	EventRequest EventKind = 1 + iota
-	// EventReply: the peer accepted. Peer and PrivateData (196 bytes) are set.
-	// Make the queue pair ready, then call Confirm.
+	// EventReply: the peer accepted. Peer and PrivateData (196 bytes) are set. The caller must make the queue pair
+	// ready, then call Confirm.
 	EventReply
 	// EventEstablished: the peer confirmed our Accept.
 	EventEstablished
-	// EventRejected: the peer refused, or withdrew its request. Reason and
-	// PrivateData (148 bytes) are set.
+	// EventRejected: the peer rejected, or withdrew its request. Reason and PrivateData (148 bytes) are set.
 	EventRejected
-	// EventUnreachable: the exchange was given up: the peer is silent, or, with
-	// Reason RejectNoResources, its request made room for a newer one, or, with
-	// RejectTimeout, nobody answered the request.
+	// EventUnreachable: the exchange was given up because the peer does not answer, or, with Reason
+	// RejectNoResources, because its request was dropped for a newer one, or, with RejectTimeout, because the caller
+	// did not answer the request.
 	EventUnreachable
-	// EventDisconnected: the peer ended the connection, or, with Reason
-	// RejectStale, has forgotten it.
+	// EventDisconnected: the peer ended the connection, or, with Reason RejectStale, no longer has it.
 	EventDisconnected
-	// EventClosed: the ID is dead, and its queue pair number may be used again.
+	// EventClosed: the ID is no longer valid, and the queue pair number may be used again.
 	EventClosed
 )
 
@@ -42,31 +40,30 @@ func (k EventKind) String() string {
 	return "unknown event"
 }
 
-// An Event is one thing that happened to a connection.
+// An Event is something that happened to a connection.
 type Event struct {
 	Kind        EventKind
-	ID          wire.CommID // ours, which names the connection
+	ID          wire.CommID // our communication ID of the connection
 	Peer        Peer
 	Reason      rdmatransport.RejectReason
-	PrivateData []byte // the receiver's to keep
+	PrivateData []byte // owned by the receiver
 }
 
-// Peer is what the exchange said about the other side. Depths are those of our
-// side: what we may, and must, do.
+// Peer holds what the exchange said about the other side. Depths are those of our side.
 type Peer struct {
-	Addr    netip.AddrPort // address, and port as the RDMA CM knows it
+	Addr    netip.AddrPort // address, and RDMA CM port
 	Service wire.ServiceID
 	GUID    wire.GUID
 	QPN     rdmatransport.QPN
 
-	StartingPSN        wire.PSN // at which we are to begin sending (IBTA 12.7.31)
+	StartingPSN        wire.PSN // at which we must start sending (IBTA 12.7.31)
 	InitiatorDepth     uint8    // READs and atomics we may have in flight
 	ResponderResources uint8    // READs and atomics the peer may have in flight
-	RetryCount         uint8    // as the active side asked
+	RetryCount         uint8    // as requested by the active side
 	RNRRetryCount      uint8    // for our sends
 	PathMTU            wire.MTU
-	AckTimeout         wire.Timeout // of the active side's sends: includes its view of the round trip
-	AckDelay           wire.Timeout // EventReply: by which the peer may delay an acknowledgement
+	AckTimeout         wire.Timeout // of the active side's sends; includes its estimate of the round trip
+	AckDelay           wire.Timeout // EventReply: how long the peer may delay an acknowledgement
 	FlowControl        bool
 	TrafficClass       uint8
 	FlowLabel          uint32

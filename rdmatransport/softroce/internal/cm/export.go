@@ -11,18 +11,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Exported is what of an engine has to outlive it, so that another one continues its
-// connections. Connections in time-wait are not part of it: a repeated DREQ of theirs is
-// answered as one of a connection that nobody knows, and their queue pair numbers may be used
-// again. Nor is what the door remembers of addresses that have no connection.
+// Exported is the state of an engine with which another engine can continue its connections. It does not include
+// connections in time-wait: a repeated DREQ is answered as for an unknown connection, and their queue pair numbers
+// may be used again. Nor does it include what the limiter remembers of addresses without a connection.
 type Exported struct {
 	GUID            wire.GUID    `json:"guid"`
 	TransactionHigh uint32       `json:"transaction-high"`
-	PSN             wire.PSN     `json:"psn"` // of the next packet from queue pair 1
+	PSN             wire.PSN     `json:"psn"` // PSN of the next packet from queue pair 1
 	Connections     []Connection `json:"connections"`
 }
 
-// A Connection is an established one, or one whose DREQ was not answered yet.
+// A Connection is an established connection, or one whose DREQ has not been answered.
 type Connection struct {
 	ID            wire.CommID       `json:"id"`
 	RemoteID      wire.CommID       `json:"remote-id"`
@@ -30,15 +29,15 @@ type Connection struct {
 	QPN           rdmatransport.QPN `json:"qpn"`
 	PeerQPN       rdmatransport.QPN `json:"peer-qpn"`
 	TrafficClass  uint8             `json:"traffic-class"`
-	TID           uint64            `json:"tid"`           // of the transaction that made it
+	TID           uint64            `json:"tid"`           // of the transaction that created it
 	Active        bool              `json:"active"`        // we sent the REQ
-	Proven        bool              `json:"proven"`        // an RTU has come
+	Proven        bool              `json:"proven"`        // an RTU has arrived
 	Disconnecting bool              `json:"disconnecting"` // we have sent a DREQ
-	StartingPSN   wire.PSN          `json:"starting-psn"`  // of the REQ, which tells its repetition from a new one
-	AckTimeout    wire.Timeout      `json:"ack-timeout"`   // of the REQ: time-wait follows from it
+	StartingPSN   wire.PSN          `json:"starting-psn"`  // of the REQ: distinguishes a repeated one from a new one
+	AckTimeout    wire.Timeout      `json:"ack-timeout"`   // of the REQ: determines the length of time-wait
 }
 
-// Check refuses what no engine of that address exports.
+// Check returns an error if no engine of that address can have exported s.
 func (s *Exported) Check(addr netip.Addr) error {
 	if s.PSN > 1<<24-1 {
 		return fmt.Errorf("cm: PSN %#x of queue pair 1 has too many bits", s.PSN)
@@ -46,9 +45,8 @@ func (s *Exported) Check(addr netip.Addr) error {
 	return s.Restore(0, New(Config{Addr: addr}))
 }
 
-// Export returns the engine's state. Connections that peers, or we, have begun and not
-// established are dropped, and counted. A peer repeats its REQ, which is a new one to whoever
-// goes on.
+// Export returns the engine's state. Connections that are not established yet are dropped and counted. A peer repeats
+// its REQ, which is a new one for the next engine.
 func Export(e *Engine) Exported {
 	out := Exported{GUID: e.cfg.GUID, TransactionHigh: e.cfg.TransactionHigh, PSN: e.psn}
 	for _, c := range e.conns {
@@ -68,8 +66,8 @@ func Export(e *Engine) Exported {
 	return out
 }
 
-// Restore enters the connections into a new engine, whose Config has the exported GUID, TransactionHigh and PSN. DREQs are sent again. On an error the engine is of
-// no use.
+// Restore adds the connections to a new engine, whose Config has the exported GUID, TransactionHigh and PSN. DREQs
+// are sent again. After an error the engine must not be used.
 func (s *Exported) Restore(now time.Duration, e *Engine) error {
 	qpns := map[rdmatransport.QPN]bool{}
 	for i := range s.Connections {
@@ -97,7 +95,7 @@ func (s *Exported) Restore(now time.Duration, e *Engine) error {
 	return nil
 }
 
-// admissible refuses a connection that no engine has.
+// admissible returns an error if no engine can have the connection.
 func (x *Connection) admissible(e *Engine) error {
 	_, taken := e.conns[x.ID]
 	switch {
@@ -113,7 +111,7 @@ func (x *Connection) admissible(e *Engine) error {
 	return nil
 }
 
-// enter makes the connection one of the engine's.
+// enter adds the connection to the engine.
 func (x *Connection) enter(e *Engine) *conn {
 	c := &conn{
 		id: x.ID, remoteID: x.RemoteID, state: established, active: x.Active, peer: x.Peer, tclass: x.TrafficClass,
@@ -124,18 +122,17 @@ func (x *Connection) enter(e *Engine) *conn {
 	return c
 }
 
-// resume enters an established connection.
+// resume adds an established connection.
 func (x *Connection) resume(now time.Duration, e *Engine) {
 	c := x.enter(e)
 	e.remoteIDs[remoteID{c.peer, c.remoteID}] = c
 	e.remoteQPNs[remoteQPN{c.peer, c.peerQPN}] = c
 	if x.Proven {
-		e.door.proves(now, c)
+		e.limiter.proves(now, c)
 	}
 }
 
-// resumeEnd enters a connection that is being ended, of which an established one may have the peer's ID or
-// queue pair.
+// resumeEnd adds a connection that is being ended. An established one may have the same remote ID or queue pair.
 func (x *Connection) resumeEnd(now time.Duration, e *Engine) {
 	c := x.enter(e)
 	if key := (remoteID{c.peer, c.remoteID}); e.remoteIDs[key] == nil {
@@ -144,7 +141,7 @@ func (x *Connection) resumeEnd(now time.Duration, e *Engine) {
 	c.disconnect(now, e, int(e.cfg.MaxRetries))
 }
 
-// QueuePair is the queue pair of an engine's connection, if that is established.
+// QueuePair returns the queue pair of a connection, and false if the connection is not established.
 func QueuePair(e *Engine, id wire.CommID) (rdmatransport.QPN, bool) {
 	c := e.conns[id]
 	if c == nil || c.state != established {

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// move puts another engine in an end's place, with nothing of the old one but what it
-// exports, as JSON.
+// move replaces an end's engine by another one that has only the exported state, encoded as JSON.
 func (p *pair) move(x *end) {
 	p.t.Helper()
 	p.settle()
@@ -35,7 +34,7 @@ func (p *pair) move(x *end) {
 	}
 }
 
-// TestMoveEstablished: connections go on from engine to engine, and end by either side.
+// TestMoveEstablished: connections continue from engine to engine, and can be ended by either side.
 func TestMoveEstablished(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -74,8 +73,8 @@ func TestMoveEstablished(t *testing.T) {
 	}
 }
 
-// TestMovedKnowsRepetitions: messages that were answered before the move and come again are
-// no news: a REQ, an RTU, and at the active side a REP, which gets its RTU again.
+// TestMovedKnowsRepetitions: messages answered before the move are recognised when they are repeated: a REQ, an RTU,
+// and on the active side a REP, which gets its RTU again.
 func TestMovedKnowsRepetitions(t *testing.T) {
 	p := newPair(t, 1)
 	p.connect()
@@ -99,14 +98,13 @@ func TestMovedKnowsRepetitions(t *testing.T) {
 	p.run(time.Second)
 	p.wantEvents(p.a, EventReply)
 	p.wantEvents(p.b, EventRequest, EventEstablished)
-	// The second RTU is the answer to the REP.
+	// The second RTU answers the REP.
 	if a, b := p.a.Counters, p.b.Counters; a.DuplicateREP != 1 || a.Sent != 1 || b.DuplicateREQ != 1 || b.DuplicateRTU != 2 || b.Sent != 0 {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 }
 
-// TestMoveHalfOpen: what peers have begun is dropped and counted; the REQ comes again, and is
-// a new one.
+// TestMoveHalfOpen: unfinished exchanges are dropped and counted. A repeated REQ is a new one.
 func TestMoveHalfOpen(t *testing.T) {
 	p := newPair(t, 1)
 	p.answer = nil
@@ -123,18 +121,18 @@ func TestMoveHalfOpen(t *testing.T) {
 	p.wantEvents(p.a, EventReply)
 }
 
-// TestMovedPeerIsProven: a peer whose RTU came before the move is no stranger after it.
+// TestMovedPeerIsProven: a peer whose RTU arrived before the move is still proven after it.
 func TestMovedPeerIsProven(t *testing.T) {
 	p := newPair(t, 1)
 	p.connect()
 	p.run(10 * time.Millisecond)
 	p.move(p.b)
-	if c := p.b.door.callers[addrA]; c == nil || c.connections != 1 {
+	if c := p.b.limiter.sources[addrA]; c == nil || c.connections != 1 {
 		t.Errorf("the door knows %+v", c)
 	}
 	p.b.Disconnect(p.now, p.b.events[0].ID)
 	p.run(time.Minute)
-	if c := p.b.door.callers[addrA]; c == nil || c.connections != 0 {
+	if c := p.b.limiter.sources[addrA]; c == nil || c.connections != 0 {
 		t.Errorf("after the end the door knows %+v", c)
 	}
 }
@@ -175,7 +173,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCheck: a state that passes can be gone on with.
+// FuzzCheck: a state that passes Check can be restored.
 func FuzzCheck(f *testing.F) {
 	x := exportedPair(f)
 	b, err := json.Marshal(&x)

@@ -37,13 +37,13 @@ var fuzzMessages = []wire.AttributeID{wire.AttrREQ, wire.AttrMRA, wire.AttrREJ, 
 
 var fuzzPeers = []netip.Addr{addrA, netip.MustParseAddr("10.0.0.3"), netip.MustParseAddr("10.0.0.4"), netip.MustParseAddr("10.9.9.9")}
 
-// A course is what an owner has been told of one connection.
+// A course is the sequence of events that the owner has received for one connection.
 type course struct {
 	active, accepted, replied, established, ended, closed bool
 	left                                                  bool // by the owner
 }
 
-// exchanges are an engine, and what it has said of each connection.
+// exchanges is an engine with the events of each connection.
 type exchanges struct {
 	t       *testing.T
 	e       *Engine
@@ -112,7 +112,7 @@ func (x *exchanges) do(step []byte) {
 	x.check()
 }
 
-// receive gives the engine a message, of which some bits may be changed.
+// receive passes a message to the engine, of which some bits may be changed.
 func (x *exchanges) receive(what wire.AttributeID, step []byte, ours wire.CommID) {
 	from, theirs := fuzzPeers[step[1]&3], wire.CommID(7+step[1]>>2&3)
 	qpn, timeout := rdmatransport.QPN(0x100+uint32(step[1]>>4&3)), wire.Timeout(step[6]&31)
@@ -153,8 +153,7 @@ func (x *exchanges) qpnOf(id wire.CommID) rdmatransport.QPN {
 	return passiveQPN
 }
 
-// check takes the events: each connection is told in an order that makes sense, and none
-// after its end.
+// check reads the events. Those of each connection must come in a valid order, with none after its end.
 func (x *exchanges) check() {
 	for ev, ok := x.e.NextEvent(); ok; ev, ok = x.e.NextEvent() {
 		c := x.courses[ev.ID]
@@ -203,7 +202,7 @@ func (c *course) allows(k EventKind) bool {
 	return false
 }
 
-// end: once the owner has left all connections nothing is left of them.
+// end disconnects all connections and requires that nothing is left.
 func (x *exchanges) end() {
 	for _, id := range x.ids {
 		x.e.Disconnect(x.now, id)
@@ -227,7 +226,7 @@ func (x *exchanges) end() {
 	wantNothingLeft(x.t, x.e)
 }
 
-// stepsOf describes the messages of a capture, as one end of it gets them and acts.
+// stepsOf converts the messages of a capture to steps, as received by one of its ends.
 func stepsOf(f *testing.F, name string) (script []byte) {
 	packets, err := golden.Load(name)
 	if err != nil {
@@ -267,8 +266,8 @@ func stepsOf(f *testing.F, name string) (script []byte) {
 	return script
 }
 
-// FuzzExchanges lets peers send any sequence of messages to an engine whose owner connects,
-// accepts and ends what it likes. The captures are where it begins.
+// FuzzExchanges sends any sequence of messages to an engine whose owner connects, accepts and disconnects at random.
+// The corpus starts with the captures.
 func FuzzExchanges(f *testing.F) {
 	for _, name := range golden.Names("") {
 		f.Add(stepsOf(f, name))

@@ -9,14 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// A replay puts an engine in the place of one end of a capture: it is fed what
-// the other end sent, its random choices are the recorded ones, and it must send
-// what that end sent, byte for byte.
+// A replay puts an engine in the place of one end of a capture. The engine gets the messages of the other end and the
+// recorded random numbers, and must send the recorded messages byte for byte.
 type replay struct {
 	t      *testing.T
 	e      *Engine
 	self   netip.Addr
-	nextID wire.CommID              // the next communication ID to draw
+	nextID wire.CommID              // the next communication ID
 	seen   map[wire.AttributeID]int // messages compared
 }
 
@@ -74,8 +73,7 @@ func (r *replay) run(packets []golden.Packet) {
 	}
 }
 
-// listenUnlessRefused makes the engine as ready for a service as the recorded
-// end was.
+// listenUnlessRefused makes the engine listen on a service, unless the recorded end rejected the request.
 func (r *replay) listenUnlessRefused(rest []golden.Packet, tid uint64, req *wire.MAD) {
 	var q wire.REQ
 	q.Parse(req)
@@ -100,8 +98,7 @@ func (r *replay) listenUnlessRefused(rest []golden.Packet, tid uint64, req *wire
 	}
 }
 
-// act makes the engine do what makes it send the recorded message, if that is
-// not an answer it gives by itself.
+// act makes the engine send the recorded message, if it is not an automatic answer.
 func (r *replay) act(g *golden.Packet, m *wire.MAD, h wire.MADHeader) {
 	switch h.Attribute {
 	case wire.AttrREQ:
@@ -115,8 +112,7 @@ func (r *replay) act(g *golden.Packet, m *wire.MAD, h wire.MADHeader) {
 		var dreq wire.DREQ
 		dreq.Parse(m)
 		if r.e.lookup(dreq.LocalID) == nil {
-			// The connection is older than the capture. Its message is built
-			// from what the recorded one says about it.
+			// The connection is older than the capture. It is constructed from the recorded message.
 			c := &conn{id: dreq.LocalID, state: established, peer: g.Dst.Addr(), heapIndex: -1}
 			r.e.conns[c.id] = c
 			r.e.identify(c, dreq.RemoteID, dreq.RemoteQPN)
@@ -162,7 +158,7 @@ func (r *replay) wantNoError(err error) {
 	}
 }
 
-// wantEvent takes events up to one of that kind.
+// wantEvent reads events until one of that kind.
 func (r *replay) wantEvent(kind EventKind) Event {
 	r.t.Helper()
 	for {
@@ -199,7 +195,7 @@ func (r *replay) wantSent(g *golden.Packet, want *wire.Packet) {
 	r.seen[h.Attribute]++
 }
 
-// IBTA 12.7.31: the starting PSN in a message is where its receiver begins.
+// IBTA 12.7.31: the starting PSN in a message is the one at which its receiver starts.
 func TestGoldenStartingPSN(t *testing.T) {
 	packets, err := golden.Load("verbs-rping")
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestLossyNetwork runs random exchanges over a network that loses, repeats and
-// reorders, and checks that every connection ends once, in order, on both sides,
-// and that nothing is left.
+// TestLossyNetwork runs random exchanges over a network that loses, duplicates and reorders. It checks that every
+// connection ends once, in order, on both sides, and that nothing is left.
 func TestLossyNetwork(t *testing.T) {
 	seeds := uint64(3000)
 	if testing.Short() {
@@ -31,7 +30,7 @@ func TestLossyNetwork(t *testing.T) {
 	}
 }
 
-// lossyRun returns how many connections stood before they were ended.
+// lossyRun returns the number of connections that were established before they were ended.
 func lossyRun(t *testing.T, seed uint64) (made int) {
 	p := newPair(t, seed)
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -47,13 +46,13 @@ func lossyRun(t *testing.T, seed uint64) (made int) {
 		switch rng.IntN(6) {
 		case 0:
 			_ = p.b.Reject(p.now, ev.ID, rdmatransport.RejectConsumer, nil)
-		case 1: // late, below
+		case 1: // answered later, below
 		default:
 			_ = p.b.Accept(p.now, ev.ID, params())
 		}
 	}
 	p.reply = func(ev Event) {
-		if rng.IntN(4) > 0 { // else late
+		if rng.IntN(4) > 0 { // otherwise answered later
 			_ = p.a.Confirm(p.now, ev.ID)
 		}
 	}
@@ -74,7 +73,7 @@ func lossyRun(t *testing.T, seed uint64) (made int) {
 	return made
 }
 
-// disturb makes the network lose, repeat and reorder.
+// disturb makes the network lose, duplicate and reorder.
 func (p *pair) disturb(rng *rand.Rand) {
 	loss, double := rng.Float64()*0.3, rng.Float64()*0.3
 	p.jitter = time.Duration(rng.Int64N(int64(500*time.Millisecond))) + 1
@@ -130,7 +129,7 @@ func (p *pair) endAll(rng *rand.Rand) {
 	p.wantEmpty()
 }
 
-// keys are in order, so that a seed always makes the same run.
+// keys returns the keys in order, so that each seed always gives the same run.
 func keys(m map[wire.CommID]*conn) []wire.CommID { return slices.Sorted(maps.Keys(m)) }
 
 func countEstablished(x *end) (n int) {
@@ -142,7 +141,7 @@ func countEstablished(x *end) (n int) {
 	return n
 }
 
-// wantOrderly checks the order that doc.go promises for each ID.
+// wantOrderly checks the order of events that doc.go promises for each ID.
 func wantOrderly(t *testing.T, x *end) {
 	t.Helper()
 	type history struct {
@@ -184,7 +183,7 @@ func wantOrderly(t *testing.T, x *end) {
 	}
 }
 
-// A host and a target that want to connect do, in spite of loss.
+// A host and a target connect in spite of loss.
 func TestLossyConnectSucceeds(t *testing.T) {
 	for seed := range uint64(500) {
 		p := newPair(t, seed)

@@ -22,26 +22,25 @@ var (
 	addrB = netip.MustParseAddr("10.0.0.2")
 )
 
-// An end is one engine of a pair, with what it said.
+// An end is one engine of a pair, with its events.
 type end struct {
 	*Engine
 	addr   netip.Addr
 	events []Event
 }
 
-// A pair is two engines on a network under virtual time. filter decides how
-// often a message arrives: nil means once.
+// A pair is two engines on a network under virtual time. filter returns how often a message arrives; nil means once.
 type pair struct {
 	t      *testing.T
 	now    time.Duration
 	a, b   *end // a connects, b listens
 	filter func(from *end, what wire.AttributeID) (copies int)
-	// jitter delays each copy by up to that much beyond 1 ms.
+	// jitter is the maximum delay of each copy in addition to 1 ms.
 	jitter time.Duration
 	rng    *rand.Rand
 
 	flying []flight
-	// answer is what b does with requests, reply what a does with replies.
+	// answer handles requests at b, reply handles replies at a.
 	answer func(Event)
 	reply  func(Event)
 }
@@ -158,7 +157,7 @@ func (p *pair) launch(from *end, s *Send) {
 	}
 }
 
-// step moves time to the next thing that happens, at most to limit.
+// step advances the time to the next event, but not beyond limit.
 func (p *pair) step(limit time.Duration) bool {
 	p.settle()
 	next, first := min(p.a.Deadline(), p.b.Deadline()), -1
@@ -185,13 +184,13 @@ func (p *pair) step(limit time.Duration) bool {
 	return true
 }
 
-// run lets d pass.
+// run advances the time by d.
 func (p *pair) run(d time.Duration) {
 	for limit := p.now + d; p.step(limit); {
 	}
 }
 
-// drop makes a filter that loses the first n messages of a kind.
+// drop returns a filter that loses the first n messages of a kind.
 func drop(what wire.AttributeID, n int) func(*end, wire.AttributeID) int {
 	return func(_ *end, got wire.AttributeID) int {
 		if got == what && n > 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// receiveREQ: a peer wants to connect, or repeats that it does.
+// receiveREQ handles a new or repeated REQ.
 func (e *Engine) receiveREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid uint64) {
-	if !e.door.admits(now, from) {
+	if !e.limiter.admits(now, from) {
 		e.Counters.TooMany++
 		return
 	}
@@ -36,19 +36,19 @@ func (e *Engine) receiveREQ(now time.Duration, from netip.Addr, m *wire.MAD, tid
 	e.begin(now, from, &r, tid).older = older
 }
 
-// contest looks for connections that a REQ says the peer has forgotten: it names the queue
-// pair of one, or its communication ID. IBTA 12.9.8.3.1 ends them at once and has the peer try
-// again. But anybody can send a REQ from the peer's address, and the queue pair numbers of
-// rdma_rxe are easily guessed. So the exchange goes on beside them, and ends them when the
-// peer's RTU shows that it got our REP (establish). It returns that with the same ID.
+// contest looks for connections that the peer has forgotten according to its REQ, which has the queue pair or the
+// communication ID of one. IBTA 12.9.8.3.1 ends such connections at once and makes the peer try again. But a REQ can
+// be sent with a forged source address, and the queue pair numbers of rdma_rxe are easily guessed. So the new
+// exchange proceeds in parallel, and ends the old connections when the peer's RTU shows that it has received our REP
+// (establish). contest returns the connection with the same ID.
 func (e *Engine) contest(from netip.Addr, r *wire.REQ) (older *conn) {
 	c := e.remoteIDs[remoteID{from, r.LocalID}]
 	switch {
 	case c == nil:
-	case c.state == reqReceived || c.state == repSent: // the peer began anew
+	case c.state == reqReceived || c.state == repSent: // the peer has started again
 		older = c.older
 		e.Counters.HalfOpenEvicted++
-		// Without a REJ, which would name the new exchange as well.
+		// A REJ is not sent, since it would also refer to the new exchange.
 		e.emit(Event{Kind: EventUnreachable, ID: c.id, Reason: rdmatransport.RejectNoResources})
 		e.close(c)
 	case c.state != timeWait && c.state != refused:
@@ -60,7 +60,7 @@ func (e *Engine) contest(from netip.Addr, r *wire.REQ) (older *conn) {
 	return older
 }
 
-// answerDuplicate repeats what a REQ got before.
+// answerDuplicate repeats the answer to a REQ.
 func (e *Engine) answerDuplicate(c *conn) {
 	switch c.state {
 	case repSent, refused:
@@ -72,7 +72,7 @@ func (e *Engine) answerDuplicate(c *conn) {
 	}
 }
 
-// begin enters a request that is in order.
+// begin registers a valid request.
 func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint64) *conn {
 	c := e.newConn(reqReceived, from, r.TrafficClass)
 	c.req, c.tid = *r, tid
@@ -91,8 +91,8 @@ func (e *Engine) begin(now time.Duration, from netip.Addr, r *wire.REQ, tid uint
 	return c
 }
 
-// answerLate runs when the caller takes long: it asks the peer to wait (MRA)
-// first, and gives up when that has run out.
+// answerLate is called when the caller has not answered in time. It first asks the peer to wait (MRA), and gives up
+// when that time has passed.
 func (e *Engine) answerLate(now time.Duration, c *conn) {
 	if !c.extended {
 		c.extended = true
@@ -104,8 +104,8 @@ func (e *Engine) answerLate(now time.Duration, c *conn) {
 	e.drop(now, c, rdmatransport.RejectTimeout)
 }
 
-// Accept sends a REP. EventEstablished, EventRejected or EventUnreachable
-// follows, or the caller's Established.
+// Accept sends a REP. EventEstablished, EventRejected or EventUnreachable follows, or the caller's call of
+// Established.
 func (e *Engine) Accept(now time.Duration, id wire.CommID, p AcceptParams) error {
 	c := e.conns[id]
 	switch {
@@ -116,8 +116,8 @@ func (e *Engine) Accept(now time.Duration, id wire.CommID, p AcceptParams) error
 	}
 	r := wire.REP{
 		LocalID: c.id, RemoteID: c.remoteID, QPN: p.QPN, StartingPSN: p.StartingPSN,
-		// The responder must not promise more than was asked for, nor use
-		// more than was offered (IBTA 12.7.29, 12.7.30).
+		// The responder must not grant more than was asked for, nor use more than was offered (IBTA 12.7.29,
+		// 12.7.30).
 		ResponderResources: min(p.ResponderResources, c.req.InitiatorDepth),
 		InitiatorDepth:     min(p.InitiatorDepth, c.req.ResponderResources),
 		AckDelay:           p.AckDelay, FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, GUID: e.cfg.GUID,
@@ -130,8 +130,7 @@ func (e *Engine) Accept(now time.Duration, id wire.CommID, p AcceptParams) error
 	return nil
 }
 
-// Reject refuses a request, or a reply to ours, with at most 148 bytes of
-// private data.
+// Reject rejects a request, or a reply to ours, with at most 148 bytes of private data.
 func (e *Engine) Reject(now time.Duration, id wire.CommID, reason rdmatransport.RejectReason, privateData []byte) error {
 	c := e.conns[id]
 	switch {
@@ -144,7 +143,7 @@ func (e *Engine) Reject(now time.Duration, id wire.CommID, reason rdmatransport.
 	return nil
 }
 
-// RejectAll refuses the requests that were not answered, without private data.
+// RejectAll rejects the unanswered requests, without private data.
 func RejectAll(e *Engine, now time.Duration, reason rdmatransport.RejectReason) {
 	for el := e.halfOpen.Front(); el != nil; el = el.Next() {
 		if c := el.Value.(*conn); c.state == reqReceived {
@@ -153,8 +152,7 @@ func RejectAll(e *Engine, now time.Duration, reason rdmatransport.RejectReason) 
 	}
 }
 
-// endWithReject sends a REJ and keeps the connection for as long as the other
-// side may repeat its message.
+// endWithReject sends a REJ and keeps the connection for as long as the other side may repeat its message.
 func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.RejectReason, privateData []byte) {
 	c.message = e.reject(c, reason, privateData)
 	if c.state == repReceived {
@@ -166,10 +164,9 @@ func (e *Engine) endWithReject(now time.Duration, c *conn, reason rdmatransport.
 	e.setTimer(c, now+min(2*c.req.RemoteTimeout.Duration(), maxRefused))
 }
 
-// Established reports that data arrived on the queue pair of an accepted
-// connection, which stands for the RTU (IBTA 12.9.8.5). It does nothing in other
-// states, nor where another connection would end by it: who sends data has to know the 24
-// bits of a queue pair number, for an RTU 32 more. The REP is repeated until the RTU comes.
+// Established reports that data arrived on the queue pair of an accepted connection, which takes the place of the RTU
+// (IBTA 12.9.8.5). It does nothing in other states, nor if it would end another connection: forging data takes the 24
+// bits of a queue pair number, forging an RTU 32 more. The REP is repeated until the RTU arrives.
 func (e *Engine) Established(now time.Duration, id wire.CommID) {
 	c := e.conns[id]
 	if c == nil || c.state != repSent || c.older.stands() || e.remoteQPNs[remoteQPN{c.peer, c.peerQPN}] != nil {
@@ -178,7 +175,7 @@ func (e *Engine) Established(now time.Duration, id wire.CommID) {
 	e.establish(now, c)
 }
 
-// establish ends those connections that the peer has forgotten.
+// establish marks the connection as established, and ends those that the peer has forgotten.
 func (e *Engine) establish(now time.Duration, c *conn) {
 	if c.older.stands() {
 		e.Counters.Stale++
@@ -193,7 +190,7 @@ func (e *Engine) establish(now time.Duration, c *conn) {
 	e.confirmed(c)
 }
 
-// confirmed removes the connection from those half open.
+// confirmed removes the connection from halfOpen.
 func (e *Engine) confirmed(c *conn) {
 	if c.open == nil {
 		return
@@ -216,18 +213,17 @@ func (e *Engine) receiveRTU(now time.Duration, from netip.Addr, m *wire.MAD) {
 		e.Counters.UnknownID++
 	case c.state == repSent:
 		e.establish(now, c)
-		e.door.proves(now, c)
+		e.limiter.proves(now, c)
 		e.emit(Event{Kind: EventEstablished, ID: c.id})
 	case c.state == established && !c.active:
 		e.Counters.DuplicateRTU++
-		e.door.proves(now, c)
+		e.limiter.proves(now, c)
 	default:
 		e.Counters.WrongState++
 	}
 }
 
-// makeRoom drops the oldest half-open connection of the peer, or of all, if the
-// new one would exceed a limit.
+// makeRoom drops the oldest half-open connection of the peer, or of all, if a new one would exceed a limit.
 func (e *Engine) makeRoom(now time.Duration, from netip.Addr) {
 	if origin := OriginOf(from); e.halfOpenPerPeer[origin] >= e.cfg.MaxHalfOpenPerPeer {
 		for el := e.halfOpen.Front(); el != nil; el = el.Next() {
@@ -251,7 +247,7 @@ func (e *Engine) evict(now time.Duration, c *conn) {
 	e.drop(now, c, rdmatransport.RejectNoResources)
 }
 
-// drop ends a half-open connection that the caller did not end.
+// drop ends a half-open connection without a request by the caller.
 func (e *Engine) drop(now time.Duration, c *conn, reason rdmatransport.RejectReason) {
 	accepted := c.state == repSent
 	e.reject(c, reason, nil)

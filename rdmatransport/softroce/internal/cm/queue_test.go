@@ -2,7 +2,7 @@ package cm
 
 import "testing"
 
-// TestQueueShrinks: what a flood took is not kept, and nothing is lost or changes places.
+// TestQueueShrinks: the memory of a flood is released, and no item is lost or reordered.
 func TestQueueShrinks(t *testing.T) {
 	var q queue[int]
 	for range 3 {

@@ -7,10 +7,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Receive takes a packet to queue pair 1 whose ICRC is right, and the address it
-// came from. p is read before Receive returns.
+// Receive handles a packet to queue pair 1 whose ICRC is correct. It does not retain p.
 func (e *Engine) Receive(now time.Duration, source netip.AddrPort, p *wire.Packet) {
-	from := source.Addr().Unmap() // the port is any: it spreads load
+	from := source.Addr().Unmap() // the source port is arbitrary: it spreads load
 	m, h, ok := e.admit(from, p)
 	if !ok {
 		return
@@ -36,7 +35,7 @@ func (e *Engine) Receive(now time.Duration, source netip.AddrPort, p *wire.Packe
 	}
 }
 
-// admit checks what every message has in common.
+// admit makes the checks that are common to all messages.
 func (e *Engine) admit(from netip.Addr, p *wire.Packet) (*wire.MAD, wire.MADHeader, bool) {
 	n := &e.Counters
 	switch {
@@ -60,11 +59,11 @@ func (e *Engine) admit(from netip.Addr, p *wire.Packet) (*wire.MAD, wire.MADHead
 	return nil, wire.MADHeader{}, false
 }
 
-// lookup finds a connection by our communication ID.
+// lookup returns the connection with that communication ID of ours, or nil.
 func (e *Engine) lookup(id wire.CommID) *conn { return e.conns[id] }
 
-// find returns the connection that a message names by our communication ID and,
-// once that is known, by the peer's (0: not named). It counts why there is none.
+// find returns the connection that a message refers to by our communication ID and, unless theirs is 0, the peer's.
+// If there is none, it counts the reason and returns nil.
 func (e *Engine) find(from netip.Addr, ours, theirs wire.CommID) *conn {
 	c := e.lookup(ours)
 	switch {

@@ -9,10 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// check finds the reason to refuse a new request, or 0.
+// check returns the reason to reject a new request, or 0.
 func (e *Engine) check(from netip.Addr, r *wire.REQ) rdmatransport.RejectReason {
 	n := &e.Counters
-	peer := from.WithZone("") // GIDs have none
+	peer := from.WithZone("") // GIDs have no zone
 	_, listening := e.listening[r.Service]
 	var h wire.IPHeader
 	h.Parse(&r.PrivateData)
@@ -43,8 +43,8 @@ func (e *Engine) check(from netip.Addr, r *wire.REQ) rdmatransport.RejectReason 
 	return 0
 }
 
-// evictStale ends the connection that the peer's queue pair still has here, if
-// any: the peer has forgotten it (IBTA 12.9.8.3.1).
+// evictStale ends the connection, if any, that still has the peer's queue pair: the peer has forgotten it (IBTA
+// 12.9.8.3.1).
 func (e *Engine) evictStale(now time.Duration, from netip.Addr, qpn rdmatransport.QPN) bool {
 	c := e.remoteQPNs[remoteQPN{from, qpn}]
 	if c == nil {
@@ -55,7 +55,7 @@ func (e *Engine) evictStale(now time.Duration, from netip.Addr, qpn rdmatranspor
 	return true
 }
 
-// forgotten ends a connection that the peer no longer knows.
+// forgotten ends a connection that the peer no longer has.
 func (e *Engine) forgotten(now time.Duration, c *conn) {
 	if c.state != dreqSent {
 		e.emit(Event{Kind: EventDisconnected, ID: c.id, Reason: rdmatransport.RejectStale})
@@ -63,7 +63,7 @@ func (e *Engine) forgotten(now time.Duration, c *conn) {
 	e.wait(now, c)
 }
 
-// refuse answers a REQ for which no connection is entered.
+// refuse rejects a REQ without creating a connection.
 func (e *Engine) refuse(to netip.Addr, r *wire.REQ, tid uint64, reason rdmatransport.RejectReason) {
 	m := new(wire.MAD)
 	rej := wire.REJ{RemoteID: r.LocalID, Message: wire.MessageREQ, Reason: reason}
@@ -78,14 +78,14 @@ func (e *Engine) reject(c *conn, reason rdmatransport.RejectReason, privateData 
 	case reqReceived:
 		rej.Message = wire.MessageREQ
 		if !c.extended {
-			rej.LocalID = 0 // the peer never got it
+			rej.LocalID = 0 // the peer never received it
 		}
 	case repReceived:
 		rej.Message = wire.MessageREP
 	}
 	if reason == rdmatransport.RejectTimeout {
-		// Additional information: our GUID, by which a peer whose
-		// communication ID we do not know finds the exchange (IBTA table 108).
+		// Additional information: our GUID, by which a peer whose communication ID is unknown finds the exchange
+		// (IBTA table 108).
 		rej.InfoLength = 8
 		binary.BigEndian.PutUint64(rej.Info[:], uint64(e.cfg.GUID))
 	}
@@ -96,7 +96,7 @@ func (e *Engine) reject(c *conn, reason rdmatransport.RejectReason, privateData 
 	return m
 }
 
-// receiveREJ: the peer refuses, gives up, or withdraws.
+// receiveREJ handles a REJ: the peer rejects, gives up, or withdraws.
 func (e *Engine) receiveREJ(now time.Duration, from netip.Addr, m *wire.MAD) {
 	var r wire.REJ
 	r.Parse(m)
@@ -110,7 +110,7 @@ func (e *Engine) receiveREJ(now time.Duration, from netip.Addr, m *wire.MAD) {
 			return
 		}
 	case r.LocalID == 0:
-		// Only the answer to a REQ needs no ID of the peer's (IBTA 12.6.7).
+		// Only the answer to a REQ may lack the peer's ID (IBTA 12.6.7).
 		if c = e.find(from, r.RemoteID, 0); c != nil && c.state != reqSent {
 			e.Counters.UnknownID++
 			return
@@ -140,7 +140,7 @@ func (e *Engine) receiveREJ(now time.Duration, from netip.Addr, m *wire.MAD) {
 	}
 }
 
-// sendMRA says that a message arrived whose answer takes longer.
+// sendMRA reports that a message has arrived whose answer takes longer.
 func (e *Engine) sendMRA(c *conn, message wire.CMMessage, tid uint64) {
 	m := new(wire.MAD)
 	mra := wire.MRA{LocalID: c.id, RemoteID: c.remoteID, Message: message, ServiceTimeout: e.cfg.ServiceTimeout}

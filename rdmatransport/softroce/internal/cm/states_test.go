@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// These tests put one message into one state and look at what changes.
+// These tests inject one message in one state and check what changes.
 
 // request makes e receive the request with that ID and queue pair, and returns
 // the connection's ID.
@@ -83,7 +83,7 @@ func TestRefusedPeerMayAskAgain(t *testing.T) {
 	if again := request(t, e, 0, 8, activeQPN); again == id {
 		t.Error("the refused connection was used again")
 	}
-	// With the same communication ID, it is another request if it differs.
+	// With the same communication ID but other contents it is another request.
 	r := goodREQ(8)
 	wantState(t, e, id, refused)
 	r.LocalID, r.StartingPSN, r.QPN = 7, 5, 0x300
@@ -104,15 +104,15 @@ func TestRefusedRequestsAreEvictedSilently(t *testing.T) {
 	}
 }
 
-// The end of a connection does not take from the table what belongs to a newer
-// one with the same queue pair, or the same communication ID.
+// The end of a connection does not remove the table entry of a newer one with the same queue pair or communication
+// ID.
 func TestOldConnectionLeavesTheNewAlone(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	old := establish(t, e)
 	inject(e, 0, addrA, &wire.DREQ{LocalID: 7, RemoteID: old, RemoteQPN: passiveQPN})
 	wantOneEvent(t, e, EventDisconnected)
 	r := goodREQ(7)
-	r.StartingPSN++ // the ID and the queue pair of before, and yet a new request
+	r.StartingPSN++ // a new request in spite of the same ID and queue pair
 	inject(e, time.Millisecond, addrA, &r)
 	ev, _ := e.NextEvent()
 	if ev.Kind != EventRequest {
@@ -218,7 +218,7 @@ func TestStaleRequestWhileDisconnecting(t *testing.T) {
 	wantState(t, e, id, timeWait)
 }
 
-// Data may stand in for an RTU, but not where that ends another connection.
+// Data takes the place of an RTU, but not if that would end another connection.
 func TestDataDoesNotReplace(t *testing.T) {
 	for _, ids := range [][2]uint32{{7, uint32(activeQPN) + 1}, {8, uint32(activeQPN)}} {
 		e := newEngine(addrB, 2, nil)
@@ -252,7 +252,7 @@ func TestDataDoesNotReplace(t *testing.T) {
 	}
 }
 
-// Exchanges that are not confirmed take turns under one communication ID, and end nothing.
+// Unconfirmed exchanges replace each other under one communication ID, and end no established connection.
 func TestContestedOverAndOver(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	old := establish(t, e)
@@ -285,7 +285,7 @@ func TestDREQWithAnotherIDEndsNothing(t *testing.T) {
 	wantState(t, e, id, established)
 }
 
-// A REQ that is repeated late, after the connection was made, is ignored.
+// A REQ that is repeated after the connection was established is ignored.
 func TestLateREQ(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	id := establish(t, e)

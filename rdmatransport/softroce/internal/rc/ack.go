@@ -7,10 +7,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// receiveResponse handles what the peer's responder sent.
+// receiveResponse handles a packet of the peer's responder.
 func (q *QP) receiveResponse(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
 	if p.PSN.Diff(q.req.next) >= 0 {
-		// "Ghost": an answer to what was never asked (IBTA 9.7.5.1.1).
+		// A "ghost" acknowledgement of a packet not yet sent (IBTA 9.7.5.1.1).
 		q.cfg.Counters.GhostAcks++
 		return
 	}
@@ -33,7 +33,7 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 	kind := p.AETH.Syndrome.Kind()
 	if p.PSN.Before(r.acked) && !(kind == wire.AETHAck && p.PSN.Add(1) == r.acked) {
 		q.cfg.Counters.OldAcks++
-		return // behind: everything it says is known
+		return // older than acked: it contains nothing new
 	}
 	switch kind {
 	case wire.AETHAck:
@@ -55,7 +55,7 @@ func (q *QP) receiveAck(now time.Duration, p *wire.Packet) {
 	q.checkReadGap(now)
 }
 
-// told draws the conclusions from an acknowledgement of our own kind.
+// reported evaluates an acknowledgement of a softroce peer.
 func (q *QP) reported(now time.Duration, p *wire.Packet) {
 	q.receiveBitmap(now, p)
 	if q.req.board != nil {
@@ -81,12 +81,12 @@ func (q *QP) progress(now time.Duration, psn wire.PSN) {
 	q.heard(now)
 }
 
-// grow opens the window for what has left it since before.
+// grow opens the window for the bytes that have left it; before is inflight as it was.
 func (q *QP) grow(now time.Duration, before int) {
 	q.rtt.sends.arrived(before-q.req.inflight, q.peer.PathMTU, q.rtt.crowded || q.rate.on && q.notified(now))
 }
 
-// heard restarts the retransmission timer, or stops it when nothing is owed.
+// heard restarts the retransmission timer, or stops it if nothing is outstanding.
 func (q *QP) heard(now time.Duration) {
 	q.req.lastHeard = now
 	q.rtt.answered()
@@ -101,7 +101,7 @@ func (q *QP) outstanding() bool {
 	return q.req.acked != q.req.next || q.awaiting() != nil
 }
 
-// ackTo moves the acknowledged edge to psn, over as many requests as it covers.
+// ackTo advances acked to psn, over as many requests as it covers.
 func (q *QP) ackTo(psn wire.PSN) {
 	r := &q.req
 	for r.ackIdx != q.sq.tail {
@@ -128,7 +128,7 @@ func (q *QP) ackTo(psn wire.PSN) {
 	q.skipAcked()
 }
 
-// skipAcked keeps the cursor from resending what is acknowledged.
+// skipAcked moves the cursor past acknowledged packets, so that they are not sent again.
 func (q *QP) skipAcked() {
 	r := &q.req
 	if int32(r.cur-r.ackIdx) < 0 {
@@ -141,12 +141,12 @@ func (q *QP) skipAcked() {
 	}
 }
 
-// cost is the window weight of w's packets from..to-1.
+// cost returns the window weight of w's packets from..to-1.
 func (q *QP) cost(w *sendWQE, from, to uint32) int {
 	return int(min(to*w.part, w.length)-min(from*w.part, w.length)) + int(to-from)*packetCost
 }
 
-// complete reports finished requests in order.
+// complete posts the completions of finished requests, in order.
 func (q *QP) complete() {
 	for q.sq.head != q.req.ackIdx {
 		w := q.sq.oldest()
@@ -160,7 +160,7 @@ func (q *QP) complete() {
 	}
 }
 
-// awaiting is the oldest request sent that still lacks responses, or nil.
+// awaiting returns the oldest request sent that still lacks responses, or nil.
 func (q *QP) awaiting() *sendWQE {
 	r := &q.req
 	if int32(r.respIdx-q.sq.head) < 0 {
@@ -179,7 +179,7 @@ func (q *QP) awaiting() *sendWQE {
 	return nil
 }
 
-// receiveData takes a READ response or atomic acknowledgement.
+// receiveData handles a READ response or atomic acknowledgement.
 func (q *QP) receiveData(now time.Duration, p *wire.Packet) {
 	w := q.awaiting()
 	if w == nil {
@@ -234,7 +234,7 @@ func (q *QP) consumeHeld(now time.Duration) {
 	q.checkReadGap(now)
 }
 
-// consume places the next response of w.
+// consume stores the next response of w.
 func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 	mtu := uint32(q.peer.PathMTU)
 	atomic := w.op != rdmatransport.OpRead
@@ -253,7 +253,7 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 		scatter(sgl, w.received*mtu, p.Payload)
 	}
 	w.received++
-	if !q.peer.Own { // else when it came
+	if !q.peer.Own { // otherwise counted in responseCame
 		q.req.reading = max(0, q.req.reading-q.peer.PathMTU)
 		q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded || now < q.notify.calm)
 	}
@@ -265,7 +265,7 @@ func (q *QP) consume(now time.Duration, w *sendWQE, p *wire.Packet) {
 	}
 }
 
-// pieceDone returns what a finished READ piece or atomic had reserved.
+// pieceDone releases what a finished READ piece or atomic had reserved.
 func (q *QP) pieceDone(now time.Duration, w *sendWQE) {
 	piece := q.req.piece
 	if w.received < w.packets && w.received%piece != 0 {
@@ -296,7 +296,7 @@ func scatter(sgl []rdmatransport.SGE, at uint32, b []byte) {
 	}
 }
 
-// receiveRNR: the peer has no receive for the message at that PSN (IBTA 9.7.5.2.8).
+// receiveRNR handles an RNR NAK: the peer has no receive for the message at that PSN (IBTA 9.7.5.2.8).
 func (q *QP) receiveRNR(now time.Duration, p *wire.Packet) {
 	r := &q.req
 	q.cfg.Counters.RNRNAKsGot++
@@ -313,17 +313,16 @@ func (q *QP) receiveRNR(now time.Duration, p *wire.Packet) {
 	} else {
 		q.rewind()
 	}
-	// Whether it is ready now is found out by one packet: a peer that puts us off without end
-	// would otherwise have a window of them for each NAK.
+	// Only one packet is sent to find out whether the peer is ready now. Otherwise a peer that is never ready would
+	// get a whole window of packets for each NAK.
 	r.probing, r.probed = !q.peer.Own, false
 	r.waitRNR = true
 	q.timer.stop(timerRetry)
 	q.timer.set(timerRNR, now+max(p.AETH.Syndrome.RNRDelay(), notReadyDelay(r.rnrCount)))
 }
 
-// notReadyDelay is the least wait after so many RNR NAKs without progress: it doubles, so that
-// nobody is kept up for much longer than he was not ready, and whom it costs nothing to
-// say so costs us little.
+// notReadyDelay returns the minimum delay after naks RNR NAKs without progress. It doubles each time: a peer is
+// delayed by no more than about the time that it was not ready, and one that sends RNR NAKs forever costs little.
 func notReadyDelay(naks int) time.Duration {
 	return 10 * time.Microsecond << min(naks-1, 10) // up to 10 ms
 }
@@ -333,7 +332,7 @@ func (q *QP) receiveNAK(now time.Duration, p *wire.Packet) {
 	if p.AETH.Syndrome == wire.SyndromeSequence {
 		q.cfg.Counters.SequenceNAKsGot++
 		q.progress(now, p.PSN)
-		if q.peer.Own { // which reports by bitmaps
+		if q.peer.Own { // a softroce peer reports losses by bitmaps
 			q.giveUpFirst()
 			return
 		}
@@ -359,8 +358,8 @@ var nakStatus = map[wire.Syndrome]rdmatransport.Status{
 	wire.SyndromeRemoteOperational: rdmatransport.StatusRemoteOperation,
 }
 
-// failAt ends the queue pair because of the request that contains psn: earlier
-// ones complete, or are flushed where their responses are still missing.
+// failAt ends the queue pair because of the request that contains psn. Earlier requests complete, or are flushed if
+// their responses are still missing.
 func (q *QP) failAt(psn wire.PSN, status rdmatransport.Status) {
 	q.ackTo(psn)
 	q.complete()

@@ -18,9 +18,8 @@ func (p *pair) acks() (n int) {
 	return n
 }
 
-// TestRelaxedAck: a completion that nobody waits for comes with an
-// acknowledgement that nobody asked for, after unaskedDelay; others come soon, and
-// foreign peers are always asked.
+// TestRelaxedAck: the completion of a relaxed request needs no requested acknowledgement and arrives after
+// unaskedDelay; others arrive soon, and foreign peers are always asked for an ACK.
 func TestRelaxedAck(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -60,8 +59,8 @@ func TestRelaxedAck(t *testing.T) {
 	}
 }
 
-// TestAckRidesAlong: an acknowledgement that may wait goes with the next request
-// of the other direction, behind it.
+// TestAckRidesAlong: a delayed acknowledgement is sent after the next request of the other direction, in the same
+// datagram.
 func TestAckRidesAlong(t *testing.T) {
 	p := newPair(t, pairConfig{own: true})
 	p.recv(0, p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite))
@@ -79,9 +78,8 @@ func TestAckRidesAlong(t *testing.T) {
 	}
 }
 
-// TestAskedAckWaits: our own kind acknowledges what was asked for after askedDelay, so
-// that the application's answer can take the acknowledgement along; foreign peers do
-// not wait.
+// TestAskedAckWaits: a softroce peer sends a requested acknowledgement after askedDelay, so that it can share a
+// datagram with the application's answer; foreign peers do not wait.
 func TestAskedAckWaits(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		p := newPair(t, pairConfig{own: own})
@@ -98,8 +96,7 @@ func TestAskedAckWaits(t *testing.T) {
 	}
 }
 
-// TestPause: a machine that stood still for longer than the peer's retries last asks
-// again before it gives the peer up.
+// TestPause: a machine that has paused for longer than the peer's retries asks again before it gives the peer up.
 func TestPause(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	p.sends(1, 100)
@@ -112,8 +109,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestLongerRoundTrip: where round trips become longer than the timeout, the
-// timeout follows.
+// TestLongerRoundTrip: if round trips become longer than the timeout, the timeout follows.
 func TestLongerRoundTrip(t *testing.T) {
 	p := newPair(t, pairConfig{own: true, sends: 64, recvs: 64})
 	exchange := func(n int) {

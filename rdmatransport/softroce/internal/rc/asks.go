@@ -7,23 +7,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// ask is a request for n responses that were lost.
+// ask is a repeated request for n lost responses.
 type ask struct {
 	psn   wire.PSN
 	n     uint32
-	after wire.PSN // packets from it on were sent after the request
+	after wire.PSN // packets with this PSN or a later one were sent after the request
 }
 
-// asks is the scoreboard of responses from our own kind. They come in the order of
-// the requests, and an acknowledgement comes after them, so that any missing before
-// the acknowledged edge is lost, unless it was asked for again. What was asked for
-// again is lost when something that was sent later has arrived.
+// asks is the scoreboard of responses from a softroce peer. Responses arrive in the order of the requests, followed
+// by the acknowledgement. So a response that is missing before acked is lost, unless it was asked for again. A
+// repeated request is lost if a packet sent later has arrived.
 type asks struct {
 	list     []ask  // in order of sending
-	idx, off uint32 // no loss is before this packet of this request
+	idx, off uint32 // position of the search: no response before it is lost
 }
 
-// asked is how many bytes the requests sent again call for.
+// asked returns the number of bytes that the repeated requests call for.
 func (q *QP) asked() (n int) {
 	for i := range q.req.asks.list {
 		n += int(q.req.asks.list[i].n)
@@ -31,7 +30,7 @@ func (q *QP) asked() (n int) {
 	return n * q.peer.PathMTU
 }
 
-// forgetAsks takes the first n off the list.
+// forgetAsks removes the first n entries from the list.
 func (q *QP) forgetAsks(n int) {
 	a := &q.req.asks
 	if n == 0 {
@@ -44,8 +43,8 @@ func (q *QP) forgetAsks(n int) {
 	a.idx, a.off = q.sq.head, 0
 }
 
-// responseCame takes the place of a response that has arrived: what was asked for
-// before it has arrived as well, or is lost.
+// responseCame updates the scoreboard for a response that has arrived: whatever was asked for before it has arrived
+// too, or is lost.
 func (q *QP) responseCame(now time.Duration, p *wire.Packet) {
 	q.rtt.reads.arrived(len(p.Payload), q.peer.PathMTU, q.rtt.crowded || now < q.notify.calm)
 	q.rtt.reads.meter.count(1, 0)
@@ -63,19 +62,19 @@ func (q *QP) responseCame(now time.Duration, p *wire.Packet) {
 			i++
 		}
 		q.forgetAsks(i)
-		q.req.asks.idx, q.req.asks.off = q.sq.head, 0 // those skipped are lost
+		q.req.asks.idx, q.req.asks.off = q.sq.head, 0 // skipped responses are lost
 		break
 	}
 	if q.req.acked.Before(p.PSN.Add(1)) {
 		q.progress(now, p.PSN.Add(1))
 	}
 	if probing && q.req.board != nil {
-		q.proven() // the peer holds nothing that it has not acknowledged long ago
+		q.proven() // the peer acknowledged whatever it held long ago
 	}
 	q.asksPassed()
 }
 
-// asksPassed drops what was asked for before something that has arrived.
+// asksPassed removes repeated requests that were sent before a packet that has arrived.
 func (q *QP) asksPassed() {
 	top := q.req.acked
 	if b := q.req.board; b != nil {
@@ -88,8 +87,8 @@ func (q *QP) asksPassed() {
 	q.forgetAsks(n)
 }
 
-// covered is how many responses from psn on need not be asked for: they have
-// arrived, or have been asked for again.
+// covered returns the number of responses from psn on that need not be asked for: they have arrived, or were asked
+// for again.
 func (q *QP) covered(psn wire.PSN) uint32 {
 	for i := range q.req.asks.list {
 		x := &q.req.asks.list[i]
@@ -103,8 +102,8 @@ func (q *QP) covered(psn wire.PSN) uint32 {
 	return 0
 }
 
-// nextMissing leaves the search at the first response that is lost, and returns how
-// many of one request's are from there on; 0: none.
+// nextMissing advances the search to the first lost response and returns the number of consecutive ones of the same
+// request, or 0.
 func (q *QP) nextMissing() uint32 {
 	r, a := &q.req, &q.req.asks
 	if int32(a.idx-q.sq.head) < 0 {
@@ -133,7 +132,7 @@ func (q *QP) nextMissing() uint32 {
 	return 0
 }
 
-// uncovered is how many responses from the search's place on, before end, are lost.
+// uncovered returns the number of lost responses from the search position to end.
 func (q *QP) uncovered(w *sendWQE, end uint32) (n uint32) {
 	off := q.req.asks.off
 	for off+n < end && q.covered(w.first.Add(off+n)) == 0 {
@@ -142,8 +141,7 @@ func (q *QP) uncovered(w *sendWQE, end uint32) (n uint32) {
 	return n
 }
 
-// sendAsk asks again for the n responses that nextMissing has found; false means
-// that the window keeps that back.
+// sendAsk asks again for the n responses found by nextMissing. It returns false if the window does not allow it.
 func (q *QP) sendAsk(now time.Duration, o *Outbox, n uint32) bool {
 	r, a := &q.req, &q.req.asks
 	if !r.probing && !q.rtt.reads.allows(r.reading, int(n)*q.peer.PathMTU) {
@@ -159,14 +157,13 @@ func (q *QP) sendAsk(now time.Duration, o *Outbox, n uint32) bool {
 	return true
 }
 
-// has reports whether the packet with that PSN is kept.
+// has reports whether the packet with that PSN is held.
 func (r *reorder) has(psn wire.PSN) bool {
 	_, ok := slices.BinarySearchFunc(r.list, psn, func(h *held, psn wire.PSN) int { return int(h.pkt.PSN.Diff(psn)) })
 	return ok
 }
 
-// transmitAgain sends what was lost, before anything new; clear says that nothing
-// is left of that.
+// transmitAgain repeats what was lost, before anything new is sent. clear reports that no losses are left.
 func (q *QP) transmitAgain(now time.Duration, o *Outbox) (clear, more bool) {
 	r := &q.req
 	for !(r.probing && r.probed) {

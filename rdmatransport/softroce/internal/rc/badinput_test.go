@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// attack is a peer that sends what it likes to the queue pair under test.
+// attack is a peer that sends arbitrary packets to the queue pair under test.
 type attack struct {
 	*pair
 	target *side
@@ -35,8 +35,7 @@ func (a *attack) post(id uint64) {
 	}
 }
 
-// write sends packets with consecutive PSNs from the next expected one on; a
-// packet's own PSN is added.
+// write sends packets with consecutive PSNs, starting at the next expected one; a packet's own PSN is added.
 func (a *attack) write(pkts ...wire.Packet) {
 	base := a.target.resp.expected
 	for i := range pkts {
@@ -47,7 +46,7 @@ func (a *attack) write(pkts ...wire.Packet) {
 	}
 }
 
-// answers returns what the target sends now.
+// answers returns the packets that the target sends now.
 func (a *attack) answers() []wire.Packet {
 	n := len(a.target.sent)
 	a.drop = func(*side, *wire.Packet) bool { return true }
@@ -229,7 +228,7 @@ func TestPlacesInTheSequence(t *testing.T) {
 		again.PSN = 3
 		a.write(again)
 		a.target.Timeout(a.now + time.Second)
-		a.wantSilence() // one NAK a gap
+		a.wantSilence() // one NAK per gap
 		a.write(first)
 		a.want(a.target, "1 7 success", "2 7 success")
 		for _, far := range []wire.PSN{maxAhead + 1, 1<<23 - 1} {
@@ -242,7 +241,7 @@ func TestPlacesInTheSequence(t *testing.T) {
 		}
 		a.answers()
 		dup := first
-		dup.PSN = 0xfffffe // behind by two
+		dup.PSN = 0xfffffe // two before the expected PSN
 		a.write(dup)
 		got = a.answers()
 		if len(got) != 1 || got[0].AETH.Syndrome != wire.SyndromeAck || got[0].PSN != psn.Add(1) {
@@ -254,8 +253,7 @@ func TestPlacesInTheSequence(t *testing.T) {
 	}
 }
 
-// TestDuplicateRead: a repeated READ is executed again, also from its middle;
-// one that was never executed is dropped.
+// TestDuplicateRead: a repeated READ is executed again, even from its middle; one that was never executed is dropped.
 func TestDuplicateRead(t *testing.T) {
 	a := newAttack(t)
 	a.write(a.rdma(wire.RCReadRequest, 0, 600, 0))
@@ -263,7 +261,7 @@ func TestDuplicateRead(t *testing.T) {
 		t.Fatalf("%d responses", len(got))
 	}
 	rest := a.rdma(wire.RCReadRequest, 256, 344, 0)
-	rest.PSN = 0xfffffe // two behind: the second response
+	rest.PSN = 0xfffffe // two before the expected PSN: the second response
 	a.write(rest)
 	got := a.answers()
 	if len(got) != 2 || got[0].Opcode != wire.RCReadResponseFirst || !bytes.Equal(got[1].Payload, a.mem.mem[512:600]) {
@@ -294,11 +292,11 @@ func TestBadAnswers(t *testing.T) {
 	for _, bad := range []wire.Packet{
 		answer(3, wire.SyndromeAck),                // never sent
 		answer(100, wire.SyndromeRemoteAccess),     // NAK for nothing
-		answer(1<<24-2, wire.SyndromeAck),          // behind
-		answer(1<<24-2, wire.SyndromeRemoteAccess), // a NAK behind
+		answer(1<<24-2, wire.SyndromeAck),          // old
+		answer(1<<24-2, wire.SyndromeRemoteAccess), // an old NAK
 		answer(1, 0x40),                            // reserved kind
 		answer(1, 0x7f),                            // reserved NAK code
-		{Opcode: wire.RCReadResponseOnly, PSN: 1, PKey: 0xffff, Payload: make([]byte, 8)}, // nothing was read
+		{Opcode: wire.RCReadResponseOnly, PSN: 1, PKey: 0xffff, Payload: make([]byte, 8)}, // no READ is outstanding
 	} {
 		p.a.Receive(p.now, &bad)
 		if p.a.State() != StateConnected || p.a.cq.Len() != 0 {
@@ -314,8 +312,8 @@ func TestBadAnswers(t *testing.T) {
 	p.want(p.a, "1 0 success")
 }
 
-// TestBadBitmaps: acknowledgements with payload that say what cannot be are counted
-// and have no effect; lies that could be true harm only the peer that tells them.
+// TestBadBitmaps: acknowledgements with an impossible payload are counted and have no effect. False ones that are
+// possible harm only the peer that sends them.
 func TestBadBitmaps(t *testing.T) {
 	const base = wire.PSN(0xfffffd)
 	send := func(own bool) *pair { // six packets, none of which arrives
@@ -375,8 +373,8 @@ func TestBadReadResponses(t *testing.T) {
 	}
 }
 
-// TestKeyDiesBeforeResponse: a READ whose key dies while its responses wait to be sent is what is refused, whether a
-// request has come after it or not, and whether some responses have gone out.
+// TestKeyDiesBeforeResponse: if a key is invalidated while responses to a READ wait to be sent, that READ is refused,
+// whether or not a request has followed it or some responses have been sent.
 func TestKeyDiesBeforeResponse(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for _, later := range []bool{true, false} {

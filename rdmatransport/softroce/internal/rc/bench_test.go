@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// BenchmarkWriteSend is the transport's share of one 4 KiB NVMe read, both ends:
-// an RDMA WRITE and a SEND, one acknowledgement, and one 4 KiB copy.
+// BenchmarkWriteSend measures the transport's part of one 4 KiB NVMe read, on both ends: an RDMA WRITE and a SEND,
+// one acknowledgement, and one 4 KiB copy.
 func BenchmarkWriteSend(b *testing.B) {
 	p := newPair(b, pairConfig{mtu: 4096, own: true})
 	out := p.a.keys.register(pattern(4096, 1), 0)
@@ -27,7 +27,7 @@ func BenchmarkWriteSend(b *testing.B) {
 			o := &from.out.Pkts[i]
 			h := append(buf[:0], o.Header[:o.HLen]...)
 			h = append(h, 0, 0, 0, 0)
-			h[1] &^= 0x30 // the pad bits: payload is not carried through the buffer
+			h[1] &^= 0x30 // the pad bits: the buffer does not contain the payload
 			payload := o.Pieces[:o.NPieces]
 			wire.Parse(h, &pkt)
 			pkt.Payload = nil

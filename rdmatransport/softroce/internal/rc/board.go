@@ -6,11 +6,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// boardSpan is how many PSNs from the acknowledged edge on the scoreboard tells
-// apart: more than the peer may hold.
+// boardSpan is the number of PSNs after acked that the scoreboard covers, more than the peer can hold.
 const boardSpan = 2 * maxHeldPerQP
 
-// psnSet has members within boardSpan PSNs of each other.
+// psnSet is a set of PSNs that lie within boardSpan of each other.
 type psnSet [boardSpan / 64]uint64
 
 func (s *psnSet) has(p wire.PSN) bool { return s[p/64%wire.PSN(len(s))]>>(p%64)&1 != 0 }
@@ -24,32 +23,31 @@ func later(p, q wire.PSN) wire.PSN {
 	return p
 }
 
-// repair is a request packet sent again.
+// repair is a retransmitted request packet.
 type repair struct {
 	psn   wire.PSN
-	after wire.PSN // packets from it on were sent after the repair
-	cost  int      // in the window
+	after wire.PSN // packets with this PSN or a later one were sent after the repair
+	cost  int      // window weight
 }
 
-// board is the scoreboard of requests to our own kind, which tells what it holds
-// behind a gap (sack.go). The order of sending decides what is lost, as in RACK
-// (RFC 8985) but without its time: a packet is lost when something sent after it has
-// arrived. Packets sent once went out in the order of PSNs, so what is missing
-// before edge is lost, but for repairs; those are listed in the order of sending.
-// The cursor of Transmit never goes back.
+// board is the scoreboard of requests to a softroce peer, which reports the packets that it holds after a gap
+// (sack.go). Loss is detected by the order of sending, as in RACK (RFC 8985) but without its timer: a packet is lost
+// if one sent after it has arrived. Packets that were sent once went out in the order of PSNs, so those missing
+// before edge are lost, except for repairs, which are listed in the order of sending. The cursor of Transmit never
+// moves back.
 type board struct {
-	edge    wire.PSN // at or behind acked: all missing before it is lost, or sent again
-	top     wire.PSN // behind the highest PSN that has arrived
-	after   wire.PSN // of the latest repair that has arrived
-	held    psnSet   // what the peer keeps behind acked
-	again   psnSet   // the repairs
+	edge    wire.PSN // acked or later; missing packets before it are lost or repaired
+	top     wire.PSN // one past the highest PSN that has arrived
+	after   wire.PSN // repair.after of the latest repair that has arrived
+	held    psnSet   // PSNs after acked that the peer holds
+	again   psnSet   // PSNs in repairs
 	repairs []repair
-	active  bool // something was missing when that was last judged
+	active  bool // packets were missing when relocate last ran
 
-	idx, off uint32 // where the search for losses goes on
+	idx, off uint32 // position of the search for losses
 }
 
-// scoreboard is the board, which exists from the first loss on.
+// scoreboard returns the board, creating it at the first loss.
 func (q *QP) scoreboard() *board {
 	r := &q.req
 	if r.board == nil {
@@ -58,12 +56,12 @@ func (q *QP) scoreboard() *board {
 	return r.board
 }
 
-// missing reports whether requests before the newest that arrived are missing.
+// missing reports whether request packets are missing before the newest one that arrived.
 func (r *requester) missing() bool {
 	return r.board != nil && (r.board.edge != r.acked || len(r.board.repairs) > 0)
 }
 
-// passed takes the acknowledged edge from one PSN to another.
+// passed removes held PSNs when acked moves between the given PSNs.
 func (b *board) passed(from, to wire.PSN) {
 	if to.Diff(from) >= boardSpan {
 		b.held = psnSet{}
@@ -74,15 +72,14 @@ func (b *board) passed(from, to wire.PSN) {
 	}
 }
 
-// proven takes all for lost that was sent before the latest repair that has arrived,
-// and has not arrived itself.
+// proven marks as lost all missing packets that were sent before the latest repair that has arrived.
 func (q *QP) proven() {
 	b := q.req.board
 	b.edge = later(b.edge, b.after)
 	q.relocate()
 }
 
-// take notes that the peer holds a packet, and reports whether that is news.
+// take records that the peer holds a packet, and reports whether that was not known.
 func (b *board) take(psn wire.PSN) bool {
 	if b.held.has(psn) {
 		return false
@@ -92,8 +89,7 @@ func (b *board) take(psn wire.PSN) bool {
 	return true
 }
 
-// judge concludes from what has arrived which repairs are lost, and how many bytes
-// are in flight.
+// judge determines from what has arrived which repairs are lost, and how many bytes are in flight.
 func (q *QP) judge() {
 	r, b := &q.req, q.req.board
 	b.top, b.after = later(b.top, r.acked), later(b.after, r.acked)
@@ -112,8 +108,8 @@ func (q *QP) judge() {
 	q.relocate()
 }
 
-// relocate looks for losses from the beginning, and counts what is in flight.
-// Where nothing is missing ackTo has done that.
+// relocate restarts the search for losses and recomputes what is in flight. If nothing is missing, ackTo has done
+// that.
 func (q *QP) relocate() {
 	r, b := &q.req, q.req.board
 	missing := r.missing()
@@ -125,19 +121,18 @@ func (q *QP) relocate() {
 	q.recount()
 }
 
-// judgeReported is for acknowledgements, which tell all that the peer holds: then an
-// arrived repair proves the loss of what is missing and was sent before it. psn is
-// what the peer waits for.
+// judgeReported is judge for acknowledgements. They report everything that the peer holds, so a repair that has
+// arrived proves the loss of missing packets sent before it. psn is the packet that the peer waits for.
 func (q *QP) judgeReported(now time.Duration, psn wire.PSN) {
 	b := q.req.board
 	before := q.req.inflight
-	b.held.drop(psn) // or it would have been executed
+	b.held.drop(psn) // otherwise it would have been executed
 	q.judge()
 	q.proven()
 	q.grow(now, before)
 }
 
-// forget takes the first n repairs off the list: they have arrived or are lost.
+// forget removes the first n repairs from the list: they have arrived or are lost.
 func (b *board) forget(n int) {
 	for _, x := range b.repairs[:n] {
 		b.again.drop(x.psn)
@@ -145,8 +140,7 @@ func (b *board) forget(n int) {
 	b.repairs = append(b.repairs[:0], b.repairs[n:]...)
 }
 
-// giveUpFirst takes the first request packet that is not acknowledged for lost, and
-// all repairs.
+// giveUpFirst marks the first unacknowledged request packet and all repairs as lost.
 func (q *QP) giveUpFirst() {
 	r, b := &q.req, q.scoreboard()
 	b.forget(len(b.repairs))
@@ -159,8 +153,7 @@ func (q *QP) giveUpFirst() {
 	q.relocate()
 }
 
-// unit is how many PSNs the request packet at off of w takes: to its piece's end
-// for a READ.
+// unit returns the number of PSNs of the request packet at off of w: for a READ those up to the end of its piece.
 func (q *QP) unit(w *sendWQE, off uint32) uint32 {
 	if w.answered() {
 		return min(q.req.piece-off%q.req.piece, w.packets-off)
@@ -168,7 +161,7 @@ func (q *QP) unit(w *sendWQE, off uint32) uint32 {
 	return 1
 }
 
-// searchLost begins the search for losses again.
+// searchLost restarts the search for losses.
 func (q *QP) searchLost() {
 	r, b := &q.req, q.req.board
 	b.idx, b.off = r.ackIdx, 0
@@ -182,7 +175,7 @@ func (q *QP) searchLost() {
 	}
 }
 
-// nextLost leaves the search at the first packet that is lost and not sent again.
+// nextLost advances the search to the first packet that is lost and not repaired. It returns false if there is none.
 func (q *QP) nextLost() bool {
 	r, b := &q.req, q.req.board
 	for r.missing() && b.idx != q.sq.tail {
@@ -206,8 +199,8 @@ func (q *QP) nextLost() bool {
 	return false
 }
 
-// lost reports whether the request packet with that PSN, before edge, is. Beyond
-// the span nothing is known to have arrived.
+// lost reports whether the request packet with that PSN, which is before edge, is lost and not repaired. Nothing is
+// known to have arrived beyond boardSpan.
 func (q *QP) lost(psn wire.PSN) bool {
 	b := q.req.board
 	if d := psn.Diff(q.req.acked); d < 0 || d >= boardSpan {
@@ -216,7 +209,7 @@ func (q *QP) lost(psn wire.PSN) bool {
 	return !b.held.has(psn) && !b.again.has(psn)
 }
 
-// sendRepair sends what nextLost has found; false means that it has to wait.
+// sendRepair sends the packet found by nextLost. It returns false if the packet has to wait.
 func (q *QP) sendRepair(now time.Duration, o *Outbox) bool {
 	r, b := &q.req, q.req.board
 	w := q.sq.at(b.idx)
@@ -239,8 +232,8 @@ func (q *QP) sendRepair(now time.Duration, o *Outbox) bool {
 	return true
 }
 
-// recount computes what is in flight. What the peer holds is not, nor what is lost,
-// but responses to a READ that it holds are still to come.
+// recount recomputes what is in flight. Request packets that are lost or held by the peer do not count, but responses
+// to a held READ do.
 func (q *QP) recount() {
 	r, b := &q.req, q.req.board
 	r.inflight, r.reading = 0, q.asked()
@@ -262,8 +255,8 @@ func (q *QP) recount() {
 	}
 }
 
-// comingOf is how many responses from acked on are called for by the packets of w
-// before to, without those whose request is lost.
+// comingOf returns the number of responses, from acked on, that the packets of w before to call for, except those
+// whose request is lost.
 func (q *QP) comingOf(w *sendWQE, to uint32) (n int) {
 	r := &q.req
 	off := uint32(max(0, r.acked.Diff(w.first)))

@@ -3,27 +3,27 @@ package rc
 import "time"
 
 const (
-	// lateTime is for how late a turn of the shard, which sleeps in between, the
-	// bucket makes up.
+	// lateTime is the maximum delay of a turn of the shard, which sleeps in between, for which the bucket
+	// compensates.
 	lateTime = 64 * time.Microsecond
-	// burstBytes is what goes at once after a pause, and about what goes at each
-	// turn. Queues of switches may hold no more.
+	// burstBytes is the maximum burst after a pause, and about what is sent in each turn. Queues of switches may hold
+	// no more.
 	burstBytes = 8 << 10
-	// smallData is what is charged and not held back: commands and their answers,
-	// which fill no queue.
+	// smallData is the size up to which data is charged but not delayed: commands and responses, which do not fill
+	// queues.
 	smallData = 512
 )
 
-// bucket is a token bucket that may be overdrawn by one packet, and is then left
-// alone for half a burst, so that packets leave in small groups.
+// bucket is a token bucket that may be overdrawn by one packet. It then refills to half a burst before the next
+// packet, so that packets are sent in small groups.
 type bucket struct {
 	tokens float64 // bytes
 	at     time.Duration
-	resume time.Duration // nothing is taken before
-	waited bool          // something was refused since the last was taken
+	resume time.Duration // nothing may be taken before
+	waited bool          // something was refused since the last packet
 }
 
-// take reports whether n bytes may go now at that rate.
+// take takes n bytes at that rate, and reports whether they may be sent now.
 func (b *bucket) take(now time.Duration, n int, rate Rate) bool {
 	if now < b.resume && n > smallData {
 		b.waited = true

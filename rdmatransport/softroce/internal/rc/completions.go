@@ -2,15 +2,15 @@ package rc
 
 import "github.com/nvmeof-go/nvmeof/rdmatransport"
 
-// Completions is the completion queue that queue pairs of one shard fill: a
-// ring that holds at least one entry for each work request that can be posted.
+// Completions is the completion queue of a shard's queue pairs: a ring with at least one entry for each work request
+// that can be posted.
 type Completions struct {
-	ring       []rdmatransport.Completion // power of two
+	ring       []rdmatransport.Completion // length is a power of two
 	head, tail uint32
 	reserved   int
 }
 
-// leastRing is how many entries there are at least.
+// leastRing is the minimum length of the ring.
 const leastRing = 64
 
 // Reserve makes room for n more outstanding work requests.
@@ -21,7 +21,7 @@ func (c *Completions) Reserve(n int) {
 	}
 }
 
-// resize gives the ring a size of n entries or more.
+// resize gives the ring at least n entries.
 func (c *Completions) resize(n int) {
 	size := leastRing
 	for size < n {
@@ -34,8 +34,8 @@ func (c *Completions) resize(n int) {
 	c.ring = ring
 }
 
-// Release takes back a reservation and drops the completions of qpn; shared: but for
-// its receives, which come as flushed.
+// Release releases a reservation and drops the completions of qpn. If shared is set, those of its receives are kept,
+// as flushed ones.
 func (c *Completions) Release(n int, qpn rdmatransport.QPN, shared bool) {
 	c.reserved -= n
 	keep := c.head
@@ -53,18 +53,18 @@ func (c *Completions) Release(n int, qpn rdmatransport.QPN, shared bool) {
 		}
 	}
 	c.tail = keep
-	// What thousands of queue pairs have needed does not stay when they are gone.
+	// The ring shrinks again after thousands of queue pairs are closed.
 	if n := max(c.reserved, c.Len()); len(c.ring) > leastRing && n <= len(c.ring)/8 {
 		c.resize(2 * n)
 	}
 }
 
-// Drop drops all entries, which nobody is going to poll.
+// Drop drops all entries.
 func (c *Completions) Drop() { c.head = c.tail }
 
-// push adds an entry. The ring has a place for every work request that is outstanding. It is full only where a
-// consumer goes on posting and does not poll, since a request that has completed makes room for another one in its
-// queue, as all do on a queue pair that has ended.
+// push adds an entry. The ring has room for every outstanding work request. It can be full only if a consumer keeps
+// posting without polling: a completed request makes room for another one in its queue, and on a queue pair that has
+// ended all requests complete at once.
 func (c *Completions) push(e rdmatransport.Completion) {
 	if c.Len() == len(c.ring) {
 		c.resize(2 * len(c.ring))
@@ -73,10 +73,10 @@ func (c *Completions) push(e rdmatransport.Completion) {
 	c.tail++
 }
 
-// Len is the number of entries waiting.
+// Len returns the number of entries.
 func (c *Completions) Len() int { return int(c.tail - c.head) }
 
-// Poll moves the oldest entries to out and returns how many.
+// Poll moves the oldest entries to out and returns their number.
 func (c *Completions) Poll(out []rdmatransport.Completion) int {
 	n := 0
 	for n < len(out) && c.head != c.tail {

@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestCompletionsShrink is the end of row 110: the ring is as long as its queue pairs need, also when most of them
-// are gone, and keeps what the others have completed.
+// TestCompletionsShrink is the end of row 110: the ring's length follows the number of queue pairs, even when most of
+// them are closed, and the completions of the others are kept.
 func TestCompletionsShrink(t *testing.T) {
 	var c Completions
 	const pairs, each = 1000, 50
@@ -38,8 +38,8 @@ func TestCompletionsShrink(t *testing.T) {
 	}
 }
 
-// TestCompletionsOfWhoDoesNotPoll: who posts as long as the queue takes it, and takes few completions at a time, gets all
-// of them, as do others on the same completion queue.
+// TestCompletionsOfWhoDoesNotPoll: a consumer that posts as much as the queue allows and polls few completions at a
+// time gets all of them, as do others on the same completion queue.
 func TestCompletionsOfWhoDoesNotPoll(t *testing.T) {
 	p := newPair(t, pairConfig{sends: 8, recvs: 8})
 	var got []rdmatransport.Completion

@@ -8,16 +8,14 @@ const (
 	defaultWindow = 512 << 10
 )
 
-// congestion bounds the bytes in flight of one kind: additive increase while
-// round trips stay short, multiplicative decrease on loss, in proportion to it where
-// that is known. Receive buffers and
-// the kernel's queues on the way (a thousand packets a processor) overflow
-// without a sound, so it starts small.
+// congestion limits the bytes in flight of one kind. The window grows additively while round trips stay short, and
+// shrinks multiplicatively on loss, in proportion to the loss where it is known. Receive buffers and the kernel's
+// queues on the path (a thousand packets per processor) overflow silently, so the window starts small.
 type congestion struct {
 	window, limit int // bytes
 	threshold     int
-	limited       bool     // the window has held something back since the last arrival
-	recover       wire.PSN // losses before it belong to the last decrease
+	limited       bool     // the window has delayed something since the last arrival
+	recover       wire.PSN // losses before this PSN belong to the last decrease
 	reduced       bool
 	meter         lossMeter
 }
@@ -30,8 +28,8 @@ func (c *congestion) connect(limit int) {
 	c.window, c.threshold = min(firstWindow, c.limit), c.limit
 }
 
-// allows reports whether more bytes may join those in flight. One packet or
-// piece always may.
+// allows reports whether more bytes may be sent while flying bytes are in flight. A single packet or piece always
+// may.
 func (c *congestion) allows(flying, more int) bool {
 	if flying == 0 || flying+more <= c.window {
 		return true
@@ -40,7 +38,7 @@ func (c *congestion) allows(flying, more int) bool {
 	return false
 }
 
-// arrived takes the bytes that have reached the other side.
+// arrived grows the window for bytes that have arrived.
 func (c *congestion) arrived(bytes, mtu int, crowded bool) {
 	if !c.limited || crowded || bytes <= 0 {
 		return
@@ -54,8 +52,8 @@ func (c *congestion) arrived(bytes, mtu int, crowded bool) {
 	c.window = min(c.window, c.limit)
 }
 
-// lost halves the window, once for all losses between first, the packet missed,
-// and next, the first not sent.
+// lost halves the window, once for all losses of a round trip: first is the lost packet, and next the first one not
+// sent.
 func (c *congestion) lost(first, next wire.PSN) {
 	if c.reduced && first.Before(c.recover) {
 		return
@@ -65,8 +63,8 @@ func (c *congestion) lost(first, next wire.PSN) {
 	c.window = c.threshold
 }
 
-// missed is for losses that were measured: it takes away half of the share lost
-// beyond what is borne, once for all losses of a round trip.
+// missed is lost for measured losses. It shrinks the window by half of the loss rate beyond the tolerance, once for
+// all losses of a round trip.
 func (c *congestion) missed(first, next wire.PSN) {
 	excess := c.meter.excess()
 	if excess == 0 || c.reduced && first.Before(c.recover) {
@@ -79,12 +77,12 @@ func (c *congestion) missed(first, next wire.PSN) {
 	}
 }
 
-// shrink takes the window down to what a reduced rate needs: more would only queue.
+// shrink reduces the window to what a reduced rate needs: more would only build queues.
 func (c *congestion) shrink(bytes int) {
 	c.window = max(leastWindow, min(c.window, bytes))
 }
 
-// passed takes the acknowledged edge.
+// passed is called with each new acked.
 func (c *congestion) passed(psn wire.PSN) {
 	if c.reduced && !psn.Before(c.recover) {
 		c.reduced = false

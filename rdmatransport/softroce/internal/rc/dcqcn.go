@@ -5,53 +5,51 @@ import (
 	"time"
 )
 
-// rateControl is the reaction point of congestion control ("RP" in DCQCN): the
-// rate at which a queue pair may send data of either role. It exists between the
-// first CNP and the time when it has long limited nothing. No timer drives it:
-// what is due by time is made up for when the next packet or CNP comes.
+// rateControl is the reaction point of congestion control (RP in DCQCN): it limits the rate at which a queue pair
+// sends data in either role. It is active from the first CNP until it has had no effect for a while. No timer drives
+// it: the steps due since the last packet or CNP are made up for at the next one.
 type rateControl struct {
-	on     bool // else there is no limit, and nothing below means anything
+	on     bool // otherwise there is no limit, and the other fields are not valid
 	bucket bucket
 
-	metering bool          // the rate is not known yet: what is sent is measured
-	metered  int           // bytes, since
-	cutAt    time.Duration // the last reduction, or the start of the measurement
+	metering bool          // the rate is still being measured
+	metered  int           // bytes sent while metering
+	cutAt    time.Duration // time of the last reduction, or start of the measurement
 	cnpAt    time.Duration
 
 	rate, target Rate
 	alpha        float64
-	roundAt      time.Duration // the last rise by time, or reduction
-	bytes        int           // sent since the last rise by bytes, or reduction
-	timeRounds   int           // rises since the last reduction
+	roundAt      time.Duration // time of the last increase by time, or reduction
+	bytes        int           // sent since the last increase by bytes, or reduction
+	timeRounds   int           // increases by time since the last reduction
 	byteRounds   int
-	sent         int // bytes since the last rise by time was due
-	idleRounds   int // increase periods in a row in which the limit was not used up
+	sent         int // bytes sent since the last increase by time was due
+	idleRounds   int // consecutive increase periods that did not use the limit
 }
 
 const (
-	// idleLimit is after how many periods that did not use up the limit it goes.
+	// idleLimit is the number of periods without use of the limit after which it is removed.
 	idleLimit = 64
-	// maxRises is how many rises are made up for at once.
+	// maxRises is the maximum number of increases made up for at once.
 	maxRises = 16
-	// lossAlpha bounds alpha where packets were lost, and how many is not known: to
-	// foreign peers, and at timeouts. One overflow loses several, and not only
-	// overflows do. Else it is the share lost that bounds it (lossmeter.go).
+	// lossAlpha is the maximum of alpha for losses whose number is unknown: to foreign peers, and at timeouts. One
+	// overflow loses several packets, and there are other reasons for loss. If the loss rate is known, it is the
+	// maximum (lossmeter.go).
 	lossAlpha = 0.3
-	// forgetAfter is how long after the last CNP it goes in any case, since a path
-	// may be another one by then.
+	// forgetAfter is the time since the last CNP after which the limit is removed in any case, since the path may
+	// have changed.
 	forgetAfter = 200 * time.Millisecond
-	// unknownRoundTrip stands in where no round trip was measured.
+	// unknownRoundTrip is used before a round trip was measured.
 	unknownRoundTrip = 200 * time.Microsecond
 )
 
-// receiveCNP: the peer got a packet of ours that was marked.
+// receiveCNP handles a CNP: a packet of ours was marked on its way to the peer.
 func (q *QP) receiveCNP(now time.Duration) {
 	q.cfg.Counters.CNPsGot++
 	q.congested(now, 1)
 }
 
-// congested takes one sign of congestion, which reduces the rate by alpha/2, where
-// alpha is most at most.
+// congested handles one sign of congestion. It reduces the rate by alpha/2, where alpha is at most most.
 func (q *QP) congested(now time.Duration, most float64) {
 	r, c := &q.rate, &q.cfg.Rate
 	trip := q.roundTrip()
@@ -62,13 +60,13 @@ func (q *QP) congested(now time.Duration, most float64) {
 		r.start(now)
 		return
 	case r.metering && now-r.cutAt > r.quiet(q):
-		r.start(now) // another congestion: most of that time was idle
+		r.start(now) // a new congestion: most of the time since was idle
 		return
 	}
 	r.decay(now, c)
 	r.cnpAt = now
 	r.alpha = (1-c.Gain)*r.alpha + c.Gain
-	// What arrives within a round trip of a reduction reports the time before it.
+	// A sign within a round trip of a reduction is about the time before it.
 	if now-r.cutAt < max(c.CNPInterval, trip) {
 		return
 	}
@@ -77,7 +75,7 @@ func (q *QP) congested(now time.Duration, most float64) {
 		r.rate = Rate(r.metered) / Rate((now - r.cutAt).Seconds())
 		r.target = max(r.rate, c.MinRate)
 	} else if r.rise(now, c, trip); r.timeRounds+r.byteRounds > 0 {
-		r.target = r.rate // a second reduction in a row leaves the target
+		r.target = r.rate // two reductions in a row leave the target as it is
 	}
 	r.rate = max(r.rate*Rate(1-min(r.alpha, most)/2), c.MinRate)
 	r.cutAt, r.roundAt = now, now
@@ -86,7 +84,7 @@ func (q *QP) congested(now time.Duration, most float64) {
 	q.cfg.Counters.RateReductions++
 }
 
-// notified reports whether a CNP came lately.
+// notified reports whether a CNP arrived recently.
 func (q *QP) notified(now time.Duration) bool { return now-q.rate.cnpAt < 4*q.roundTrip() }
 
 func (q *QP) roundTrip() time.Duration {
@@ -96,22 +94,21 @@ func (q *QP) roundTrip() time.Duration {
 	return q.rtt.smooth
 }
 
-// start begins to measure the rate, for a round trip: that is what the first
-// reduction starts from, in place of a line rate that is not known.
+// start begins to measure the rate for a round trip. The first reduction starts from the measured rate, since the
+// line rate is not known.
 func (r *rateControl) start(now time.Duration) {
 	*r = rateControl{on: true, metering: true, alpha: 1, cutAt: now, cnpAt: now, roundAt: now}
 }
 
-// decay makes up for the alpha periods that passed without a CNP.
+// decay decays alpha for the alpha periods that passed without a CNP.
 func (r *rateControl) decay(now time.Duration, c *RateConfig) {
 	if n := (now - r.cnpAt) / c.AlphaPeriod; n > 0 {
 		r.alpha *= math.Pow(1-c.Gain, float64(n))
 	}
 }
 
-// rise makes up for the increase periods that have passed, once there is traffic
-// again. A limit of which not even half was used does not rise, or it would soon
-// allow anything.
+// rise increases the rate for the periods that have passed. A limit of which less than half was used is not
+// increased; otherwise it would soon allow anything.
 func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration) {
 	elapsed := now - r.roundAt
 	n := int(elapsed / max(c.IncreasePeriod, trip))
@@ -120,7 +117,7 @@ func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration)
 	}
 	could := r.rate.over(elapsed)
 	used := 2*float64(r.sent) >= could
-	// A large packet fills several periods of a low rate.
+	// A large packet uses several periods of a low rate.
 	r.sent = max(0, r.sent-int(could))
 	r.roundAt = now
 	if !used {
@@ -134,8 +131,7 @@ func (r *rateControl) rise(now time.Duration, c *RateConfig, trip time.Duration)
 	}
 }
 
-// step is one rise: half the way to the target, which itself rises after the
-// first stage.
+// step is one increase: halfway to the target, which is itself increased after the first stage.
 func (r *rateControl) step(c *RateConfig) {
 	switch rounds := max(r.timeRounds, r.byteRounds); {
 	case rounds <= c.FastRounds:
@@ -147,8 +143,7 @@ func (r *rateControl) step(c *RateConfig) {
 	r.rate = (r.rate + r.target) / 2
 }
 
-// paced reports whether n bytes of data may go now. If not, the queue pair's
-// timer tells when.
+// paced reports whether n bytes of data may be sent now. If not, it sets the queue pair's timer.
 func (q *QP) paced(now time.Duration, n int) bool {
 	r, c := &q.rate, &q.cfg.Rate
 	if r.metering {
@@ -172,13 +167,13 @@ func (q *QP) paced(now time.Duration, n int) bool {
 		r.step(c)
 	}
 	if r.bucket.resume > now {
-		// What waits now has asked for the acknowledgement that it may depend on.
+		// The next packet asks for an acknowledgement, which the packets that now wait may depend on.
 		q.req.unasked = ackEvery - 1
 	}
 	return true
 }
 
-// quiet is how long a single CNP is remembered.
+// quiet returns how long the measurement that follows a single CNP lasts.
 func (r *rateControl) quiet(q *QP) time.Duration {
 	return 16*q.roundTrip() + time.Millisecond
 }

@@ -14,14 +14,14 @@ const (
 	kmax    = 160 << 10
 )
 
-// marking is a bottleneck with the thresholds of the DCQCN paper, scaled, and
-// room for the windows that all senders begin with.
+// marking is a bottleneck with the thresholds of the DCQCN paper, scaled, and room for the initial windows of all
+// senders.
 func marking(rate float64) link {
 	return link{rate: rate, limit: 4000, kmin: 40 << 10, kmax: kmax, pmax: 0.01}
 }
 
-// eachIncast runs f for both directions of bulk data, 2, 8 and 32 senders and two
-// path MTUs: in the quick form each of these in one setting at least.
+// eachIncast runs f for both directions of bulk data, 2, 8 and 32 senders and two path MTUs. The quick form uses each
+// of these in at least one setting.
 func eachIncast(t *testing.T, f func(t *testing.T, c incastConfig)) {
 	for _, reads := range []bool{false, true} {
 		for _, n := range []int{2, 8, 32} {
@@ -38,9 +38,8 @@ func eachIncast(t *testing.T, f func(t *testing.T, c incastConfig)) {
 	}
 }
 
-// TestIncastMarked: many senders into one link that marks share it fairly, keep
-// it busy and lose nothing. Its queue holds what the windows begin with at first,
-// and little more than what marks all packets later.
+// TestIncastMarked: many senders share a link that marks fairly, keep it busy and lose nothing. Its queue first holds
+// the initial windows, and later little more than the threshold at which all packets are marked.
 func TestIncastMarked(t *testing.T) {
 	eachIncast(t, func(t *testing.T, c incastConfig) {
 		c.link = marking(10 * gigabit)
@@ -69,8 +68,8 @@ func (s *incast) checkCNPs() {
 	}
 }
 
-// TestIncastDropping: a queue of ten packets that drops and does not mark. In the quick
-// form fast links have large packets only, and slow ones small ones.
+// TestIncastDropping uses a queue of ten packets that drops and does not mark. The quick form has large packets on
+// fast links only, and small ones on slow links.
 func TestIncastDropping(t *testing.T) {
 	for _, gigabits := range []float64{1, 10} {
 		for _, access := range []float64{1, 2.5} {
@@ -95,7 +94,7 @@ func TestIncastDropping(t *testing.T) {
 	}
 }
 
-// TestIncastReadsDropping: the same for responses.
+// TestIncastReadsDropping does the same for responses.
 func TestIncastReadsDropping(t *testing.T) {
 	for _, n := range []int{2, 8, 32} {
 		for _, mtu := range []int{1024, 4096} {
@@ -115,7 +114,7 @@ func TestIncastReadsDropping(t *testing.T) {
 	}
 }
 
-// TestIgnoredCNPs: peers that do not obey, as rxe does not, go on as they did.
+// TestIgnoredCNPs: peers that ignore CNPs, as rxe does, are not slowed down.
 func TestIgnoredCNPs(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		s := newIncast(t, incastConfig{flows: 4, mtu: 1024, foreign: !own, link: marking(10 * gigabit), delay: 20 * time.Microsecond,
@@ -128,8 +127,8 @@ func TestIgnoredCNPs(t *testing.T) {
 	}
 }
 
-// TestRateReturns: 20 ms after the other senders have gone, one has the link for
-// itself, and 40 ms later nothing limits its rate any more.
+// TestRateReturns: 20 ms after the other senders have stopped, one sender uses the whole link, and 40 ms later its
+// rate is no longer limited.
 func TestRateReturns(t *testing.T) {
 	for _, reads := range []bool{false, true} {
 		s := newIncast(t, incastConfig{flows: 8, reads: reads, mtu: 4096, link: marking(10 * gigabit), delay: 20 * time.Microsecond, seed: 1})
@@ -153,7 +152,7 @@ func TestRateReturns(t *testing.T) {
 	}
 }
 
-// TestCNPs: one mark, one CNP; not within the interval; and never for a CNP.
+// TestCNPs: one CNP per mark; none within the interval, and never one for a CNP.
 func TestCNPs(t *testing.T) {
 	p := newPair(t, pairConfig{own: true})
 	data := &wire.Packet{Opcode: wire.RCSendOnly}
@@ -228,7 +227,7 @@ func TestReduction(t *testing.T) {
 	}
 }
 
-// TestPacedAllocations: congestion costs no memory either.
+// TestPacedAllocations: congestion control does not allocate.
 func TestPacedAllocations(t *testing.T) {
 	q := New(Config{QPN: 1, MaxSend: 1, MaxRecv: 1, MaxSGE: 1, Keys: new(keys), Completions: new(Completions), Counters: new(Counters), Store: new(Store)})
 	now := time.Duration(0)
@@ -241,8 +240,7 @@ func TestPacedAllocations(t *testing.T) {
 	}
 }
 
-// TestBucket: the bucket lets through its rate, also where turns come late, and a
-// small burst after a pause.
+// TestBucket: the bucket allows its rate, even if turns are late, and a small burst after a pause.
 func TestBucket(t *testing.T) {
 	const rate = Rate(100e6)
 	for _, late := range []time.Duration{0, 10 * time.Microsecond, 50 * time.Microsecond} {

@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestSplitWrite: with leave, a long WRITE to our own kind is one WRITE a packet,
-// all of the same length, and lands as a whole.
+// TestSplitWrite: a long relaxed WRITE to a softroce peer is sent as one WRITE per packet, all of the same length.
 func TestSplitWrite(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 1024, own: true})
 	const size = 5 * 1024
@@ -32,8 +31,8 @@ func TestSplitWrite(t *testing.T) {
 	}
 }
 
-// TestEqualParts: a SEND of a few packets goes to our own kind in equal ones, and
-// to others in full ones and a rest.
+// TestEqualParts: a SEND of a few packets is divided equally towards a softroce peer, and into full packets and a
+// rest towards others.
 func TestEqualParts(t *testing.T) {
 	for _, c := range []struct {
 		own    bool
@@ -67,8 +66,7 @@ func TestEqualParts(t *testing.T) {
 	}
 }
 
-// TestEqualResponses: all packets of a READ response to our own kind have the same
-// headers.
+// TestEqualResponses: all packets of a READ response to a softroce peer have the same headers.
 func TestEqualResponses(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 1024, own: true})
 	const size = 5 * 1024

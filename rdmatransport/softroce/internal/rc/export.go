@@ -9,37 +9,35 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// Exported is what of a connected queue pair that is idle has to outlive it, so that another
-// one continues its connection. Windows, rates and what was measured of losses begin anew,
-// as on a new connection; READs and atomics that were answered cannot be repeated, since
-// their keys are dead.
+// Exported is the state of an idle connected queue pair with which another queue pair can continue its connection.
+// Windows, rates and loss measurements start afresh, as on a new connection. READs and atomics that were answered
+// cannot be repeated, since their keys are invalid.
 type Exported struct {
-	Peer Peer `json:"peer"` // as of Connect
+	Peer Peer `json:"peer"` // as given to Connect
 
-	// The requester: every packet before it is acknowledged.
+	// Requester: the next PSN to send; all packets before it are acknowledged.
 	NextPSN wire.PSN `json:"next-psn"`
-	// Round trips: mean, deviation and the shortest; 0: none was measured.
+	// Round trips: mean, deviation and minimum; 0: not measured.
 	RoundTrip time.Duration `json:"round-trip"`
 	Deviation time.Duration `json:"deviation"`
 	Shortest  time.Duration `json:"shortest"`
 
-	// The responder: the PSN of the next request, and the messages completed (IBTA 9.7.7.1).
+	// Responder: the PSN of the next request, and the number of completed messages (IBTA 9.7.7.1).
 	ExpectedPSN wire.PSN `json:"expected-psn"`
 	MSN         wire.MSN `json:"msn"`
-	// Read is how many PSNs READs and atomics have had since the last SEND or WRITE.
+	// Read is the number of PSNs used by READs and atomics since the last SEND or WRITE.
 	Read int `json:"read,omitempty"`
-	// Unasked is how many packets were executed for which no acknowledgement was asked for.
+	// Unasked is the number of executed packets that did not ask for an acknowledgement.
 	Unasked int `json:"unasked,omitempty"`
-	// NotReady says that the last message was refused with an RNR NAK and will come again.
+	// NotReady means that the last message was answered with an RNR NAK and will be sent again.
 	NotReady bool `json:"not-ready,omitempty"`
-	// Repeats is how often the last acknowledgement was repeated, RepeatIn when it is
-	// again; 0: it is not.
+	// Repeats is the number of repetitions of the last acknowledgement. RepeatIn is the time until the next one; 0:
+	// none.
 	Repeats  int           `json:"repeats,omitempty"`
 	RepeatIn time.Duration `json:"repeat-in,omitempty"`
 }
 
-// Idle reports whether nothing is under way on a connected queue pair, posted receives
-// aside.
+// Idle reports whether the queue pair is connected and nothing is outstanding except posted receives.
 func (q *QP) Idle() bool {
 	r, p := &q.req, &q.resp
 	sent := q.sq.head == q.sq.tail && !q.outstanding() && !r.reread && len(r.asks.list) == 0 && !r.missing()
@@ -48,8 +46,7 @@ func (q *QP) Idle() bool {
 	return q.state == StateConnected && sent && received && !owed && !q.cfg.Completions.holds(q.cfg.QPN)
 }
 
-// Export returns the state of an idle queue pair, which is of no more use then but for
-// Close.
+// Export returns the state of an idle queue pair, which can only be closed afterwards.
 func Export(now time.Duration, q *QP) (Exported, error) {
 	if !q.Idle() {
 		return Exported{}, errors.New("rc: the queue pair is not idle")
@@ -67,7 +64,7 @@ func Export(now time.Duration, q *QP) (Exported, error) {
 	return s, nil
 }
 
-// Restore moves a queue pair from StateInit to StateConnected, where another was exported.
+// Restore moves a queue pair from StateInit to StateConnected, in the exported state.
 func (s *Exported) Restore(now time.Duration, q *QP) error {
 	if err := s.check(); err != nil {
 		return err
@@ -86,14 +83,14 @@ func (s *Exported) Restore(now time.Duration, q *QP) error {
 	return nil
 }
 
-// Limits of what a state may say.
+// Limits of the values in a state.
 const (
 	maxPSN       = 1<<24 - 1
 	maxReads     = 255 // the CM's field has 8 bits (IBTA 12.7.29)
 	maxStateTime = time.Hour
 )
 
-// check refuses what no queue pair exports.
+// check returns an error if no queue pair can have exported s.
 func (s *Exported) check() error {
 	p := &s.Peer
 	for _, n := range []uint32{uint32(p.QPN), uint32(p.SendPSN), uint32(p.RecvPSN), uint32(s.NextPSN), uint32(s.ExpectedPSN), uint32(s.MSN)} {
@@ -121,7 +118,7 @@ func (s *Exported) check() error {
 	return nil
 }
 
-// holds reports whether completions of a queue pair wait to be polled.
+// holds reports whether completions of a queue pair have not been polled.
 func (c *Completions) holds(qpn rdmatransport.QPN) bool {
 	for i := c.head; i != c.tail; i++ {
 		if c.ring[i&uint32(len(c.ring)-1)].QPN == qpn {

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// move puts another queue pair in the place of s's, with nothing of it but what it exports,
-// as JSON.
+// move replaces s's queue pair by another one that has only the exported state, encoded as JSON.
 func (p *pair) move(s *side) {
 	p.t.Helper()
 	old := s.QP
@@ -43,14 +42,14 @@ func (p *pair) move(s *side) {
 	}
 }
 
-// drain lets pass what it takes until both are idle.
+// drain runs until both are idle.
 func (p *pair) drain() {
 	p.t.Helper()
 	p.until(time.Second, func() bool { return p.a.Idle() && p.b.Idle() })
 }
 
-// TestMoveInTraffic: both sides move again and again between messages of both directions,
-// READs and WRITEs, over the wrap of PSNs, and nothing is sent twice.
+// TestMoveInTraffic: both sides move repeatedly between messages of both directions, READs and WRITEs, with PSNs that
+// wrap, and nothing is sent twice.
 func TestMoveInTraffic(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		p := newPair(t, pairConfig{own: own, psn: 1<<24 - 300})
@@ -94,8 +93,8 @@ func TestMoveInTraffic(t *testing.T) {
 	}
 }
 
-// TestMovedAnswersDuplicate: a SEND that was acknowledged and comes again after the move gets
-// the same acknowledgement (IBTA 9.7.5.1.3), and is not executed again.
+// TestMovedAnswersDuplicate: an acknowledged SEND that is repeated after the move gets the same acknowledgement (IBTA
+// 9.7.5.1.3), and is not executed again.
 func TestMovedAnswersDuplicate(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	in := p.b.keys.register(make([]byte, 4096), rdmatransport.AccessLocalWrite)
@@ -120,8 +119,7 @@ func TestMovedAnswersDuplicate(t *testing.T) {
 	}
 }
 
-// TestMovedRepeatsAck: the last acknowledgement to a foreign peer is repeated as often, and
-// when, it would have been.
+// TestMovedRepeatsAck: the last acknowledgement to a foreign peer is repeated as if there had been no move.
 func TestMovedRepeatsAck(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	p.recv(0, p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite))
@@ -147,7 +145,7 @@ func TestMovedRepeatsAck(t *testing.T) {
 	}
 }
 
-// TestNotIdle: a queue pair with something under way is not exported, and goes on.
+// TestNotIdle: a queue pair with outstanding work is not exported, and continues.
 func TestNotIdle(t *testing.T) {
 	post := func(p *pair, s *side, op rdmatransport.Opcode, n int) {
 		r := s.keys.register(make([]byte, n), 15)
@@ -158,7 +156,7 @@ func TestNotIdle(t *testing.T) {
 		}
 	}
 	ready := func(p *pair) { p.recv(0, p.b.keys.register(make([]byte, 8192), 15)) }
-	// handed delivers b the first n packets that a has ready.
+	// handed delivers the first n packets that a has ready to b.
 	handed := func(p *pair, skip, n int) {
 		p.drop = func(*side, *wire.Packet) bool { return true }
 		p.flush(p.a)
@@ -211,7 +209,7 @@ func TestNotIdle(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses: what no queue pair exports is refused, with the reason.
+// TestRestoreRefuses: a state that no queue pair can have exported is refused with the reason.
 func TestRestoreRefuses(t *testing.T) {
 	good := func() Exported {
 		p := newPair(t, pairConfig{})
@@ -245,8 +243,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever a state says, it is refused, or a queue pair comes of it that takes
-// packets and sends.
+// FuzzRestore: every state is refused, or produces a queue pair that handles packets and sends.
 func FuzzRestore(f *testing.F) {
 	p := newPair(f, pairConfig{own: true})
 	x, err := Export(0, p.b.QP)

@@ -27,7 +27,7 @@ const (
 	stepAckReq = 1 << iota
 	stepFarPSN
 	stepWrongPKey
-	stepAligned // payload of whole words, without pad, and marked for congestion
+	stepAligned // whole words of payload without pad, marked for congestion
 )
 
 var fuzzOpcodes = []wire.Opcode{
@@ -38,13 +38,13 @@ var fuzzOpcodes = []wire.Opcode{
 	wire.UDSendOnly, wire.CNP, 0x15, 0x1f,
 }
 
-// A fuzzed queue pair is p.a of a pair whose other end does not exist: what it sends is lost.
+// A fuzzed queue pair is p.a of a pair without another end: what it sends is lost.
 type fuzzed struct {
 	*pair
 	q         *side
-	regions   []*region // what the peer may name, with less and less right
-	readOnly  []byte    // what it may only read
-	forbidden []byte    // what it may not even read
+	regions   []*region // regions that the peer may use, with decreasing rights
+	readOnly  []byte    // memory that it may only read
+	forbidden []byte    // memory that it may not read
 	posted    [2]uint64 // sends and receives, which have IDs from 0 on
 	done      [2]uint64
 }
@@ -116,7 +116,7 @@ func (f *fuzzed) postSend(op rdmatransport.Opcode, step []byte, size int) {
 	}
 }
 
-// receive gives the queue pair a packet that has gone through its form on the wire.
+// receive gives the queue pair a packet that was encoded and decoded.
 func (f *fuzzed) receive(step []byte, size int) {
 	op := fuzzOpcodes[int(step[0])%len(fuzzOpcodes)]
 	r := f.regions[int(step[2]>>4)%len(f.regions)]
@@ -161,8 +161,8 @@ func (f *fuzzed) receive(step []byte, size int) {
 	}
 }
 
-// check: every work request completes at most once and in order, and the peer neither
-// changes what it has no right to nor has more kept than it may.
+// check requires that every work request completes at most once and in order, that the peer changes only memory that
+// it has a right to, and that no more of its packets are kept than allowed.
 func (f *fuzzed) check(t *testing.T) {
 	for _, c := range f.q.poll() {
 		way := b2i(c.Op == rdmatransport.OpRecv || c.Op == rdmatransport.OpRecvWriteImm)
@@ -179,7 +179,7 @@ func (f *fuzzed) check(t *testing.T) {
 	}
 }
 
-// end: a peer that falls silent is given up, and nothing of it is left.
+// end requires that a silent peer is given up and that no resources are left.
 func (f *fuzzed) end(t *testing.T) {
 	for n := 0; f.q.Deadline() != Never; n++ {
 		if n > 10000 {
@@ -199,7 +199,7 @@ func (f *fuzzed) end(t *testing.T) {
 	f.checkQuiet(t.Errorf)
 }
 
-// stepOf describes a recorded packet.
+// stepOf converts a recorded packet to a step.
 func stepOf(p *wire.Packet) []byte {
 	i := slices.Index(fuzzOpcodes, p.Opcode)
 	if i < 0 {
@@ -213,8 +213,8 @@ func stepOf(p *wire.Packet) []byte {
 	return s
 }
 
-// FuzzPackets lets a peer send any sequence of packets to a queue pair that has requests and
-// receives of its own. The captures are where it begins, from both ends.
+// FuzzPackets sends any sequence of packets to a queue pair that has requests and receives of its own. The corpus
+// starts with the captures, from both ends.
 func FuzzPackets(f *testing.F) {
 	recv := []byte{0xe8, 0, 0, 0, 4, 0, 0, 0, 0, 0}
 	send := func(op rdmatransport.Opcode, size int) []byte {

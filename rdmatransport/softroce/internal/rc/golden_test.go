@@ -13,11 +13,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// TestGoldenReplay plays one side of recorded conversations between two Linux
-// kernels: fed the other side's packets, and given the messages that the
-// recorded side had to send, the engine must send the recorded packets: opcodes,
-// PSNs, headers, payloads, and the final MSN. Acknowledgements are free in number
-// and time.
+// TestGoldenReplay plays one side of recorded conversations between two Linux kernels. The engine gets the other
+// side's packets and the messages that the recorded side had to send. It must send the recorded packets: opcodes,
+// PSNs, headers, payloads, and the final MSN. The number and time of acknowledgements may differ.
 func TestGoldenReplay(t *testing.T) {
 	names := append(golden.Names("verbs-"), "nvme-connect", "nvme-io", "nvme-io-mtu4096", "nvme-discover", "nvme-reset", "nvme-ipv6")
 	for _, name := range names {
@@ -42,7 +40,7 @@ type conversation struct {
 	qpn     [2]rdmatransport.QPN
 	psn     [2]wire.PSN
 	side0   netip.Addr
-	midway  bool // the recording began after the connection was made
+	midway  bool // the recording began after the connection was established
 	mtu     int
 	packets []recorded
 }
@@ -59,8 +57,8 @@ type stream struct {
 	qpn      rdmatransport.QPN
 }
 
-// split2 finds the connections and their packets. Those whose exchange is in the
-// capture start with its PSNs; others start with the first whole request seen.
+// split2 returns the connections and their packets. Connections whose exchange is in the capture start with its PSNs;
+// others start with the first complete request.
 func split2(t *testing.T, name string, packets []golden.Packet) []*conversation {
 	parsed := make([]wire.Packet, len(packets))
 	streamOf := make([]stream, len(packets))
@@ -122,7 +120,7 @@ func split2(t *testing.T, name string, packets []golden.Packet) []*conversation 
 	return all
 }
 
-// recordedMTU is the path MTU of a capture by its name.
+// recordedMTU returns the path MTU of a capture by its name.
 func recordedMTU(name string) int {
 	if strings.Contains(name, "mtu4096") {
 		return 4096
@@ -136,8 +134,7 @@ func requestIn(p *wire.Packet) (req wire.REQ) {
 	return req
 }
 
-// mend puts a SEND of 64 zero bytes where the recorder lost a packet whose
-// acknowledgement it saw.
+// mend adds a SEND of 64 zero bytes where the recorder lost a packet whose acknowledgement was recorded.
 func (c *conversation) mend(t *testing.T, name string) {
 	next := c.psn
 	for i := 0; i < len(c.packets); i++ {
@@ -174,8 +171,7 @@ func partner(pkts []wire.Packet, of []stream) (stream, bool) {
 	return stream{}, false
 }
 
-// trim drops from a conversation recorded midway what belongs to messages that
-// began before the recording, and takes the starting PSNs from the rest.
+// trim removes packets of messages that began before the recording, and sets the starting PSNs from the rest.
 func (c *conversation) trim() {
 	var started [2]bool
 	var keep []recorded
@@ -196,8 +192,8 @@ func (c *conversation) trim() {
 	c.packets = keep
 }
 
-// firstMSN is the MSN with which side me's responder starts: 0, or what its
-// first recorded acknowledgement says less the messages that it covers.
+// firstMSN returns the MSN with which side me's responder starts: 0, or its first recorded MSN minus the messages
+// that it covers.
 func (c *conversation) firstMSN(me int) wire.MSN {
 	if !c.midway {
 		return 0
@@ -217,8 +213,7 @@ func (c *conversation) firstMSN(me int) wire.MSN {
 	return 0
 }
 
-// stage is the replayed side's memory: for every key what the peer reads there,
-// and room for what it writes.
+// stage is the memory of the replayed side: for every key the data that the peer reads, and room for what it writes.
 type stage struct {
 	mem map[rdmatransport.RKey]map[uint64][]byte
 }
@@ -258,7 +253,7 @@ func (c *conversation) replay(t *testing.T, me int) {
 	}
 	q.rtt.sends.window, q.rtt.reads.window = 1<<30, 1<<30
 	q.resp.msn = c.firstMSN(me)
-	into := []rdmatransport.SGE{{Buf: make([]byte, 65536)}} // of all: nobody looks at what arrives
+	into := []rdmatransport.SGE{{Buf: make([]byte, 65536)}} // used by all receives: the data is not checked
 	for range 1024 {
 		q.PostRecv([]rdmatransport.RecvWR{{SGL: into}})
 	}
@@ -319,11 +314,11 @@ func (c *conversation) postRecorded(t *testing.T, q *QP, i int) {
 	first := &c.packets[i].pkt
 	flags := first.Opcode.Flags()
 	if flags&wire.FlagRequest == 0 || flags&wire.FlagStart == 0 || first.PSN.Before(q.req.next) {
-		return // an answer, a continuation, or a repetition
+		return // a response, a continuation, or a repetition
 	}
 	payload, last := c.message(i)
 	if last.Opcode.Flags()&wire.FlagEnd == 0 {
-		return // the recording ends in the middle
+		return // the recording ends within the message
 	}
 	wr := rdmatransport.SendWR{Flags: rdmatransport.FlagSignaled, RemoteAddr: first.RETH.VA, RKey: first.RETH.RKey, Imm: last.Imm, InvalidateKey: last.InvKey}
 	if last.Opcode.Flags()&wire.FlagHasImm != 0 {
@@ -370,8 +365,8 @@ func (c *conversation) message(i int) (payload []byte, last *wire.Packet) {
 	return payload, last
 }
 
-// preset makes the memory that the peer's packet i addresses: what the recorded
-// side answered to a READ or atomic, or room for a WRITE.
+// preset prepares the memory that the peer's packet i addresses: the data that the recorded side returned for a READ
+// or atomic, or room for a WRITE.
 func (c *conversation) preset(keys *stage, i, me int) {
 	p := &c.packets[i].pkt
 	flags := p.Opcode.Flags()
@@ -385,7 +380,7 @@ func (c *conversation) preset(keys *stage, i, me int) {
 				want = want.Add(1)
 			}
 		}
-		b = append(b, make([]byte, int(p.RETH.DMALen)-len(b))...) // the capture may end in the middle
+		b = append(b, make([]byte, int(p.RETH.DMALen)-len(b))...) // the capture may end within the message
 		keys.put(p.RETH.RKey, p.RETH.VA, b)
 	case flags&wire.FlagWrite != 0 && flags&wire.FlagHasRETH != 0:
 		keys.put(p.RETH.RKey, p.RETH.VA, make([]byte, p.RETH.DMALen))
@@ -402,8 +397,8 @@ func (c *conversation) preset(keys *stage, i, me int) {
 	}
 }
 
-// compare checks requests and responses, each in their order, against what was
-// recorded, acknowledgements aside. The capture may end before the last ones.
+// compare compares requests and responses, each in order, with the recorded ones, without acknowledgements. The
+// capture may end before the last ones.
 func (c *conversation) compare(t *testing.T, got []wire.Packet, me int) {
 	for _, kind := range []wire.OpFlags{wire.FlagRequest, wire.FlagReadResponse | wire.FlagAtomicAck} {
 		var have, want []wire.Packet
@@ -432,7 +427,7 @@ func (c *conversation) compare(t *testing.T, got []wire.Packet, me int) {
 	}
 }
 
-// wholeMessages drops the message at the end that was not recorded to its end.
+// wholeMessages removes an incomplete message at the end.
 func wholeMessages(pkts []wire.Packet) []wire.Packet {
 	for n := len(pkts); n > 0; n-- {
 		if pkts[n-1].Opcode.Flags()&wire.FlagEnd != 0 {
@@ -442,8 +437,8 @@ func wholeMessages(pkts []wire.Packet) []wire.Packet {
 	return nil
 }
 
-// difference names the first field that matters and differs. When to ask for an
-// acknowledgement or an event, and the MSN of a response on its way, are free.
+// difference returns the name of the first field that differs. AckReq, solicited events, and the MSN of a response in
+// progress may differ.
 func difference(a, b *wire.Packet) string {
 	switch {
 	case a.Opcode != b.Opcode:

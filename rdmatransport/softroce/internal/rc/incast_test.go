@@ -15,11 +15,11 @@ import (
 // link is the bottleneck: a queue that marks or drops.
 type link struct {
 	rate       float64 // bytes per second
-	limit      int     // packets that it holds; more are dropped
-	kmin, kmax int     // bytes in the queue: marks from none to pmax of the packets, all beyond; 0: none
+	limit      int     // packets that it holds; further ones are dropped
+	kmin, kmax int     // bytes in the queue: marks from 0 to pmax of the packets, and all beyond kmax; 0: no marks
 	pmax       float64
 
-	free    time.Duration // when it has sent all that it holds
+	free    time.Duration // time when it has sent all packets in its queue
 	leaving []time.Duration
 	maximum int // packets
 	drops   int
@@ -27,7 +27,7 @@ type link struct {
 	carried int // bytes
 }
 
-// pass returns when a packet of n bytes comes out; false if it is dropped.
+// pass returns the time at which a packet of n bytes leaves the link, or false if it is dropped.
 func (l *link) pass(now time.Duration, n int, rng *rand.Rand) (at time.Duration, marked, ok bool) {
 	for len(l.leaving) > 0 && l.leaving[0] <= now {
 		l.leaving = l.leaving[1:]
@@ -54,27 +54,27 @@ func (l *link) pass(now time.Duration, n int, rng *rand.Rand) (at time.Duration,
 type flow struct {
 	a, b    *side
 	access  link          // of a
-	exit    time.Duration // of its last packet
+	exit    time.Duration // time at which its last packet leaves
 	next    uint64
 	done    int // bytes, since the measurement began
 	cnpAt   []time.Duration
-	stopped bool // posts nothing more
+	stopped bool // posts no further requests
 }
 
 type incastConfig struct {
 	flows   int
 	reads   bool
-	foreign bool // the receivers send no CNPs, and are not of our kind
+	foreign bool // the receivers send no CNPs and are not softroce
 	mtu     int
 	link    link
 	delay   time.Duration // one way
-	access  float64       // speed of the senders' links, in that of the bottleneck; 0: the same
+	access  float64       // speed of the senders' links relative to the bottleneck; 0: the same
 	jitter  time.Duration // of the access links
 	rate    RateConfig
 	seed    uint64
 	message int     // bytes; 0: incastMessage
 	depth   int     // 0: incastDepth
-	loss    float64 // of all packets, both ways
+	loss    float64 // of all packets, in both directions
 	answers bool    // a SEND follows each WRITE
 }
 
@@ -144,7 +144,7 @@ func (s *incast) post(f *flow, from, into *region) {
 	}
 }
 
-// again posts a request for each that is complete.
+// again posts a request for each one that has completed.
 func (s *incast) again(f *flow) {
 	for _, side := range []*side{f.a, f.b} {
 		for _, c := range side.poll() {
@@ -175,7 +175,7 @@ func (s *incast) flush(x *side) {
 	}
 }
 
-// packet is an empty one, large enough for any.
+// packet returns an empty buffer large enough for any packet.
 func (s *incast) packet() []byte {
 	if n := len(s.spare); n > 0 {
 		b := s.spare[n-1]
@@ -185,7 +185,7 @@ func (s *incast) packet() []byte {
 	return make([]byte, 0, s.c.mtu+128)
 }
 
-// padding is that of a payload, and an ICRC that nobody looks at.
+// padding stands for a payload's padding and an ICRC that is not checked.
 var padding [3 + 4]byte
 
 func (s *incast) send(f *flow, from *side, o *Out) {
@@ -206,7 +206,7 @@ func (s *incast) send(f *flow, from *side, o *Out) {
 	s.seq++
 	d := inFlight{at: s.now + s.c.delay, seq: s.seq, to: f.b, b: b}
 	if from == f.b {
-		d.to = f.a // no bottleneck that way
+		d.to = f.a // no bottleneck in that direction
 	} else {
 		n := len(b) + wireOverhead
 		sent, _, _ := f.access.pass(s.now, n, s.rng)
@@ -223,7 +223,7 @@ func (s *incast) send(f *flow, from *side, o *Out) {
 	heap.Push(&s.air, d)
 }
 
-// run lets time pass until at.
+// run advances the time to at.
 func (s *incast) run(at time.Duration) {
 	for _, f := range s.flows {
 		s.flush(f.a)
@@ -270,8 +270,8 @@ func (s *incast) deliver() {
 
 var long = flag.Bool("long", false, "measure rates under congestion and loss in all settings, and for four times as long")
 
-// whole is d in the long form of a measurement, and a quarter of it in the quick one. Time is
-// virtual and all is seeded: each form has the same figures every time.
+// whole returns d in the long form of a measurement and a quarter of it in the quick one. Time is virtual and
+// everything is seeded, so each form gives the same figures every time.
 func whole(d time.Duration) time.Duration {
 	if *long {
 		return d
@@ -279,15 +279,15 @@ func whole(d time.Duration) time.Duration {
 	return d / 4
 }
 
-// figures are what a run is judged by.
+// figures are the results of a run.
 type figures struct {
 	utilisation, goodput, jain float64
-	queue, steady              int // the queue's maximum in packets: ever, and while it was measured
+	queue, steady              int // maximum length of the queue in packets: ever, and during the measurement
 	drops, marks               int
 	reductions, cnps           uint64
 }
 
-// measure runs for warm, then measures for d. The queue's maximum is over all.
+// measure runs for warm, then measures for d. The queue's maximum covers both.
 func (s *incast) measure(warm, d time.Duration) (r figures) {
 	s.run(warm)
 	carried, queue := s.link.carried, s.link.maximum

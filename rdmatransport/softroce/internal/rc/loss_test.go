@@ -63,7 +63,7 @@ func (p *pair) psns() string {
 	return fmt.Sprint(out)
 }
 
-// TestOneLossOwn: our own kind sends only what is missing.
+// TestOneLossOwn: a softroce peer sends only what is missing.
 func TestOneLossOwn(t *testing.T) {
 	p := newPair(t, pairConfig{own: true})
 	p.sends(6, 100)
@@ -91,7 +91,7 @@ func TestOneLossForeign(t *testing.T) {
 	}
 }
 
-// TestLostTail: nothing follows the lost packet, so a timeout probes for it.
+// TestLostTail: nothing follows the lost packet, so it is probed for after a timeout.
 func TestLostTail(t *testing.T) {
 	p := newPair(t, pairConfig{own: true})
 	p.sends(3, 100)
@@ -105,7 +105,7 @@ func TestLostTail(t *testing.T) {
 	}
 }
 
-// TestReordered: packets that change places cost a foreign peer no NAK.
+// TestReordered: a foreign peer gets no NAK for reordered packets.
 func TestReordered(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	p.jitter = time.Millisecond
@@ -119,8 +119,8 @@ func TestReordered(t *testing.T) {
 	}
 }
 
-// TestAckRepeat: a foreign peer gets the last acknowledgement again, our own
-// kind, whose timers are quick, does not.
+// TestAckRepeat: the last acknowledgement is repeated to a foreign peer, but not to a softroce peer, whose timers are
+// short.
 func TestAckRepeat(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		p := newPair(t, pairConfig{own: own})
@@ -136,8 +136,8 @@ func TestAckRepeat(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: retries end with the negotiated timeout, the first request
-// fails with the reason and the rest is flushed.
+// TestSilentPeer: retries end with the negotiated timeout. The first request fails with the reason and the rest is
+// flushed.
 func TestSilentPeer(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	p.sends(3, 100)
@@ -149,7 +149,7 @@ func TestSilentPeer(t *testing.T) {
 	p.want(p.a, "0 0 no acknowledgement from peer", "1 0 flushed", "2 0 flushed")
 }
 
-// TestNotReady: a SEND without a receive waits (rows 30), as often as allowed.
+// TestNotReady: a SEND without a receive waits (rows 30), for as many retries as allowed.
 func TestNotReady(t *testing.T) {
 	for _, retry := range []uint8{2, 7} {
 		p := newPair(t, pairConfig{rnrRetry: retry})
@@ -171,8 +171,8 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestPutOff: a peer that puts a message off again and again, by the shortest wait there is,
-// gets one packet for each NAK, and ever fewer; when it is ready it gets the message.
+// TestPutOff: a peer that sends one RNR NAK after the other, with the shortest delay there is, gets one packet for
+// each NAK, at increasing intervals. When it is ready it gets the message.
 func TestPutOff(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		p := newPair(t, pairConfig{rnrRetry: 7, own: own})
@@ -191,7 +191,7 @@ func TestPutOff(t *testing.T) {
 	}
 }
 
-// TestReadBudget: the shard's receive budget bounds the responses in flight.
+// TestReadBudget: the shard's receive budget limits the responses in flight.
 func TestReadBudget(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 4096, budget: 60000, own: true})
 	data := p.b.keys.register(pattern(1<<20, 3), rdmatransport.AccessRemoteRead)
@@ -217,7 +217,7 @@ func TestReadBudget(t *testing.T) {
 	}
 }
 
-// TestLocalErrors: requests that cannot be executed fail in their turn.
+// TestLocalErrors: requests that cannot be executed fail in order.
 func TestLocalErrors(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	p.sends(1, 10)
@@ -230,11 +230,11 @@ func TestLocalErrors(t *testing.T) {
 	p.want(p.a, "5 0 flushed")
 }
 
-// carrier takes packets to the other side without allocating, and loses some.
+// carrier passes packets to the other side without allocating, and loses some.
 type carrier struct {
 	buf          []byte
 	pkt          wire.Packet
-	count, every int // every so many is lost; 0: none
+	count, every int // one in every is lost; 0: none
 }
 
 func (c *carrier) carry(now time.Duration, from, to *side) {
@@ -254,7 +254,7 @@ func (c *carrier) carry(now time.Duration, from, to *side) {
 	from.out.Reset()
 }
 
-// TestAllocations: the steady state allocates nothing.
+// TestAllocations: there are no allocations in the steady state.
 func TestAllocations(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 4096, own: true})
 	out := p.a.keys.register(pattern(4096, 1), 0)
@@ -282,8 +282,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestWindowAsks: whatever stops at the window has asked for the acknowledgement
-// that opens it, also in the middle of a long message.
+// TestWindowAsks: the last packet that the window allows asks for the acknowledgement that opens the window, even in
+// the middle of a long message.
 func TestWindowAsks(t *testing.T) {
 	for _, window := range []int{5000, 16 << 10, 17000, 20000} {
 		p := newPair(t, pairConfig{mtu: 1024})
@@ -296,7 +296,7 @@ func TestWindowAsks(t *testing.T) {
 	}
 }
 
-// TestLossAllocations: nor does loss allocate, in the long run.
+// TestLossAllocations: in the long run, loss does not allocate either.
 func TestLossAllocations(t *testing.T) {
 	p := newPair(t, pairConfig{mtu: 1024, own: true})
 	data := p.b.keys.register(make([]byte, 8192), rdmatransport.AccessRemoteRead|rdmatransport.AccessRemoteWrite)
@@ -323,8 +323,8 @@ func TestLossAllocations(t *testing.T) {
 	}
 }
 
-// TestGapClosesInTime: a peer is not told of what was missing when its time ran out, and has come before anything was
-// sent. How late that was is how long to wait for the next.
+// TestGapClosesInTime: no NAK is sent if the missing packets arrive after the timer expired but before anything was
+// sent. The delay determines how long to wait at the next gap.
 func TestGapClosesInTime(t *testing.T) {
 	p := newPair(t, pairConfig{})
 	in := p.b.keys.register(make([]byte, 16), rdmatransport.AccessLocalWrite)

@@ -1,19 +1,17 @@
 package rc
 
 const (
-	// lossTolerance is the share of packets lost that is not taken for congestion:
-	// some paths lose 5 % whatever goes over them, and to leave them idle helps nobody.
-	// The rest is for chance. Many small reductions in a row would take a rate to
-	// nothing, since each ends a recovery.
+	// lossTolerance is the loss rate that is not taken for congestion: some paths lose 5 % whatever the load, and
+	// sending less would not help. The margin is for chance. Many small reductions in a row would bring a rate to
+	// zero, since each ends a recovery.
 	lossTolerance = 0.07
-	meterSpan     = 1024 // packets, after which what was counted weighs half
-	meterLeast    = 64   // packets; the share of fewer says nothing
+	meterSpan     = 1024 // packets after which the counts are halved
+	meterLeast    = 64   // packets; fewer are too few for a rate
 )
 
-// lossMeter measures which share of the packets of one kind is lost, towards our
-// own kind, where losses are reported exactly.
+// lossMeter measures the loss rate of one kind of packets towards a softroce peer, which reports losses exactly.
 type lossMeter struct {
-	sent, lost int // of late
+	sent, lost int // recent packets
 }
 
 func (m *lossMeter) count(sent, lost int) {
@@ -25,7 +23,7 @@ func (m *lossMeter) count(sent, lost int) {
 	}
 }
 
-// excess is the share lost beyond what is borne.
+// excess returns the loss rate beyond the tolerance.
 func (m *lossMeter) excess() float64 {
 	return min(1, max(0, float64(m.lost)/float64(max(m.sent, meterLeast))-lossTolerance))
 }

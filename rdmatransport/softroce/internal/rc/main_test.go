@@ -7,8 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests make packets that live for a moment: collecting these is a sixth of
-	// what they compute.
+	// The tests create many short-lived packets, whose collection takes a sixth of the processor time.
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }

@@ -6,18 +6,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// notifier is the notification point of congestion control (IBTA A17.9; "NP" in
-// DCQCN, SIGCOMM 2015, 3.1): marks found on the peer's packets go back to it as
-// CNPs.
+// notifier is the notification point of congestion control (IBTA A17.9; NP in DCQCN, SIGCOMM 2015, 3.1): it answers
+// marks on the peer's packets with CNPs.
 type notifier struct {
 	due  bool
-	next time.Duration // no CNP goes out before it
-	calm time.Duration // the peer's packets are taken to meet congestion until then
+	next time.Duration // no CNP is sent before
+	calm time.Duration // the peer's packets are assumed to meet congestion until then
 }
 
-// Marked takes note that packet p was marked "congestion experienced" on its way
-// here (RFC 3168). It comes beside Receive, before or after. CNPs may be marked
-// as well, but are never answered, or two ends could keep notifying each other.
+// Marked records that packet p arrived marked "congestion experienced" (RFC 3168). It is called in addition to
+// Receive, before or after. CNPs may be marked too but are never answered; otherwise two ends could notify each other
+// forever.
 func (q *QP) Marked(now time.Duration, p *wire.Packet) {
 	if q.state != StateConnected || !p.Opcode.IsRC() {
 		return
@@ -30,7 +29,7 @@ func (q *QP) Marked(now time.Duration, p *wire.Packet) {
 	q.notify.next = now + q.cfg.Rate.CNPInterval
 }
 
-// sendCNP makes the peer send more slowly.
+// sendCNP emits a CNP, which makes the peer send more slowly.
 func (q *QP) sendCNP(o *Outbox) {
 	q.notify.due = false
 	h := q.header(0)

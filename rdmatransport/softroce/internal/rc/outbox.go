@@ -4,15 +4,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// MaxPieces is how many parts of memory one packet's payload may come from.
+// MaxPieces is the maximum number of pieces of memory in one packet's payload.
 const MaxPieces = 4
 
-// MaxHeader is the length of the longest header stack of a reliable connection:
-// BTH and AtomicETH (IBTA 9.2, 9.4).
+// MaxHeader is the maximum length of the headers on a reliable connection: BTH and AtomicETH (IBTA 9.2, 9.4).
 const MaxHeader = 40
 
-// Out is one packet to send: headers, then payload pieces, then Pad zero bytes;
-// the ICRC is for the sender of datagrams to add.
+// Out is one packet to send: headers, payload pieces, then Pad zero bytes. The ICRC is added when the datagram is
+// built.
 type Out struct {
 	Header  [MaxHeader]byte
 	HLen    uint8
@@ -22,21 +21,21 @@ type Out struct {
 	Pieces  [MaxPieces][]byte
 }
 
-// Outbox collects the packets of one turn, of one queue pair after the other. The memory that pieces refer to stays
-// as it is until the packets have been handed to the network.
+// Outbox collects the packets of one turn, of one queue pair after the other. The memory that pieces refer to must
+// not change until the packets have been handed to the network.
 type Outbox struct {
 	Pkts []Out // in order of sending
-	from int   // the first of the queue pair that transmits now
+	from int   // first packet of the queue pair that transmits now
 }
 
-// NewOutbox returns an outbox for n packets.
+// NewOutbox returns an outbox with room for n packets.
 func NewOutbox(n int) *Outbox { return &Outbox{Pkts: make([]Out, 0, n)} }
 
 // Full reports whether no further packet fits.
 func (o *Outbox) Full() bool { return len(o.Pkts) == cap(o.Pkts) }
 
-// equal reports whether there are packets of the queue pair that transmits now, and
-// the last is as long as the first.
+// equal reports whether the queue pair that transmits now has packets in the outbox, and the last is as long as the
+// first.
 func (o *Outbox) equal() bool {
 	if len(o.Pkts) == o.from {
 		return false
@@ -52,7 +51,7 @@ func (o *Outbox) Reset() {
 	o.Pkts, o.from = o.Pkts[:0], 0
 }
 
-// start appends a packet without payload. Its headers follow with finish.
+// start appends a packet without payload. Its headers are added by finish.
 func (o *Outbox) start() *Out {
 	o.Pkts = o.Pkts[:len(o.Pkts)+1]
 	p := &o.Pkts[len(o.Pkts)-1]
@@ -69,7 +68,7 @@ func (p *Out) add(b []byte) {
 	p.Length += uint16(len(b))
 }
 
-// finish writes the headers; the pad count follows from the payload.
+// finish writes the headers. It derives the pad count from the payload.
 func (p *Out) finish(h *wire.Packet) {
 	p.Pad = uint8(-int(p.Length) & 3)
 	h.Pad = p.Pad

@@ -67,7 +67,7 @@ func (k *keys) Written(rdmatransport.RKey, uint32) {}
 
 func (k *keys) Bind(rdmatransport.Window, rdmatransport.SGE, rdmatransport.Access) bool { return true }
 
-// side is one end of a pair with everything around its queue pair.
+// side is one end of a pair: a queue pair and its environment.
 type side struct {
 	*QP
 	keys     *keys
@@ -90,7 +90,7 @@ type inFlight struct {
 	to  *side
 	b   []byte
 
-	marked bool // where a link marks packets for congestion
+	marked bool // whether a link has marked the packet for congestion
 }
 
 type flight []inFlight
@@ -250,7 +250,7 @@ func (p *pair) step(limit time.Duration) bool {
 	return true
 }
 
-// run lets d pass.
+// run lets the time d pass.
 func (p *pair) run(d time.Duration) {
 	limit := p.now + d
 	p.flush(p.a)
@@ -279,7 +279,7 @@ func (s *side) poll() []rdmatransport.Completion {
 	return out
 }
 
-// want checks the completions that s has, as "ID op status".
+// want compares the completions of s with a list of "ID op status".
 func (p *pair) want(s *side, list ...string) {
 	p.t.Helper()
 	var got []string

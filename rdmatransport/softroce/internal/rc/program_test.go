@@ -18,11 +18,9 @@ var (
 	seed  = flag.Uint64("rc.seed", 0, "run this one program only")
 )
 
-// TestPrograms runs seeded random programs of all operations in both directions
-// over a faulty network, and requires that all data is right, that every work
-// request completes exactly once and in order, and that nothing stays behind.
-// `go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000` runs the
-// long form.
+// TestPrograms runs seeded random programs of all operations in both directions over a faulty network. It requires
+// that all data is correct, that every work request completes exactly once and in order, and that no resources are
+// left. `go test ./rdmatransport/softroce/internal/rc -run Programs -rc.seeds 10000` runs the long form.
 func TestPrograms(t *testing.T) {
 	if *seed != 0 {
 		runProgram(t, *seed)
@@ -36,7 +34,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// script is what one side posts and what must come of it.
+// script is what one side posts, with the expected results.
 type script struct {
 	from, to *side
 	wrs      []rdmatransport.SendWR
@@ -49,7 +47,7 @@ type script struct {
 	received int
 	recvs    int // receives the peer has posted
 	buffers  [][]byte
-	counter  uint64 // value of the peer's atomic word after what is posted
+	counter  uint64 // value of the peer's atomic word after all posted requests
 }
 
 func runProgram(t *testing.T, seed uint64) {
@@ -91,7 +89,7 @@ func runProgram(t *testing.T, seed uint64) {
 		p.flush(p.b)
 		if p.step(limit) {
 			idle = 0
-		} else if idle++; idle > 50 { // nothing under way, and nothing more was posted
+		} else if idle++; idle > 50 { // nothing is outstanding and nothing more was posted
 			fail("stuck at %v: %d/%d and %d/%d done", p.now, scripts[0].finished, len(scripts[0].wrs), scripts[1].finished, len(scripts[1].wrs))
 			return
 		}
@@ -112,7 +110,7 @@ func runProgram(t *testing.T, seed uint64) {
 	p.checkQuiet(fail)
 }
 
-// checkQuiet: nothing borrowed is kept once all is done.
+// checkQuiet requires that all borrowed resources have been returned.
 func (p *pair) checkQuiet(fail func(string, ...any)) {
 	for _, s := range []*side{p.a, p.b} {
 		if n := s.store.Lent(); n != 0 {
@@ -151,7 +149,7 @@ func split(rng *rand.Rand, b []byte, key uint32) []rdmatransport.SGE {
 	return []rdmatransport.SGE{{Buf: b[:at], LKey: rdmatransport.LKey(key)}, {Buf: b[at:], LKey: rdmatransport.LKey(key)}}
 }
 
-// add appends one random request with the check of its effect.
+// add appends one random request and the check of its effect.
 func (s *script) add(rng *rand.Rand, c pairConfig) {
 	id := uint64(len(s.wrs))
 	wr := rdmatransport.SendWR{ID: id, Flags: rdmatransport.FlagSignaled}
@@ -221,7 +219,7 @@ func (s *script) addWrite(rng *rand.Rand, wr *rdmatransport.SendWR, data []byte)
 	})
 }
 
-// addAtomic works on one word of the peer, whose value the script follows.
+// addAtomic adds an operation on one word of the peer, whose value the script tracks.
 func (s *script) addAtomic(rng *rand.Rand, wr *rdmatransport.SendWR) func() error {
 	var word *region
 	for _, r := range s.to.keys.regions {
@@ -255,8 +253,7 @@ func (s *script) addAtomic(rng *rand.Rand, wr *rdmatransport.SendWR) func() erro
 	}
 }
 
-// post gives each side what fits, in random portions, so that receives are
-// sometimes late.
+// post gives each side requests that fit, in random portions, so that receives are sometimes late.
 func (s *script) post(rng *rand.Rand, fail func(string, ...any)) {
 	for s.posted < len(s.wrs) && rng.IntN(3) > 0 {
 		if err := s.from.PostSend(s.wrs[s.posted : s.posted+1]); err != nil {
@@ -275,7 +272,7 @@ func (s *script) post(rng *rand.Rand, fail func(string, ...any)) {
 	}
 }
 
-// take checks one completion of this side; peer is the script towards it.
+// take checks one completion of this side; peer is the script of the other direction.
 func (s *script) take(e rdmatransport.Completion, peer *script, fail func(string, ...any)) {
 	switch {
 	case e.Status != rdmatransport.StatusSuccess:

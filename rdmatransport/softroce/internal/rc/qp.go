@@ -10,21 +10,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// State is a queue pair's (IBTA 10.3.1, without the states nobody can observe).
+// State is the state of a queue pair (IBTA 10.3.1, without the states that cannot be observed).
 type State uint8
 
 const (
 	StateInit      State = iota // receives can be posted; nothing is sent or received
 	StateConnected              // RTS: both directions work
-	StateError                  // everything posted is flushed; a last NAK may still go out
+	StateError                  // everything posted is flushed; a last NAK may still be sent
 	StateMoved                  // another queue pair continues the connection
 )
 
-// Never is the deadline of a queue pair that waits for nothing.
+// Never is the deadline of a queue pair that has none.
 const Never = time.Duration(math.MaxInt64)
 
-// A QP is one reliable-connection queue pair. Each small state inside is written
-// by the file that declares it.
+// A QP is one reliable-connection queue pair. Each part of its state is written only by the file that declares it.
 type QP struct {
 	cfg   Config
 	peer  Peer
@@ -48,7 +47,7 @@ func New(cfg Config) *QP {
 	q.cfg.Rate.setDefaults()
 	q.sq.init(cfg.MaxSend, cfg.MaxSGE)
 	if cfg.Shared != nil {
-		q.cfg.MaxRecv = 1 // of the end: those of receives have a place already
+		q.cfg.MaxRecv = 1 // for the completion of the end; receives have reservations of their own
 		q.rq.init(1, cfg.Shared.queue.maxSGE)
 	} else {
 		q.rq.init(cfg.MaxRecv, cfg.MaxSGE)
@@ -60,7 +59,7 @@ func New(cfg Config) *QP {
 	return q
 }
 
-// Connect moves to StateConnected.
+// Connect moves the queue pair to StateConnected.
 func (q *QP) Connect(p Peer) error {
 	if q.state != StateInit {
 		return errors.New("rc: queue pair is not in its initial state")
@@ -72,7 +71,7 @@ func (q *QP) Connect(p Peer) error {
 	q.req.held.peer, q.resp.held.peer = p.Addr, p.Addr
 	q.req.connect(&p, q.cfg.Budget)
 	if q.cfg.NoRemote {
-		p.ReadsIn = 0 // whatever the peer was granted: it costs memory
+		p.ReadsIn = 0 // ignore what the peer was granted: it costs memory
 	}
 	q.resp.connect(&p)
 	q.rtt.connect(&p, q.cfg.Counters)
@@ -80,28 +79,28 @@ func (q *QP) Connect(p Peer) error {
 	return nil
 }
 
-// QPN is the queue pair's own number.
+// QPN returns the queue pair's own number.
 func (q *QP) QPN() rdmatransport.QPN { return q.cfg.QPN }
 
-// Peer is what Connect was given.
+// Peer returns the argument of Connect.
 func (q *QP) Peer() *Peer { return &q.peer }
 
-// State is the current state.
+// State returns the current state.
 func (q *QP) State() State { return q.state }
 
-// Err says why the queue pair is in StateError.
+// Err returns the reason why the queue pair is in StateError.
 func (q *QP) Err() error { return q.why }
 
-// MSN is the number of messages received, modulo 2^24 (IBTA 9.7.7.1).
+// MSN returns the number of messages received, modulo 2^24 (IBTA 9.7.7.1).
 func (q *QP) MSN() wire.MSN { return q.resp.msn }
 
-// Close returns everything borrowed; the queue pair is not used afterwards.
+// Close releases all resources. The queue pair must not be used afterwards.
 func (q *QP) Close() {
 	q.fail(rdmatransport.ErrClosed)
 	q.cfg.Completions.Release(q.cfg.MaxSend+q.cfg.MaxRecv, q.cfg.QPN, q.cfg.Shared != nil)
 }
 
-// Fail moves to the error state and flushes everything posted.
+// Fail moves the queue pair to the error state and flushes everything posted.
 func (q *QP) Fail(why error) { q.fail(why) }
 
 func (q *QP) fail(why error) {
@@ -121,8 +120,8 @@ func (q *QP) fail(why error) {
 	}
 }
 
-// failSend ends the queue pair because of the oldest send request: those before
-// it are complete, it gets the status, the rest is flushed.
+// failSend ends the queue pair because of the oldest send request. Requests before it are complete, it gets the
+// status, and later ones are flushed.
 func (q *QP) failSend(status rdmatransport.Status) {
 	if w := q.sq.oldest(); w != nil {
 		q.cfg.Completions.push(rdmatransport.Completion{ID: w.id, QPN: q.cfg.QPN, Op: w.op, Status: status})
@@ -151,8 +150,8 @@ func (q *QP) flushQueues() {
 	}
 }
 
-// Receive takes one packet addressed to this queue pair, whose integrity and
-// source have been checked. Payload is read before Receive returns.
+// Receive handles one packet for this queue pair, whose ICRC and source have been checked. It does not retain the
+// payload.
 func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 	flags := p.Opcode.Flags()
 	switch {
@@ -169,15 +168,13 @@ func (q *QP) Receive(now time.Duration, p *wire.Packet) {
 	case flags&wire.FlagResponse != 0:
 		q.receiveResponse(now, p, flags)
 	default:
-		// "Reserved opcode" on a connected queue pair is an invalid request
-		// (IBTA 9.7.5.2.8).
+		// A reserved opcode on a connected queue pair is an invalid request (IBTA 9.7.5.2.8).
 		q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
 	}
 }
 
-// Transmit appends to o what may be sent now, and reports whether more is ready
-// that only a full outbox kept back. The acknowledgement comes last: nobody waits
-// for it as for an answer.
+// Transmit appends to o the packets that may be sent now. It reports whether more are ready but did not fit. The
+// acknowledgement comes last, since it is less urgent than a response.
 func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
 	o.from = len(o.Pkts)
 	if q.notify.due && q.state == StateConnected && !o.Full() {
@@ -187,7 +184,7 @@ func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
 	if q.state == StateConnected {
 		more = q.transmitRequests(now, o) || more
 	}
-	// An acknowledgement must not overtake responses that wait for the rate.
+	// An acknowledgement must not overtake responses that the rate limit delays.
 	if more || q.resp.jobs.count > 0 || !q.ackReady() && !q.ridesAlong(o) {
 		return more
 	}
@@ -201,10 +198,10 @@ func (q *QP) Transmit(now time.Duration, o *Outbox) (more bool) {
 // Blocked reports whether the queue pair waits for the shard's receive budget.
 func (q *QP) Blocked() bool { return q.req.blocked }
 
-// Deadline is when Timeout wants to be called, or Never.
+// Deadline returns when Timeout must be called, or Never.
 func (q *QP) Deadline() time.Duration { return q.timer.earliest() }
 
-// Timeout acts on every deadline that has passed. Transmit follows.
+// Timeout handles every deadline that has passed. The caller then calls Transmit.
 func (q *QP) Timeout(now time.Duration) {
 	if q.state != StateConnected {
 		return

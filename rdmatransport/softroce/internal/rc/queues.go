@@ -9,29 +9,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// MaxInline is the limit, in bytes, of an inline send.
+// MaxInline is the maximum size, in bytes, of an inline send.
 const MaxInline = 128
 
-// MaxMessage is the longest message: at path MTU 256 it spans half of half the PSN
-// space, so that acknowledgements stay unambiguous.
+// MaxMessage is the maximum size, in bytes, of a message. At path MTU 256 it spans a quarter of the PSN space, so
+// that acknowledgements stay unambiguous.
 const MaxMessage = 1 << 30
 
-// sendWQE is a posted send request. Its packets have the PSNs first to
-// first+packets-1, assigned when the first of them is sent; a request with no
-// packets (bind, invalidate) stands between two PSNs.
+// sendWQE is a posted send request. Its packets have the PSNs first to first+packets-1, assigned when the first of
+// them is sent. A request without packets (bind, invalidate) has no PSN.
 type sendWQE struct {
 	id       uint64
 	op       rdmatransport.Opcode
 	flags    rdmatransport.SendFlags
 	nsge     uint8
 	started  bool
-	status   rdmatransport.Status // of requests that fail locally, found at post
+	status   rdmatransport.Status // of requests that fail locally, found when posted
 	length   uint32
 	first    wire.PSN
 	packets  uint32
 	part     uint32 // payload bytes of each packet but the last
 	received uint32 // READ, atomic: response packets consumed
-	issued   uint32 // READ: response packets called for so far
+	issued   uint32 // READ: response packets requested so far
 
 	remote  uint64
 	rkey    rdmatransport.RKey
@@ -41,16 +40,16 @@ type sendWQE struct {
 	operand uint64
 }
 
-// answered says that the request completes by a response, not by an ACK.
+// answered reports whether the request completes by a response, not by an ACK.
 func (w *sendWQE) answered() bool {
 	return w.op == rdmatransport.OpRead || w.op == rdmatransport.OpCompareSwap || w.op == rdmatransport.OpFetchAdd
 }
 
-// sendQueue is a ring of requests. head is the oldest not completed.
+// sendQueue is a ring of requests. head is the oldest one that has not completed.
 type sendQueue struct {
 	ring       []sendWQE
 	sges       []rdmatransport.SGE
-	inline     []byte // one MaxInline part a slot, once used
+	inline     []byte // MaxInline bytes per slot; allocated on first use
 	maxSGE     int
 	depth      int
 	mask       uint32
@@ -82,7 +81,7 @@ func (s *sendQueue) pop() {
 	s.head++
 }
 
-// Errors of posts: the caller's mistakes.
+// Errors of posts, which are mistakes of the caller.
 var (
 	errState  = errors.New("rc: queue pair is not connected")
 	errSGE    = errors.New("rc: scatter list is longer than the queue pair's limit")
@@ -92,8 +91,7 @@ var (
 	errAtomic = errors.New("rc: an atomic needs a scatter list of exactly 8 bytes")
 )
 
-// PostSend queues requests, all or none. In the error state they complete as
-// flushed.
+// PostSend queues all requests or none. In the error state they complete as flushed.
 func (q *QP) PostSend(wrs []rdmatransport.SendWR) error {
 	if q.state != StateConnected && q.state != StateError {
 		return errState
@@ -156,14 +154,14 @@ func (q *QP) pushSend(wr *rdmatransport.SendWR) {
 			w.status = rdmatransport.StatusBindError
 		}
 	case wr.Op == rdmatransport.OpInvalidate && !q.cfg.Keys.Live(wr.InvalidateKey):
-		// Looked at here, since binds change keys when they are posted, also those that are posted after this.
+		// This is checked here, since binds change keys when they are posted, including binds posted later.
 		w.status = rdmatransport.StatusLocalOperation
 	case wr.Flags&rdmatransport.FlagInline != 0:
 		q.sq.copyInline(i)
 	default:
 		w.status = q.checkLocalKeys(i, w)
 		if w.nsge > 0 && !w.answered() {
-			wire.Prefetch(wr.SGL[0].Buf) // until its turn comes, all of a turn's requests are posted
+			wire.Prefetch(wr.SGL[0].Buf) // prefetched while the other requests of this turn are posted
 		}
 	}
 }
@@ -177,8 +175,8 @@ func (q *QP) checkLocalKeys(i uint32, w *sendWQE) rdmatransport.Status {
 	return rdmatransport.StatusSuccess
 }
 
-// MoveSource has the data requests with that identifier that have not completed sent from
-// to instead of from, of the same length and content.
+// MoveSource makes outstanding SENDs and WRITEs with that identifier read from to instead of from, which has the same
+// length and content.
 func (q *QP) MoveSource(id uint64, from []byte, to rdmatransport.SGE) bool {
 	if len(from) != len(to.Buf) || !q.cfg.Keys.Local(to.LKey, to.Buf, false) {
 		return false
@@ -222,8 +220,7 @@ type recvWQE struct {
 	nsge uint8
 }
 
-// recvQueue is a ring of posted receives. head is the one that the message now
-// arriving, or the next one, fills.
+// recvQueue is a ring of posted receives. head is the one that the current or next message fills.
 type recvQueue struct {
 	ring       []recvWQE
 	sges       []rdmatransport.SGE
@@ -263,7 +260,7 @@ func (r *recvQueue) push(id uint64, sgl []rdmatransport.SGE) {
 	copy(r.sges[int(slot)*r.maxSGE:], sgl)
 }
 
-// post queues receives, all or none.
+// post queues all receives or none.
 func (r *recvQueue) post(wrs []rdmatransport.RecvWR) error {
 	if int(r.tail-r.head)+len(wrs) > r.depth {
 		return rdmatransport.ErrQueueFull
@@ -279,7 +276,7 @@ func (r *recvQueue) post(wrs []rdmatransport.RecvWR) error {
 	return nil
 }
 
-// PostRecv queues receives, all or none.
+// PostRecv queues all receives or none.
 func (q *QP) PostRecv(wrs []rdmatransport.RecvWR) error {
 	switch {
 	case q.cfg.Shared != nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestNoAckOfRead: no acknowledgement to a foreign peer has the PSN of a READ, whose responses may be
-// lost: Linux's rdma_rxe would complete the READ by it, without its data.
+// TestNoAckOfRead: no acknowledgement to a foreign peer has the PSN of a READ, whose responses may be lost: Linux's
+// rdma_rxe would complete the READ on it, without its data.
 func TestNoAckOfRead(t *testing.T) {
 	for name, ask := range map[string]func(p *pair){
 		"the last acknowledgement is repeated": func(p *pair) { p.run(time.Second) },

@@ -8,32 +8,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// maxHeldPerQP bounds, in packets, what one direction of a queue pair may keep.
+// maxHeldPerQP is the maximum number of packets that one direction of a queue pair may keep.
 const maxHeldPerQP = 256
 
-// Store lends buffers for packets that arrived before their turn to all queue
-// pairs of a shard. It allocates as loss demands, up to its limit, and reuses.
+// Store provides buffers for out-of-order packets to all queue pairs of a shard. It allocates them as needed, up to
+// its limit, and reuses them.
 //
-// When all are lent a peer that has fewer gets one of the peer that has most requests, and there
-// of the queue pair that has most, and first of all of those whose gaps nobody closes: who sends
-// what cannot be executed, and never what is missing, keeps from others no more than those leave,
-// however many queue pairs it has. Among the queue pairs of one peer it is the same.
+// When all buffers are in use, a peer that has fewer requests in the store takes one from the peer that has most, and
+// there from the queue pair that has most. Queue pairs whose gap stays open come first. So a peer that sends packets
+// that cannot be executed, and never the missing one, cannot keep buffers that others need, however many queue pairs
+// it has. The queue pairs of one peer share its buffers by the same rule.
 type Store struct {
 	Limit int // packets
 	lent  int
 	free  []*held
-	peers []*keeper // those that keep any requests
+	peers []*keeper // peers that keep requests
 	spare *keeper
 }
 
-// A keeper is a peer, with the queue pairs that keep its requests.
+// A keeper is a peer with the queue pairs that keep its requests.
 type keeper struct {
 	at      netip.Prefix
 	holders []*reorder
 }
 
-// heaviest returns the queue pair that has most, and what the peer has in all. Packets behind a
-// gap that stays as it is weigh more than all that others can have.
+// heaviest returns the queue pair with the greatest weight, that weight, and the total of the peer. Packets after a
+// gap that stays open weigh more than all that others can have.
 func (k *keeper) heaviest(now time.Duration) (most *reorder, weight, all int) {
 	for _, r := range k.holders {
 		n := len(r.list)
@@ -56,14 +56,14 @@ func (s *Store) keeper(at netip.Prefix) *keeper {
 	return nil
 }
 
-// maxFree is how many buffers stay when none is lent: what one burst of losses takes.
+// maxFree is the number of free buffers that are kept when none is in use: the size of one burst of losses.
 const maxFree = 2 * maxHeldPerQP
 
-// idleGap is how long a gap may stay as it is before its packets count for less than all
-// others: longer than any retransmission takes.
+// idleGap is the time after which an open gap makes its packets the first to be dropped. It is longer than any
+// retransmission takes.
 const idleGap = time.Second
 
-// held is one packet kept, with its own copy of the payload.
+// held is a kept packet, with its own copy of the payload.
 type held struct {
 	pkt wire.Packet
 	buf []byte
@@ -97,7 +97,7 @@ func (s *Store) giveBack(h *held) {
 	}
 }
 
-// makeRoom takes back a packet for another queue pair, and reports whether there was one.
+// makeRoom frees a buffer for another queue pair, and reports whether it could.
 func (s *Store) makeRoom(now time.Duration, other *reorder) bool {
 	var from *reorder
 	own, most := len(other.list), 0
@@ -121,7 +121,7 @@ func (s *Store) makeRoom(now time.Duration, other *reorder) bool {
 	if from == nil {
 		return false
 	}
-	last := len(from.list) - 1 // it is needed last, and sent again when its turn comes
+	last := len(from.list) - 1 // it is needed last, and will be retransmitted
 	s.giveBack(from.list[last])
 	from.list[last] = nil
 	from.list = from.list[:last]
@@ -130,22 +130,21 @@ func (s *Store) makeRoom(now time.Duration, other *reorder) bool {
 	return true
 }
 
-// Lent is the number of packets kept now.
+// Lent returns the number of packets kept.
 func (s *Store) Lent() int { return s.lent }
 
-// reorder keeps the packets of one direction that are ahead of their turn,
-// ordered by PSN, without duplicates.
+// reorder keeps the out-of-order packets of one direction, ordered by PSN, without duplicates.
 type reorder struct {
 	store    *Store
 	counters *Counters
 	list     []*held
-	peer     netip.Prefix  // who sends them
-	keeper   *keeper       // of the peer, while it keeps requests
-	requests bool          // of the peer
-	moved    time.Duration // when the first was kept, or one had its turn
+	peer     netip.Prefix  // that sends the packets
+	keeper   *keeper       // of the peer, while it keeps requests; else nil
+	requests bool          // the packets are requests, not responses
+	moved    time.Duration // when the first packet was kept, or one was last taken
 }
 
-// keep stores a copy of p; false means there was no room.
+// keep stores a copy of p. It returns false if there is no room.
 func (r *reorder) keep(now time.Duration, p *wire.Packet) bool {
 	i := len(r.list)
 	for i > 0 && r.list[i-1].pkt.PSN.Diff(p.PSN) >= 0 {
@@ -176,8 +175,7 @@ func (r *reorder) keep(now time.Duration, p *wire.Packet) bool {
 	return true
 }
 
-// next removes and returns the packet with that PSN, dropping older ones. The
-// caller gives it back to the store.
+// next removes and returns the packet with that PSN, and drops older ones. The caller returns it to the store.
 func (r *reorder) next(now time.Duration, psn wire.PSN) *held {
 	for len(r.list) > 0 {
 		h := r.list[0]
@@ -198,7 +196,7 @@ func (r *reorder) next(now time.Duration, psn wire.PSN) *held {
 	return nil
 }
 
-// first is the lowest PSN kept.
+// first returns the lowest PSN kept.
 func (r *reorder) first() (wire.PSN, bool) {
 	if len(r.list) == 0 {
 		return 0, false
@@ -229,7 +227,7 @@ func (s *Store) join(r *reorder) {
 	k.holders, r.keeper = append(k.holders, r), k
 }
 
-// left is called when a packet was taken out.
+// left updates the keeper after a packet was removed.
 func (r *reorder) left() {
 	if len(r.list) > 0 || !r.requests {
 		return
@@ -241,7 +239,7 @@ func (r *reorder) left() {
 	}
 }
 
-// drop removes one from a list that is in no order.
+// drop removes one from a list without keeping its order.
 func drop[T comparable](list []T, one T) []T {
 	i, last := slices.Index(list, one), len(list)-1
 	list[i] = list[last]
@@ -249,23 +247,21 @@ func drop[T comparable](list []T, one T) []T {
 	return list[:last]
 }
 
-// A needless NAK costs a Linux host its controller, as does a READ requested twice,
-// so the window for foreign peers is as long as a processor on the way may pause with
-// a packet in its queue while others go round it. One that is truly lost costs them
-// a timer of more than that anyway where nothing follows it.
+// A needless NAK, like a READ requested twice, makes a Linux host lose its controller. So the window for foreign
+// peers is as long as a processor on the path may pause with a packet in its queue while other packets overtake it. A
+// packet that is really lost costs those peers a longer timeout anyway if nothing follows it.
 const (
 	firstReorderWindow = 10 * time.Millisecond
 	maxReorderWindow   = 40 * time.Millisecond
 )
 
-// reorderWindow is how long a gap may stay open before it counts as loss, where the
-// peer is foreign: an early NAK harms it. It adapts to how late packets that only
-// changed places have come. Our own kind is notified of a gap at once (sack.go).
+// reorderWindow is how long a gap to a foreign peer may stay open before it counts as loss, since an early NAK harms
+// such a peer. It adapts to the delay of reordered packets. A softroce peer is notified of a gap at once (sack.go).
 type reorderWindow struct {
 	length time.Duration
 	since  time.Duration
 	open   bool
-	acted  bool // the loss of this gap has been acted upon
+	acted  bool // the gap has been treated as a loss
 }
 
 func (w *reorderWindow) connect() { w.length = firstReorderWindow }
@@ -276,7 +272,7 @@ func (w *reorderWindow) opened(now time.Duration) {
 	}
 }
 
-// closed ends the gap. One that closed by itself says how long to wait for the next.
+// closed ends the gap. If no loss was assumed, its length sets the window for the next one.
 func (w *reorderWindow) closed(now time.Duration) {
 	if w.open && !w.acted {
 		late := now - w.since

@@ -9,9 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestStoreIsShared: queue pairs of a peer that sends what cannot be executed yet, and never
-// what is missing, leave to another as much as each of them has, and all that it can use when
-// they have done so for a while.
+// TestStoreIsShared: queue pairs of a peer that sends packets that cannot be executed yet, and never the missing
+// ones, leave another peer as much as each of them has, and after a while everything that it can use.
 func TestStoreIsShared(t *testing.T) {
 	s := &Store{Limit: 2048}
 	keep := func(r *reorder, now time.Duration) int {
@@ -60,8 +59,8 @@ func TestStoreIsShared(t *testing.T) {
 	}
 }
 
-// TestStoreIsSharedByPeers: the queue pairs of a peer have no more together than another peer has,
-// which has one, at once; and that one takes no more either.
+// TestStoreIsSharedByPeers: the queue pairs of one peer together have no more than another peer with one queue pair
+// can get at once; nor does that one take more.
 func TestStoreIsSharedByPeers(t *testing.T) {
 	s := &Store{Limit: 2048}
 	var counters Counters

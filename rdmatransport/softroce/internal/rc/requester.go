@@ -8,50 +8,49 @@ import (
 )
 
 const (
-	// packetCost is what a packet weighs in the window beside its payload.
+	// packetCost is the weight of a packet in the window, in addition to its payload.
 	packetCost = 64
-	// maxReadPiece bounds, in bytes, one READ request on the wire.
+	// maxReadPiece is the maximum size, in bytes, of one READ request packet.
 	maxReadPiece = 64 << 10
-	// maxSpan bounds the PSNs outstanding when a request is started.
+	// maxSpan is the maximum number of outstanding PSNs when a request is started.
 	maxSpan = 1 << 22
-	// maxEqualParts keeps rounding to words from leaving nothing for the last.
+	// maxEqualParts is small enough that rounding to words leaves something for the last part.
 	maxEqualParts = 16
-	// ackEvery is how many packets ask for one ACK at least.
+	// ackEvery is the number of packets of which at least one asks for an ACK.
 	ackEvery = 16
 )
 
-// requester is the sending side's progress through the send queue: requests
-// before ackIdx are acknowledged, those from cur on are not sent, or are to be
-// sent again. Completion (the queue's head) may lag behind ackIdx, since READs
-// wait for their data.
+// requester is the state of the sending side. Requests before ackIdx are acknowledged, and those from cur on are not
+// sent or have to be sent again. Completion (the queue's head) may lag behind ackIdx, since READs wait for their
+// data.
 type requester struct {
-	next     wire.PSN // of the next packet never sent before
+	next     wire.PSN // PSN of the next new packet
 	acked    wire.PSN // every packet before it is acknowledged
 	ackIdx   uint32   // the request that contains acked
 	cur      uint32   // the request that Transmit continues with
-	off      uint32   // its packets already sent
+	off      uint32   // number of its packets already sent
 	respIdx  uint32   // no request before it awaits a response
 	inflight int      // window bytes between acked and the cursor
-	reading  int      // bytes of responses called for and not arrived, or given up
+	reading  int      // bytes of responses requested, until they arrive or are given up
 
-	unasked   int           // packets of data since one asked for an ACK
+	unasked   int           // data packets since one that asked for an ACK
 	readsOut  int           // READ pieces and atomics in flight
-	piece     uint32        // packets of one READ piece
+	piece     uint32        // packets per READ piece
 	budgeted  int           // bytes taken from the shard's budget
-	moved     time.Duration // when it last gave some of them back, or began to take
+	moved     time.Duration // when budget was last returned, or first taken
 	blocked   bool
 	waitRNR   bool
 	rnrCount  int
-	probing   bool   // one packet goes out, then nothing until an answer
-	probed    bool   // it went out
-	board     *board // of requests to our own kind; nil before the first loss
-	asks      asks   // of responses from our own kind
-	reread    bool   // responses that acknowledgements have passed are to be requested again,
+	probing   bool   // after a timeout: one packet is sent, then nothing until an answer
+	probed    bool   // that packet has been sent
+	board     *board // of requests to a softroce peer; nil before the first loss
+	asks      asks   // of responses from a softroce peer
+	reread    bool   // request again the responses missing before acked,
 	againIdx  uint32 // from this request on,
 	againOff  uint32 // and this packet of it
 	lastHeard time.Duration
 
-	held   reorder // responses ahead of their turn
+	held   reorder // out-of-order responses
 	window reorderWindow
 }
 
@@ -68,8 +67,8 @@ func (r *requester) stop(q *QP) {
 	r.held.clear()
 }
 
-// WriteOff gives back what the queue pair has taken from the shard's budget, if nothing of
-// it was delivered since then: others wait. What comes all the same comes slowly.
+// WriteOff returns the queue pair's share of the shard's budget if no response has arrived since then, so that others
+// can use it. Responses that arrive after all arrive slowly.
 func (q *QP) WriteOff(since time.Duration) {
 	if r := &q.req; r.budgeted > 0 && r.moved < since {
 		q.cfg.Budget.give(r.budgeted)
@@ -77,7 +76,7 @@ func (q *QP) WriteOff(since time.Duration) {
 	}
 }
 
-// readPiece is how many response packets one READ request calls for.
+// readPiece returns the number of response packets per READ request packet.
 func readPiece(mtu int, b *Budget) uint32 {
 	n := maxReadPiece / mtu
 	if b != nil {
@@ -86,7 +85,7 @@ func readPiece(mtu int, b *Budget) uint32 {
 	return uint32(max(1, n))
 }
 
-// transmitRequests sends what window, budget and the peer's limits allow.
+// transmitRequests emits what the window, the budget and the peer's limits allow.
 func (q *QP) transmitRequests(now time.Duration, o *Outbox) (more bool) {
 	r := &q.req
 	r.blocked = false
@@ -114,13 +113,13 @@ func (q *QP) transmitRequests(now time.Duration, o *Outbox) (more bool) {
 	return false
 }
 
-// sendNext sends the packet at the cursor; false means that it has to wait.
+// sendNext emits the packet at the cursor. It returns false if the packet has to wait.
 func (q *QP) sendNext(now time.Duration, o *Outbox) bool {
 	w := q.sq.at(q.req.cur)
 	if !w.started && !q.start(w) {
 		return false
 	}
-	if w.packets == 0 { // also on the way over it a second time
+	if w.packets == 0 { // also when the cursor passes it a second time
 		q.finishLocal()
 		return true
 	}
@@ -130,14 +129,14 @@ func (q *QP) sendNext(now time.Duration, o *Outbox) bool {
 	return q.sendData(now, o, w)
 }
 
-// start assigns PSNs to the request at the cursor, once its turn has come.
+// start assigns PSNs to the request at the cursor. It returns false if the request has to wait.
 func (q *QP) start(w *sendWQE) bool {
 	r := &q.req
 	if w.flags&rdmatransport.FlagFence != 0 && q.awaiting() != nil {
 		return false
 	}
 	if w.op == rdmatransport.OpInvalidate && w.status == rdmatransport.StatusSuccess {
-		q.cfg.Keys.Invalidate(w.invKey) // of a window that was bound anew meanwhile it is dead
+		q.cfg.Keys.Invalidate(w.invKey) // fails if the window was bound again meanwhile
 	}
 	if w.answered() && q.peer.ReadsOut == 0 {
 		w.status = rdmatransport.StatusLocalOperation
@@ -162,10 +161,9 @@ func (q *QP) start(w *sendWQE) bool {
 	return true
 }
 
-// partOf is how many bytes each of w's n packets carries, the last excepted. Our
-// own kind gets a SEND of a few packets in equal ones: SENDs in a row, commands
-// with 4 KiB of data say, then go out in one send with segments, where a full
-// packet and a short one would take a send each time.
+// partOf returns the number of bytes in each of w's n packets except the last. A SEND of a few packets to a softroce
+// peer is divided equally. Consecutive SENDs, such as commands with 4 KiB of data, then go out in one send with
+// segmentation; a full packet and a short one would take a send each.
 func (q *QP) partOf(w *sendWQE, n uint32) uint32 {
 	if q.peer.Own && w.op == rdmatransport.OpSend && n > 1 && n <= maxEqualParts {
 		return ((w.length+n-1)/n + 3) &^ 3
@@ -173,7 +171,7 @@ func (q *QP) partOf(w *sendWQE, n uint32) uint32 {
 	return uint32(q.peer.PathMTU)
 }
 
-// finishLocal moves past a request that sends nothing.
+// finishLocal moves past a request without packets.
 func (q *QP) finishLocal() {
 	q.req.cur++
 	q.req.off = 0
@@ -183,7 +181,7 @@ func (q *QP) finishLocal() {
 
 func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	r := &q.req
-	// What the peer cannot hold behind a gap would be lost.
+	// The peer cannot hold more after a gap.
 	if r.missing() && r.next.Diff(r.acked) >= maxHeldPerQP {
 		return false
 	}
@@ -197,7 +195,7 @@ func (q *QP) sendData(now time.Duration, o *Outbox, w *sendWQE) bool {
 	return true
 }
 
-// emitData sends packet off of request i.
+// emitData emits packet off of request i.
 func (q *QP) emitData(now time.Duration, o *Outbox, i, off uint32, again bool) bool {
 	r, w := &q.req, q.sq.at(i)
 	at := off * w.part
@@ -215,8 +213,7 @@ func (q *QP) emitData(now time.Duration, o *Outbox, i, off uint32, again bool) b
 	h := q.header(w.first.Add(off))
 	split := q.splits(w)
 	h.Opcode = dataOpcode(w, split || off == 0, split || last)
-	// The last packet that the window lets out must ask, or nothing would open
-	// the window again.
+	// The last packet that the window allows must ask for an ACK; otherwise nothing would open the window again.
 	h.AckReq = again || last && q.wantsAck(w) || r.unasked == ackEvery-1 || r.probing || r.inflight+2*cost > q.rtt.sends.window
 	if r.unasked++; h.AckReq {
 		r.unasked = 0
@@ -237,18 +234,17 @@ func (q *QP) emitData(now time.Duration, o *Outbox, i, off uint32, again bool) b
 	return true
 }
 
-// splits reports whether each packet of w is an RDMA WRITE of its own. Then all
-// have the same length, so that one send with segments takes as many of them as
-// it can, across requests; First and Middle, whose headers differ, it would take
-// apart. Only our own kind gets that: others may count messages.
+// splits reports whether each packet of w is sent as an RDMA WRITE of its own. All packets then have the same headers
+// and length, so that one send with segmentation takes as many as it can, across requests; the headers of First and
+// Middle packets differ. This is done only towards a softroce peer: others may count messages.
 func (q *QP) splits(w *sendWQE) bool {
 	const with = rdmatransport.FlagRelaxed | rdmatransport.FlagImmediate
 	return q.peer.Own && w.op == rdmatransport.OpWrite && w.flags&with == rdmatransport.FlagRelaxed
 }
 
-// wantsAck reports whether the end of w asks for its acknowledgement: all do,
-// but a WRITE right in front of data that asks in its place. Our own kind
-// acknowledges unasked, only later, which is good enough where nobody waits.
+// wantsAck reports whether the last packet of w asks for an ACK. Towards a foreign peer all do, except a WRITE
+// directly before data that asks instead. A softroce peer acknowledges without being asked, but later, which is
+// enough if no completion is waited for.
 func (q *QP) wantsAck(w *sendWQE) bool {
 	if q.peer.Own {
 		return w.flags&(rdmatransport.FlagSignaled|rdmatransport.FlagRelaxed) == rdmatransport.FlagSignaled
@@ -261,16 +257,16 @@ func (q *QP) wantsAck(w *sendWQE) bool {
 	return !follows || next.flags&rdmatransport.FlagFence != 0
 }
 
-// sendReadOrAtomic requests the next piece of a READ, or an atomic.
+// sendReadOrAtomic emits the request for the next piece of a READ, or an atomic.
 func (q *QP) sendReadOrAtomic(now time.Duration, o *Outbox, w *sendWQE) bool {
 	r := &q.req
 	n := min(r.piece-r.off%r.piece, w.packets-r.off)
 	if q.responsesMissing() && r.next.Add(n).Diff(q.oldestMissing()) > maxHeldPerQP {
-		return false // no more could be held behind the gap
+		return false // further responses could not be held after the gap
 	}
 	bytes := int(n) * q.peer.PathMTU
 	if q.peer.Own {
-		// Pieces that follow each other show what is lost of the one before.
+		// Successive pieces reveal losses in the one before.
 		bytes = min(bytes, q.rtt.reads.window/2)
 	}
 	if !q.rtt.reads.allows(r.reading, bytes) {
@@ -323,8 +319,7 @@ func (q *QP) requestResponses(now time.Duration, o *Outbox, w *sendWQE, off, n u
 	q.sent(now, h.PSN, n, true)
 }
 
-// startReread begins to ask a foreign peer again for responses that are missing
-// although later acknowledgements have arrived.
+// startReread begins to request missing responses again, after a foreign peer has acknowledged later packets.
 func (q *QP) startReread() {
 	r := &q.req
 	w := q.awaiting()
@@ -335,9 +330,8 @@ func (q *QP) startReread() {
 	r.reading = 0
 }
 
-// sendReread asks again for the next piece, up to where the cursor's own
-// repetition takes over; false means that the window keeps it back. What is held
-// behind a gap has arrived, so that then one piece is enough.
+// sendReread requests the next piece again, up to where the cursor itself repeats packets. It returns false if the
+// window does not allow it. Responses held after the gap have arrived, so one piece is enough then.
 func (q *QP) sendReread(now time.Duration, o *Outbox) bool {
 	r := &q.req
 	w := q.sq.at(r.againIdx)
@@ -362,7 +356,7 @@ func (q *QP) sendReread(now time.Duration, o *Outbox) bool {
 	return true
 }
 
-// sent records that n PSNs from psn went out.
+// sent records that n PSNs from psn on were sent.
 func (q *QP) sent(now time.Duration, psn wire.PSN, n uint32, ackReq bool) {
 	r := &q.req
 	if psn == r.next {
@@ -384,7 +378,7 @@ func (q *QP) sent(now time.Duration, psn wire.PSN, n uint32, ackReq bool) {
 	}
 }
 
-// rewind makes the first unacknowledged packet the next to send.
+// rewind moves the cursor back to the first unacknowledged packet.
 func (q *QP) rewind() {
 	r := &q.req
 	r.cur, r.inflight, r.reading = r.ackIdx, 0, 0
@@ -394,7 +388,7 @@ func (q *QP) rewind() {
 	}
 }
 
-// header is the part of the headers that all packets of this queue pair share.
+// header returns the header fields that all packets of this queue pair have in common.
 func (q *QP) header(psn wire.PSN) wire.Packet {
 	return wire.Packet{DestQPN: q.peer.QPN, PKey: q.peer.PKey, PSN: psn}
 }
@@ -417,7 +411,7 @@ func gather(out *Out, sgl []rdmatransport.SGE, at, n uint32) {
 	}
 }
 
-// dataOpcode selects the opcode of a SEND or WRITE packet.
+// dataOpcode returns the opcode of a SEND or WRITE packet.
 func dataOpcode(w *sendWQE, first, last bool) wire.Opcode {
 	set := &sendOpcodes
 	if w.op == rdmatransport.OpWrite {
@@ -434,7 +428,7 @@ func dataOpcode(w *sendWQE, first, last bool) wire.Opcode {
 	return set.last[variant(w)]
 }
 
-// variant is 1 with immediate data, 2 with invalidation.
+// variant returns 1 with immediate data, 2 with invalidation, and 0 otherwise.
 func variant(w *sendWQE) int {
 	switch {
 	case w.flags&rdmatransport.FlagImmediate != 0:

@@ -7,39 +7,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// maxAhead bounds, in PSNs, how far ahead of its turn a request may be.
+// maxAhead is how far ahead of the expected PSN a request may be.
 const maxAhead = 4096
 
-// responder is the receiving side's progress through the peer's requests.
+// responder is the state of the receiving side.
 type responder struct {
-	expected wire.PSN // of the next request packet
+	expected wire.PSN // PSN of the next request packet
 	msn      wire.MSN // messages completed
 
 	message wire.OpFlags // FlagSend or FlagWrite while a message is arriving
-	offset  uint32       // its bytes received
-	write   wire.RETH    // the WRITE's address
+	offset  uint32       // bytes of that message received
+	write   wire.RETH    // address and key of that WRITE
 
-	held   reorder // requests ahead of their turn
+	held   reorder // out-of-order requests
 	window reorderWindow
-	bitmap bitmap    // of held, in the last acknowledgement
-	meter  lossMeter // of responses
+	bitmap bitmap    // of held, sent in an acknowledgement
+	meter  lossMeter // loss rate of responses
 
-	// answered is the PSN of the last SEND or WRITE packet executed, which acknowledgements to a foreign
-	// peer name: Linux's rdma_rxe completes a READ by one that has the PSN of its last response,
-	// whether or not it has the data.
+	// answered is the PSN of the last SEND or WRITE packet executed, which acknowledgements to a foreign peer carry.
+	// Linux's rdma_rxe completes a READ on an ACK with the PSN of its last response, whether or not it has the data.
 	answered wire.PSN
 
 	ackDue  bool
-	asked   bool          // by our own kind, for an acknowledgement soon
+	asked   bool          // a softroce peer has asked for an acknowledgement soon
 	unacked int           // request packets since the last ACK
 	repeats int           // times the last ACK was repeated
-	nak     wire.Syndrome // the NAK owed
-	nakPSN  wire.PSN      // that it names: of the request, or of the response, that it is in place of
+	nak     wire.Syndrome // the NAK to send
+	nakPSN  wire.PSN      // its PSN: of the request, or of the response that it replaces
 	nakDue  bool
-	nakSent bool // for this gap (IBTA 9.7.5.1.2: one NAK a gap)
-	waiting bool // for the message refused with an RNR NAK to come again
+	nakSent bool // for this gap (IBTA 9.7.5.1.2: one NAK per gap)
+	waiting bool // for the message answered with an RNR NAK to be sent again
 
-	jobs jobQueue // responses owed
+	jobs jobQueue // responses to send
 }
 
 func (r *responder) connect(p *Peer) {
@@ -54,8 +53,7 @@ func (r *responder) stop(*QP) {
 	r.ackDue = false
 }
 
-// receiveRequest puts a request packet in its place (IBTA 9.7.4.1.2): next,
-// ahead, or seen before.
+// receiveRequest handles a request packet that is the next one, ahead of its turn, or a duplicate (IBTA 9.7.4.1.2).
 func (q *QP) receiveRequest(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
 	gap := len(q.resp.held.list) > 0
 	switch d := p.PSN.Diff(q.resp.expected); {
@@ -91,13 +89,13 @@ func (q *QP) receiveAhead(now time.Duration, p *wire.Packet, distance int32) {
 	q.openGap(now)
 }
 
-// executeHeld goes on with requests that were waiting for the one just executed.
+// executeHeld executes held requests that waited for the one just executed.
 func (q *QP) executeHeld(now time.Duration) {
 	r := &q.resp
 	r.nakSent = false
 	if r.nakDue && r.nak == wire.SyndromeSequence {
-		// What was missing has come before anything was sent: the owner of the completion queue may take what has
-		// arrived more than once before that, and a needless NAK costs a Linux host its controller.
+		// The missing packet arrived before the NAK was sent: received packets may be handled in several batches
+		// before that. A needless NAK makes a Linux host lose its controller.
 		r.nakDue, r.window.acted = false, false
 	}
 	advanced := true
@@ -121,14 +119,14 @@ func (q *QP) executeHeld(now time.Duration) {
 	}
 }
 
-// openGap: packets of a foreign peer are held behind a hole.
+// openGap starts the reorder window when packets of a foreign peer are held after a gap.
 func (q *QP) openGap(now time.Duration) {
 	r := &q.resp
 	r.window.opened(now)
 	q.timer.set(timerGap, now+r.window.length)
 }
 
-// gapExpired reports the hole to the peer.
+// gapExpired reports the gap to the peer.
 func (q *QP) gapExpired(time.Duration) {
 	r := &q.resp
 	if r.nakDue {
@@ -139,8 +137,8 @@ func (q *QP) gapExpired(time.Duration) {
 	r.nakSent = true
 }
 
-// execute runs the request whose turn it is; false means that it must come
-// again (no receive posted) or that the queue pair ended.
+// execute executes the next request. It returns false if the request must be sent again (no receive posted) or the
+// queue pair has ended.
 func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
 	if !q.inSequence(flags) || !q.lengthFits(p, flags) || !q.permitted(flags) {
 		return q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
@@ -186,8 +184,8 @@ func (q *QP) execute(p *wire.Packet, flags wire.OpFlags) bool {
 	return true
 }
 
-// inSequence: a first or only packet starts a message, and any other continues
-// one of its own kind (IBTA 9.7.4.1.3).
+// inSequence reports whether the packet fits: a first or only packet starts a message, any other continues one of its
+// own kind (IBTA 9.7.4.1.3).
 func (q *QP) inSequence(flags wire.OpFlags) bool {
 	if flags&wire.FlagStart != 0 {
 		return q.resp.message == 0
@@ -195,14 +193,14 @@ func (q *QP) inSequence(flags wire.OpFlags) bool {
 	return q.resp.message != 0 && flags&q.resp.message != 0
 }
 
-// permitted: a queue pair without remote access takes SENDs alone; an operation
-// that is not enabled is an invalid request.
+// permitted reports whether the operation is enabled: without remote access, only SENDs are. Others are invalid
+// requests.
 func (q *QP) permitted(flags wire.OpFlags) bool {
 	return !q.cfg.NoRemote || flags&wire.FlagSend != 0
 }
 
-// lengthFits: every packet but the last is full (IBTA 9.7.4.1.6), or, from our own
-// kind, as long as the last or longer.
+// lengthFits reports whether the payload length is valid: every packet but the last is full (IBTA 9.7.4.1.6), or,
+// from a softroce peer, at least as long as the last.
 func (q *QP) lengthFits(p *wire.Packet, flags wire.OpFlags) bool {
 	n, mtu := len(p.Payload), q.peer.PathMTU
 	switch {
@@ -283,8 +281,8 @@ func (q *QP) executeWrite(p *wire.Packet, flags wire.OpFlags) bool {
 		return q.notReady()
 	}
 	if n > 0 {
-		// Resolved again for each packet: the key may have died in between, and
-		// the first packet's whole range is refused at once if any of it is bad.
+		// The key is resolved again for each packet, since it may have been invalidated in between. The whole range
+		// is checked, so that a bad one is refused at the first packet.
 		b, ok := q.cfg.Keys.Remote(r.write.RKey, r.write.VA, r.write.DMALen, rdmatransport.AccessRemoteWrite)
 		if !ok {
 			return q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
@@ -300,7 +298,7 @@ func (q *QP) executeWrite(p *wire.Packet, flags wire.OpFlags) bool {
 	return true
 }
 
-// notReady answers a message that no receive waits for (IBTA 9.7.5.2.8).
+// notReady answers a message for which no receive is posted (IBTA 9.7.5.2.8).
 func (q *QP) notReady() bool {
 	q.resp.oweNAK(wire.SyndromeRNR(q.peer.RNRDelay), q.resp.expected)
 	q.resp.waiting = true
@@ -308,8 +306,8 @@ func (q *QP) notReady() bool {
 	return false
 }
 
-// refuse ends the queue pair with a NAK that tells the peer why; the receive in
-// progress, if recv is not StatusFlushed, completes with that status.
+// refuse ends the queue pair with a NAK that tells the peer the reason. The receive in progress completes with status
+// recv, unless that is StatusFlushed.
 func (q *QP) refuse(syndrome wire.Syndrome, recv rdmatransport.Status) bool {
 	q.cfg.Counters.ErrorNAKsSent++
 	q.failRecv(recv)

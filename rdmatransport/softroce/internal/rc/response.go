@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// resource remembers a READ or atomic that was executed, for its repetition
-// (IBTA 9.4.4, responder resources).
+// resource remembers an executed READ or atomic, in case it is repeated (IBTA 9.4.4, responder resources).
 type resource struct {
 	psn    wire.PSN
 	n      uint32 // response packets; 0: unused entry
@@ -20,7 +19,7 @@ type resource struct {
 	old    uint64 // the atomic's result
 }
 
-// job is a response owed: packets sent..n-1 of a READ, or an atomic's result.
+// job is a pending response: packets sent..n-1 of a READ, or an atomic's result.
 type job struct {
 	psn    wire.PSN
 	n      uint32
@@ -31,7 +30,7 @@ type job struct {
 	old    uint64
 }
 
-// jobQueue holds the responses owed, in order, and the resources behind them.
+// jobQueue holds the pending responses, in order, and the responder resources.
 type jobQueue struct {
 	resources []resource // ring
 	newest    int
@@ -72,9 +71,8 @@ func (j *jobQueue) push(b job) bool {
 	return true
 }
 
-// repeat queues a repetition, unless its n responses from psn on are queued and
-// not sent anyhow. Repetitions take no more than half of the ring, so that new
-// requests find their places even where the rate keeps responses waiting.
+// repeat queues a repetition, unless its n responses from psn on are already queued. Repetitions may use half of the
+// ring, so that there is room for new requests even while the rate limit delays responses.
 func (j *jobQueue) repeat(b job) bool {
 	repeats := 0
 	for i := range j.count {
@@ -104,7 +102,7 @@ func (q *QP) executeRead(p *wire.Packet) (packets uint32, ok bool) {
 	mtu := uint32(q.peer.PathMTU)
 	n := max(1, (p.RETH.DMALen+mtu-1)/mtu)
 	if !r.jobs.push(job{psn: p.PSN, n: n, reth: p.RETH}) {
-		// More at a time than was negotiated (IBTA 9.7.4.1.5).
+		// More outstanding requests than negotiated (IBTA 9.7.4.1.5).
 		return 0, q.refuse(wire.SyndromeInvalidRequest, rdmatransport.StatusFlushed)
 	}
 	r.jobs.remember(resource{psn: p.PSN, n: n, reth: p.RETH})
@@ -115,7 +113,7 @@ func (q *QP) readable(h *wire.RETH) ([]byte, bool) {
 	return q.cfg.Keys.Remote(h.RKey, h.VA, h.DMALen, rdmatransport.AccessRemoteRead)
 }
 
-// executeAtomic runs an atomic on 8 aligned bytes in the machine's byte order.
+// executeAtomic executes an atomic on 8 aligned bytes in native byte order.
 func (q *QP) executeAtomic(p *wire.Packet) bool {
 	r := &q.resp
 	h := &p.AtomicETH
@@ -139,7 +137,7 @@ func (q *QP) executeAtomic(p *wire.Packet) bool {
 	return true
 }
 
-// swap is atomic against queue pairs of other shards.
+// swap executes the operation atomically with respect to queue pairs of other shards.
 func swap(word *uint64, compare bool, h *wire.AtomicETH) (old uint64) {
 	for {
 		old = atomic.LoadUint64(word)
@@ -156,16 +154,15 @@ func swap(word *uint64, compare bool, h *wire.AtomicETH) (old uint64) {
 	}
 }
 
-// storeAtomicResult puts the old value where an atomic's scatter list says, in
-// the machine's byte order.
+// storeAtomicResult stores an atomic's old value in the scatter list, in native byte order.
 func storeAtomicResult(sgl []rdmatransport.SGE, old uint64) {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], old)
 	scatter(sgl, 0, b[:])
 }
 
-// receiveDuplicate answers what was executed before (IBTA 9.7.5.1.3): SENDs and
-// WRITEs with an acknowledgement, READs and atomics with their responses.
+// receiveDuplicate answers a repeated request (IBTA 9.7.5.1.3): SENDs and WRITEs with an acknowledgement, READs and
+// atomics with their responses.
 func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFlags) {
 	r := &q.resp
 	q.cfg.Counters.Duplicates++
@@ -196,7 +193,7 @@ func (q *QP) receiveDuplicate(now time.Duration, p *wire.Packet, flags wire.OpFl
 	}
 }
 
-// lostResponses: the peer has asked for n of them again.
+// lostResponses is called when the peer has asked for n responses again.
 func (q *QP) lostResponses(now time.Duration, n int) {
 	most := lossAlpha
 	if q.peer.Own {
@@ -208,7 +205,7 @@ func (q *QP) lostResponses(now time.Duration, n int) {
 	}
 }
 
-// transmitResponses sends responses owed, in order.
+// transmitResponses emits pending responses, in order.
 func (q *QP) transmitResponses(now time.Duration, o *Outbox) (more bool) {
 	r := &q.resp
 	for r.jobs.count > 0 && q.state == StateConnected {
@@ -224,13 +221,12 @@ func (q *QP) transmitResponses(now time.Duration, o *Outbox) (more bool) {
 	return false
 }
 
-// ackReady: an ACK or NAK is owed, and no response owed comes before it.
+// ackReady reports whether an ACK or NAK is pending.
 func (q *QP) ackReady() bool {
 	return q.resp.nakDue || q.resp.ackDue
 }
 
-// sendResponse emits packets of one job; false means that the outbox filled, or
-// that the rate keeps the rest back.
+// sendResponse emits packets of one job. It returns false if the outbox is full or the rate limit delays the rest.
 func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 	if b.atomic {
 		h := q.header(b.psn)
@@ -245,13 +241,13 @@ func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 		var ok bool
 		mem, ok = q.readable(&b.reth)
 		if !ok && b.again {
-			// The peer had its answer, and the key was invalidated after that.
+			// The peer had its response, and the key was invalidated after that.
 			q.cfg.Counters.StaleDuplicates++
 			return true
 		}
 		if !ok {
-			// The key died between request and response. The requests that have come since are not what is refused, and
-			// a NAK that names the one after them all would be an answer to nothing (IBTA 9.7.5.1.1).
+			// The key was invalidated after the request. A NAK with the expected PSN would be ignored as a ghost
+			// (IBTA 9.7.5.1.1), and would not refer to the request that is refused.
 			at := b.psn.Add(b.sent)
 			q.refuse(wire.SyndromeRemoteAccess, rdmatransport.StatusFlushed)
 			q.resp.nakPSN = at
@@ -279,8 +275,8 @@ func (q *QP) sendResponse(now time.Duration, o *Outbox, b *job) bool {
 	return true
 }
 
-// readOpcode says where in a response a packet stands. To our own kind each is
-// an Only: with the same headers, they go out in as few sends as possible.
+// readOpcode returns the opcode of a response packet by its position. A softroce peer gets only Only packets, which
+// have the same headers and so take as few sends as possible.
 func readOpcode(first, last bool) wire.Opcode {
 	switch {
 	case first && last:
@@ -293,21 +289,20 @@ func readOpcode(first, last bool) wire.Opcode {
 	return wire.RCReadResponseMiddle
 }
 
-// ackRepeats are the delays after which an acknowledgement goes out again when
-// the peer has stayed silent: if the first was lost, a foreign peer would only
-// find out by its own slow timer, whose retransmission costs Linux hosts their
+// ackRepeats are the delays after which an acknowledgement is repeated if the peer stays silent. If the first was
+// lost, a foreign peer would only notice by its own slow timer, whose retransmission makes Linux hosts lose their
 // controller.
 var ackRepeats = [...]time.Duration{25 * time.Millisecond, 75 * time.Millisecond, 200 * time.Millisecond}
 
-// How late an acknowledgement to our own kind may be, asked for or not. Most ride
-// with the next request by then: what has just arrived is what the application waits
-// for, and its next requests take a few microseconds. A send of its own costs three.
+// Maximum delays of an acknowledgement to a softroce peer, asked for or not. By then most are sent together with the
+// next request: the application is waiting for what has just arrived, and its next requests take a few microseconds.
+// A send of its own takes three.
 const (
 	askedDelay   = 10 * time.Microsecond
 	unaskedDelay = 200 * time.Microsecond
 )
 
-// oweAck sees to an acknowledgement that can wait.
+// oweAck schedules an acknowledgement that can be delayed.
 func (q *QP) oweAck(now time.Duration) {
 	r := &q.resp
 	if !q.peer.Own || r.unacked == 0 || r.ackDue {
@@ -322,8 +317,7 @@ func (q *QP) oweAck(now time.Duration) {
 	}
 }
 
-// AckNow makes an acknowledgement that could wait due, for the next Transmit, and reports
-// whether there is one.
+// AckNow makes a delayed acknowledgement due for the next Transmit, and reports whether there is one.
 func (q *QP) AckNow() bool {
 	r := &q.resp
 	if q.state != StateConnected || r.unacked == 0 {
@@ -333,8 +327,8 @@ func (q *QP) AckNow() bool {
 	return true
 }
 
-// ridesAlong reports whether an acknowledgement that can wait costs no datagram
-// of its own now: it is the shorter last segment after equal ones.
+// ridesAlong reports whether a delayed acknowledgement takes no datagram of its own now, because it can be the
+// shorter last segment after equal packets.
 func (q *QP) ridesAlong(o *Outbox) bool {
 	return q.peer.Own && q.resp.unacked > 0 && o.equal()
 }
@@ -343,7 +337,7 @@ func (q *QP) sendAck(now time.Duration, o *Outbox) {
 	r := &q.resp
 	h := q.header(r.answered)
 	h.Opcode = wire.RCAck
-	if q.peer.Own { // which knows what READs still lack
+	if q.peer.Own { // a softroce peer knows which responses are missing
 		h.PSN = r.expected.Sub(1)
 	}
 	h.AETH = wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}

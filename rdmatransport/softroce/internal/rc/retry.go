@@ -10,19 +10,18 @@ import (
 
 const (
 	minTimeoutOwn = 2 * time.Millisecond
-	// rxe's work queues wait for a processor, and a READ requested twice needlessly
-	// costs a Linux host its controller.
+	// rxe's work queues wait for a processor, and a READ requested twice needlessly makes a Linux host lose its
+	// controller.
 	minTimeoutOther = 100 * time.Millisecond
 	firstTimeout    = 50 * time.Millisecond
 	maxTimeout      = 500 * time.Millisecond
-	answeredTimeout = 65 * time.Millisecond // at most, after an answer that was not measured
+	answeredTimeout = 65 * time.Millisecond // maximum, after an answer that was not measured
 	minGiveUp       = 500 * time.Millisecond
-	crowdedSlack    = 200 * time.Microsecond // a round trip that much longer than it can be is long
-	minRetries      = 5                      // without an answer, before the peer is given up
+	crowdedSlack    = 200 * time.Microsecond // queueing delay from which a round trip counts as long
+	minRetries      = 5                      // unanswered retries before the peer is given up
 )
 
-// roundTrip estimates the path: retransmission timeout (as RFC 6298 computes
-// it) and windows.
+// roundTrip measures the path. It computes the retransmission timeout (as RFC 6298 does) and holds the windows.
 type roundTrip struct {
 	smooth, spread time.Duration
 	least          time.Duration
@@ -38,7 +37,7 @@ type roundTrip struct {
 
 	seen  *latency.Histogram // of the shard
 	sends congestion         // SEND and WRITE data
-	reads congestion         // READ responses called for
+	reads congestion         // requested READ responses
 }
 
 func (t *roundTrip) connect(p *Peer, c *Counters) {
@@ -55,7 +54,7 @@ func (t *roundTrip) timeout() time.Duration {
 	return min(maxTimeout, t.expected()<<min(t.backoff, 8))
 }
 
-// expected is the timeout before any back-off.
+// expected returns the timeout without back-off.
 func (t *roundTrip) expected() time.Duration {
 	if t.smooth == 0 {
 		return max(t.floor, firstTimeout)
@@ -63,8 +62,8 @@ func (t *roundTrip) expected() time.Duration {
 	return max(t.floor, t.smooth+4*t.spread)
 }
 
-// answered: the peer is there. Only a measured round trip ends the back-off, but
-// where losses come one after another it must not wait as for a peer that is gone.
+// answered reduces the back-off because the peer is alive. Only a measured round trip ends the back-off. But after
+// several losses in a row the timeout must not be as long as for a peer that does not answer.
 func (t *roundTrip) answered() {
 	for t.backoff > 0 && t.timeout() > max(answeredTimeout, 2*t.floor) {
 		t.backoff--
@@ -77,15 +76,15 @@ func (t *roundTrip) startSample(now time.Duration, psn wire.PSN) {
 	}
 }
 
-// cancelSample: what was sent twice is no sample of the round trip (Karn), nor
-// does what follows it, except to our own kind, which reports at once what it got.
+// cancelSample discards the sample, since a packet sent twice does not measure a round trip (Karn). Nor do the
+// packets after it, except to a softroce peer, which reports at once what it has received.
 func (t *roundTrip) cancelSample(psn wire.PSN, own bool) {
 	if t.sampling && (psn == t.psn || !own && psn.Before(t.psn)) {
 		t.sampling = false
 	}
 }
 
-// acknowledged takes the edge of an acknowledgement.
+// acknowledged completes the sample if the acknowledgement covers it.
 func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN) {
 	if t.sampling && t.psn.Before(psn) {
 		t.measured(now)
@@ -94,7 +93,7 @@ func (t *roundTrip) acknowledged(now time.Duration, psn wire.PSN) {
 	t.reads.passed(psn)
 }
 
-// arrived takes the PSN of a packet that the peer holds.
+// arrived completes the sample if it is the packet psn, which the peer holds.
 func (t *roundTrip) arrived(now time.Duration, psn wire.PSN) {
 	if t.sampling && t.psn == psn {
 		t.measured(now)
@@ -111,9 +110,9 @@ func (t *roundTrip) measured(now time.Duration) {
 	}
 }
 
-// sample takes a round trip. Only that ends the back-off: where round trips have
-// become longer than the timeout, everything is sent twice, nothing sent twice is
-// measured, and answers alone would keep the timeout too short for ever.
+// sample records a round trip, which is the only way to end the back-off. If round trips have become longer than the
+// timeout, everything is sent twice, so nothing is measured, and answers alone would keep the timeout too short
+// forever.
 func (t *roundTrip) sample(d time.Duration) {
 	t.backoff = 0
 	if t.smooth == 0 {
@@ -126,17 +125,17 @@ func (t *roundTrip) sample(d time.Duration) {
 	t.crowded = d > t.long()
 }
 
-// long is from where on a round trip means queues on the way. The shortest may
-// have met a queue itself, so that where it is long not much more is taken.
+// long returns the round trip from which on there are queues on the path. The minimum may include a queue, so the
+// allowance for a long minimum is limited.
 func (t *roundTrip) long() time.Duration {
 	return t.least + min(3*t.least, time.Millisecond) + crowdedSlack
 }
 
-// retryExpired: nothing came back in time.
+// retryExpired handles the expiry of the retransmission timer.
 func (q *QP) retryExpired(now time.Duration) {
 	q.cfg.Counters.Timeouts++
 	giveUpAfter := max(minGiveUp, q.peer.AckTimeout*time.Duration(q.peer.RetryCount+1))
-	// Not for a pause of this machine or the peer's: it was asked again, too.
+	// The retries matter too: this machine or the peer may have paused meanwhile.
 	if now-q.req.lastHeard > giveUpAfter && q.rtt.backoff >= min(minRetries, q.peer.RetryCount) {
 		q.failAt(q.oldestMissing(), rdmatransport.StatusRetryExceeded)
 		return
@@ -162,15 +161,15 @@ func (q *QP) retryExpired(now time.Duration) {
 	q.timer.set(timerRetry, now+q.rtt.timeout())
 }
 
-// probe sends the first packet that is missing, or asks for the first responses.
-// What comes of it shows what else is lost. The first time that may be all: where
-// only the end was lost, nothing could show it (RFC 8985, 7, tail loss probe).
+// probe sends the first missing packet, or asks for the first missing responses. The answer shows what else is lost.
+// The first probe may suffice: if only the last packet was lost, nothing could reveal it (RFC 8985, 7, tail loss
+// probe).
 func (q *QP) probe(now time.Duration) {
 	r := &q.req
 	again := r.probing
 	q.giveUpFirst()
 	if w := q.sq.at(r.ackIdx); r.acked != r.next && w.answered() && uint32(r.acked.Diff(w.first))%r.piece != 0 {
-		// A READ that is answered in part has arrived.
+		// A READ with some responses has arrived.
 		from := r.acked
 		q.ackTo(r.acked.Add(q.unit(w, uint32(r.acked.Diff(w.first)))))
 		r.board.passed(from, r.acked)
@@ -186,15 +185,15 @@ func (q *QP) probe(now time.Duration) {
 	q.congested(now, lossAlpha)
 }
 
-// responsesMissing reports whether responses before the newest that arrived are.
+// responsesMissing reports whether responses before acked are missing.
 func (q *QP) responsesMissing() bool {
 	return q.peer.Own && q.oldestMissing().Before(q.req.acked)
 }
 
-// lostPacket takes note that one of ours was lost on its way.
+// lostPacket records that a packet of ours was lost.
 func (q *QP) lostPacket(now time.Duration, psn wire.PSN) {
 	if q.req.probing {
-		return // a probe is sent where nothing indicates loss
+		return // a probe does not indicate loss
 	}
 	q.rtt.sends.meter.count(0, 1)
 	if !q.rate.on || q.rate.metering {
@@ -205,7 +204,7 @@ func (q *QP) lostPacket(now time.Duration, psn wire.PSN) {
 	}
 }
 
-// oldestMissing is the first PSN that the peer has not answered.
+// oldestMissing returns the first PSN that the peer has not answered.
 func (q *QP) oldestMissing() wire.PSN {
 	if w := q.awaiting(); w != nil && w.first.Add(w.received).Before(q.req.acked) {
 		return w.first.Add(w.received)
@@ -213,11 +212,11 @@ func (q *QP) oldestMissing() wire.PSN {
 	return q.req.acked
 }
 
-// checkReadGap notices responses that later acknowledgements have overtaken:
-// they are lost, or late (IBTA 9.7.5.1.1, implied NAK).
+// checkReadGap detects missing responses of requests before later acknowledgements: they are lost, or late (IBTA
+// 9.7.5.1.1, implied NAK).
 func (q *QP) checkReadGap(now time.Duration) {
 	w := q.awaiting()
-	if w == nil || q.peer.Own { // asks.go sees to those of our own kind
+	if w == nil || q.peer.Own { // asks.go handles softroce peers
 		q.timer.stop(timerReadGap)
 		return
 	}
@@ -235,8 +234,7 @@ func (q *QP) startReadGap(now time.Duration) {
 	q.timer.set(timerReadGap, now+q.req.window.length)
 }
 
-// readGapExpired requests the missing responses again. The retransmission timer
-// covers the loss of that request.
+// readGapExpired requests the missing responses again. The retransmission timer handles the loss of that request.
 func (q *QP) readGapExpired(now time.Duration) {
 	if q.awaiting() == nil {
 		return

@@ -6,21 +6,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// A bitmap is the payload of an ACK to our own kind that is sent while requests
-// are held behind a gap: bit i, counted from the lowest bit of the first byte, says
-// that the responder holds the request packet 2+i behind the PSN acknowledged. The
-// one between is what it waits for. Whole words, no more than the last bit needs.
+// A bitmap is the payload of an ACK to a softroce peer that is sent while requests are held after a gap. Bit i,
+// counted from the lowest bit of the first byte, means that the responder holds the request packet with the
+// acknowledged PSN plus i+2. The packet in between is the one it waits for. The payload is as many whole words as the
+// last bit needs.
 type bitmap [maxHeldPerQP / 8]byte
 
-// fill sets the bits of what list holds behind expected, and returns the words
-// that have any.
+// fill sets the bits of the packets in list, and returns the words that are needed.
 func (m *bitmap) fill(expected wire.PSN, list []*held) []byte {
 	*m = bitmap{}
 	n := 0
 	for _, h := range list {
 		i := int(h.pkt.PSN.Diff(expected)) - 1
 		if i < 0 || i >= len(m)*8 {
-			continue // a READ takes many PSNs: what is farther is reported later
+			continue // a READ uses many PSNs: farther packets are reported later
 		}
 		m[i/8] |= 1 << (i % 8)
 		n = i/32*4 + 4
@@ -28,8 +27,7 @@ func (m *bitmap) fill(expected wire.PSN, list []*held) []byte {
 	return m[:n]
 }
 
-// bitmapFits reports whether the payload of an acknowledgement is a bitmap that
-// reports nothing but what was sent.
+// bitmapFits reports whether the payload of an acknowledgement is a bitmap of packets that were sent.
 func (q *QP) bitmapFits(p *wire.Packet) bool {
 	n := len(p.Payload)
 	if !q.peer.Own || p.Opcode != wire.RCAck || p.AETH.Syndrome.Kind() != wire.AETHAck || n%4 != 0 || n > len(bitmap{}) {
@@ -43,7 +41,7 @@ func (q *QP) bitmapFits(p *wire.Packet) bool {
 	return true
 }
 
-// receiveBitmap takes what the peer holds. The acknowledged edge is known.
+// receiveBitmap evaluates the bitmap of an acknowledgement, after acked was advanced.
 func (q *QP) receiveBitmap(now time.Duration, p *wire.Packet) {
 	if len(p.Payload) == 0 || p.PSN.Add(1) != q.req.acked {
 		return
@@ -61,7 +59,7 @@ func (q *QP) receiveBitmap(now time.Duration, p *wire.Packet) {
 		return
 	}
 	q.req.probing, q.req.probed = false, false
-	if !q.req.waitRNR { // or the wait would count as silence
+	if !q.req.waitRNR { // otherwise the wait would count as silence
 		q.heard(now)
 	}
 }

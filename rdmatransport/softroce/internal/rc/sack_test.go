@@ -10,9 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/wire"
 )
 
-// TestGoodputUnderLoss: what 128 KiB transfers at depth 16 achieve over a round trip
-// of 1 ms where packets are lost both ways, in parts of what they do where none is: with
-// one seed in the quick form.
+// TestGoodputUnderLoss measures the goodput of 128 KiB transfers at depth 16 over a round trip of 1 ms with packet
+// loss in both directions, relative to the goodput without loss. The quick form uses one seed.
 func TestGoodputUnderLoss(t *testing.T) {
 	stream := func(t *testing.T, reads bool, loss float64, seed uint64) float64 {
 		s := newIncast(t, incastConfig{flows: 1, reads: reads, mtu: 4096, link: link{rate: 10 * gigabit}, delay: 500 * time.Microsecond,
@@ -38,7 +37,7 @@ func TestGoodputUnderLoss(t *testing.T) {
 	}
 }
 
-// starts are first PSNs, one so that the tests' PSNs wrap.
+// starts are first PSNs. With the second, the tests' PSNs wrap.
 var starts = []wire.PSN{0, 0xfffffc}
 
 // requests lists what a sent, relative to its first PSN.
@@ -52,12 +51,12 @@ func (p *pair) requests() string {
 	return fmt.Sprint(out)
 }
 
-// TestRepairs: what is lost is sent again, and nothing else.
+// TestRepairs: exactly the lost packets are sent again.
 func TestRepairs(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		lost     []int
-		more     int // SENDs posted after a round trip, when repairs are on their way
+		more     int // SENDs posted after a round trip, when repairs are in flight
 		want     string
 		timeouts uint64
 		trips    int // round trips until all is done, without timeouts
@@ -101,7 +100,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// TestLostBitmaps: a bitmap that is lost is made up for by the next.
+// TestLostBitmaps: the next bitmap makes up for a lost one.
 func TestLostBitmaps(t *testing.T) {
 	p := newPair(t, pairConfig{own: true})
 	p.sends(10, 100)
@@ -134,14 +133,14 @@ func (p *pair) mixed(list string) {
 	}
 }
 
-// TestRepairedReads: PSNs inside of a READ are no packets; requests and responses
-// that are lost are asked for by themselves.
+// TestRepairedReads: PSNs within a READ are not request packets; lost requests and responses are asked for
+// separately.
 func TestRepairedReads(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		posts     string
-		requests  []int // lost, of those that a sends
-		responses []int // lost, of those that b sends
+		requests  []int // lost, of those sent by a
+		responses []int // lost, of those sent by b
 		want      string
 		timeouts  uint64
 	}{
@@ -194,7 +193,7 @@ func TestRepairedReads(t *testing.T) {
 	}
 }
 
-// TestNotReadyOwn: of what followed a SEND without a receive nothing is sent again.
+// TestNotReadyOwn: packets that followed a SEND without a receive are not sent again.
 func TestNotReadyOwn(t *testing.T) {
 	for _, psn := range starts {
 		p := newPair(t, pairConfig{own: true, psn: psn, rnrRetry: 7})
@@ -216,7 +215,7 @@ func TestNotReadyOwn(t *testing.T) {
 	}
 }
 
-// TestBitmap: the format.
+// TestBitmap tests the format.
 func TestBitmap(t *testing.T) {
 	p := newPair(t, pairConfig{own: true, psn: 0xfffffe})
 	p.sends(50, 10)

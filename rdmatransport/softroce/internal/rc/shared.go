@@ -2,9 +2,9 @@ package rc
 
 import "github.com/nvmeof-go/nvmeof/rdmatransport"
 
-// SharedRecv is receives that queue pairs of one shard share (IBTA 10.2.9). The first
-// packet of a message moves one to the queue pair's own receive queue, which is where
-// the message fills it and whence the end of the queue pair flushes it.
+// SharedRecv is a shared receive queue for queue pairs of one shard (IBTA 10.2.9). The first packet of a message
+// moves one receive to the queue pair's own receive queue. There the message fills it, or the end of the queue pair
+// flushes it.
 type SharedRecv struct {
 	queue       recvQueue
 	completions *Completions
@@ -21,14 +21,13 @@ func NewSharedRecv(depth, maxSGE int, done *Completions) *SharedRecv {
 // PostRecv queues receives, all or none.
 func (s *SharedRecv) PostRecv(wrs []rdmatransport.RecvWR) error { return s.queue.post(wrs) }
 
-// Len is how many are posted and not taken.
+// Len returns the number of receives that are posted and not taken.
 func (s *SharedRecv) Len() int { return int(s.queue.tail - s.queue.head) }
 
-// Close gives back what the queue has reserved. No queue pair uses it any more.
+// Close releases the queue's reservation. Its queue pairs must be closed.
 func (s *SharedRecv) Close() { s.completions.reserved -= s.queue.depth }
 
-// takeShared gives the queue pair the oldest shared receive, if it shares any and there
-// is one.
+// takeShared moves the oldest shared receive to the queue pair, and reports whether there was one.
 func (q *QP) takeShared() bool {
 	s := q.cfg.Shared
 	if s == nil || s.queue.oldest() == nil {

@@ -2,12 +2,11 @@ package rc
 
 import "time"
 
-// standing finds a queue that never empties by round trips, for paths that do not
-// mark: the shortest of a period counts (as in CoDel, RFC 8289), because a single
-// long one may be a pause of either machine.
+// standing detects a queue that never empties by long round trips, for paths that do not mark. It uses the minimum of
+// a period (as CoDel, RFC 8289), because a single long one may be a pause of either machine.
 type standing struct {
 	until time.Duration // end of the period
-	least time.Duration // its shortest round trip
+	least time.Duration // minimum round trip of the period
 	count int
 }
 
@@ -17,8 +16,7 @@ const (
 	standingSlack   = time.Millisecond
 )
 
-// sample takes a round trip, and reports whether a period has ended in which all
-// were longer than long.
+// sample records a round trip, and reports whether a period has ended in which all were longer than long.
 func (s *standing) sample(now, d, long time.Duration) bool {
 	if s.count == 0 {
 		s.until, s.least = now+standingPeriod, d
@@ -31,8 +29,8 @@ func (s *standing) sample(now, d, long time.Duration) bool {
 	return s.least > long
 }
 
-// backOff takes a quarter off both windows, which are never less than they began
-// with: where the time goes into the peer's processor, less would only idle it.
+// backOff shrinks both windows by a quarter, but not below their initial size: if the time is spent on the peer's
+// processor, a smaller window would only leave it idle.
 func (t *roundTrip) backOff() {
 	for _, c := range []*congestion{&t.sends, &t.reads} {
 		c.window = max(min(c.window, firstWindow), c.window-c.window/4)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// TestStandingQueue: a deep queue that neither marks nor drops is not filled with
-// all that the windows' limits allow, and loses what windows had grown to before
-// the others came.
+// TestStandingQueue: a deep queue that neither marks nor drops is not filled up to the windows' limits, and shrinks
+// again when more senders have joined after the windows had grown.
 func TestStandingQueue(t *testing.T) {
 	const flows = 8
 	s := newIncast(t, incastConfig{flows: flows, mtu: 4096, link: link{rate: gigabit}, delay: 20 * time.Microsecond, seed: 1})
@@ -23,7 +22,7 @@ func TestStandingQueue(t *testing.T) {
 	carried := s.link.carried
 	s.run(400 * time.Millisecond)
 	utilisation := float64(s.link.carried-carried) / (s.link.rate * 0.2)
-	// The least is 64 KiB of each, 4 ms; the limits allow 33 ms.
+	// The minimum is 64 KiB per sender, 4 ms; the limits allow 33 ms.
 	t.Logf("utilisation %.3f; queue of %v after 0.2 s, %v after 0.4 s", utilisation, queue, s.link.free-s.now)
 	if utilisation < 0.95 || s.link.free-s.now > 16*time.Millisecond {
 		t.Fail()

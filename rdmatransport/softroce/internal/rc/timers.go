@@ -9,13 +9,13 @@ const (
 	timerRNR                      // requester: the peer asked to wait
 	timerReadGap                  // requester: a response is missing behind later ones
 	timerGap                      // responder: a request is missing behind later ones
-	timerAck                      // responder: an acknowledgement is owed that could wait
-	timerAckRepeat                // responder: the last acknowledgement may be lost
-	timerPace                     // both: the token bucket has filled; Transmit follows
+	timerAck                      // responder: a delayed acknowledgement is due
+	timerAckRepeat                // responder: the last acknowledgement may have been lost
+	timerPace                     // both: the token bucket has refilled; Transmit follows
 	timerCount
 )
 
-// timers are the deadlines of one queue pair; Never where none is set.
+// timers holds the deadlines of one queue pair; Never if not set.
 type timers struct {
 	at [timerCount]time.Duration
 }
@@ -44,8 +44,8 @@ func (q *QP) expired(now time.Duration, id timerID) {
 		q.retryExpired(now)
 	case timerRNR:
 		q.req.waitRNR = false
-		// What was refused goes out again, unless the window keeps it back: it counts what
-		// the peer had no room for either.
+		// The message is sent again now, unless the window does not allow it: the window also counts packets for
+		// which the peer had no receive.
 		if q.outstanding() {
 			q.timer.set(timerRetry, now+q.rtt.timeout())
 		}

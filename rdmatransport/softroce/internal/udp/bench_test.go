@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The benchmarks run both ends on one thread, so that they show what the calls
-// cost and not how fast threads wake each other; internal/floor has two threads.
+// The benchmarks run both ends on one thread, so that they measure the cost of the calls and not how fast threads
+// wake each other. internal/floor uses two threads.
 
 func benchPair(b *testing.B, cfg Config) (Port, Port, Group) {
 	from := listenAt(b, netip.MustParseAddr("127.77.50.1"), cfg)
@@ -15,8 +15,8 @@ func benchPair(b *testing.B, cfg Config) (Port, Port, Group) {
 	return from.Ports()[0], to.Ports()[0], to
 }
 
-// BenchmarkOneWay sends and receives 60 KiB in packets: in one send with
-// segments that arrives in one piece, or each alone.
+// BenchmarkOneWay sends and receives 60 KiB in packets, either in one send with segments that arrives merged, or one
+// by one.
 func BenchmarkOneWay(b *testing.B) {
 	for _, c := range []struct{ size, count int }{{4128, 15}, {2080, 30}, {1056, 60}} {
 		for _, segments := range []bool{true, false} {
@@ -49,8 +49,7 @@ func BenchmarkOneWay(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip sends a command's 80 bytes one way, and 4 KiB of data and a
-// response the other.
+// BenchmarkRoundTrip sends a command of 80 bytes in one direction, and 4 KiB of data and a response in the other.
 func BenchmarkRoundTrip(b *testing.B) {
 	host, target, group := benchPair(b, Config{})
 	command := []Message{{To: netip.AddrPortFrom(group.Addr(), roce), Pieces: [][]byte{make([]byte, 80)}}}

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// Faults are probabilities (0 to 1) and delays of one direction. Each packet is
-// treated alone, whether it was a segment of a larger send or not.
+// Faults describes the faults in one direction: probabilities (0 to 1) and delays. They apply to each packet
+// independently, whether or not it was a segment of a larger send.
 type Faults struct {
 	Loss, Duplicate float64
-	Corrupt         float64       // share that has one to eight bits flipped
+	Corrupt         float64       // probability that one to eight bits are flipped
 	Delay           time.Duration // of every packet
-	Jitter          time.Duration // added to it, uniformly from 0 up: reorders
+	Jitter          time.Duration // additional delay, uniformly distributed from 0; reorders packets
 
-	// Reorder is the share that is held back until 1 to ReorderBy (default 8)
-	// later packets of the direction have passed, or ReorderWait (default 1 ms)
-	// is over.
+	// Reorder is the probability that a packet is delayed until 1 to ReorderBy (default 8) later packets of the
+	// direction have passed, or ReorderWait (default 1 ms) has elapsed.
 	Reorder     float64
 	ReorderBy   int
 	ReorderWait time.Duration
 
-	Mark float64 // share of the ECN-capable packets that is marked CE
+	Mark float64 // probability that an ECN-capable packet is marked CE
 
-	// Only restricts the faults, other than Delay, to packets that it reports
-	// true for: certain opcodes, say. Nil means all.
+	// Only restricts the faults, except Delay, to packets for which it returns true, such as certain opcodes. Nil
+	// means all packets.
 	Only func(payload []byte) bool
-	// Drop loses the packets that it reports true for. Nil means none.
+	// Drop loses the packets for which it returns true. Nil means none.
 	Drop func(payload []byte) bool
 }
 
@@ -37,13 +36,13 @@ const (
 	defaultReorderWait = time.Millisecond
 )
 
-// flowKey is a direction between two ports.
+// flowKey identifies the direction between two ports.
 type flowKey struct {
 	from, to           netip.Addr
 	fromShard, toShard int
 }
 
-// generator returns the direction's own.
+// generator returns the random number generator of a direction.
 func (n *Network) generator(k flowKey) *rand.Rand {
 	rng := n.flows[k]
 	if rng == nil {
@@ -59,11 +58,10 @@ func (n *Network) generator(k flowKey) *rand.Rand {
 	return rng
 }
 
-// chance is true with probability p.
+// chance returns true with probability p.
 func chance(rng *rand.Rand, p float64) bool { return rng.Float64() < p }
 
-// carry takes one packet, which it copies, through the network's faults to its
-// port. The caller holds the lock.
+// carry copies one packet and delivers it to its port, subject to the network's faults. The caller holds the lock.
 func (n *Network) carry(from *memoryPort, m *Message, faults *Faults, data []byte, segment int32) {
 	n.stats.Sent++
 	g := n.groups[m.To.Addr().Unmap()]
@@ -96,7 +94,7 @@ func (n *Network) carry(from *memoryPort, m *Message, faults *Faults, data []byt
 	}
 }
 
-// disturb changes the packet's time and contents.
+// disturb applies faults to the packet's time and contents.
 func (n *Network) disturb(rng *rand.Rand, a *arrival, f *Faults) {
 	a.at += time.Duration(rng.Float64() * float64(f.Jitter))
 	if chance(rng, f.Mark) && a.tos&3 != 0 {
@@ -111,7 +109,7 @@ func (n *Network) disturb(rng *rand.Rand, a *arrival, f *Faults) {
 	}
 }
 
-// order sends the packet on its way, or holds it back so that others pass it.
+// order delivers the packet, or holds it back so that others overtake it.
 func (n *Network) order(rng *rand.Rand, key flowKey, to *memoryPort, a arrival, f *Faults) {
 	by, wait := f.ReorderBy, f.ReorderWait
 	if by <= 0 {

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FuzzControl reads ancillary data of any form: what is not as the kernel writes it is left
-// out.
+// FuzzControl parses arbitrary ancillary data: malformed messages are ignored.
 func FuzzControl(f *testing.F) {
 	message := func(level, kind int32, length uint64, value ...byte) []byte {
 		b := make([]byte, cmsgHeader)

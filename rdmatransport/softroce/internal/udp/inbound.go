@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// arrival is a packet of the in-memory network on its way to a port.
+// arrival is a packet of the in-memory network that is in flight to a port.
 type arrival struct {
-	at      time.Duration // when it arrives, on the network's clock
+	at      time.Duration // time of arrival, on the network's clock
 	seq     uint64        // breaks ties
 	from    netip.AddrPort
-	segment int32 // its index in the send
+	segment int32 // index in the send
 	tos     uint8
 	data    []byte
 }
@@ -20,8 +20,7 @@ func (a *arrival) before(b *arrival) bool {
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
-// inbound is what is on its way to one port: a heap by arrival, and what is held
-// back so that it arrives out of order.
+// inbound holds the packets in flight to one port: a heap by time of arrival, and those held back to be reordered.
 type inbound struct {
 	heap []arrival
 	held []heldArrival
@@ -30,16 +29,16 @@ type inbound struct {
 type heldArrival struct {
 	arrival
 	key    flowKey
-	passes int           // how many more packets have to overtake it
-	until  time.Duration // when it arrives if they do not come
+	passes int           // number of packets that still have to overtake it
+	until  time.Duration // time of arrival if they do not come
 }
 
 func (q *inbound) hold(a arrival, key flowKey, passes int, wait time.Duration) {
 	q.held = append(q.held, heldArrival{a, key, passes, a.at + wait})
 }
 
-// passed tells those held back that a packet of their direction arrives at a
-// time; who has been overtaken often enough arrives right after.
+// passed tells held packets that a packet of their direction arrives at the given time. Those that have been
+// overtaken by enough packets arrive right after it.
 func (q *inbound) passed(key flowKey, at time.Duration, seq *uint64) {
 	q.release(func(h *heldArrival) bool {
 		if h.key == key {
@@ -54,7 +53,7 @@ func (q *inbound) passed(key flowKey, at time.Duration, seq *uint64) {
 	})
 }
 
-// expire lets those go that waited long enough.
+// expire releases the packets that were held long enough.
 func (q *inbound) expire(now time.Duration) {
 	q.release(func(h *heldArrival) bool {
 		if h.until > now {
@@ -78,7 +77,7 @@ func (q *inbound) release(due func(*heldArrival) bool) {
 	q.held = kept
 }
 
-// next is the time of the first arrival.
+// next returns the time of the first arrival, and false if there is none.
 func (q *inbound) next() (at time.Duration, ok bool) {
 	if len(q.heap) > 0 {
 		at, ok = q.heap[0].at, true
@@ -104,7 +103,7 @@ func (q *inbound) push(a arrival) {
 	q.heap = h
 }
 
-// pop removes the first arrival; there is one.
+// pop removes and returns the first arrival; there must be one.
 func (q *inbound) pop() arrival {
 	h := q.heap
 	first, last := h[0], len(h)-1
@@ -144,7 +143,7 @@ func (f *freeList) take(n int) []byte {
 	return make([]byte, 0, 1<<c)
 }
 
-// give takes a buffer back and spoils it, so that who still uses it notices.
+// give returns a buffer and overwrites it, so that a use after this is noticed.
 func (f *freeList) give(b []byte) {
 	b = b[:cap(b)]
 	b[0] = 0xa5

@@ -5,10 +5,9 @@ import (
 	"net/netip"
 )
 
-// AppendPacket appends the IP packet that carries a datagram of length bytes, of which
-// payload is the beginning: all of it, or what was kept. The headers are those that Linux
-// gives what a port sends. The UDP checksum is right where the payload is complete; else it
-// is zero, which over IPv4 means that there is none (RFC 768).
+// AppendPacket appends the IP packet that carries a datagram of length bytes; payload is its beginning, or all of it.
+// The headers are those of a packet that Linux sends from a port. The UDP checksum is correct if the payload is
+// complete. Otherwise it is zero, which over IPv4 means that there is none (RFC 768).
 func AppendPacket(b []byte, from, to netip.AddrPort, tos uint8, id uint16, payload []byte, length int) []byte {
 	be := binary.BigEndian
 	size := uint16(udpHeader + length)
@@ -28,13 +27,13 @@ func AppendPacket(b []byte, from, to netip.AddrPort, tos uint8, id uint16, paylo
 	}
 	sum := onesSum(pseudoHeader(from.Addr(), to.Addr(), size), b[start:])
 	if sum == 0xffff {
-		sum = 0 // a checksum of zero would mean none
+		sum = 0 // a checksum of zero would mean that there is none
 	}
 	be.PutUint16(b[start+6:], ^sum)
 	return b
 }
 
-// appendIPv4 appends a header as Linux makes it for a socket that never fragments.
+// appendIPv4 appends a header as Linux sends it for a socket that never fragments.
 func appendIPv4(b []byte, from, to netip.Addr, tos uint8, id, length uint16) []byte {
 	be := binary.BigEndian
 	start := len(b)
@@ -57,13 +56,13 @@ func appendIPv6(b []byte, from, to netip.Addr, class uint8, length uint16) []byt
 	return append(append(b, src[:]...), dst[:]...)
 }
 
-// pseudoHeader is the sum of what the UDP checksum covers besides the datagram.
+// pseudoHeader returns the checksum's sum over the pseudo header.
 func pseudoHeader(from, to netip.Addr, length uint16) uint32 {
 	src, dst := from.AsSlice(), to.AsSlice()
 	return uint32(onesSum(17, src)) + uint32(onesSum(uint32(length), dst))
 }
 
-// onesSum is the Internet checksum's sum (RFC 1071), not yet complemented.
+// onesSum adds b to the sum of the Internet checksum (RFC 1071), without complementing it.
 func onesSum(sum uint32, b []byte) uint16 {
 	for ; len(b) >= 2; b = b[2:] {
 		sum += uint32(b[0])<<8 | uint32(b[1])

@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// TestAppendPacket: the headers are those that Linux has made, but for the IPv6 flow label,
-// and for UDP checksums, which rxe leaves out.
+// TestAppendPacket: the headers are those made by Linux, except for the IPv6 flow label and the UDP checksum, which
+// rxe does not compute.
 func TestAppendPacket(t *testing.T) {
 	for _, name := range []string{"nvme-connect", "nvme-ipv6"} {
 		packets, err := golden.Load(name)

@@ -13,7 +13,7 @@ import (
 // roce is the UDP port of RoCEv2 (IBTA A17.2).
 const roce = 4791
 
-// group is the sockets of one address.
+// group holds the sockets of one address.
 type group struct {
 	addr     netip.Addr
 	zone     uint32 // index of addr's interface, if link-local
@@ -23,9 +23,8 @@ type group struct {
 	prepared []*os.File
 }
 
-// Listen opens the sockets of an address, which needs no privilege. It fails
-// with an [*InUseError] if another process of this network namespace has it, and
-// with an error that says so if the kernel's rdma_rxe holds the port.
+// Listen opens the sockets of an address. It needs no privilege. It fails with an [*InUseError] if the address is in
+// use in this network namespace, and with an error that says so if the kernel's rdma_rxe holds the port.
 func Listen(addr netip.Addr, cfg Config) (Group, error) {
 	cfg.setDefaults()
 	addr = addr.Unmap()
@@ -72,7 +71,7 @@ func (g *group) open(cfg *Config) error {
 	return nil
 }
 
-// check compares what was asked for with what came of it.
+// check compares the obtained settings with the requested ones.
 func (g *group) check(cfg *Config) (warnings []string) {
 	p := g.ports[0].(*port)
 	if got, want := p.stats.ReceiveBuffer, 2*cfg.ReceiveBuffer; got < want {
@@ -109,7 +108,7 @@ func (g *group) Close() error {
 	return unix.Close(fd)
 }
 
-// zoneIndex finds the interface of a link-local address.
+// zoneIndex returns the index of the interface of a link-local address.
 func zoneIndex(addr netip.Addr) (uint32, error) {
 	zone := addr.Zone()
 	if zone == "" {

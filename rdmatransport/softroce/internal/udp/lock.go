@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An InUseError says that another process has the address, or this one already.
+// An InUseError means that an address is in use by another process, or by this one.
 type InUseError struct {
 	Addr netip.Addr
-	PID  int // 0: not known (it lives in another PID namespace, say)
+	PID  int // 0: unknown, for example because it is in another PID namespace
 }
 
 func (e *InUseError) Error() string {
@@ -26,13 +26,13 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s already is the RoCEv2 endpoint of %v: stop it, or use another address of this machine (a host's is set by --host-traddr)", owner, e.Addr)
 }
 
-// lockBacklog is how many may learn at a time who has an address.
+// lockBacklog is the number of processes that can ask at a time which process has an address.
 const lockBacklog = 1024
 
 func lockName(addr netip.Addr) string { return "@nvmeof/roce/" + addr.String() }
 
-// lockAddress takes the abstract unix socket that stands for an address in this
-// network namespace, and returns its descriptor.
+// lockAddress binds the abstract unix socket that is the lock of an address in this network namespace, and returns
+// its descriptor.
 func lockAddress(addr netip.Addr) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -40,8 +40,8 @@ func lockAddress(addr netip.Addr) (int, error) {
 	}
 	name := &unix.SockaddrUnix{Name: lockName(addr)}
 	if err = unix.Bind(fd, name); err == nil {
-		// Nobody accepts: those who find the lock taken only connect, to learn who
-		// listens, and stay in the backlog.
+		// Connections are not accepted. A process that finds the lock taken only connects to learn the PID of the
+		// listener, and stays in the backlog.
 		err = unix.Listen(fd, lockBacklog)
 	}
 	if err == nil {

@@ -14,8 +14,8 @@ type memoryGroup struct {
 	network *Network
 	addr    netip.Addr
 	ports   []Port
-	moved   bool          // goes on as another group
-	held    time.Duration // until when Recv does not return, on the network's clock
+	moved   bool          // continues as another group
+	held    time.Duration // Recv does not return before this time, on the network's clock
 }
 
 func (g *memoryGroup) Addr() netip.Addr             { return g.addr }
@@ -31,7 +31,7 @@ func (g *memoryGroup) Close() error {
 	defer n.mu.Unlock()
 	switch {
 	case n.groups[g.addr] != g:
-	case g.ports[0].(*memoryPort).begins: // what was adopted can be adopted again
+	case g.ports[0].(*memoryPort).begins: // an adopted group can be adopted again
 		g.moved = true
 	case !g.moved:
 		delete(n.groups, g.addr)
@@ -39,26 +39,26 @@ func (g *memoryGroup) Close() error {
 	return nil
 }
 
-// memoryPort is a port of a Network, whose lock guards inbound and what follows.
+// memoryPort is a port of a Network, whose lock guards inbound and the fields after it.
 type memoryPort struct {
 	network *Network
 	group   *memoryGroup
 	index   int
 	sources []netip.AddrPort
-	notify  chan struct{} // Wake was called
+	notify  chan struct{} // signalled by Wake
 
-	// Wait sleeps until the timer fires: at the time that it was given, or when something
-	// arrives, which whoever sends it sees to.
+	// Wait sleeps until the timer fires: after the given time, or when a packet arrives, for which the sender of the
+	// packet resets the timer.
 	timer  *time.Timer
 	asleep bool
 	until  time.Duration // on the network's clock
-	begins bool          // was adopted, and has not begun: what arrives ends no sleep
+	begins bool          // adopted and not begun: arrivals do not end a sleep
 
 	inbound inbound
-	queue   []arrival // arrived, in order, from head on: the socket's receive buffer
+	queue   []arrival // the socket's receive buffer: arrived packets in order, starting at head
 	head    int
-	used    int    // truesize of the queue
-	gather  []byte // a message in one piece
+	used    int    // sum of truesize over the queue
+	gather  []byte // buffer for a message in one piece
 	stats   Stats
 }
 
@@ -78,8 +78,8 @@ func (p *memoryPort) NewBatch() *RecvBatch {
 	return &RecvBatch{Datagrams: make([]Datagram, batchSlots)}
 }
 
-// settle moves what has arrived by now into the receive buffer. Nothing was read
-// from it since the port's last Recv, so doing that late loses the same packets.
+// settle moves packets that have arrived by now into the receive buffer. The buffer was not read since the port's
+// last Recv, so calling settle late loses the same packets.
 func (p *memoryPort) settle(now time.Duration) {
 	p.inbound.expire(now)
 	for len(p.inbound.heap) > 0 && p.inbound.heap[0].at <= now {
@@ -97,9 +97,8 @@ func (p *memoryPort) settle(now time.Duration) {
 	}
 }
 
-// truesize is about what Linux counts for a packet in a receive buffer: its
-// descriptor, and a block from the allocator with room for headers and for the
-// descriptor of fragments.
+// truesize approximates what Linux counts for a packet in a receive buffer: its descriptor, and a block from the
+// allocator with room for headers and for the descriptor of fragments.
 func truesize(n int) int {
 	const headroom, trailer, descriptor, small = 100, 320, 256, 576
 	if block := n + headroom + trailer; block > small {
@@ -108,7 +107,7 @@ func truesize(n int) int {
 	return descriptor + small
 }
 
-// take removes the first packet of the receive buffer.
+// take removes and returns the first packet of the receive buffer.
 func (p *memoryPort) take() arrival {
 	a := p.queue[p.head]
 	p.queue[p.head] = arrival{}
@@ -156,8 +155,8 @@ func (p *memoryPort) Recv(b *RecvBatch) (int, error) {
 	return count, nil
 }
 
-// follows reports whether the next packet continues a merged datagram that began
-// with first, has count segments and size bytes.
+// follows reports whether the next packet continues a merged datagram that began with first and has count segments
+// and size bytes.
 func (p *memoryPort) follows(first *arrival, count, size int) bool {
 	if p.head == len(p.queue) || count == MaxSegments {
 		return false
@@ -167,7 +166,7 @@ func (p *memoryPort) follows(first *arrival, count, size int) bool {
 		size == count*each && len(a.data) <= each && len(a.data) > 0 && size+len(a.data) <= MaxBurst
 }
 
-// merge gathers the packets that follow first into one datagram.
+// merge merges the packets that follow first into one datagram.
 func (p *memoryPort) merge(d *Datagram, first *arrival) {
 	data := append(p.network.free.take(MaxBurst), first.data...)
 	for count := 1; p.follows(first, count, len(data)); count++ {
@@ -196,7 +195,7 @@ func (p *memoryPort) Send(ms []Message) int {
 	return sent
 }
 
-// send splits a message into packets, if a socket would take it.
+// send splits a message into packets, if a socket would accept it.
 func (p *memoryPort) send(m *Message) bool {
 	n, size := p.network, m.size()
 	each := size
@@ -251,10 +250,10 @@ func (p *memoryPort) Wait(d time.Duration) {
 	p.timer.Stop()
 }
 
-// noLimit is for how long a port sleeps to which nothing is on its way.
+// noLimit is the sleep of a port without a deadline.
 const noLimit = 1 << 62
 
-// sleep sets the timer. It reports false where there is nothing to wait for.
+// sleep sets the timer. It returns false if there is no reason to wait.
 func (p *memoryPort) sleep(d time.Duration) bool {
 	n := p.network
 	n.mu.Lock()
@@ -280,8 +279,7 @@ func (p *memoryPort) sleep(d time.Duration) bool {
 	return true
 }
 
-// expect has a port that sleeps wake when the next packet arrives. The caller holds the
-// network's lock.
+// expect makes a sleeping port wake up when the next packet arrives. The caller holds the network's lock.
 func (p *memoryPort) expect() {
 	if at, ok := p.inbound.next(); p.asleep && !p.begins && ok && at < p.until {
 		p.until = at
@@ -289,7 +287,7 @@ func (p *memoryPort) expect() {
 	}
 }
 
-// Watch implements Port: there are no descriptors in memory.
+// Watch implements Port. It fails, since there are no descriptors in memory.
 func (p *memoryPort) Watch(int) error {
 	return errors.New("an in-memory port cannot watch descriptors")
 }

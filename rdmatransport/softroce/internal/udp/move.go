@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Moved says what the descriptors of a group are that goes to another process: the lock of
-// the address, then of each port the receive socket and its transmit sockets. What was
-// attached to the sockets stays with them, as does what has arrived.
+// Moved describes the descriptors of a group that moves to another process: the lock of the address, then for each
+// port the receive socket and its transmit sockets. Programs attached to the sockets stay attached, and received
+// datagrams stay in them.
 type Moved struct {
 	Transmit int `json:"transmit"` // transmit sockets of each port
-	// Overflow is how many datagrams each receive socket has lost, as the kernel counts.
+	// Overflow is the number of datagrams that each receive socket has lost, as counted by the kernel.
 	Overflow []uint32 `json:"overflow"`
 }
 
@@ -52,7 +52,7 @@ func (g *group) Move() (Moved, []*os.File, error) {
 	for _, p := range g.ports {
 		p := p.(*port)
 		out.Overflow = append(out.Overflow, p.overflow)
-		p.wait.Forget() // or what arrives for the next owner would wake this one
+		p.wait.Forget() // otherwise datagrams for the next owner would wake this one
 	}
 	files := g.prepared
 	g.prepared = nil
@@ -61,8 +61,8 @@ func (g *group) Move() (Moved, []*os.File, error) {
 
 func duplicate(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3) }
 
-// Adopt goes on with the sockets of another group, which may be another process's. The
-// files stay the caller's. Nothing is received before Begin of each port.
+// Adopt continues with the sockets of another group, possibly of another process. The files still belong to the
+// caller. Ports receive nothing before Begin.
 func Adopt(addr netip.Addr, cfg Config, m Moved, files []*os.File) (Group, error) {
 	cfg.setDefaults()
 	addr = addr.Unmap()
@@ -116,8 +116,8 @@ func (g *group) adopt(cfg *Config, m Moved, files []*os.File) (err error) {
 	return nil
 }
 
-// adoptLock takes the address's lock. Whoever finds it taken learns from the last listen(2)
-// whose it is.
+// adoptLock takes over the lock of the address. It calls listen(2) again, so that processes that find the lock taken
+// see this process's PID.
 func (g *group) adoptLock(f *os.File) (int, error) {
 	fd, err := duplicate(int(f.Fd()))
 	if err != nil {
@@ -135,7 +135,7 @@ func (g *group) adoptLock(f *os.File) (int, error) {
 	return fd, nil
 }
 
-// adoptPort makes a port of a receive socket and transmit sockets.
+// adoptPort creates a port from a receive socket and transmit sockets.
 func adoptPort(g *group, cfg *Config, files []*os.File) (*port, error) {
 	p := &port{group: g, recv: -1, is4: g.addr.Is4(), begins: true}
 	err := p.adoptSockets(files)
@@ -171,7 +171,7 @@ func (p *port) adoptSockets(files []*os.File) (err error) {
 	return nil
 }
 
-// adoptSocket duplicates a UDP socket that is bound to the group's address.
+// adoptSocket duplicates a UDP socket, which must be bound to the group's address.
 func (p *port) adoptSocket(f *os.File) (int, netip.AddrPort, error) {
 	fd, err := duplicate(int(f.Fd()))
 	if err != nil {
@@ -193,7 +193,7 @@ func (p *port) adoptSocket(f *os.File) (int, netip.AddrPort, error) {
 	return -1, netip.AddrPort{}, fmt.Errorf("a descriptor is not a UDP socket of %v", p.group.addr)
 }
 
-// boundTo is the address of a UDP socket, without zone.
+// boundTo returns the address of a UDP socket, without zone.
 func boundTo(name unix.Sockaddr) netip.AddrPort {
 	switch a := name.(type) {
 	case *unix.SockaddrInet4:

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAdopt: the sockets of a group go on in another one with all that has arrived, and the
-// address stays taken until both, and the files, are closed.
+// TestAdopt: another group continues with the sockets of a group and the datagrams in them. The address stays in use
+// until both groups and the files are closed.
 func TestAdopt(t *testing.T) {
 	for _, addr := range []string{"127.104.1.1", "::1"} {
 		t.Run(addr, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAdopt(t *testing.T) {
 			if err := next.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if at.Is6() { // which others may have by now
+			if at.Is6() { // which another test may be using by now
 				return
 			}
 			again, err := Listen(at, Config{})
@@ -85,7 +85,7 @@ func listenEither(t *testing.T, at netip.Addr, cfg Config) Group {
 	return g
 }
 
-// wantFlags requires that files are closed on exec and do not block.
+// wantFlags requires that files are close-on-exec and non-blocking.
 func wantFlags(t *testing.T, files []*os.File) {
 	t.Helper()
 	for i, f := range files {
@@ -98,7 +98,7 @@ func wantFlags(t *testing.T, files []*os.File) {
 	}
 }
 
-// wantAsleep requires that what has arrived does not wake a port.
+// wantAsleep requires that arriving datagrams do not wake a port.
 func wantAsleep(t *testing.T, what string, p Port) {
 	t.Helper()
 	start, waits := time.Now(), 0
@@ -110,8 +110,7 @@ func wantAsleep(t *testing.T, what string, p Port) {
 	}
 }
 
-// wantQPNs requires that a port that begins wakes, and has the two datagrams that are steered
-// to it.
+// wantQPNs requires that a port wakes after Begin, and has the two datagrams steered to it.
 func wantQPNs(t *testing.T, p Port, index, shards int) {
 	t.Helper()
 	start := time.Now()

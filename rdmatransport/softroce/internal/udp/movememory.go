@@ -9,20 +9,20 @@ import (
 // Prepare implements Group.
 func (g *memoryGroup) Prepare() error { return nil }
 
-// Move implements Group. There are no descriptors: the ports stay on the network with what
-// has arrived, until Readopt.
+// Move implements Group. There are no descriptors: the ports stay in the network, with the packets that have arrived,
+// until Readopt.
 func (g *memoryGroup) Move() (Moved, []*os.File, error) {
 	n := g.network
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g.moved = true
 	for _, p := range g.ports {
-		p.(*memoryPort).begins = true // what arrives is the next owner's
+		p.(*memoryPort).begins = true // further arrivals are for the next owner
 	}
 	return Moved{Transmit: len(g.ports[0].(*memoryPort).sources), Overflow: make([]uint32, len(g.ports))}, nil, nil
 }
 
-// Readopt goes on with the endpoint of a network that was moved, as Adopt does with sockets.
+// Readopt continues with a moved endpoint of a network, as Adopt does with sockets.
 func Readopt(n *Network, addr netip.Addr, m Moved, files []*os.File) (Group, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,8 +24,8 @@ func (g *group) MTU(dst netip.Addr) (int, error) {
 		if device != 0 {
 			n = min(n, device)
 		}
-		// Between two addresses of this machine packets take the loopback interface, but
-		// packets to the other one pass through its own interface as well.
+		// Packets between two addresses of this machine take the loopback interface, but packets to the other address
+		// also pass through its own interface.
 		if own, exact := interfaceOf(dst.Unmap()); exact {
 			n = min(n, own.MTU)
 		}
@@ -67,8 +67,8 @@ func (g *group) Node() rdmatransport.NUMANode {
 	return 0
 }
 
-// interfaceOf is the interface that has the address, or whose network contains it
-// (127.0.0.2 is nowhere listed); zero if there is none. exact reports the former.
+// interfaceOf returns the interface that has the address, or else one whose network contains it (127.0.0.2 is not
+// listed anywhere), or a zero Interface. exact reports the first case.
 func interfaceOf(addr netip.Addr) (near net.Interface, exact bool) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

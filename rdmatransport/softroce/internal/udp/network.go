@@ -8,40 +8,35 @@ import (
 	"time"
 )
 
-// A Network joins in-memory ports. It treats datagrams as a network of Linux
-// hosts would, with faults from a seed: segments of one send travel as packets
-// of their own with the IPv4 identifications that Linux gives them, receive
-// buffers overflow, ports are steered like sockets.
+// A Network connects in-memory ports. It handles datagrams like a network of Linux hosts, with seeded random faults:
+// segments of one send travel as separate packets with the IPv4 identifications that Linux gives them, receive
+// buffers overflow, and datagrams are steered to ports as to sockets.
 //
-// Every direction between two ports has a generator of its own, so what befalls
-// its n-th packet depends on the seed and on that direction's packets alone, not
-// on how goroutines interleave.
+// Every direction between two ports has its own random number generator. So the fate of its n-th packet depends only
+// on the seed and on that direction's packets, not on how goroutines interleave.
 //
-// Time is the time package's, and what blocks, blocks on channels, so that
-// testing/synctest can fake it for a network made inside its bubble. Or, with
-// Manual set, no time passes but by Advance, and Wait does not block: one
+// Time is that of package time, and blocking is on channels, so that testing/synctest can fake the time of a network
+// that is created inside its bubble. With Manual set, time passes only through Advance, and Wait does not block: one
 // goroutine can then drive all ports in turn.
 //
-// The exported fields are set before the first Join; only SetFaults may come
-// later.
+// The exported fields must be set before the first Join. Only SetFaults may be called later.
 type Network struct {
-	// Faults gives the faults of one direction; nil means none. It is called
-	// under the network's lock, once for every message.
+	// Faults returns the faults of one direction; nil means none. It is called under the network's lock, once per
+	// message.
 	Faults func(from, to netip.Addr) Faults
-	// PathMTU is what MTU reports, and the largest IP packet that a port sends;
-	// default 1500.
+	// PathMTU is the size of the largest IP packet that a port sends, as returned by MTU; default 1500.
 	PathMTU int
-	// ReceiveBuffer is a port's effective buffer in bytes of truesize; default
-	// 8 MiB. Beyond it packets are lost, as in a socket.
+	// ReceiveBuffer is the effective size of a port's buffer in bytes of truesize; default 8 MiB. Packets beyond it
+	// are lost, as in a socket.
 	ReceiveBuffer int
-	NoGSO         bool // ports refuse segments
-	Merge         bool // ports merge what one send has split, if it arrives in one piece (GRO)
-	Manual        bool // time passes by Advance alone
+	NoGSO         bool // ports do not support segmentation
+	Merge         bool // ports merge the packets of one send if they arrive consecutively (GRO)
+	Manual        bool // time passes only through Advance
 
-	mu     sync.Mutex // guards what follows and the ports' queues
+	mu     sync.Mutex // guards the fields below and the ports' queues
 	seed   uint64
 	start  time.Time
-	clock  time.Duration // Manual
+	clock  time.Duration // time of a Manual network
 	groups map[netip.Addr]*memoryGroup
 	flows  map[flowKey]*rand.Rand
 	seq    uint64
@@ -49,22 +44,22 @@ type Network struct {
 	free   freeList
 }
 
-// NetworkStats count the network's own doings, in packets.
+// NetworkStats counts packets and their faults.
 type NetworkStats struct {
 	Sent, Delivered, Lost, Duplicated, Corrupted, Reordered, Marked uint64
 
 	Overflowed  uint64 // lost because the receiver's buffer was full
-	Unreachable uint64 // nobody has that address
-	TooBig      uint64 // larger than the path MTU, and not sent
+	Unreachable uint64 // no endpoint has that address
+	TooBig      uint64 // larger than the path MTU, not sent
 }
 
-// NewNetwork returns a network whose faults follow from the seed.
+// NewNetwork returns a network whose faults are determined by the seed.
 func NewNetwork(seed uint64) *Network {
 	return &Network{seed: seed, start: time.Now(), groups: map[netip.Addr]*memoryGroup{}, flows: map[flowKey]*rand.Rand{}}
 }
 
-// Hold holds an endpoint up for a time, as a process that is stopped: who asks it for what has arrived waits, and
-// gets all of it then. It is not for a network that is Manual.
+// Hold pauses an endpoint for a time, like a stopped process: Recv blocks, and then returns everything that has
+// arrived. It must not be used with Manual.
 func (n *Network) Hold(addr netip.Addr, d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,8 +89,7 @@ func (n *Network) Advance(d time.Duration) {
 	n.clock += d
 }
 
-// Next is how long it takes until a packet arrives that Recv would not find now;
-// false if none is under way.
+// Next returns the time until the next packet arrives that Recv would not return now, and false if none is in flight.
 func (n *Network) Next() (time.Duration, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +106,7 @@ func (n *Network) Next() (time.Duration, bool) {
 	return first - now, found
 }
 
-// now is the time since the network was made. The caller holds the lock.
+// now returns the time since the network was created. The caller holds the lock.
 func (n *Network) now() time.Duration {
 	if n.Manual {
 		return n.clock
@@ -120,7 +114,7 @@ func (n *Network) now() time.Duration {
 	return time.Since(n.start)
 }
 
-// Join attaches an endpoint of so many ports to a network, as Listen does to the machine.
+// Join attaches an endpoint with the given number of ports to a network, as Listen does to the machine.
 func Join(n *Network, addr netip.Addr, shards int) (Group, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,8 +133,8 @@ func Join(n *Network, addr netip.Addr, shards int) (Group, error) {
 	return g, nil
 }
 
-// Forge returns an endpoint that sends from an address that is, or may be, another's, as
-// who does not keep to the rules of a network can. Nothing arrives there.
+// Forge returns an endpoint that sends from an address that may be another's, like a host that forges source
+// addresses. Nothing is delivered to it.
 func Forge(n *Network, addr netip.Addr) Group {
 	g := &memoryGroup{network: n, addr: addr.Unmap()}
 	g.ports = []Port{newMemoryPort(g, 0)}

@@ -36,7 +36,7 @@ func newPair(t *testing.T, seed uint64, change func(*Network)) *pair {
 	return p
 }
 
-// faulty applies f to what is sent from 192.0.2.1.
+// faulty applies f to packets sent from 192.0.2.1.
 func faulty(f Faults) func(*Network) {
 	return func(n *Network) {
 		n.Faults = func(from, to netip.Addr) Faults {
@@ -62,7 +62,7 @@ func numbered(i int) []byte {
 	return b
 }
 
-// arrived returns the numbers of the packets that b has now.
+// arrived returns the numbers of the packets that b can receive now.
 func (p *pair) arrived() (numbers []int) {
 	p.t.Helper()
 	batch := p.b.Ports()[0].NewBatch()
@@ -78,7 +78,7 @@ func (p *pair) arrived() (numbers []int) {
 	return numbers
 }
 
-// all lets an hour pass.
+// all lets an hour pass and returns the packets that have arrived.
 func (p *pair) all() []int {
 	p.t.Helper()
 	p.Advance(time.Hour)
@@ -115,7 +115,7 @@ func TestNetworkRepeats(t *testing.T) {
 		p := newPair(t, seed, faulty(everything))
 		for range 10 {
 			p.send(p.a, p.b, 50)
-			if disturb { // traffic of another direction, which must not matter
+			if disturb { // traffic in another direction, which must not matter
 				p.send(p.b, p.a, 7)
 			}
 			p.Advance(100 * time.Microsecond)
@@ -186,7 +186,7 @@ func TestNetworkReorder(t *testing.T) {
 	got := p.arrived()
 	moved := 0
 	for i, n := range got {
-		// Held packets do not pass each other's count, so a few more can go by.
+		// Held packets do not count as overtaking each other, so a few more can pass.
 		if early := i - n; early > 4*by || early < -4*by {
 			t.Fatalf("packet %d arrived as number %d", n, i)
 		}
@@ -334,7 +334,7 @@ func TestNetworkOverflow(t *testing.T) {
 		t.Errorf("budget %d", b.ReceiveBudget())
 	}
 	p.send(p.a, p.b, 600)
-	wantNumbers(t, p.arrived(), ascending(512)) // as many small packets as Linux was seen to hold
+	wantNumbers(t, p.arrived(), ascending(512)) // the number of small packets that Linux was observed to hold
 	if p.Stats().Overflowed != 88 || b.Stats().Overflow != 88 {
 		t.Errorf("%d lost, the port says %d; want 88", p.Stats().Overflowed, b.Stats().Overflow)
 	}
@@ -369,7 +369,7 @@ func TestNetworkRefuses(t *testing.T) {
 	}
 }
 
-// Data that is used after the next Recv must not look right by chance.
+// Data that is used after the next Recv must not look correct by chance.
 func TestNetworkSpoilsReleasedData(t *testing.T) {
 	p := newPair(t, 1, nil)
 	batch := p.b.Ports()[0].NewBatch()

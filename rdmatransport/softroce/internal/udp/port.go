@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/internal/waiter"
 )
 
-// port is one shard's sockets.
+// port holds one shard's sockets.
 type port struct {
 	group    *group
 	recv     int
@@ -19,8 +19,8 @@ type port struct {
 	is4      bool
 	gso, gro bool
 	stats    Stats
-	overflow uint32 // the kernel's count, which wraps
-	begins   bool   // was adopted, and has not begun
+	overflow uint32 // the kernel's counter, which wraps
+	begins   bool   // was adopted and has not begun
 	wait     waiter.Waiter
 	out      sendBatch
 }
@@ -56,7 +56,7 @@ func (p *port) openSockets(cfg *Config) (err error) {
 	return p.configure(cfg)
 }
 
-// configure finds out what the sockets can do.
+// configure determines what the sockets support.
 func (p *port) configure(cfg *Config) (err error) {
 	if p.stats.ReceiveBuffer, err = unix.GetsockoptInt(p.recv, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
 		return fmt.Errorf("read SO_RCVBUF: %w", err)
@@ -65,7 +65,7 @@ func (p *port) configure(cfg *Config) (err error) {
 	if cfg.NoGRO {
 		merge = 0
 	}
-	// Kernels that do not have the option refuse it.
+	// Kernels without the option return an error.
 	p.gro = unix.SetsockoptInt(p.recv, unix.IPPROTO_UDP, unix.UDP_GRO, merge) == nil && !cfg.NoGRO
 	_, err = unix.GetsockoptInt(p.transmit[0], unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 	p.gso = !cfg.NoGSO && err == nil
@@ -87,7 +87,7 @@ func (p *port) GSO() bool                 { return p.gso }
 func (p *port) ReceiveBudget() int        { return p.stats.ReceiveBuffer / 2 }
 func (p *port) Stats() Stats              { return p.stats }
 
-// rawAddress writes a socket address in the kernel's form and returns its length.
+// rawAddress writes a socket address in the kernel's format and returns its length.
 func (p *port) rawAddress(dst *unix.RawSockaddrInet6, to netip.AddrPort) uint32 {
 	addr := to.Addr()
 	if p.is4 {

@@ -15,8 +15,8 @@ import (
 // listenFunc opens endpoint number host of one network.
 type listenFunc func(t *testing.T, host, shards int) Group
 
-// onBoth runs a test on sockets and on the in-memory network. Addresses are of
-// 127.77/16, with a third byte for each test, so that nobody else's test is there.
+// onBoth runs a test on sockets and on the in-memory network. Addresses are in 127.77/16, with a third byte per test,
+// so that no other test uses them.
 func onBoth(t *testing.T, third byte, test func(t *testing.T, listen listenFunc)) {
 	at := func(host int) netip.Addr { return netip.AddrFrom4([4]byte{127, 77, third, byte(host)}) }
 	t.Run("sockets", func(t *testing.T) {
@@ -24,7 +24,7 @@ func onBoth(t *testing.T, third byte, test func(t *testing.T, listen listenFunc)
 	})
 	t.Run("memory", func(t *testing.T) {
 		n := NewNetwork(1)
-		n.PathMTU = 65536 // as loopback
+		n.PathMTU = 65536 // as on loopback
 		n.Merge = true
 		test(t, func(t *testing.T, host, shards int) Group {
 			g, err := Join(n, at(host), shards)
@@ -46,7 +46,7 @@ func listenAt(t testing.TB, addr netip.Addr, cfg Config) Group {
 	return g
 }
 
-// packet starts like a packet to a queue pair and goes on with a pattern.
+// packet returns a packet to a queue pair, filled with a pattern.
 func packet(qpn, size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -58,13 +58,13 @@ func packet(qpn, size int) []byte {
 
 func to(g Group) netip.AddrPort { return netip.AddrPortFrom(g.Addr(), roce) }
 
-// received is a datagram that outlives its batch.
+// received is a copy of a datagram that outlives its batch.
 type received struct {
 	Datagram
 	packets [][]byte
 }
 
-// receive waits for so many packets, split where they were merged.
+// receive waits for the given number of packets, split where they were merged.
 func receive(t *testing.T, p Port, packets int) []received {
 	t.Helper()
 	var got []received
@@ -125,7 +125,7 @@ func TestSteering(t *testing.T) {
 			want[shard] = append(want[shard], qpn)
 			ms = append(ms, Message{To: to(b), Pieces: [][]byte{packet(qpn, 40)}})
 		}
-		ms = append(ms, Message{To: to(b), Pieces: [][]byte{{1, 2, 3}}}) // too short for a number
+		ms = append(ms, Message{To: to(b), Pieces: [][]byte{{1, 2, 3}}}) // too short for a queue pair number
 		wantSent(t, a.Ports()[0], ms, len(ms))
 		want[0] = append(want[0], -1)
 		for shard, p := range b.Ports() {
@@ -225,8 +225,7 @@ func TestRefusedMessages(t *testing.T) {
 	})
 }
 
-// A datagram for an address or port that nobody has must disturb neither the
-// sender nor, by an ICMP error, its receive socket.
+// A datagram for an unused address or port must not disturb the sender or, by an ICMP error, its receive socket.
 func TestNobodyThere(t *testing.T) {
 	onBoth(t, 5, func(t *testing.T, listen listenFunc) {
 		ga, gb := listen(t, 1, 1), listen(t, 2, 1)
@@ -236,7 +235,7 @@ func TestNobodyThere(t *testing.T) {
 			wantSent(t, a, []Message{{To: nobody, Pieces: [][]byte{packet(2, 50)}}, {To: to(gb), Pieces: [][]byte{packet(2, 50)}}}, 2)
 			receive(t, b, 1)
 		}
-		// Nor does one for a transmit socket, which nobody reads.
+		// Nor must one for a transmit socket, which is never read.
 		wantSent(t, b, []Message{{To: a.Sources()[0], Pieces: [][]byte{packet(2, 50)}}}, 1)
 		wantSent(t, a, []Message{{To: to(gb), Pieces: [][]byte{packet(2, 50)}}}, 1)
 		receive(t, b, 1)
@@ -283,7 +282,7 @@ func TestWaitEnds(t *testing.T) {
 		receive(t, b, 1)
 		b.Wait(0)
 		waited := time.Duration(0)
-		for tries := 0; waited < time.Millisecond && tries < 200; tries++ { // a signal, as for a garbage collection, ends any
+		for tries := 0; waited < time.Millisecond && tries < 200; tries++ { // a signal, as for a garbage collection, ends a Wait
 			start := time.Now()
 			b.Wait(time.Millisecond)
 			waited = time.Since(start)
@@ -294,7 +293,7 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// Whoever makes work and then wakes the port must not find it asleep.
+// A Wake after new work must not leave the port asleep.
 func TestNoWakeIsLost(t *testing.T) {
 	onBoth(t, 10, func(t *testing.T, listen listenFunc) {
 		p := listen(t, 1, 1).Ports()[0]

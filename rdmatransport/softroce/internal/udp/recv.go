@@ -8,25 +8,23 @@ import (
 
 const (
 	batchSlots = 64
-	slotSize   = 65536 // no UDP datagram is larger, merged or not
-	// slotStride spreads the slots' first lines over the cache's sets: most
-	// datagrams are small.
+	slotSize   = 65536 // at least the size of any UDP datagram, merged or not
+	// slotStride distributes the slots' first lines over the cache's sets, since most datagrams are small.
 	slotStride = slotSize + 3*64
-	// slotOffset puts the payload of a WRITE (BTH and RETH, 28 bytes, before it)
-	// at a cache line's start.
+	// slotOffset aligns the payload of a WRITE (after BTH and RETH, 28 bytes) to a cache line.
 	slotOffset  = 36
 	controlSize = 96 // UDP_GRO, IP_TOS or IPV6_TCLASS, SO_RXQ_OVFL
 )
 
-// socketBatch is the memory of one recvmmsg call, set up once. It lies in the
-// heap, whose objects do not move.
+// socketBatch is the memory of one recvmmsg call, set up once. It is allocated on the heap, whose objects do not
+// move.
 type socketBatch struct {
 	msgs    [batchSlots]unix.Mmsghdr
 	iovs    [batchSlots]unix.Iovec
 	names   [batchSlots]unix.RawSockaddrInet6
 	control [batchSlots][controlSize]byte
 	data    []byte
-	used    int // entries whose lengths the kernel has changed
+	used    int // number of entries whose lengths the kernel has changed
 }
 
 func (s *socketBatch) slot(i int) []byte {
@@ -76,7 +74,7 @@ func (p *port) Recv(b *RecvBatch) (int, error) {
 	return count, nil
 }
 
-// fill describes the datagram in slot i, if all of it is there.
+// fill describes the datagram in slot i. It returns false if the datagram was truncated.
 func (p *port) fill(d *Datagram, s *socketBatch, i int) bool {
 	m := &s.msgs[i]
 	d.Data = s.slot(i)[:m.Len:m.Len]
@@ -94,13 +92,13 @@ func (p *port) fill(d *Datagram, s *socketBatch, i int) bool {
 	return true
 }
 
-// Control messages are a header and a value, each padded to a word.
+// A control message is a header and a value, each padded to a word.
 const (
 	cmsgAlign  = unix.SizeofPtr
 	cmsgHeader = (unix.SizeofCmsghdr + cmsgAlign - 1) &^ (cmsgAlign - 1)
 )
 
-// parseControl reads the ancillary data that the socket asks for.
+// parseControl reads the ancillary data that the socket options request.
 func (p *port) parseControl(d *Datagram, b []byte) {
 	for len(b) >= cmsgHeader+4 {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))

@@ -13,18 +13,17 @@ const (
 	sendControl = 2 * (cmsgHeader + cmsgAlign)
 )
 
-// sendBatch is the memory of one round of sendmmsg calls, set up once. Its
-// entries are sorted by transmit socket: those of socket s are
-// [first[s], first[s+1]).
+// sendBatch is the memory of one round of sendmmsg calls, set up once. Its entries are sorted by transmit socket:
+// those of socket s are [first[s], first[s+1]).
 type sendBatch struct {
 	msgs    []unix.Mmsghdr
 	names   []unix.RawSockaddrInet6
 	control [][sendControl]byte
 	segment []uint16 // of each message; 0: a single packet
 	iovs    []unix.Iovec
-	rank    []int16 // of each message among those of its socket; -1: not sent
+	rank    []int16 // of each message within its socket; -1: not sent
 	first   [MaxTransmit + 1]int
-	pieces  int // iovecs used
+	pieces  int // number of iovecs in use
 }
 
 func (s *sendBatch) init() {
@@ -39,8 +38,8 @@ func (s *sendBatch) init() {
 	}
 }
 
-// Send makes one sendmmsg call for each transmit socket that has messages, and
-// more only where a batch is full or the kernel refuses a message.
+// Send makes one sendmmsg call for each transmit socket that has messages. It makes more only if a batch is full or
+// the kernel refuses a message.
 func (p *port) Send(ms []Message) int {
 	sent := 0
 	for len(ms) > 0 {
@@ -57,7 +56,7 @@ func (p *port) Send(ms []Message) int {
 		sent += taken
 		p.stats.Messages += uint64(taken)
 		p.stats.SendLost += uint64(n-taken) - (p.stats.SendFull - full)
-		// No pointer stays behind to memory that may be unmapped.
+		// Drop pointers to memory that may be unmapped.
 		clear(p.out.iovs[:p.out.pieces])
 		p.out.pieces = 0
 		ms = ms[n:]
@@ -65,7 +64,7 @@ func (p *port) Send(ms []Message) int {
 	return sent
 }
 
-// sort ranks as many messages as one round holds and returns how many.
+// sort assigns messages to entries, as many as one round holds, and returns their number.
 func (p *port) sort(ms []Message) int {
 	s := &p.out
 	var count [MaxTransmit]int
@@ -88,7 +87,7 @@ func (p *port) sort(ms []Message) int {
 	return n
 }
 
-// accepts reports whether the kernel could take m.
+// accepts reports whether m is within the kernel's limits.
 func (p *port) accepts(m *Message) bool {
 	size := m.size()
 	if !m.valid(size, len(p.transmit), p.is4) {
@@ -97,7 +96,7 @@ func (p *port) accepts(m *Message) bool {
 	return p.gso || m.SegmentSize == 0 || size <= int(m.SegmentSize)
 }
 
-// prepare fills entry i.
+// prepare fills in entry i.
 func (p *port) prepare(i int, m *Message) {
 	s := &p.out
 	h := &s.msgs[i].Hdr
@@ -117,7 +116,7 @@ func (p *port) prepare(i int, m *Message) {
 	h.SetIovlen(n)
 	s.segment[i] = m.SegmentSize
 	if size <= int(m.SegmentSize) {
-		s.segment[i] = 0 // one packet needs no GSO, and goes out where there is none
+		s.segment[i] = 0 // a single packet needs no GSO
 	}
 	p.setControl(i, m.TOS)
 }
@@ -147,8 +146,7 @@ func (p *port) setControl(i int, tos uint8) {
 	h.SetControllen(len(c))
 }
 
-// appendControl appends the header of a control message and a word for its value,
-// of which size bytes count.
+// appendControl appends the header of a control message and a word for its value, of which size bytes are used.
 func appendControl(c []byte, level, kind int32, size int) []byte {
 	n := len(c)
 	c = c[:n+cmsgHeader+cmsgAlign]
@@ -158,9 +156,8 @@ func appendControl(c []byte, level, kind int32, size int) []byte {
 	return c
 }
 
-// call sends what is prepared for one transmit socket. A message that the kernel
-// refuses is skipped; a full send buffer loses the rest, as the network could
-// have.
+// call sends the messages prepared for one transmit socket. A message that the kernel refuses is skipped. If the send
+// buffer is full, the rest is lost, as it could be in the network.
 func (p *port) call(source int) (sent int) {
 	s := &p.out
 	next, end := s.first[source], s.first[source+1]
@@ -184,9 +181,8 @@ func (p *port) call(source int) (sent int) {
 	return sent
 }
 
-// refused draws the consequence from an error of message i. The kernel answers
-// EIO where the device cannot checksum segments, EINVAL where it cannot segment,
-// but also for segments that exceed the device's MTU.
+// refused handles an error for message i. The kernel returns EIO if the device cannot checksum segments, and EINVAL
+// if it cannot segment, but also for segments that exceed the device's MTU.
 func (p *port) refused(i int, errno unix.Errno) {
 	p.stats.LastSendError = errno
 	s := &p.out

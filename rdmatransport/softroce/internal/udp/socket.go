@@ -17,8 +17,7 @@ func family(addr netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// sockaddr is for calls that are made once; zone is the index of the interface
-// of link-local addresses.
+// sockaddr is used for system calls that are made once. zone is the interface index of link-local addresses.
 func sockaddr(ap netip.AddrPort, zone uint32) unix.Sockaddr {
 	if ap.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(ap.Port()), Addr: ap.Addr().As4()}
@@ -26,12 +25,11 @@ func sockaddr(ap netip.AddrPort, zone uint32) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(ap.Port()), Addr: ap.Addr().As16(), ZoneId: zone}
 }
 
-// option is one setsockopt of an integer.
+// option is an integer socket option.
 type option struct{ level, name, value int }
 
-// identityOptions make what the ICRC covers predictable. PROBE sets DF, and so
-// the IPv4 identification to 0, but does not let ICMP lower the path MTU, which
-// is fixed for a queue pair's life.
+// identityOptions make the fields that the ICRC covers predictable. PROBE sets DF, and therefore the IPv4
+// identification to 0. It also keeps ICMP from lowering the path MTU, which is fixed for a queue pair's life.
 func identityOptions(addr netip.Addr) []option {
 	if addr.Is4() {
 		return []option{{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}}
@@ -42,7 +40,7 @@ func identityOptions(addr netip.Addr) []option {
 	}
 }
 
-// receiveOptions ask for what is wanted with each datagram.
+// receiveOptions request the ancillary data needed with each datagram.
 func receiveOptions(addr netip.Addr) []option {
 	common := option{unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1}
 	if addr.Is4() {
@@ -55,7 +53,7 @@ func receiveOptions(addr netip.Addr) []option {
 	}
 }
 
-// openSocket makes a socket with options, bound to an address.
+// openSocket creates a socket with options, bound to an address.
 func openSocket(at netip.AddrPort, zone uint32, options []option) (int, error) {
 	fd, err := unix.Socket(family(at.Addr()), unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -74,8 +72,8 @@ func openSocket(at netip.AddrPort, zone uint32, options []option) (int, error) {
 	return fd, nil
 }
 
-// setBuffer sets a buffer size, beyond the system's limit where that is allowed.
-// What came of it is read back later.
+// setBuffer sets a buffer size, beyond the system's limit if that is permitted. The resulting size is read back
+// later.
 func setBuffer(fd, force, plain, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, size)
@@ -96,7 +94,7 @@ func openReceive(addr netip.Addr, zone uint32, cfg *Config) (int, error) {
 	return fd, nil
 }
 
-// explain says what to do when port 4791 cannot be had.
+// explain says what to do if port 4791 is not available.
 func explain(addr netip.Addr, err error) error {
 	_, noRXE := os.Stat("/sys/module/rdma_rxe")
 	switch {
@@ -110,8 +108,7 @@ func explain(addr netip.Addr, err error) error {
 	return fmt.Errorf("open UDP port %d of %v: %w", roce, addr, err)
 }
 
-// openTransmit opens a transmit socket on a free port from 0xC000 up, as rxe and
-// RNICs use them.
+// openTransmit opens a transmit socket on a free port from 0xC000 up, the range that rxe and RNICs use.
 func openTransmit(addr netip.Addr, zone uint32, cfg *Config) (int, netip.AddrPort, error) {
 	for range 64 {
 		at := netip.AddrPortFrom(addr, uint16(0xc000+rand.IntN(0x4000)))
@@ -131,18 +128,16 @@ func openTransmit(addr netip.Addr, zone uint32, cfg *Config) (int, netip.AddrPor
 	return -1, netip.AddrPort{}, fmt.Errorf("no free UDP port above 49151 on %v", addr)
 }
 
-// ignoreReceived has the kernel drop what arrives at a transmit socket, which
-// nobody reads.
+// ignoreReceived makes the kernel drop datagrams that arrive at a transmit socket, which are never read.
 func ignoreReceived(fd int) error {
 	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 		&unix.SockFprog{Len: uint16(len(drop)), Filter: &drop[0]})
 }
 
-// steer attaches the program that picks the receive socket: number 0 for queue
-// pair 1 (connection management), else the destination queue pair number modulo
-// the number of sockets. It sees the UDP payload; the number is in the low 24
-// bits of the word at offset 4 (IBTA 9.2). A datagram too short for that goes to
+// steer attaches the BPF program that selects the receive socket: number 0 for queue pair 1 (connection management),
+// otherwise the destination queue pair number modulo the number of sockets. The program sees the UDP payload; the
+// queue pair number is in the low 24 bits of the word at offset 4 (IBTA 9.2). Datagrams too short for that go to
 // socket 0.
 func steer(fd, shards int) error {
 	prog := []unix.SockFilter{
@@ -157,7 +152,7 @@ func steer(fd, shards int) error {
 		&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
 }
 
-// shardOf is the same rule for the in-memory network.
+// shardOf applies the same rule in the in-memory network.
 func shardOf(payload []byte, shards int) int {
 	if len(payload) < 8 {
 		return 0

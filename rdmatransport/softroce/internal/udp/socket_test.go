@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen6 listens at ::1, the only IPv6 address that every machine has: other
-// packages' tests may have it for a while.
+// listen6 listens on ::1, the only IPv6 address that every machine has. Tests of other packages may be using it.
 func listen6(t *testing.T, cfg Config) Group {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); ; {
@@ -113,7 +112,7 @@ func TestReceiveBuffer(t *testing.T) {
 	for n := 1; n > 0; got += n {
 		n, _ = b.Recv(batch)
 	}
-	wantSent(t, a, one, 1) // brings the count of those before it
+	wantSent(t, a, one, 1) // reports the count of those before it
 	receive(t, b, 1)
 	if lost := int(b.Stats().Overflow); got+lost != sent || lost == 0 {
 		t.Errorf("%d sent, %d received, %d lost", sent, got, lost)
@@ -172,7 +171,7 @@ func TestPortTaken(t *testing.T) {
 		t.Fatalf("error %v, want that port 4791 is taken", err)
 	}
 	c.Close()
-	listenAt(t, addr, Config{}) // the lock was given back
+	listenAt(t, addr, Config{}) // the lock was released
 }
 
 func TestForeignAddress(t *testing.T) {
@@ -192,7 +191,7 @@ func TestMTU(t *testing.T) {
 	for _, dst := range []netip.Addr{{}, g.Addr(), netip.MustParseAddr("127.77.27.9")} {
 		want := lo.MTU
 		if dst.IsValid() {
-			want = min(want, 65535) // no IPv4 packet is larger
+			want = min(want, 65535) // the largest IPv4 packet
 		}
 		if n, err := g.MTU(dst); err != nil || n != want {
 			t.Errorf("MTU to %v is %d, %v; want %d", dst, n, err, want)
@@ -203,8 +202,8 @@ func TestMTU(t *testing.T) {
 	}
 }
 
-// TestMTUWithin: an endpoint at another address of this machine takes what its own
-// interface carries, although the packets do not go there.
+// TestMTUWithin: the MTU towards another address of this machine is limited by that address's interface, although the
+// packets do not take it.
 func TestMTUWithin(t *testing.T) {
 	g := listenAt(t, netip.MustParseAddr("127.77.27.2"), Config{})
 	interfaces, err := net.Interfaces()
@@ -258,7 +257,7 @@ func TestWaitIsPrecise(t *testing.T) {
 	var d time.Duration
 	for begin := time.Now(); d < wanted && time.Since(begin) < 10*time.Second; {
 		start := time.Now()
-		p.Wait(wanted) // a signal to the thread ends it early, as a garbage collection sends many
+		p.Wait(wanted) // ended early by signals to the thread, as sent by a garbage collection
 		d = time.Since(start)
 	}
 	if d < wanted || d > 4*time.Second {
@@ -268,8 +267,7 @@ func TestWaitIsPrecise(t *testing.T) {
 	p.Wait(-1)
 }
 
-// A blocked port must not keep the runtime waiting, which needs its P for a
-// garbage collection.
+// A blocked port must not hold the runtime's P, which a garbage collection needs.
 func TestWaitGivesTheProcessorBack(t *testing.T) {
 	p := listenAt(t, netip.MustParseAddr("127.77.31.1"), Config{}).Ports()[0]
 	done := make(chan struct{})

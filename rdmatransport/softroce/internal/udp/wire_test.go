@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These tests look at the packets that Linux makes of what is sent, and make those
-// that it receives: a UDP socket sees little of what the ICRC covers. They leave
-// through a tun device in a network namespace of the test's own.
+// These tests look at the packets that Linux sends, and create those that it receives, since a UDP socket shows
+// little of what the ICRC covers. Packets leave through a tun device in a network namespace of the test.
 
 var (
 	here, here6   = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
@@ -30,7 +29,7 @@ type tun struct {
 	fd int
 }
 
-// inNamespace runs f on a thread in a new network namespace, which ends with it.
+// inNamespace runs f on a thread in a new network namespace, which ends with the thread.
 func inNamespace(t *testing.T, f func(t *testing.T, n *tun)) {
 	t.Helper()
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
@@ -40,7 +39,7 @@ func inNamespace(t *testing.T, f func(t *testing.T, n *tun)) {
 	done := make(chan struct{})
 	go func() { // ends with f
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: nobody else gets the thread
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			skip = "making a network namespace needs CAP_SYS_ADMIN: " + err.Error()
 			return
@@ -57,8 +56,7 @@ func inNamespace(t *testing.T, f func(t *testing.T, n *tun)) {
 	}
 }
 
-// open reports whether the device is up. It must not call FailNow, which is for
-// the test's own goroutine.
+// open reports whether the device is up. It must not call FailNow, which is only allowed on the test's goroutine.
 func (n *tun) open() bool {
 	must := func(what string, err error) bool {
 		if err != nil {
@@ -98,7 +96,7 @@ func (n *tun) open() bool {
 	return must("set IPv6 address", n.address6(request))
 }
 
-// address6 adds here6 to the device, at once usable.
+// address6 adds here6 to the device, usable at once.
 func (n *tun) address6(request *unix.Ifreq) error {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -142,13 +140,12 @@ func (n *tun) deliver(packet []byte) {
 	}
 }
 
-// frame is the IP packet of a whole datagram.
+// frame returns the IP packet of a datagram.
 func frame(from, to netip.AddrPort, tos uint8, id uint16, payload []byte) []byte {
 	return AppendPacket(nil, from, to, tos, id, payload, len(payload))
 }
 
-// listen opens an endpoint, as soon as Linux has found an IPv6 address to be free;
-// nil if that fails.
+// listen opens an endpoint, waiting until Linux has completed duplicate address detection; nil if that fails.
 func (n *tun) listen(addr netip.Addr, cfg Config) Group {
 	n.t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -163,8 +160,8 @@ func (n *tun) listen(addr netip.Addr, cfg Config) Group {
 	}
 }
 
-// Segment k has identification k, and a single packet 0; all have DF. The rest of
-// the headers is what AppendPacket writes.
+// Segment k has identification k, and a single packet 0; all have DF. The other headers are as written by
+// AppendPacket.
 func TestHeadersOnTheWire(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -210,8 +207,8 @@ func TestHeadersOnTheWire(t *testing.T) {
 	}
 }
 
-// wantPacket compares all but what routers may change and the IPv6 flow label,
-// which Linux picks: the ICRC covers neither.
+// wantPacket compares everything except what routers may change and the IPv6 flow label, which Linux chooses: the
+// ICRC covers neither.
 func wantPacket(t *testing.T, i int, got, want []byte) {
 	t.Helper()
 	if got[0]>>4 == 6 {
@@ -223,8 +220,8 @@ func wantPacket(t *testing.T, i int, got, want []byte) {
 	}
 }
 
-// What other stacks send: any identification, ECN marks, no UDP checksum. A packet
-// with a wrong checksum goes no further than the kernel.
+// Packets of other stacks have any identification, ECN marks, and no UDP checksum. The kernel drops a packet with a
+// wrong checksum.
 func TestPacketsOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -267,8 +264,8 @@ func TestPacketsOfOthers(t *testing.T) {
 	}
 }
 
-// A message that the kernel refuses is skipped, and says nothing about GSO if it
-// could not have been sent without.
+// A message that the kernel refuses is skipped. GSO stays on if the message could not have been sent without it
+// either.
 func TestRefusedByKernel(t *testing.T) {
 	inNamespace(t, func(t *testing.T, n *tun) {
 		g := n.listen(here, Config{})
@@ -296,8 +293,8 @@ func TestRefusedByKernel(t *testing.T) {
 	})
 }
 
-// The path MTU of a queue pair is fixed for its life: an ICMP message, which
-// anybody can forge, must not make its packets too large to send.
+// The path MTU of a queue pair is fixed for its life: an ICMP message, which can be forged, must not make its packets
+// too large to send.
 func TestForgedICMPChangesNothing(t *testing.T) {
 	inNamespace(t, func(t *testing.T, n *tun) {
 		g := n.listen(here, Config{})
@@ -325,7 +322,7 @@ func TestForgedICMPChangesNothing(t *testing.T) {
 	})
 }
 
-// fragmentationNeeded is a router's answer to an IPv4 packet (RFC 1191).
+// fragmentationNeeded returns a router's answer to an IPv4 packet (RFC 1191).
 func fragmentationNeeded(packet []byte, mtu uint16) []byte {
 	be := binary.BigEndian
 	icmp := append([]byte{3, 4, 0, 0, 0, 0}, byte(mtu>>8), byte(mtu))

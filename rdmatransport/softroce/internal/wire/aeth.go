@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Syndrome is the first byte of the AETH (IBTA table 44): the kind of answer in
-// bits 5 and 6, below it a credit count, an RNR timer or a NAK code.
+// Syndrome is the first byte of the AETH (IBTA table 44): the kind of acknowledgement in bits 5 and 6, and below it a
+// credit count, an RNR timer or a NAK code.
 type Syndrome uint8
 
 const (
-	// SyndromeAck is a positive acknowledgement whose credit count, 31, says
-	// that there is no end-to-end flow control (IBTA 9.7.7.2).
+	// SyndromeAck is a positive acknowledgement with credit count 31, which means no end-to-end flow control (IBTA
+	// 9.7.7.2).
 	SyndromeAck Syndrome = 0x1f
 
 	// NAK codes (IBTA table 46).
@@ -23,8 +23,7 @@ const (
 	SyndromeInvalidRD         Syndrome = 0x64
 )
 
-// SyndromeRNR is a receiver-not-ready NAK that asks for the delay with that
-// timer code (0 to 31).
+// SyndromeRNR returns an RNR NAK with the given timer code (0 to 31).
 func SyndromeRNR(timer uint8) Syndrome { return 0x20 | Syndrome(timer&31) }
 
 // AETHKind is the kind of an acknowledgement.
@@ -37,7 +36,7 @@ const (
 	AETHNAK      AETHKind = 3
 )
 
-// Kind says what the syndrome is. A set top bit is reserved.
+// Kind returns the kind of acknowledgement. Syndromes with the top bit set are reserved.
 func (s Syndrome) Kind() AETHKind {
 	if s&0x80 != 0 {
 		return AETHReserved
@@ -45,7 +44,7 @@ func (s Syndrome) Kind() AETHKind {
 	return AETHKind(s >> 5)
 }
 
-// RNRDelay is the wait that an RNR NAK asks for.
+// RNRDelay returns the delay that an RNR NAK asks for.
 func (s Syndrome) RNRDelay() time.Duration { return rnrDelays[s&31] }
 
 func (s Syndrome) String() string {
@@ -82,8 +81,7 @@ var rnrDelays = [32]time.Duration{
 	16384 * rnrTick, 24576 * rnrTick, 32768 * rnrTick, 49152 * rnrTick,
 }
 
-// RNRTimer is the code of the shortest RNR delay that is not below d, or of the
-// longest there is.
+// RNRTimer returns the code of the shortest RNR delay that is at least d, or the code of the longest delay.
 func RNRTimer(d time.Duration) uint8 {
 	for code := uint8(1); code < 32; code++ {
 		if rnrDelays[code] >= d {
@@ -93,15 +91,14 @@ func RNRTimer(d time.Duration) uint8 {
 	return 0
 }
 
-// Timeout is a five-bit exponent n that stands for 4.096 µs · 2^n: the local
-// ACK timeout and the timers of the connection manager. For the ACK timeout 0
-// means none (IBTA 9.9.2.1.1); the caller looks for it.
+// Timeout is a five-bit exponent n that means 4.096 µs · 2^n: the local ACK timeout and the timers of the connection
+// manager. An ACK timeout of 0 means no timeout (IBTA 9.9.2.1.1), which the caller has to check.
 type Timeout uint8
 
-// Duration is the time that the exponent stands for.
+// Duration returns the time that the exponent means.
 func (t Timeout) Duration() time.Duration { return 4096 * time.Nanosecond << (t & 31) }
 
-// TimeoutFor is the smallest exponent whose time is not below d, at most 31.
+// TimeoutFor returns the smallest exponent whose time is at least d, at most 31.
 func TimeoutFor(d time.Duration) Timeout {
 	if d <= 4096 {
 		return 0

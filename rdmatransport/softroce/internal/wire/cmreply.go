@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// CMMessage names the message that a REJ or an MRA answers.
+// CMMessage identifies the message that a REJ or an MRA answers.
 type CMMessage uint8
 
 const (
@@ -20,7 +20,7 @@ type REP struct {
 	LocalID, RemoteID  CommID
 	QKey               uint32
 	QPN                rdmatransport.QPN
-	StartingPSN        PSN // at which the receiver of the message begins to send
+	StartingPSN        PSN // at which the receiver of the message must start sending
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	AckDelay           Timeout
@@ -46,7 +46,7 @@ func (r *REP) Parse(m *MAD) {
 	r.PrivateData = [196]byte(d[36:])
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *REP) Put(m *MAD, tid uint64) {
 	d, be := m.begin(AttrREP, tid), binary.BigEndian
 	putCommIDs(d, r.LocalID, r.RemoteID)
@@ -73,20 +73,20 @@ func (r *RTU) Parse(m *MAD) {
 	r.PrivateData = [224]byte(d[8:])
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *RTU) Put(m *MAD, tid uint64) {
 	d := m.begin(AttrRTU, tid)
 	putCommIDs(d, r.LocalID, r.RemoteID)
 	copy(d[8:], r.PrivateData[:])
 }
 
-// REJ refuses a REQ or a REP, or ends an exchange (IBTA 12.6.7).
+// REJ rejects a REQ or a REP, or ends an exchange (IBTA 12.6.7).
 type REJ struct {
 	LocalID, RemoteID CommID // LocalID is 0 if the sender has no connection
 	Message           CMMessage
-	InfoLength        uint8 // 7 bits: bytes of Info in use
+	InfoLength        uint8 // 7 bits: number of bytes used in Info
 	Reason            rdmatransport.RejectReason
-	Info              [72]byte // additional, by reason
+	Info              [72]byte // additional reject information, depending on the reason
 	PrivateData       [148]byte
 }
 
@@ -100,7 +100,7 @@ func (r *REJ) Parse(m *MAD) {
 	r.PrivateData = [148]byte(d[84:])
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *REJ) Put(m *MAD, tid uint64) {
 	d := m.begin(AttrREJ, tid)
 	putCommIDs(d, r.LocalID, r.RemoteID)
@@ -110,11 +110,11 @@ func (r *REJ) Put(m *MAD, tid uint64) {
 	copy(d[84:], r.PrivateData[:])
 }
 
-// MRA says that a message arrived and that the answer takes longer (IBTA 12.6.6).
+// MRA reports that a message arrived and that the answer takes longer (IBTA 12.6.6).
 type MRA struct {
 	LocalID, RemoteID CommID
 	Message           CMMessage
-	ServiceTimeout    Timeout // within which the answer will come
+	ServiceTimeout    Timeout // within which the answer will be sent
 	PrivateData       [222]byte
 }
 
@@ -126,7 +126,7 @@ func (r *MRA) Parse(m *MAD) {
 	r.PrivateData = [222]byte(d[10:])
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *MRA) Put(m *MAD, tid uint64) {
 	d := m.begin(AttrMRA, tid)
 	putCommIDs(d, r.LocalID, r.RemoteID)
@@ -134,10 +134,10 @@ func (r *MRA) Put(m *MAD, tid uint64) {
 	copy(d[10:], r.PrivateData[:])
 }
 
-// DREQ asks to end a connection (IBTA 12.6.10).
+// DREQ asks for the end of a connection (IBTA 12.6.10).
 type DREQ struct {
 	LocalID, RemoteID CommID
-	RemoteQPN         rdmatransport.QPN // the receiver's
+	RemoteQPN         rdmatransport.QPN // the receiver's queue pair
 	PrivateData       [220]byte
 }
 
@@ -149,7 +149,7 @@ func (r *DREQ) Parse(m *MAD) {
 	r.PrivateData = [220]byte(d[12:])
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *DREQ) Put(m *MAD, tid uint64) {
 	d := m.begin(AttrDREQ, tid)
 	putCommIDs(d, r.LocalID, r.RemoteID)
@@ -170,7 +170,7 @@ func (r *DREP) Parse(m *MAD) {
 	r.PrivateData = [224]byte(d[8:])
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *DREP) Put(m *MAD, tid uint64) {
 	d := m.begin(AttrDREP, tid)
 	putCommIDs(d, r.LocalID, r.RemoteID)

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TransportType is the transport service that a REQ asks for. It is 2 bits.
+// TransportType is the transport service that a REQ asks for: 2 bits.
 type TransportType uint8
 
 const (
@@ -24,11 +24,11 @@ type REQ struct {
 	QKey               uint32
 	QPN                rdmatransport.QPN
 	ResponderResources uint8   // READs and atomics the sender serves at a time
-	InitiatorDepth     uint8   // READs and atomics it wants to have in flight
-	RemoteTimeout      Timeout // within which the receiver is to answer
+	InitiatorDepth     uint8   // READs and atomics the sender wants to have in flight
+	RemoteTimeout      Timeout // within which the receiver must answer
 	Transport          TransportType
 	FlowControl        bool    // end to end
-	StartingPSN        PSN     // at which the receiver of the message begins to send
+	StartingPSN        PSN     // at which the receiver of the message must start sending
 	LocalTimeout       Timeout // within which the sender will answer
 	RetryCount         uint8   // 3 bits
 	PKey               uint16
@@ -89,7 +89,7 @@ func (r *REQ) parsePath(d []byte) {
 	r.AckTimeout = Timeout(d[43] >> 3)
 }
 
-// Put makes m this message.
+// Put encodes the message into m.
 func (r *REQ) Put(m *MAD, tid uint64) {
 	d, be := m.begin(AttrREQ, tid), binary.BigEndian
 	be.PutUint32(d[0:], uint32(r.LocalID))
@@ -126,17 +126,16 @@ func (r *REQ) putPath(d []byte) {
 // in its IPv4-mapped form (IBTA A17.4.2).
 type GID [16]byte
 
-// GIDFor is the GID of an address.
+// GIDFor returns the GID of an address.
 func GIDFor(a netip.Addr) GID { return a.As16() }
 
-// Addr is the address behind the GID.
+// Addr returns the IP address of the GID.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 // IPHeaderSize is the size of an IPHeader at the start of a REQ's private data.
 const IPHeaderSize = 36
 
-// An IPHeader is what the RDMA CM puts in front of the consumer's private data
-// in a REQ (IBTA A11.3.2).
+// An IPHeader is the header that the RDMA CM puts before the consumer's private data in a REQ (IBTA A11.3.2).
 type IPHeader struct {
 	Version    uint8 // 0: major 0, minor 0
 	IPVersion  uint8 // 4 or 6, 4 bits
@@ -145,8 +144,7 @@ type IPHeader struct {
 	Source, Destination [16]byte
 }
 
-// NewIPHeader is the header for a connection from src to the address dst, both
-// of one family.
+// NewIPHeader returns the header for a connection from src to the address dst, both of one family.
 func NewIPHeader(src netip.AddrPort, dst netip.Addr) IPHeader {
 	h := IPHeader{IPVersion: 6, SourcePort: src.Port()}
 	from, to := src.Addr().Unmap(), dst.Unmap()
@@ -158,8 +156,8 @@ func NewIPHeader(src netip.AddrPort, dst netip.Addr) IPHeader {
 	return h
 }
 
-// Addrs are the addresses that the header names. It fails for a version other
-// than 0 and an IP version other than 4 and 6.
+// Addrs returns the addresses in the header. It returns false if the version is not 0 or the IP version is not 4 or
+// 6.
 func (h *IPHeader) Addrs() (src, dst netip.Addr, ok bool) {
 	switch {
 	case h.Version != 0:
@@ -179,7 +177,7 @@ func (h *IPHeader) Parse(b *[92]byte) {
 	h.Source, h.Destination = [16]byte(b[4:20]), [16]byte(b[20:36])
 }
 
-// Put writes the header to the start of a REQ's private data.
+// Put encodes the header at the start of a REQ's private data.
 func (h *IPHeader) Put(b *[92]byte) {
 	b[0], b[1] = h.Version, h.IPVersion<<4
 	binary.BigEndian.PutUint16(b[2:], h.SourcePort)

@@ -1,18 +1,15 @@
-// Package wire holds the formats that a RoCEv2 endpoint puts into UDP datagrams
-// on port 4791: the base transport header (BTH) and its extensions, the opcode
-// table, packet sequence numbers, the invariant CRC (ICRC), and the management
-// datagrams (MADs) of the connection manager.
+// Package wire encodes and decodes what a RoCEv2 endpoint sends in UDP datagrams on port 4791: the base transport
+// header (BTH) and its extensions, the opcode table, packet sequence numbers, the invariant CRC (ICRC), and the
+// management datagrams (MADs) of the connection manager.
 //
-// Everything here is a value and a function of its arguments. Decoding copies
-// header fields and sub-slices the payload; encoding appends to the caller's
-// buffer. All multi-byte fields are big-endian on the wire, except the ICRC.
+// The package has no state. Decoding copies header fields and sub-slices the payload; encoding appends to the
+// caller's buffer. All multi-byte fields are big-endian on the wire, except the ICRC.
 //
 // Clause numbers are those of the InfiniBand Architecture Specification volume
 // 1, release 1.4 ("IBTA"), and of its annex A17 for RoCEv2.
 //
-// Not supported: the transport services RD, UC and XRC, datagrams to other than
-// management queue pairs beyond their headers, the FLUSH and ATOMIC WRITE
-// operations, MAD classes other than communication management, service ID
+// Not supported: the transport services RD, UC and XRC, the payload of datagrams to other than management queue
+// pairs, the FLUSH and ATOMIC WRITE operations, MAD classes other than communication management, service ID
 // resolution (SIDR) and path migration (LAP, APR).
 package wire
 

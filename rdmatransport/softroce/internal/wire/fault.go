@@ -1,6 +1,6 @@
 package wire
 
-// Fault says why a packet is dropped before it reaches a queue pair. OK is none.
+// Fault is the reason why a packet is dropped before it reaches a queue pair. OK means none.
 type Fault uint8
 
 const (
@@ -8,11 +8,11 @@ const (
 	ShortPacket         // fewer bytes than the headers, pad and ICRC need
 	BadVersion          // BTH transport header version is not 0
 	UnknownOpcode       // reserved, or of a transport service that is not supported
-	BadPad              // the pad count does not fit the length
-	BadICRC             // for the caller of ICRC: Parse does not check it
-	BadMAD              // a datagram to queue pair 1 that is not a CM message
+	BadPad              // the pad count does not match the length
+	BadICRC             // set by callers of ICRC: Parse does not check it
+	BadMAD              // not a CM message, although sent to queue pair 1
 
-	// NumFaults bounds arrays of counters.
+	// NumFaults is the length of arrays of counters.
 	NumFaults
 )
 
@@ -20,7 +20,7 @@ var faultNames = [NumFaults]string{
 	"ok", "short_packet", "bad_version", "unknown_opcode", "bad_pad", "bad_icrc", "bad_mad",
 }
 
-// String is the fault's name as a counter label.
+// String returns the fault's name as a counter label.
 func (f Fault) String() string {
 	if f < NumFaults {
 		return faultNames[f]

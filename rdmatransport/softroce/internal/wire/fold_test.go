@@ -34,7 +34,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestICRCWithoutFold: both ways give the same.
+// TestICRCWithoutFold: the results with and without fold are the same.
 func TestICRCWithoutFold(t *testing.T) {
 	var c ICRC
 	random := rand.New(rand.NewPCG(3, 4))
@@ -52,7 +52,7 @@ func TestICRCWithoutFold(t *testing.T) {
 	}
 }
 
-// TestPrefetch: any length will do, and nothing is changed.
+// TestPrefetch: any length is valid, and nothing is changed.
 func TestPrefetch(t *testing.T) {
 	b := make([]byte, 4096)
 	for _, n := range []int{0, 1, 63, 64, 65, 1024, 4096} {

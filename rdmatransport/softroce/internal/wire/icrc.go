@@ -5,11 +5,10 @@ import (
 	"hash/crc32"
 )
 
-// icrcSeeds are states of the checksum in front of a packet. The first is that
-// after the eight bytes of ones that stand for InfiniBand's local route header,
-// from which the ICRC starts (IBTA 7.8.1, A17.3.3). The k-th leads to the first
-// over k zero bytes: put in front, they make what is summed whole blocks of 16 or
-// 64, over which the processor's instructions are used, without a rest.
+// icrcSeeds are initial states of the checksum. The first is the state after the eight bytes of ones that stand for
+// InfiniBand's local route header, with which the ICRC starts (IBTA 7.8.1, A17.3.3). The k-th becomes the first after
+// k zero bytes. With that many zeros in front, the input is whole blocks of 16 or 64 bytes, for which the processor's
+// instructions can be used.
 var icrcSeeds = [foldBlock]uint32{
 	0x2144df1c, 0xff41d912, 0x41d912ff, 0xd202ef8d, 0x00000000, 0x0f6a7026, 0x65e3626f, 0x5cd1d97e,
 	0x6dd90a9d, 0x0b840633, 0x50b362e9, 0xb979a556, 0x101b2f50, 0xce3f7abc, 0x51f45351, 0x25391b17,
@@ -24,15 +23,15 @@ var icrcSeeds = [foldBlock]uint32{
 const (
 	icrcBlock = 16
 	foldBlock = 64
-	// foldLeast is the least that fold takes beside the headers.
+	// foldLeast is the minimum number of bytes for fold, apart from the headers.
 	foldLeast = 256
 )
 
-// ICRC computes and checks invariant CRCs. It holds scratch memory, so one
-// goroutine at a time uses a value; the zero value is ready.
+// ICRC computes and checks invariant CRCs. It contains scratch memory, so a value must be used by one goroutine at a
+// time. The zero value is ready to use.
 type ICRC struct {
-	// buf gathers the headers and short payloads: the CRC is fastest over few
-	// long pieces, in whole blocks. Zeros and headers are fewer than 128 bytes.
+	// buf gathers the headers and short payloads, since the CRC is fastest over few long pieces, in whole blocks.
+	// Zeros and headers take less than 128 bytes.
 	buf   [3 * foldBlock]byte
 	n     int
 	crc   uint32
@@ -40,11 +39,10 @@ type ICRC struct {
 	solve solver
 }
 
-// Sum returns the ICRC of a packet with these BTH and extension headers, payload
-// in pieces and pad count, sent on the path in an IPv4 packet with
-// identification id (ignored on IPv6). It goes on the wire little-endian. header
-// and payload must not lie on the stack if allocation matters: the compiler
-// cannot see that hash/crc32 does not keep them.
+// Sum returns the ICRC of a packet sent on the path. header has its BTH and extension headers, payload the pieces of
+// its payload, and pad its pad count. id is the identification of the IPv4 packet (ignored on IPv6). The ICRC is
+// little-endian on the wire. To avoid an allocation, header and payload must not be on the stack: the compiler cannot
+// see that hash/crc32 does not retain them.
 func (c *ICRC) Sum(p *Path, id uint16, header []byte, payload [][]byte, pad int) uint32 {
 	if canFold && pad == 0 && len(payload) == 1 && len(payload[0]) >= foldLeast+foldBlock {
 		return c.folded(p, id, header, header[BTHSize:], payload[0])
@@ -69,22 +67,20 @@ func (c *ICRC) Sum(p *Path, id uint16, header []byte, payload [][]byte, pad int)
 	return c.finish()
 }
 
-// short reports whether fold takes a packet with so many bytes of UDP payload, and
-// the scratch memory holds it.
+// short reports whether fold can be used for a packet with size bytes of UDP payload, and the packet fits into buf.
 func (c *ICRC) short(p *Path, size int) bool {
 	return canFold && int(p.ip)+udpSize+size-ICRCSize <= len(c.buf)
 }
 
-// Verify reports whether b, a UDP payload from the BTH to the end of the ICRC,
-// is intact, given the identification of its IPv4 packet (ignored on IPv6).
+// Verify reports whether the ICRC of b is correct. b is a UDP payload from the BTH to the end of the ICRC, and id the
+// identification of its IPv4 packet (ignored on IPv6).
 func (c *ICRC) Verify(p *Path, id uint16, b []byte) bool {
 	return len(b) >= BTHSize+ICRCSize && c.difference(p, id, b) == 0
 }
 
-// Identify is Verify for a receiver that cannot see the identification. On IPv4
-// it finds the only identification with which the ICRC is right, and fails if
-// there is none: every single wrong bit is found, as the tests prove, and other
-// corruption is missed in one of 2^16 cases. On IPv6 the check is exact and id 0.
+// Identify is Verify for a receiver that cannot see the identification. On IPv4 it returns the only identification
+// with which the ICRC is correct, and fails if there is none. It detects every single wrong bit, as the tests prove,
+// and misses other corruption with probability 2^-16. On IPv6 the check is exact and id is 0.
 func (c *ICRC) Identify(p *Path, b []byte) (id uint16, ok bool) {
 	if len(b) < BTHSize+ICRCSize {
 		return 0, false
@@ -99,7 +95,7 @@ func (c *ICRC) Identify(p *Path, b []byte) (id uint16, ok bool) {
 	return c.solve.identification(len(b), diff)
 }
 
-// difference is the ICRC computed over b xor the one at its end.
+// difference returns the computed ICRC of b xor the ICRC at its end.
 func (c *ICRC) difference(p *Path, id uint16, b []byte) uint32 {
 	end := len(b) - ICRCSize
 	sent := binary.LittleEndian.Uint32(b[end:])
@@ -116,9 +112,8 @@ func (c *ICRC) difference(p *Path, id uint16, b []byte) uint32 {
 	return c.finish() ^ sent
 }
 
-// folded is the ICRC of a packet with one long payload behind its headers: those,
-// the zeros in front of them and the first bytes of the payload are whole blocks, and
-// so is the rest.
+// folded returns the ICRC of a packet with one long payload after its headers. The zeros, the headers and the first
+// bytes of the payload form whole blocks, and so does the rest.
 func (c *ICRC) folded(p *Path, id uint16, bth, extensions, payload []byte) uint32 {
 	c.start(p, id, BTHSize+len(extensions)+len(payload)+ICRCSize, bth, foldBlock)
 	c.n += copy(c.buf[c.n:], extensions)
@@ -127,8 +122,8 @@ func (c *ICRC) folded(p *Path, id uint16, bth, extensions, payload []byte) uint3
 	return fold(c.crc, &c.buf[0], c.n, &payload[k], len(payload)-k)
 }
 
-// start begins with zero bytes, the path's header and the BTH, whose byte of reserved and
-// congestion bits is masked. With the zeros the whole packet is blocks.
+// start begins with zero bytes, the path's header and the BTH, whose byte of reserved and congestion bits is masked.
+// The number of zeros makes the whole packet a multiple of the block size.
 func (c *ICRC) start(p *Path, id uint16, size int, bth []byte, block int) {
 	lead := -(int(p.ip) + udpSize + size - ICRCSize) & (block - 1)
 	c.crc = icrcSeeds[lead]

@@ -24,7 +24,7 @@ func TestSeedIsEightBytesOfOnes(t *testing.T) {
 	}
 }
 
-// packet returns n bytes of UDP payload, a multiple of 4, with a right ICRC.
+// packet returns n bytes of UDP payload, a multiple of 4, with a correct ICRC.
 func packet(c *ICRC, p *Path, id uint16, n int, random *rand.Rand) []byte {
 	b := make([]byte, n)
 	for i := range n - ICRCSize {
@@ -106,11 +106,10 @@ func TestIdentifyFindsEveryIdentification(t *testing.T) {
 	}
 }
 
-// Every flip of one bit that the ICRC covers is caught, at every distance from
-// the identification that the largest packet has. A bit k places behind the
-// identification's end changes the difference, brought back to that place, by
-// x^-k or so: whether it looks like an identification depends on k alone, so one
-// packet of the largest size stands for all shorter ones.
+// Every flip of one bit that the ICRC covers is detected, at every distance from the identification that the largest
+// packet has. A bit k places after the identification's end changes the difference, brought back to that place, by
+// about x^-k. Whether it looks like an identification depends on k alone, so one packet of the largest size covers
+// all shorter ones.
 func TestIdentifyCatchesEveryFlippedBit(t *testing.T) {
 	var c ICRC
 	const largest = BTHSize + MaxHeaderSize + 4096 + ICRCSize
@@ -138,7 +137,7 @@ func TestIdentifyCatchesEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// A flipped bit in a short packet, too: the ICRC follows at another distance.
+// In a short packet, the ICRC is at another distance.
 func TestIdentifyCatchesFlipsInShortPackets(t *testing.T) {
 	var c ICRC
 	for n := 16; n < 400; n += 4 {
@@ -153,7 +152,7 @@ func TestIdentifyCatchesFlipsInShortPackets(t *testing.T) {
 	}
 }
 
-// Other corruption passes as one of 2^16 identifications among 2^32 differences.
+// Other corruption passes for one of 2^16 identifications among 2^32 differences.
 func TestIdentifyMissesOneIn65536(t *testing.T) {
 	var c ICRC
 	random := rand.New(rand.NewPCG(9, 10))
@@ -179,7 +178,7 @@ func TestIdentifyIsExactOnIPv6(t *testing.T) {
 	if id, ok := c.Identify(&path6, b); !ok || id != 0 {
 		t.Fatal("an intact packet is refused")
 	}
-	// What identification 1 would change on IPv4.
+	// The change that identification 1 would cause on IPv4.
 	sum := binary.LittleEndian.Uint32(b[76:]) ^ c.Sum(&path4, 0, b[:BTHSize], [][]byte{b[BTHSize:76]}, 0) ^
 		c.Sum(&path4, 1, b[:BTHSize], [][]byte{b[BTHSize:76]}, 0)
 	binary.LittleEndian.PutUint32(b[76:], sum)

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Where management datagrams go (IBTA 3.5.3, 10.2.4).
+// Destination of management datagrams (IBTA 3.5.3, 10.2.4).
 const (
 	CMQPN  rdmatransport.QPN = 1          // the general services interface
 	CMQKey uint32            = 0x80010000 // its well-known Q_Key
@@ -23,8 +23,7 @@ const (
 // A MAD is a management datagram.
 type MAD [MADSize]byte
 
-// AttributeID distinguishes the messages of communication management (IBTA table
-// 332).
+// AttributeID identifies the messages of communication management (IBTA table 332).
 type AttributeID uint16
 
 const (
@@ -57,7 +56,7 @@ func (a AttributeID) String() string {
 	return fmt.Sprintf("attribute %#02x", uint16(a))
 }
 
-// What the header of every communication management message says (IBTA 12.6).
+// Header fields that all communication management messages have in common (IBTA 12.6).
 const (
 	madBaseVersion  = 1
 	madClassCM      = 0x07
@@ -69,14 +68,13 @@ const (
 // management messages.
 type MADHeader struct {
 	Status    uint16
-	TID       uint64 // transaction: a reply has its request's
+	TID       uint64 // transaction ID: a reply has that of its request
 	Attribute AttributeID
 	Modifier  uint32
 }
 
-// ParseMAD views b, the payload of a packet to queue pair 1, as a communication
-// management message. It refuses with BadMAD every other length, base version,
-// class, class version and method; the attribute is the caller's to check.
+// ParseMAD interprets b, the payload of a packet to queue pair 1, as a communication management message. It returns
+// BadMAD for any other length, base version, class, class version or method. The caller has to check the attribute.
 func ParseMAD(b []byte) (*MAD, MADHeader, Fault) {
 	if len(b) != MADSize || b[0] != madBaseVersion || b[1] != madClassCM || b[2] != madClassVersion || b[3] != madMethodSend {
 		return nil, MADHeader{}, BadMAD
@@ -100,7 +98,7 @@ func (m *MAD) PutHeader(h MADHeader) {
 	binary.BigEndian.PutUint32(m[20:], h.Modifier)
 }
 
-// data is the message behind the header.
+// data returns the message after the header.
 func (m *MAD) data() *[MADSize - MADHeaderSize]byte {
 	return (*[MADSize - MADHeaderSize]byte)(m[MADHeaderSize:])
 }
@@ -112,23 +110,23 @@ func (m *MAD) begin(attribute AttributeID, tid uint64) *[MADSize - MADHeaderSize
 	return m.data()
 }
 
-// CommID is a communication ID: each side names a connection by one of its own.
+// CommID is a communication ID: each side identifies a connection by an ID of its own.
 type CommID uint32
 
-// GUID is an EUI-64 that names a channel adapter.
+// GUID is an EUI-64 that identifies a channel adapter.
 type GUID uint64
 
-// ServiceID is what a REQ is addressed to within a node.
+// ServiceID identifies the service of a node to which a REQ is addressed.
 type ServiceID uint64
 
 // tcpServices is the RDMA CM's TCP port space, with the port in the low 16 bits
 // (IBTA A11.2.2).
 const tcpServices ServiceID = 0x0106 << 16
 
-// TCPService is the service ID of a port of the RDMA CM's TCP port space.
+// TCPService returns the service ID of a port of the RDMA CM's TCP port space.
 func TCPService(port uint16) ServiceID { return tcpServices | ServiceID(port) }
 
-// Port is the port of a service ID of the TCP port space.
+// Port returns the port of a service ID, and false if it is not in the TCP port space.
 func (s ServiceID) Port() (port uint16, ok bool) {
 	return uint16(s), s&^0xffff == tcpServices
 }
@@ -136,7 +134,7 @@ func (s ServiceID) Port() (port uint16, ok bool) {
 // MTU is the code of a path MTU (IBTA table 151): 1 to 5.
 type MTU uint8
 
-// Bytes is the payload a packet may carry, 0 for a reserved code.
+// Bytes returns the maximum payload of a packet, or 0 for a reserved code.
 func (m MTU) Bytes() int {
 	if m < 1 || m > 5 {
 		return 0
@@ -144,8 +142,7 @@ func (m MTU) Bytes() int {
 	return 128 << m
 }
 
-// MTUFor is the code of the largest path MTU that is not above n bytes, 0 if n
-// is below 256.
+// MTUFor returns the code of the largest path MTU that is at most n bytes, or 0 if n is less than 256.
 func MTUFor(n int) MTU {
 	m := MTU(0)
 	for m < 5 && n >= 128<<(m+1) {

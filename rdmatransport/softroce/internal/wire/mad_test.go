@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// message is what every CM message can do.
+// message has the methods of all CM messages.
 type message interface {
 	Parse(*MAD)
 	Put(*MAD, uint64)
@@ -187,8 +187,7 @@ func BenchmarkREQ(b *testing.B) {
 	}
 }
 
-// fuzzMessage checks that what a message says survives encoding, and that it is
-// encoded in one way.
+// fuzzMessage checks that a message survives encoding, and that its encoding is unique.
 func fuzzMessage(f *testing.F, a AttributeID) {
 	for _, fill := range []byte{0x00, 0x5a, 0xff} {
 		f.Add(bytes.Repeat([]byte{fill}, MADSize-MADHeaderSize))
@@ -238,8 +237,7 @@ func FuzzParseMAD(f *testing.F) {
 	})
 }
 
-// Every bit of every message survives, but those that are reserved or of
-// transport services that are not supported.
+// Every bit of every message is preserved, except reserved ones and those of unsupported transport services.
 func TestMessagesKeepEveryBit(t *testing.T) {
 	for a, reserved := range map[AttributeID]map[int]byte{
 		AttrREQ: {4: 0xff, 5: 0xff, 6: 0xff, 7: 0xff, 24: 0xff, 25: 0xff, 26: 0xff, 27: 0xff,

@@ -2,8 +2,7 @@ package wire
 
 import "fmt"
 
-// Opcode is the operation code of the BTH (IBTA table 35): the transport
-// service in the top three bits.
+// Opcode is the operation code of the BTH (IBTA table 35), with the transport service in the top three bits.
 type Opcode uint8
 
 const (
@@ -35,7 +34,7 @@ const (
 	CNP                  Opcode = 0x81 // congestion notification packet (IBTA A17.9.3)
 )
 
-// OpFlags are the properties of an opcode. An unknown opcode has none.
+// OpFlags are the properties of an opcode. Unknown opcodes have none.
 type OpFlags uint32
 
 const (
@@ -49,12 +48,12 @@ const (
 	FlagAtomicAck // its response
 	FlagCNP
 
-	// Where the packet stands in its message. ONLY has both Start and End,
-	// FIRST only Start, LAST only End, MIDDLE neither.
+	// Position of the packet in its message. ONLY has both Start and End, FIRST only Start, LAST only End, MIDDLE
+	// neither.
 	FlagStart
 	FlagEnd
 
-	FlagRequest  // consumes a PSN of the requester
+	FlagRequest  // uses a PSN of the requester
 	FlagResponse // sent by the responder
 
 	// Extension headers, in the order in which they follow the BTH.
@@ -67,7 +66,7 @@ const (
 	FlagHasInv
 
 	FlagPayload      // may carry payload
-	FlagConsumesRecv // its message's end completes a receive work request
+	FlagConsumesRecv // the end of its message completes a receive work request
 )
 
 const (
@@ -91,7 +90,7 @@ const (
 	InvSize          = 4
 	ICRCSize         = 4
 
-	// MaxHeaderSize is the longest header that AppendHeaders writes.
+	// MaxHeaderSize is the maximum length of the headers that AppendHeaders writes.
 	MaxHeaderSize = BTHSize + AtomicETHSize
 )
 
@@ -131,25 +130,22 @@ var opcodes = [256]opcodeInfo{
 	CNP:                  {"CNP", FlagCNP | FlagPayload, 12, ClassCNP},
 }
 
-// Flags returns the opcode's properties, 0 for an unknown one.
+// Flags returns the opcode's properties, or 0 for an unknown one.
 func (o Opcode) Flags() OpFlags { return opcodes[o].flags }
 
-// HeaderSize is the number of bytes of the BTH and the extension headers, 0 for
-// an unknown opcode.
+// HeaderSize returns the number of bytes of the BTH and the extension headers, or 0 for an unknown opcode.
 func (o Opcode) HeaderSize() int { return int(opcodes[o].length) }
 
-// IsRC reports whether the opcode, known or reserved, is of the reliable
-// connected service.
+// IsRC reports whether the opcode, known or reserved, belongs to the reliable connected service.
 func (o Opcode) IsRC() bool { return o>>5 == 0 }
 
-// IsUD reports whether the opcode, known or reserved, is of the unreliable
-// datagram service.
+// IsUD reports whether the opcode, known or reserved, belongs to the unreliable datagram service.
 func (o Opcode) IsUD() bool { return o>>5 == 3 }
 
-// A Class is what packets of an opcode are for, in statistics.
+// A Class is a class of opcodes, for statistics.
 type Class uint8
 
-// Classes of opcodes. Unknown ones have the first.
+// Classes of opcodes. Unknown opcodes have the first.
 const (
 	ClassUnknown Class = iota
 	ClassSend
@@ -163,7 +159,7 @@ const (
 	NumClasses
 )
 
-// String is the class as a label of statistics.
+// String returns the class as a label for statistics.
 func (c Class) String() string {
 	return [NumClasses]string{"unknown", "send", "write", "read_request", "read_response", "ack", "atomic", "cnp", "cm"}[c]
 }

@@ -87,7 +87,7 @@ func checkNameFits(t *testing.T, op Opcode) {
 	}
 }
 
-// TestClasses: all that is known has a class, and nothing else has.
+// TestClasses: all known opcodes have a class, and no others.
 func TestClasses(t *testing.T) {
 	for i := range 256 {
 		if op := Opcode(i); (op.Class() != ClassUnknown) != known(i) || op.Class().String() == "" {
@@ -96,7 +96,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// BenchmarkClass is what counting a packet in its class costs.
+// BenchmarkClass measures the cost of counting a packet in its class.
 func BenchmarkClass(b *testing.B) {
 	var counts [NumClasses]uint64
 	ops := [4]Opcode{RCSendOnly, RCWriteFirst, RCAck, RCWriteLast}

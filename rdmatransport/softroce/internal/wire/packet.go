@@ -9,14 +9,14 @@ import (
 // DefaultPKey is the partition key of RoCE: the default partition, full member.
 const DefaultPKey = 0xffff
 
-// A Packet is one RoCEv2 packet with its headers decoded. Only the extension
-// headers that the opcode has are meaningful; Parse leaves the others zero.
+// A Packet is one RoCEv2 packet with its headers decoded. Only the extension headers of its opcode have a meaning;
+// Parse leaves the others zero.
 type Packet struct {
-	Payload []byte // without pad and ICRC; part of the parsed buffer
+	Payload []byte // without pad and ICRC; refers to the parsed buffer
 
 	RETH      RETH
 	AtomicETH AtomicETH
-	AtomicAck uint64 // the memory's value before the atomic operation
+	AtomicAck uint64 // value of the memory before the atomic operation
 	DETH      DETH
 	AETH      AETH
 	Imm       uint32
@@ -26,16 +26,16 @@ type Packet struct {
 	PSN       PSN
 	PKey      uint16
 	Opcode    Opcode
-	Pad       uint8 // bytes between payload and ICRC: 0 to 3
+	Pad       uint8 // number of bytes between payload and ICRC: 0 to 3
 	Version   uint8 // transport header version: 0
 	Solicited bool  // solicited event
-	MigReq    bool  // path migration state; RNICs differ, no one here looks at it
+	MigReq    bool  // path migration state; RNICs differ, and it is ignored here
 	AckReq    bool
-	FECN      bool // congestion met on the way of this packet
-	BECN      bool // congestion met on the way back
+	FECN      bool // this packet met congestion
+	BECN      bool // packets in the other direction met congestion
 }
 
-// RETH names the memory of an RDMA WRITE or READ (IBTA 9.3.3).
+// RETH identifies the memory of an RDMA WRITE or READ (IBTA 9.3.3).
 type RETH struct {
 	VA     uint64
 	RKey   rdmatransport.RKey
@@ -62,10 +62,9 @@ type AETH struct {
 	MSN      MSN
 }
 
-// Parse decodes b, a UDP payload from the BTH to the end of the ICRC, into p.
-// It checks lengths, pad, version and opcode, not the ICRC nor the P_Key, and
-// ignores reserved bits. p refers to b. On BadVersion, UnknownOpcode and BadPad
-// the BTH's fields are decoded nevertheless; p's other fields are then zero.
+// Parse decodes b, a UDP payload from the BTH to the end of the ICRC, into p. It checks lengths, pad, version and
+// opcode, but neither the ICRC nor the P_Key, and ignores reserved bits. p refers to b. For BadVersion, UnknownOpcode
+// and BadPad the BTH's fields are decoded nevertheless, and p's other fields are zero.
 func Parse(b []byte, p *Packet) Fault {
 	*p = Packet{}
 	if len(b) < BTHSize+ICRCSize {
@@ -83,7 +82,7 @@ func Parse(b []byte, p *Packet) Fault {
 	if rest < 0 {
 		return ShortPacket
 	}
-	// Payload and pad together are whole words (IBTA 9.2.5), as all else is.
+	// Payload and pad together are whole words (IBTA 9.2.5), as are all other parts.
 	if rest < int(p.Pad) || len(b)&3 != 0 {
 		return BadPad
 	}
@@ -109,7 +108,7 @@ func (p *Packet) parseBTH(b *[BTHSize]byte) {
 	p.PSN = PSN(uint24(b[9:]))
 }
 
-// parseExtensions decodes the extension headers, which b holds exactly.
+// parseExtensions decodes the extension headers, of which b consists.
 func (p *Packet) parseExtensions(f OpFlags, b []byte) {
 	if f&FlagHasDETH != 0 {
 		p.DETH = DETH{binary.BigEndian.Uint32(b), rdmatransport.QPN(uint24(b[5:]))}
@@ -142,9 +141,8 @@ func (p *Packet) parseExtensions(f OpFlags, b []byte) {
 	}
 }
 
-// AppendHeaders appends the BTH and the extension headers of p's opcode, at
-// most MaxHeaderSize bytes. p.Pad goes into the BTH; the caller appends payload,
-// that many zero bytes and the ICRC.
+// AppendHeaders appends the BTH and the extension headers of p's opcode, at most MaxHeaderSize bytes. The caller
+// appends the payload, p.Pad zero bytes and the ICRC.
 func AppendHeaders(dst []byte, p *Packet) []byte {
 	flags := byte(p.Pad&3)<<4 | p.Version&15 | bit(p.Solicited, 0x80) | bit(p.MigReq, 0x40)
 	dst = append(dst, byte(p.Opcode), flags, byte(p.PKey>>8), byte(p.PKey),

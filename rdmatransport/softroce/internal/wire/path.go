@@ -11,18 +11,16 @@ const (
 	udpSize  = 8
 )
 
-// A Path is the IP and UDP header that packets from one address and port to
-// another have in common, as the ICRC sees it: with the fields that may change
-// under way set to ones (IBTA A17.3.3). It assumes what Linux's rxe and a UDP
-// socket with path MTU discovery send: no options, no fragments, and on IPv4
-// the don't-fragment bit.
+// A Path holds the IP and UDP headers that packets from one address and port to another have in common, as covered by
+// the ICRC: fields that may change on the way are set to ones (IBTA A17.3.3). It assumes packets as sent by Linux's
+// rxe and by a UDP socket with path MTU discovery: no options, no fragments, and on IPv4 the don't-fragment bit.
 type Path struct {
 	header [ipv6Size + udpSize]byte
 	ip     uint8 // bytes of the IP header: 20 or 40
 }
 
-// NewPath returns the path of packets from src to dst: two addresses of one
-// family. An IPv4-mapped address counts as IPv4.
+// NewPath returns the path of packets from src to dst, two addresses of one family. IPv4-mapped addresses count as
+// IPv4.
 func NewPath(src, dst netip.AddrPort) Path {
 	var p Path
 	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
@@ -41,14 +39,14 @@ func NewPath(src, dst netip.AddrPort) Path {
 	return p
 }
 
-// Is4 reports whether the path is one of IPv4.
+// Is4 reports whether the path is an IPv4 path.
 func (p *Path) Is4() bool { return p.ip == ipv4Size }
 
 // SetSourcePort changes the UDP source port.
 func (p *Path) SetSourcePort(port uint16) { binary.BigEndian.PutUint16(p.header[p.ip:], port) }
 
-// put writes the header of a packet with n bytes of UDP payload, ICRC included,
-// and returns its size. id counts on IPv4 only.
+// put writes the header of a packet with n bytes of UDP payload, ICRC included, and returns its size. id is used on
+// IPv4 only.
 func (p *Path) put(dst []byte, id uint16, n int) int {
 	size := int(p.ip) + udpSize
 	copy(dst, p.header[:size])

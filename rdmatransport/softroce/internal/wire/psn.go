@@ -14,11 +14,10 @@ func (p PSN) Sub(n uint32) PSN { return PSN((uint32(p) - n) & mask24) }
 // Diff returns the signed distance p - q, from -2^23 to 2^23 - 1.
 func (p PSN) Diff(q PSN) int32 { return diff24(uint32(p), uint32(q)) }
 
-// Before reports whether p lies in the half window behind q.
+// Before reports whether p precedes q: p - q is negative.
 func (p PSN) Before(q PSN) bool { return p.Diff(q) < 0 }
 
-// MSN is a message sequence number: requests completed, modulo 2^24
-// (IBTA 9.7.7.1).
+// MSN is a message sequence number: the number of completed requests modulo 2^24 (IBTA 9.7.7.1).
 type MSN uint32
 
 // Add returns m + n modulo 2^24.

@@ -1,12 +1,10 @@
 package wire
 
-// The CRC is linear: identification id instead of 0 changes the ICRC by a value
-// that depends on id and on the number of bytes after it alone. With the CRC
-// register read as a polynomial over GF(2) whose bit 31 is the coefficient of
-// x^0, the two identification bytes enter as the lowest 16 bits of the register,
-// and every following byte multiplies it by x^8 modulo the generator. So
-// multiplying a difference by x^-8n undoes n bytes, and it was caused by an
-// identification exactly if the result fits those 16 bits.
+// The CRC is linear: identification id instead of 0 changes the ICRC by a value that depends only on id and on the
+// number of bytes after it. Read the CRC register as a polynomial over GF(2) whose bit 31 is the coefficient of x^0.
+// The two identification bytes then enter as the lowest 16 bits of the register, and every following byte multiplies
+// it by x^8 modulo the generator. So multiplying a difference by x^-8n undoes n bytes. The difference was caused by
+// an identification if and only if the result fits those 16 bits.
 
 const (
 	generator = 0xedb88320 // x^31 ... x^0 of the IEEE polynomial, reflected
@@ -15,20 +13,19 @@ const (
 	solverWays = 64
 )
 
-// A solver caches the multiplications by x^-8n for packet lengths in use.
+// A solver caches the multiplications by x^-8n for recent packet lengths.
 type solver struct {
 	entries [solverWays]solverEntry
 }
 
-// A solverEntry multiplies by a constant: entry v of table[i] is the product for v
-// in bits 4i to 4i+3.
+// A solverEntry multiplies by a constant: entry v of table[i] is the product for value v of bits 4i to 4i+3.
 type solverEntry struct {
 	length int // of the UDP payload; 0: empty
 	table  [8][16]uint32
 }
 
-// identification finds what the identification of an IPv4 packet with length
-// bytes of UDP payload must be to cause the difference.
+// identification returns the identification of an IPv4 packet with length bytes of UDP payload that explains the
+// difference, and false if there is none.
 func (s *solver) identification(length int, diff uint32) (uint16, bool) {
 	e := &s.entries[length/4%solverWays]
 	if e.length != length {
@@ -42,8 +39,8 @@ func (s *solver) identification(length int, diff uint32) (uint16, bool) {
 	return uint16(v<<8 | v>>8&0xff), v>>16 == 0
 }
 
-// fill prepares the entry: from the identification to the ICRC there are the
-// rest of the IP header, the UDP header and its payload without the ICRC.
+// fill computes the entry. Between the identification and the ICRC are the rest of the IP header, the UDP header and
+// its payload without the ICRC.
 func (e *solverEntry) fill(length int) {
 	e.length = length
 	c := inversePower(ipv4Size - 4 + udpSize + length - ICRCSize)
@@ -54,7 +51,7 @@ func (e *solverEntry) fill(length int) {
 	}
 }
 
-// inversePower is x^-8n.
+// inversePower returns x^-8n.
 func inversePower(n int) uint32 {
 	square := uint32(one)
 	for range 8 {
@@ -81,7 +78,7 @@ func multiply(a, b uint32) uint32 {
 
 func timesX(a uint32) uint32 { return a>>1 ^ generator&-(a&1) }
 
-// divideByX reverses timesX: the generator's bit 31 shows which way was taken.
+// divideByX reverses timesX: the generator's bit 31 tells which case applied.
 func divideByX(a uint32) uint32 {
 	carry := a >> 31
 	return (a^generator&-carry)<<1 | carry

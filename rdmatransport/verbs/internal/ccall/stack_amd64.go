@@ -9,21 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stackSize is for functions of libibverbs' providers, which need a few KiB, and what the
-// C library needs of its own, with a page below it that ends the program where it is not
-// enough.
+// stackSize is large enough for functions of libibverbs' providers, which need a few KiB, and of the C library. A
+// guard page below it ends the program on overflow.
 const stackSize = 256 << 10
 
-// A Stack is what one goroutine at a time calls functions on. The zero value is to be
-// opened.
+// A Stack is the stack for C functions called by one goroutine at a time. It must be opened before use.
 type Stack struct {
 	mem []byte
 	top uintptr
-	// Room for the arguments of one call, where no growing goroutine stack moves it.
+	// The arguments of one call, in memory that does not move when a goroutine's stack grows.
 	args [Arguments]uintptr
 }
 
-// Open gets the memory.
+// Open allocates the memory.
 func (s *Stack) Open() error {
 	mem, err := unix.Mmap(-1, 0, stackSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_STACK|unix.MAP_NORESERVE)
 	if err != nil {
@@ -37,7 +35,7 @@ func (s *Stack) Open() error {
 	return nil
 }
 
-// Close frees it.
+// Close frees the memory.
 func (s *Stack) Close() {
 	if s.mem != nil {
 		unix.Munmap(s.mem)
@@ -45,12 +43,12 @@ func (s *Stack) Close() {
 	}
 }
 
-// Ready reports whether there is a stack.
+// Ready reports whether the stack is open.
 func (s *Stack) Ready() bool { return s.top != 0 }
 
-// Call calls the C function at an address. Memory of Go's whose address is an argument, written as
-// uintptr(unsafe.Pointer(p)) in the call itself, is on the heap and stays reachable until it returns. The
-// compiler sees to that, and would allocate a list of arguments each time, were it one.
+// Call calls the C function at an address. A pointer to Go memory is passed as uintptr(unsafe.Pointer(p)), converted
+// in the call itself; its memory is then on the heap and stays reachable until Call returns. The compiler guarantees
+// that. With a variadic list of arguments, it would allocate for each call.
 //
 //go:uintptrescapes
 func (s *Stack) Call(function, a, b, c, d uintptr) uintptr {
@@ -58,7 +56,7 @@ func (s *Stack) Call(function, a, b, c, d uintptr) uintptr {
 	return call(function, s.top, &s.args)
 }
 
-// call is in assembly.
+// call is implemented in assembly.
 //
 //go:noescape
 func call(function, top uintptr, args *[Arguments]uintptr) uintptr

@@ -2,20 +2,19 @@
 
 package ccall
 
-// A Stack is never ready on this processor, for which there is no assembly: callers go
-// through cgo.
+// A Stack is never ready on this processor, since there is no assembly for it: callers use cgo.
 type Stack struct{}
 
-// Open has nothing to do.
+// Open does nothing.
 func (s *Stack) Open() error { return nil }
 
-// Close has nothing to do.
+// Close does nothing.
 func (s *Stack) Close() {}
 
-// Ready reports false.
+// Ready returns false.
 func (s *Stack) Ready() bool { return false }
 
-// Call is not for callers that asked Ready.
+// Call must not be called, since Ready returns false.
 func (s *Stack) Call(function, a, b, c, d uintptr) uintptr {
 	panic("ccall: no assembly for this processor")
 }

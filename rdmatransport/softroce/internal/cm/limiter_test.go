@@ -26,19 +26,19 @@ func crowd(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
-// requests sends requests of an address at a time, and returns how many were looked at.
+// requests sends n requests from an address at one time, and returns how many were admitted.
 func requests(e *Engine, now time.Duration, from netip.Addr, n int) (admitted uint64) {
 	before := e.Counters.TooMany
 	for range n {
-		inject(e, now, from, &wire.REQ{LocalID: 1, QPN: 0x300, Service: wire.TCPService(1)}) // nobody listens there
+		inject(e, now, from, &wire.REQ{LocalID: 1, QPN: 0x300, Service: wire.TCPService(1)}) // no listener
 	}
 	for _, ok := e.NextSend(); ok; _, ok = e.NextSend() {
 	}
 	return uint64(n) - (e.Counters.TooMany - before)
 }
 
-// TestFloodIsNotLookedAt: requests beyond what one address, and all that
-// are not known, may send cost nothing more, whereas those that ask for little are served.
+// TestFloodIsNotLookedAt: requests over the limit of one address, or of all unproven ones, cost nothing more, while
+// addresses that ask for little are served.
 func TestFloodIsNotLookedAt(t *testing.T) {
 	newcomer := netip.MustParseAddr("192.0.2.77")
 	t.Run("one address", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestFloodIsNotLookedAt(t *testing.T) {
 			a[8], a[15] = byte(i), byte(i>>8)
 			total += requests(e, 0, netip.AddrFrom16(a), 1)
 		}
-		if total > strangersBurst/4*3 {
+		if total > unprovenBurst/4*3 {
 			t.Errorf("%d at once", total)
 		}
 		if n := requests(e, 0, netip.MustParseAddr("2001:db8:0:7::1"), 1); n != 1 {
@@ -87,21 +87,21 @@ func TestFloodIsNotLookedAt(t *testing.T) {
 				}
 			}
 		}
-		if limit := uint64(strangersBurst + strangersRate*seconds); admitted > limit {
+		if limit := uint64(unprovenBurst + unprovenRate*seconds); admitted > limit {
 			t.Errorf("%d sources: %d were looked at in %d s, want at most %d", sources, admitted, seconds, limit)
 		}
-		if sources < strangersRate && newcomers != seconds {
+		if sources < unprovenRate && newcomers != seconds {
 			t.Errorf("%d sources: %d of %d requests of a newcomer", sources, newcomers, seconds)
 		}
-		if n := len(e.door.callers); n > 3*maxCallers {
+		if n := len(e.limiter.sources); n > 3*maxSources {
 			t.Errorf("%d sources: %d addresses are remembered", sources, n)
 		}
-		t.Logf("%d sources: %d looked at, %d of a newcomer, %d addresses remembered", sources, admitted, newcomers, len(e.door.callers))
+		t.Logf("%d sources: %d looked at, %d of a newcomer, %d addresses remembered", sources, admitted, newcomers, len(e.limiter.sources))
 	}
 }
 
-// TestHostsReturnTogether: hosts that behave do not meet the limits, be it one that opens
-// all queues of many controllers at once, or hundreds that return after a power cut.
+// TestHostsReturnTogether: well-behaved hosts stay below the limits, whether one opens all queues of many controllers
+// at once, or hundreds return after a power failure.
 func TestHostsReturnTogether(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	if n := requests(e, 0, addrA, 8*129); n < eachBurst {
@@ -112,7 +112,7 @@ func TestHostsReturnTogether(t *testing.T) {
 		if n := requests(e, 0, crowd(i), 2); n != 2 {
 			t.Fatalf("%d of 2 admin queues of host %d", n, i)
 		}
-		e.door.confirmed(0, crowd(i))
+		e.limiter.confirmed(0, crowd(i))
 	}
 	for i := range 500 {
 		if n := requests(e, 0, crowd(i), 8); n != 8 {
@@ -121,12 +121,11 @@ func TestHostsReturnTogether(t *testing.T) {
 	}
 }
 
-// TestProvenByRTU: an address is proven by an RTU alone, for as long as it has a connection,
-// and an hour after that.
+// TestProvenByRTU: an address is proven only by an RTU, for as long as it has a connection and an hour after that.
 func TestProvenByRTU(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	e.Listen(wire.TCPService(testPort))
-	proven := func(now time.Duration) bool { c := e.door.callers[addrA]; return c != nil && c.isProven(now) }
+	proven := func(now time.Duration) bool { c := e.limiter.sources[addrA]; return c != nil && c.isProven(now) }
 	connect := func(id wire.CommID) *conn {
 		r := goodREQ(id)
 		r.QPN = rdmatransport.QPN(0x300 + id)
@@ -145,7 +144,7 @@ func TestProvenByRTU(t *testing.T) {
 	for range 2 {
 		inject(e, 0, addrA, &wire.RTU{LocalID: 21, RemoteID: c.id})
 	}
-	if n := e.door.callers[addrA].connections; n != 1 {
+	if n := e.limiter.sources[addrA].connections; n != 1 {
 		t.Errorf("%d connections", n)
 	}
 	const day = 24 * time.Hour
@@ -156,12 +155,12 @@ func TestProvenByRTU(t *testing.T) {
 	if !proven(day+remembered/2) || proven(day+remembered) {
 		t.Error("not forgotten after an hour")
 	}
-	if n := e.door.callers[addrA].connections; n != 0 {
+	if n := e.limiter.sources[addrA].connections; n != 0 {
 		t.Errorf("%d connections", n)
 	}
 }
 
-// TestUnknownDREQs: messages that are answered whoever sends them have a rate.
+// TestUnknownDREQs: the rate of answers to unknown senders is limited.
 func TestUnknownDREQs(t *testing.T) {
 	e := newEngine(addrB, 2, nil)
 	for second := range 2 {
@@ -182,15 +181,15 @@ func neighbour(i int) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// TestNeighbours: hosts of one IPv6 network, as all of a site may be, are served beside a
-// neighbour that sends as much as it can from its one address, be they known or not.
+// TestNeighbours: hosts of one IPv6 network, such as those of a site, are served while a neighbour sends as much as
+// it can from one address, whether or not they are proven.
 func TestNeighbours(t *testing.T) {
 	const hosts, seconds = 64, 10
 	for _, known := range []bool{false, true} {
 		e := newEngine(netip.MustParseAddr("2001:db8::1"), 2, nil)
 		for i := range hosts {
 			if known {
-				e.door.confirmed(0, neighbour(i))
+				e.limiter.confirmed(0, neighbour(i))
 			}
 		}
 		served := uint64(0)
@@ -209,8 +208,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// A site is hosts whose controllers connect all of their queues, each controller one queue
-// after the other, to a target that serves so many requests a second.
+// A site is a set of hosts whose controllers connect all their queues, one queue after the other per controller, to a
+// target that serves a given number of requests per second.
 type site struct {
 	host                       func(int) netip.Addr
 	hosts, controllers, queues int
@@ -218,8 +217,7 @@ type site struct {
 	target                     netip.Addr
 }
 
-// connect returns how long that takes where a request that was dropped is repeated after 4.3 s, as
-// Linux does.
+// connect returns how long that takes if a dropped request is repeated after 4.3 s, as by Linux.
 func (s *site) connect(t *testing.T) (until time.Duration, dropped uint64) {
 	const again = 4300 * time.Millisecond
 	e := newEngine(s.target, 2, nil)
@@ -248,7 +246,7 @@ func (s *site) connect(t *testing.T) (until time.Duration, dropped uint64) {
 		}
 		busy = max(busy, now) + time.Second/time.Duration(s.pace)
 		next.next = busy
-		e.door.confirmed(busy, s.host(next.host))
+		e.limiter.confirmed(busy, s.host(next.host))
 		if next.left--; next.left == 0 {
 			all = slices.DeleteFunc(all, func(c *controller) bool { return c == next })
 		}
@@ -256,9 +254,9 @@ func (s *site) connect(t *testing.T) (until time.Duration, dropped uint64) {
 	return busy, dropped
 }
 
-// TestSiteReturns: after a restart of the target, which knows nobody, 64 hosts connect 128 I/O
-// queues each, with one controller and with four, over IPv4 and from one network of IPv6. In the
-// quick form it is four over IPv4 and one over IPv6.
+// TestSiteReturns: after a restart of the target, when no address is proven, 64 hosts connect 128 I/O queues each,
+// with one controller and with four, over IPv4 and from one IPv6 network. The quick form uses four over IPv4 and one
+// over IPv6.
 func TestSiteReturns(t *testing.T) {
 	for _, family := range []struct {
 		name   string
@@ -282,15 +280,15 @@ func TestSiteReturns(t *testing.T) {
 	}
 }
 
-// TestHostsAwayAreRemembered: hosts that were connected lately stay known, whatever comes from
-// strangers or from a network of many addresses; and what is remembered has bounds.
+// TestHostsAwayAreRemembered: hosts that were connected recently stay proven, whatever unproven addresses or a
+// network with many addresses send, and the number of remembered addresses is limited.
 func TestHostsAwayAreRemembered(t *testing.T) {
 	const hosts = 1000
 	for _, proven := range []bool{false, true} {
 		e := newEngine(netip.MustParseAddr("2001:db8::1"), 2, nil)
 		away := func(now time.Duration, a netip.Addr) {
-			e.door.confirmed(now, a)
-			e.door.ended(now, &conn{peer: a, proven: true})
+			e.limiter.confirmed(now, a)
+			e.limiter.ended(now, &conn{peer: a, proven: true})
 		}
 		host := func(i int) netip.Addr {
 			a := neighbour(i).As16()
@@ -312,12 +310,12 @@ func TestHostsAwayAreRemembered(t *testing.T) {
 		}
 		known := 0
 		for i := range hosts {
-			if c := e.door.callers[host(i)]; c != nil && c.isProven(2*time.Minute) {
+			if c := e.limiter.sources[host(i)]; c != nil && c.isProven(2*time.Minute) {
 				known++
 			}
 		}
-		if n := len(e.door.callers); known != hosts || n > 3*maxCallers || len(e.door.networks) > n {
-			t.Errorf("proven %v: %d of %d are known, of %d addresses and %d networks", proven, known, hosts, n, len(e.door.networks))
+		if n := len(e.limiter.sources); known != hosts || n > 3*maxSources || len(e.limiter.networks) > n {
+			t.Errorf("proven %v: %d of %d are known, of %d addresses and %d networks", proven, known, hosts, n, len(e.limiter.networks))
 		}
 	}
 }
