@@ -1,28 +1,24 @@
-// Package backend is the contract between a namespace and what stores its blocks. Package
-// backendtest has the tests that every implementation passes. The packages below this one store
-// blocks in memory, files, block devices and images of Ceph; the program in the examples of package
-// target is a target with a [Store] of its own.
+// Package backend defines the contract between a namespace and the store of its blocks. Package backendtest has the
+// tests that every implementation must pass. The packages below this one store blocks in memory, files, block devices
+// and Ceph images. The example program of package target is a target with its own [Store].
 //
 // # Shape
 //
-// A [Store] is a fixed-size array of bytes. Each shard that serves it opens a
-// [Queue] of its own, submits operations in slices and polls for their results;
-// nothing in a queue blocks, nor allocates for each request, so that one goroutine
-// can drive many of them beside its network. A queue belongs to one goroutine at a
-// time.
+// A [Store] is a fixed-size array of bytes. Each shard that serves it opens its own [Queue], submits operations in
+// slices and polls for their results. A queue never blocks and does not allocate for each request, so one goroutine can
+// drive many queues beside its network. A queue belongs to one goroutine at a time.
 //
 // # Atomicity and order
 //
-// A queue gives no order between operations that are in flight together, except
-// that a Flush covers every write whose result was polled, on any queue of the
-// store, before the Flush was submitted. One logical block is never seen half
-// written: reads and writes of the same block, on whatever queues, take effect
-// one after the other. Longer operations may interleave, block by block.
+// A queue does not order operations that are in flight together, with one exception: a Flush covers every write whose
+// result was polled, on any queue of the store, before the Flush was submitted. No logical block is ever seen half
+// written: reads and writes of the same block take effect one after the other, on whatever queues. Longer operations
+// may interleave block by block.
 //
 // # Durability
 //
-// A completed write is in the store's volatile cache, if it has one, unless it
-// asked for force unit access; Flush makes all of them durable.
+// A completed write is in the store's volatile cache, if it has one, unless it requested force unit access. Flush makes
+// all completed writes durable.
 package backend
 
 import (
@@ -31,23 +27,22 @@ import (
 	"unsafe"
 )
 
-// Op is what an operation does.
+// Op is the kind of an operation.
 type Op uint8
 
 const (
 	OpRead        Op = iota
 	OpWrite          // with FUA: durable when done
-	OpFlush          // all completed writes become durable; Offset and Length unused
+	OpFlush          // makes all completed writes durable; Offset and Length are unused
 	OpWriteZeroes    // Length bytes read as zero afterwards; with Deallocate storage may be freed
 	OpDeallocate     // a hint: the range may be freed; it reads as zero or as before
 
-	// OpCompareAndWrite writes Length bytes if the present ones are as expected, and fails with
-	// [ErrMiscompare] if not, atomically. Stores with Info.Compare have it.
+	// OpCompareAndWrite writes Length bytes if the present bytes equal the expected ones, and otherwise fails with
+	// [ErrMiscompare]. It is atomic. Stores with Info.Compare support it.
 	OpCompareAndWrite
 
-	// OpCopy writes the Length bytes at From to Offset, without passing them through
-	// the caller. Stores with Info.Copy have it, and may still fail with
-	// [ErrUnsupported]: then the caller reads and writes instead.
+	// OpCopy copies Length bytes from From to Offset without passing them through the caller. Stores with Info.Copy
+	// support it. It may still fail with [ErrUnsupported]; the caller then reads and writes instead.
 	OpCopy
 )
 
@@ -60,29 +55,27 @@ func (o Op) String() string {
 	return fmt.Sprintf("operation %d", uint8(o))
 }
 
-// A Request is one operation. The store owns Buf from Submit until the result
-// has been polled.
+// A Request is one operation. The store owns Buf from Submit until the result has been polled.
 type Request struct {
-	Tag        uint64 // returned in the result, once; any value
+	Tag        uint64 // any value; returned once, in the result
 	Op         Op
 	FUA        bool
 	Deallocate bool
 	Offset     int64  // bytes; a multiple of the block size
 	Length     int64  // bytes; for OpRead and OpWrite always len(Buf)
-	From       int64  // OpCopy: the source, as Offset is the destination
-	Buf        []byte // of those that have data; aligned to Info.Alignment
+	From       int64  // OpCopy: the source; Offset is the destination
+	Buf        []byte // of operations with data; aligned to Info.Alignment
 }
 
-// Parts cuts the Buf of an OpCompareAndWrite into its three parts of Length bytes each: the
-// expected content, the new content, and room for the present content. They lie [Info.Stride]
-// apart, and Buf is three times as long as that.
+// Parts returns the three parts, of Length bytes each, of the Buf of an OpCompareAndWrite: the expected content, the
+// new content, and room for the present content. The parts are [Info.Stride] apart, and Buf is three strides long.
 func (r *Request) Parts(i *Info) (expected, next, room []byte) {
 	n, stride := r.Length, i.Stride(r.Length)
 	return r.Buf[:n], r.Buf[stride:][:n], r.Buf[2*stride:][:n]
 }
 
-// A Result is the outcome of one request: nil, one of the errors of this package as
-// it stands, or another that wraps the operating system's.
+// A Result is the result of one request. Its error is nil, an unwrapped error of this package, or one that wraps an
+// operating system error.
 type Result struct {
 	Tag uint64
 	Err error
@@ -92,15 +85,15 @@ type Result struct {
 type Info struct {
 	Size       int64 // a multiple of BlockSize
 	BlockSize  int   // logical block: 512 or 4096
-	Alignment  int   // of buffers handed to Submit: 1 or a power of two up to 4096
+	Alignment  int   // of buffers passed to Submit: 1 or a power of two up to 4096
 	Optimal    int   // preferred write size and alignment; 0: unknown
-	AtomicUnit int   // bytes written atomically across power failure; 0: one block; may be less
+	AtomicUnit int   // bytes written atomically across power failure; 0: one block; may be less than a block
 	Volatile   bool  // has a write cache that Flush empties
-	Remote     bool  // that cache is not lost with the power of this machine
+	Remote     bool  // that cache survives a power failure of this machine
 	ReadOnly   bool
 	Deallocate bool // OpDeallocate frees storage
-	Compare    bool // has OpCompareAndWrite
-	Copy       bool // has OpCopy
+	Compare    bool // supports OpCompareAndWrite
+	Copy       bool // supports OpCopy
 }
 
 // Stride is length rounded up to Alignment.
@@ -109,99 +102,89 @@ func (i *Info) Stride(length int64) int64 {
 	return (length + a - 1) &^ (a - 1)
 }
 
-// A Store holds the bytes of one namespace. Its methods may be called from any
-// goroutine.
+// A Store holds the bytes of one namespace. Any goroutine may call its methods.
 type Store interface {
 	Info() Info
-	// Allocated is how many bytes of storage are in use: Info.Size where the
-	// store cannot know.
+	// Allocated returns how many bytes of storage are in use, or Info.Size if the store cannot know.
 	Allocated() (int64, error)
-	// NewQueue opens a queue that has at most depth requests in flight. A depth below one is
-	// an error; of a store that is closed it is [ErrClosed]. After a
-	// Poll that found nothing, notify is called, from any goroutine, when another
-	// Poll may find something or has work to do; it must not block. It is not
-	// called for results that Submit left behind: poll between submitting and
-	// sleeping. An owner that never sleeps may pass nil.
+	// NewQueue opens a queue with at most depth requests in flight. A depth below one is an error. If the store is
+	// closed, the error is [ErrClosed].
+	//
+	// After a Poll that found nothing, the store calls notify, from any goroutine, when another Poll may find results
+	// or has work to do. notify must not block, and may be nil if the owner never sleeps. It is not called for results
+	// that Submit produced: poll between submitting and sleeping.
 	NewQueue(depth int, notify func()) (Queue, error)
 	// Close releases the store. It fails while a queue is open.
 	Close() error
 }
 
-// A Queue carries one shard's operations.
+// A Queue carries the operations of one shard.
 type Queue interface {
-	// Submit takes requests in order and returns how many it took: fewer than
-	// given once depth are in flight, which they are until their results have
-	// been polled. Results, errors included, come from Poll. The requests are
-	// copied, so that the slice may be reused at once.
+	// Submit takes requests in order and returns how many it took. It takes fewer than given once depth requests are in
+	// flight; a request is in flight until its result has been polled. Poll returns the results, errors included.
+	// Submit copies the requests, so the slice may be reused at once.
 	Submit(rs []Request) int
-	// Poll stores finished results and returns how many. It never blocks.
+	// Poll stores finished results in rs and returns how many. It never blocks.
 	Poll(rs []Result) int
-	// Idle reports whether nothing is in flight. Then the store does nothing for the queue, and
-	// Close does not wait, on any thread.
+	// Idle reports whether no request is in flight. If so, the store does nothing for the queue, and Close does not
+	// wait, on any thread.
 	Idle() bool
-	// Close waits for what the store has begun and drops what it has not; no
-	// request touches its buffer or the store afterwards. Results are dropped, and
-	// Submit takes nothing any more.
+	// Close waits for requests that the store has begun and drops the others. After that no request touches its buffer
+	// or the store. Results are dropped, and Submit takes no more requests.
 	Close() error
 }
 
-// A Watchable queue lets its owner wait for it in a system call of its own, together with its
-// sockets. Without it notify also works, but by way of another goroutine.
+// A Watchable queue lets its owner wait for results in its own system call, together with its sockets. Other queues
+// call notify from another goroutine.
 type Watchable interface {
-	// Descriptor is readable once results may be available after Arm. The first
-	// call makes the descriptor responsible for the results of this queue's own
-	// requests; notify, where given, still reports what other queues cause. The
-	// queue reads and closes the descriptor.
+	// Descriptor returns a descriptor that becomes readable when results may be available after Arm. After the first
+	// call the descriptor reports the results of this queue's own requests; notify, if given, still reports what other
+	// queues cause. The queue reads and closes the descriptor.
 	Descriptor() int
-	// Arm prepares for a wait. It reports false when the owner must not sleep
-	// but poll, since there is something to do already. Without requests in flight
-	// it clears the descriptor, which then stays so until Arm is called again, but for
-	// a request whose end was polled for before its event came: that may be late.
+	// Arm prepares for a wait. It returns false if there is work already, so that the owner must poll instead of
+	// sleeping. Without requests in flight it clears the descriptor, which then stays unreadable until the next Arm.
+	// The exception is a request whose result was polled before its event arrived: that event may be late.
 	Arm() bool
 }
 
-// A ThreadBound queue may have to be used from one OS thread, from the first Submit to Close. A
-// queue that wraps another one has to return what that returns; otherwise results may never arrive.
+// A ThreadBound queue may have to be used from one OS thread, from the first Submit to Close. A queue that wraps
+// another one must return the inner queue's answer; otherwise results may never arrive.
 type ThreadBound interface {
 	ThreadBound() bool
 }
 
-// A Releaser is a queue that keeps the store's file or device open by itself, beside the store. Release closes
-// it as far as no request is in flight, so that nothing has it open after the store's Close. No request may be
-// submitted afterwards. It is called from the thread of a [ThreadBound] queue and does not block; Close may be
-// called from another thread.
+// A Releaser is a queue that keeps the store's file or device open by itself, in addition to the store. If no request
+// is in flight, Release closes it, so that nothing has it open after the store's Close. Do not submit requests after
+// that. Call Release on the thread of a [ThreadBound] queue; it does not block. Close may be called on another thread.
 type Releaser interface {
 	Release()
 }
 
-// A MemoryUser is a queue that works faster on memory that was announced to it. UseMemory, called
-// before the first Submit, announces that buffers of requests will often lie in mem, which stays
-// mapped until the queue is closed, and that none of those crosses a multiple of part bytes from
-// its start.
+// A MemoryUser is a queue that is faster with memory that was announced to it. UseMemory announces that buffers of
+// requests will often lie in mem and that none of those crosses a multiple of part bytes from its start. Call it before
+// the first Submit; mem must stay mapped until the queue is closed.
 type MemoryUser interface {
 	UseMemory(mem []byte, part int)
 }
 
-// A Leaser is a store whose memory can be sent from and received into without a
-// copy. A lease keeps the block-atomicity promise: while a shared lease is held
-// no write to its blocks takes effect, and an exclusive one excludes every other
-// access. TryLease never blocks; a waiter that keeps trying is not starved, and
-// one that gives up has nothing to undo. Leases are kept for parts of the store
-// coarser than a block, so the holder of one must not need another to proceed.
+// A Leaser is a store from whose memory data can be sent, and into which it can be received, without a copy. Leases
+// keep blocks atomic: while a shared lease is held no write to its blocks takes effect, and an exclusive lease excludes
+// every other access. TryLease never blocks. A waiter that keeps trying is not starved, and one that gives up has
+// nothing to undo. The unit of a lease may be larger than a block, so a holder must not need a second lease to make
+// progress.
 type Leaser interface {
-	// Memory is the whole store, to be registered once with each device. Its pages
-	// stay the same unless Info.Deallocate: then freed blocks get other ones, and a
-	// device that pins pages must not have it.
+	// Memory returns the memory of the whole store, to be registered once with each device. Its pages stay the same
+	// unless Info.Deallocate is set: then deallocated blocks get different pages, so devices that pin pages must not
+	// use it.
 	Memory() []byte
-	// TryLease leases length bytes at offset, a range that the caller checked
-	// against Info.Size, and reports whether it got them.
+	// TryLease tries to lease length bytes at offset and reports whether it succeeded. The caller must have checked the
+	// range against Info.Size.
 	TryLease(offset, length int64, exclusive bool) bool
-	// Release ends a lease taken with the same arguments.
+	// Release ends a lease that was taken with the same arguments.
 	Release(offset, length int64, exclusive bool)
 }
 
-// Check reports what is wrong with a request for this store: [ErrInvalid],
-// [ErrOutOfRange], [ErrReadOnly] or nil.
+// Check returns the error of an invalid request to this store: [ErrInvalid], [ErrOutOfRange], [ErrReadOnly] or nil.
 func (i *Info) Check(r *Request) error {
 	switch r.Op {
 	case OpFlush:
@@ -245,16 +228,14 @@ func (i *Info) aligned(b []byte) bool {
 	return i.Alignment <= 1 || len(b) == 0 || address&uintptr(i.Alignment-1) == 0
 }
 
-// InRange reports whether length bytes at offset lie within size bytes. No
-// value of its arguments overflows.
+// InRange reports whether length bytes at offset lie within size bytes. It does not overflow for any arguments.
 func InRange(offset, length, size int64) bool {
 	return offset >= 0 && length >= 0 && length <= size && offset <= size-length
 }
 
-// Errors of results. ErrOutOfRange, ErrReadOnly, ErrNoSpace, ErrClosed, ErrFenced and ErrMiscompare
-// have NVMe status codes of their own. All others, including the others of this package, are
-// reported as media errors: a read as an unrecovered read error, any other operation as a write
-// fault.
+// Errors of results. ErrOutOfRange, ErrReadOnly, ErrNoSpace, ErrClosed, ErrFenced and ErrMiscompare have their own NVMe
+// status codes. All other errors are reported as media errors: a read as an unrecovered read error, any other operation
+// as a write fault.
 var (
 	ErrInvalid    = errors.New("malformed request") // the caller's mistake
 	ErrOutOfRange = errors.New("beyond the end of the store")
@@ -263,8 +244,8 @@ var (
 	ErrFailed     = errors.New("store failed earlier and takes no more writes")
 	ErrClosed     = errors.New("store is closed")
 
-	// ErrFenced says that this machine may not use the store any more: another one may have it. It
-	// is an error of the path, not of the data.
+	// ErrFenced says that this machine may no longer use the store, because another one may be using it. It is an error
+	// of the path, not of the data.
 	ErrFenced = errors.New("this machine has lost its right to the store")
 
 	ErrMiscompare  = errors.New("blocks differ from those given") // OpCompareAndWrite

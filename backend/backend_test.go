@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// InRange against arithmetic that cannot overflow.
+// Compares InRange with arithmetic that cannot overflow.
 func TestInRange(t *testing.T) {
 	interesting := []int64{math.MinInt64, -4096, -1, 0, 1, 4095, 4096, 8192, math.MaxInt64 - 4096, math.MaxInt64 - 1, math.MaxInt64}
 	for range 30 {
@@ -109,7 +109,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Results keep their order while there is made room for more, at whatever place.
+// Results keep their order when they grow, at whatever position.
 func TestResultsGrow(t *testing.T) {
 	for start := range 9 {
 		q := NewResults(100)

@@ -6,8 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A store checks what it is asked for, and says what is wrong in words that have an NVMe
-// status.
+// A store checks requests and reports what is wrong by errors that have an NVMe status.
 func ExampleInfo_Check() {
 	info := backend.Info{Size: 1 << 20, BlockSize: 4096, Alignment: 1, ReadOnly: true}
 	for _, r := range []backend.Request{

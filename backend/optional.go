@@ -2,33 +2,30 @@ package backend
 
 import "errors"
 
-// What some stores can report besides. None of it is for a shard: each method may
-// make system calls, and Health may take seconds.
+// What some stores can report in addition. Do not call these methods from a shard: each may make system calls, and
+// Health may take seconds.
 
-// A Resizer is a store on something whose size may change while it is open.
+// A Resizer is a store whose size may change while it is open.
 type Resizer interface {
-	// Refresh looks at the size again and reports whether Info.Size, which it
-	// sets, differs from before. Requests beyond the new end get ErrOutOfRange.
-	// On an error Info stays as it was.
+	// Refresh reads the size again, stores it in Info.Size and reports whether it changed. Requests beyond the new end
+	// fail with ErrOutOfRange. After an error Info is unchanged.
 	Refresh() (changed bool, err error)
 }
 
-// A Latcher is a store that takes no more writes once it could not keep a promise: for example, a
-// flush failed, and it is unknown what was not written. From then on it acknowledges no write;
-// reads go on.
+// A Latcher is a store that takes no more writes after a failure that may have lost acknowledged data: for example, a
+// flush failed and it is unknown what was not written. From then on it acknowledges no write; reads continue to work.
 type Latcher interface {
-	// Failed is why the store takes no writes, or nil.
+	// Failed returns why the store takes no writes, or nil.
 	Failed() error
-	// Clear lets it take writes again. It is an administrator's decision, after the storage was
-	// mended and the content checked: writes that were acknowledged, but not flushed, before the
-	// failure may be lost. Clearing a store that is gone fails.
+	// Clear lets the store take writes again. It is an administrator's decision, after the storage was repaired and the
+	// content checked: writes that were acknowledged but not flushed before the failure may be lost. It fails if the
+	// store's device or image is gone.
 	Clear() error
 }
 
-// A Failer is a [Latcher] that can have failed before it was opened: its file or device was open in
-// another process, here or on another machine, or with other options, and has failed there. A store
-// that fails because this program lost its right to it is no Failer: whoever opens it has that
-// right.
+// A Failer is a [Latcher] that may have failed before it was opened: its file or device was open in another process, on
+// this or another machine, or with other options, and failed there. A store that fails because this program lost its
+// right to it is not a Failer: the program that opens it next has that right.
 type Failer interface {
 	Latcher
 	// Fail makes the store refuse writes from now on, as after such a failure, until Clear.
@@ -37,46 +34,44 @@ type Failer interface {
 
 // A Marked is a store that knows when its content began as zeroes.
 type Marked interface {
-	// Mark differs from that of all other content which is, was or will be in the same place, such
-	// as a file that is created again because the previous one was lost; nil: the content existed
+	// Mark returns a value that differs from that of any other content which is, was or will be in the same place, such
+	// as that of a file that is created again because the previous one was lost. It returns nil if the content existed
 	// before it could be marked.
 	Mark() []byte
 }
 
-// A Detacher is a store that goes on although its content may be lost when it is closed.
+// A Detacher is a store that continues although its content may be lost when it is closed.
 type Detacher interface {
-	// Detached says why the store's content cannot be found again once it is closed, as that of a
-	// file which somebody has removed, and what to do; nil: it can.
+	// Detached returns why the store's content cannot be found again once it is closed, and what to do about it. An
+	// example is a file that was removed. It returns nil if the content can be found.
 	Detached() error
 }
 
-// A StorageKeeper is a store that notices the loss of storage that neither hosts nor the store
-// itself have given back.
+// A StorageKeeper is a store that detects the loss of storage that neither a host nor the store deallocated.
 type StorageKeeper interface {
-	// Missing is how many bytes are gone, up to Info.Size: somebody has cut the store short, and it became longer again
-	// before Refresh, or has punched holes, and zeroes are read there. 0: none, as far as can be known.
+	// Missing returns how many bytes of storage are lost, up to Info.Size; they read as zeroes. For example, a file was
+	// truncated and extended again before Refresh, or another program punched holes into it. It returns 0 if no loss is
+	// known.
 	Missing() (int64, error)
 }
 
-// A Roomer is a store that takes its storage from a file system it shares.
+// A Roomer is a store that takes its storage from a shared file system.
 type Roomer interface {
-	// Room is how many bytes the file system has left for the store, and how
-	// many it has altogether. A store that is preallocated needs none of it;
-	// another needs up to Info.Size less Allocated.
+	// Room returns how many bytes the file system has free for the store, and its total size. A preallocated store
+	// needs no free space; another may need up to Info.Size less Allocated.
 	Room() (free, total int64, err error)
 }
 
-// A Noter is a store that has something to report to an administrator: what is not as
-// configured, and why. There may be more once a queue was opened.
+// A Noter is a store with notes for an administrator: what is not as configured, and why. Opening a queue may add
+// notes.
 type Noter interface {
-	// Notes are sentences without an initial capital and a full stop.
+	// Notes returns sentences without an initial capital and a full stop.
 	Notes() []string
 }
 
 // A HealthReporter is a store on one physical drive.
 type HealthReporter interface {
-	// Health queries the drive. The error wraps ErrNoHealth where there is none to
-	// query, or it reports none.
+	// Health queries the drive. The error wraps ErrNoHealth if there is no drive to query or it reports nothing.
 	Health() (Health, error)
 }
 

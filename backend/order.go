@@ -2,33 +2,31 @@ package backend
 
 import "math/bits"
 
-// Order remembers the operations of one queue that wait, so that a later one
-// does not overtake an earlier one that it conflicts with. A pass over the
-// waiting operations begins with Reset and adds each that stays. Two operations
-// conflict if both touch one granule of 4 KiB and one of them is exclusive.
+// Order remembers the waiting operations of one queue, so that a later operation does not overtake an earlier one with
+// which it conflicts. A pass over the waiting operations begins with Reset and adds each one that keeps waiting. Two
+// operations conflict if both touch the same granule of 4 KiB and at least one of them is exclusive.
 type Order struct {
 	ops []interval
-	// Granules of ops modulo 64: most operations conflict with none, and are
-	// told so at once.
+	// The granules of ops modulo 64, a quick check: most operations conflict with none.
 	shared, exclusive uint64
 }
 
-// granule is what stores guard as one, in bytes.
+// granule is the unit of conflict, in bytes.
 const granule = 4096
 
-// An interval is the granules from first to last that an operation touches.
+// An interval is the range of granules that an operation touches, from first to last.
 type interval struct {
 	first, last uint64
 	exclusive   bool
 }
 
-// NewOrder has room for depth operations.
+// NewOrder returns an Order for up to depth operations.
 func NewOrder(depth int) Order { return Order{ops: make([]interval, 0, depth)} }
 
 // Reset forgets all operations.
 func (o *Order) Reset() { o.ops, o.shared, o.exclusive = o.ops[:0], 0, 0 }
 
-// Conflicts reports whether an operation must stay behind one that was added.
+// Conflicts reports whether an operation conflicts with one that was added.
 func (o *Order) Conflicts(offset, length int64, exclusive bool) bool {
 	if length <= 0 || o.shared|o.exclusive == 0 {
 		return false
@@ -47,7 +45,7 @@ func (o *Order) Conflicts(offset, length int64, exclusive bool) bool {
 	return false
 }
 
-// Add notes a waiting operation.
+// Add adds a waiting operation.
 func (o *Order) Add(offset, length int64, exclusive bool) {
 	if length <= 0 {
 		return
@@ -64,7 +62,7 @@ func newInterval(offset, length int64, exclusive bool) interval {
 	return interval{uint64(offset) / granule, uint64(offset+length-1) / granule, exclusive}
 }
 
-// mask has the bit of every granule, modulo 64.
+// mask returns a bit for every granule, modulo 64.
 func (v *interval) mask() uint64 {
 	n := v.last - v.first + 1
 	if n >= 64 {

@@ -1,8 +1,7 @@
 package backend
 
-// Results is the part that every [Queue] needs: finished results until they are polled, oldest
-// first. Since most queues are idle most of the time, its memory grows with the results that it
-// holds, up to its depth, and does not shrink.
+// Results holds a [Queue]'s finished results until they are polled, oldest first. Most queues are idle most of the
+// time, so its memory grows with the number of results, up to its depth. It does not shrink.
 type Results struct {
 	ring  []Result
 	head  int
@@ -10,10 +9,10 @@ type Results struct {
 	depth int
 }
 
-// firstResults is how many results there is room for at first.
+// firstResults is the initial capacity.
 const firstResults = 8
 
-// NewResults holds up to depth results.
+// NewResults returns Results for up to depth results.
 func NewResults(depth int) Results { return Results{depth: depth} }
 
 // Push adds a result. The caller ensures that there is room.
@@ -53,5 +52,5 @@ func (q *Results) Drain(rs []Result) int {
 	return n
 }
 
-// Len is how many results wait.
+// Len returns how many results wait.
 func (q *Results) Len() int { return q.n }

@@ -36,7 +36,7 @@ const (
 // IdentifySize is the length of all Identify data in bytes.
 const IdentifySize = 4096
 
-// Identify are the fields of that command.
+// Identify are the fields of an Identify command.
 type Identify struct {
 	CNS    CNS
 	CNTID  ControllerID
@@ -45,7 +45,7 @@ type Identify struct {
 	UUID   uint8 // index, 7 bits
 }
 
-// Identify reads the fields of that command.
+// Identify decodes the fields of an Identify command.
 func (c *Command) Identify() Identify {
 	return Identify{
 		CNS: CNS(c.CDW10), CNTID: ControllerID(c.CDW10 >> 16),
@@ -84,7 +84,7 @@ const (
 	LogSanitize          LID = 0x81
 )
 
-// GetLogPage are the fields of that command.
+// GetLogPage are the fields of a Get Log Page command.
 type GetLogPage struct {
 	LID    LID
 	LSP    uint8  // log specific, 7 bits
@@ -97,7 +97,7 @@ type GetLogPage struct {
 	CSI    CSI
 }
 
-// GetLogPage reads the fields of that command.
+// GetLogPage decodes the fields of a Get Log Page command.
 func (c *Command) GetLogPage() GetLogPage {
 	numd := uint64(c.CDW11&0xffff)<<16 | uint64(c.CDW10>>16)
 	return GetLogPage{
@@ -117,13 +117,13 @@ func (g GetLogPage) Put(c *Command) {
 	c.CDW14 = uint32(g.UUID&0x7f) | flag(g.OT, 23) | uint32(g.CSI)<<24
 }
 
-// Abort are the fields of that command.
+// Abort are the fields of an Abort command.
 type Abort struct {
 	SQID QID
 	CID  CID
 }
 
-// Abort reads the fields of that command.
+// Abort decodes the fields of an Abort command.
 func (c *Command) Abort() Abort { return Abort{SQID: QID(c.CDW10), CID: CID(c.CDW10 >> 16)} }
 
 // Put stores the fields in a command.

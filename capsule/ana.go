@@ -2,10 +2,10 @@ package capsule
 
 import "fmt"
 
-// ANAGroup is an asymmetric namespace access group, from 1.
+// ANAGroup identifies an ANA group; identifiers start at 1.
 type ANAGroup uint32
 
-// ANAState is how a controller reaches the namespaces of a group.
+// ANAState is the access state of the namespaces of a group through a controller.
 type ANAState uint8
 
 const (
@@ -16,10 +16,10 @@ const (
 	ANAChange         ANAState = 0xf
 )
 
-// ANALogGroupsOnly is the LSP bit that asks for the log without namespaces.
+// ANALogGroupsOnly is the LSP bit that requests the log without namespaces.
 const ANALogGroupsOnly uint8 = 1 << 0
 
-// ANALogHeader starts the Asymmetric Namespace Access log (NVMe base 2.0, 5.16.1.13).
+// ANALogHeader is the header of the Asymmetric Namespace Access log (NVMe base 2.0, 5.16.1.13).
 type ANALogHeader struct {
 	CHGCNT uint64
 	NGRPS  uint16 // descriptors that follow
@@ -30,7 +30,7 @@ func (h *ANALogHeader) fields(l layout) {
 	u16(l, 8, &h.NGRPS)
 }
 
-// DecodeANALogHeader reads the 16 bytes at the start of b.
+// DecodeANALogHeader decodes the 16 bytes at the start of b.
 func DecodeANALogHeader(b []byte) (h ANALogHeader, err error) {
 	l, err := decoder(b, ANALogHeaderSize)
 	if err == nil {
@@ -42,8 +42,8 @@ func DecodeANALogHeader(b []byte) (h ANALogHeader, err error) {
 // Encode fills the first 16 bytes of b.
 func (h ANALogHeader) Encode(b []byte) { h.fields(encoder(b, ANALogHeaderSize)) }
 
-// ANADescriptor is one group of that log. NNSIDS namespace identifiers of 4
-// bytes, ascending, follow its 32 bytes.
+// ANADescriptor is the descriptor of one group in that log. Its 32 bytes are followed by NNSIDS namespace identifiers
+// of 4 bytes, in ascending order.
 type ANADescriptor struct {
 	Group  ANAGroup
 	NNSIDS uint32
@@ -58,7 +58,7 @@ func (d *ANADescriptor) fields(l layout) {
 	u8(l, 16, &d.State)
 }
 
-// DecodeANADescriptor reads the 32 bytes at the start of b.
+// DecodeANADescriptor decodes the 32 bytes at the start of b.
 func DecodeANADescriptor(b []byte) (d ANADescriptor, err error) {
 	l, err := decoder(b, ANADescriptorHeader)
 	if err == nil {
@@ -70,7 +70,7 @@ func DecodeANADescriptor(b []byte) (d ANADescriptor, err error) {
 // Encode fills the first 32 bytes of b.
 func (d ANADescriptor) Encode(b []byte) { d.fields(encoder(b, ANADescriptorHeader)) }
 
-// String is the state's name as nvmetcli and sysfs have it.
+// String returns the name of the state as in nvmetcli and sysfs.
 func (s ANAState) String() string {
 	switch s {
 	case ANAOptimized:

@@ -25,7 +25,7 @@ const (
 	kindReadResponse
 )
 
-// position is what an RC opcode says about a packet's place in its message.
+// position is the meaning of an RC opcode for the packet's position in its message.
 type position struct {
 	kind        messageKind
 	first, last bool
@@ -54,8 +54,8 @@ type assembly struct {
 	next uint32
 }
 
-// messages reassembles a capture. A packet whose PSN does not continue the
-// message at hand (loss, reorder) is left out with its message.
+// messages reassembles a capture. If the PSN of a packet does not continue the current message (loss, reordering), the
+// packet and its message are omitted.
 func messages(t *testing.T, capture string) []message {
 	t.Helper()
 	packets, err := golden.Load(capture)
@@ -98,8 +98,7 @@ func toTarget(dst netip.Addr) bool {
 	return dst == netip.MustParseAddr("10.9.0.1") || dst == netip.MustParseAddr("fd09::1")
 }
 
-// mads returns the CM messages of a capture with the given attribute ID: the
-// 232 bytes after the MAD header.
+// mads returns the CM messages of a capture with the given attribute ID: the 232 bytes after the MAD header.
 func mads(t *testing.T, capture string, attribute uint16) [][]byte {
 	t.Helper()
 	packets, err := golden.Load(capture)

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A codec is one structure: its length and a decode followed by an encode.
+// A codec is one structure: its length and a function that decodes and re-encodes it.
 type codec struct {
 	name     string
 	size     int // bytes written
@@ -17,8 +17,7 @@ type codec struct {
 	reserved bool // has bytes that decoding drops
 }
 
-// recoder joins the two directions of a type whose Encode has a value or a
-// pointer receiver.
+// recoder combines both directions for a type whose Encode has a value or a pointer receiver.
 func recoder[T any](decode func([]byte) (T, error), encode func(*T, []byte)) func(in, out []byte) error {
 	return func(in, out []byte) error {
 		v, err := decode(in)
@@ -61,7 +60,7 @@ var codecs = []codec{
 	{"discovery entry", 1024, 1024, recoder(capsule.DecodeDiscoveryEntry, (*capsule.DiscoveryEntry).Encode), true},
 }
 
-// noise is bytes of which no two neighbours are equal.
+// noise returns bytes of which no two neighbors are equal.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -115,7 +114,7 @@ func TestEncodeWritesEveryByteAndIsAFixpoint(t *testing.T) {
 func TestCodecsDoNotAllocate(t *testing.T) {
 	for _, c := range codecs {
 		in, out := noise(c.size), make([]byte, c.size)
-		// One allocation is the table's own: it calls through a func value.
+		// One allocation is that of the table, which calls a func value.
 		if n := testing.AllocsPerRun(10, func() { _ = c.recode(in, out) }); n > 1 {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}

@@ -5,12 +5,11 @@ import "encoding/binary"
 // CommandSize is the length of a submission queue entry in bytes.
 const CommandSize = 64
 
-// Opcode is the first byte of a command, whose meaning depends on the queue:
-// convert it to [AdminOpcode] or [IOOpcode].
+// Opcode is the first byte of a command. Its meaning depends on the queue: convert it to [AdminOpcode] or [IOOpcode].
 type Opcode uint8
 
-// A Command is a submission queue entry (NVMe base 2.0, 3.3.3.1) with all of
-// its 64 bytes, so that encoding it gives back what was decoded.
+// A Command is a submission queue entry (NVMe base 2.0, 3.3.3.1). It holds all 64 bytes, so that encoding it returns
+// what was decoded.
 type Command struct {
 	Opcode Opcode
 	Flags  CommandFlags
@@ -51,7 +50,7 @@ const (
 	PSDTReserved
 )
 
-// FlagsSGL is what a command over fabrics carries: not fused, PSDT 01b.
+// FlagsSGL are the flags of a command over fabrics: not fused, PSDT 01b.
 const FlagsSGL CommandFlags = CommandFlags(PSDTSGLContiguous) << 6
 
 // Fuse returns bits 1:0.
@@ -60,7 +59,7 @@ func (f CommandFlags) Fuse() Fuse { return Fuse(f & 3) }
 // PSDT returns bits 7:6.
 func (f CommandFlags) PSDT() PSDT { return PSDT(f >> 6) }
 
-// DecodeCommand reads the 64 bytes at the start of b.
+// DecodeCommand decodes the 64 bytes at the start of b.
 func DecodeCommand(b []byte) (Command, error) {
 	if len(b) < CommandSize {
 		return Command{}, ErrShort

@@ -5,8 +5,8 @@ import "encoding/binary"
 // CompletionSize is the length of a completion queue entry in bytes.
 const CompletionSize = 16
 
-// A Completion is a completion queue entry (NVMe base 2.0, 3.3.3.2). Over
-// fabrics the phase bit is reserved and not kept.
+// A Completion is a completion queue entry (NVMe base 2.0, 3.3.3.2). Over fabrics the phase bit is reserved; it is not
+// kept.
 type Completion struct {
 	Result uint64 // DW0 in the low half, DW1 in the high one
 	SQHD   uint16 // submission queue head, 0xffff when flow control is off
@@ -15,10 +15,10 @@ type Completion struct {
 	Status Status
 }
 
-// DW0 is the command specific result of most commands.
+// DW0 returns the command specific result of most commands.
 func (c *Completion) DW0() uint32 { return uint32(c.Result) }
 
-// DecodeCompletion reads the 16 bytes at the start of b.
+// DecodeCompletion decodes the 16 bytes at the start of b.
 func DecodeCompletion(b []byte) (Completion, error) {
 	if len(b) < CompletionSize {
 		return Completion{}, ErrShort

@@ -3,7 +3,7 @@ package capsule
 // ConnectDataSize is the length of a Connect command's data in bytes.
 const ConnectDataSize = 1024
 
-// HostID is a host identifier: a UUID in the order of its text.
+// HostID is a host identifier: a UUID with its bytes in the order of the text form.
 type HostID [16]byte
 
 // ConnectData is the data of a Connect command (NVMe base 2.0, 6.3).
@@ -21,7 +21,7 @@ func (d *ConnectData) fields(l layout) {
 	l.bytes(512, d.HostNQN[:])
 }
 
-// DecodeConnectData reads the 1024 bytes at the start of b.
+// DecodeConnectData decodes the 1024 bytes at the start of b.
 func DecodeConnectData(b []byte) (d ConnectData, err error) {
 	l, err := decoder(b, ConnectDataSize)
 	if err == nil {

@@ -2,7 +2,7 @@ package capsule
 
 import "encoding/binary"
 
-// Copy are the fields of that command (NVM command set 1.0, 3.2.2).
+// Copy are the fields of a Copy command (NVM command set 1.0, 3.2.2).
 type Copy struct {
 	SDLBA            LBA   // the first block of the destination
 	Ranges           int   // 1 to 256; on the wire one less
@@ -13,7 +13,7 @@ type Copy struct {
 	FUA, LR          bool
 }
 
-// Copy reads the fields of that command.
+// Copy decodes the fields of a Copy command.
 func (c *Command) Copy() Copy {
 	d := c.CDW12
 	return Copy{
@@ -41,7 +41,7 @@ type CopyRange struct {
 	Blocks uint32 // 1 to 65536; on the wire one less
 }
 
-// DecodeCopyRange reads the 32 bytes at the start of b.
+// DecodeCopyRange decodes the 32 bytes at the start of b.
 func DecodeCopyRange(b []byte) (r CopyRange, err error) {
 	l, err := decoder(b, CopyRangeSize)
 	if err == nil {
@@ -61,13 +61,13 @@ func (r CopyRange) Encode(b []byte) {
 	u16(l, 16, &n)
 }
 
-// What formats of source ranges there are (NVM command set 1.0, figures 39 to 42).
+// Formats of source ranges (NVM command set 1.0, figures 39 to 42).
 const (
-	CopyFormatOthers uint8 = 2 // from here on a range names its namespace
+	CopyFormatOthers uint8 = 2 // in this and later formats a range includes its namespace
 	MaxCopyFormat    uint8 = 3
 )
 
-// CopyEntrySize is the length of a source range of a format in bytes.
+// CopyEntrySize returns the length in bytes of a source range of a format.
 func CopyEntrySize(format uint8) int {
 	if format&1 != 0 {
 		return 40
@@ -77,11 +77,11 @@ func CopyEntrySize(format uint8) int {
 
 // CopyEntry is a source range of any format.
 type CopyEntry struct {
-	NSID                            NSID // of formats 2 and 3
+	NSID                            NSID // formats 2 and 3
 	SLBA                            LBA
 	Blocks                          uint32 // 1 to 65536; on the wire one less
-	Options                         uint16 // of formats 2 and 3
-	ReferenceTag                    uint64 // expected; of 32 bits in formats 0 and 2
+	Options                         uint16 // formats 2 and 3
+	ReferenceTag                    uint64 // expected; 32 bits in formats 0 and 2
 	ApplicationTag, ApplicationMask uint16
 }
 
@@ -98,7 +98,7 @@ func (r CopyEntry) Encode(format uint8, b []byte) {
 	u16(l, 16, &n)
 	if size == CopyRangeSize {
 		u32(l, 24, &tag)
-	} else { // 80 bits, the highest byte first
+	} else { // 80 bits, the most significant byte first
 		binary.BigEndian.PutUint64(b[28:], r.ReferenceTag)
 	}
 	u16(l, size-4, &r.ApplicationTag)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCopyEntry: ranges as nvme-cli 2.13 sends them.
+// TestCopyEntry: ranges as sent by nvme-cli 2.13.
 func TestCopyEntry(t *testing.T) {
 	r := CopyEntry{NSID: 2, SLBA: 1, Blocks: 8, Options: 3, ReferenceTag: 1, ApplicationTag: 4, ApplicationMask: 7}
 	for format, want := range []string{

@@ -10,9 +10,9 @@ const (
 	discoveryHeaderUsed = 18
 )
 
-// DiscoveryHeader starts the Discovery log (NVMe base 2.0, 5.16.1.23).
+// DiscoveryHeader is the header of the Discovery log (NVMe base 2.0, 5.16.1.23).
 type DiscoveryHeader struct {
-	GENCTR uint64 // changes with the log
+	GENCTR uint64 // changes when the log changes
 	NUMREC uint64
 	RECFMT uint16 // 0
 }
@@ -23,8 +23,8 @@ func (h *DiscoveryHeader) fields(l layout) {
 	u16(l, 16, &h.RECFMT)
 }
 
-// DecodeDiscoveryHeader reads the start of b: 18 of its 1024 bytes are enough,
-// since hosts fetch little more to learn how long the log is.
+// DecodeDiscoveryHeader decodes the start of b. 18 of its 1024 bytes are enough, since hosts often fetch little more to
+// learn the length of the log.
 func DecodeDiscoveryHeader(b []byte) (h DiscoveryHeader, err error) {
 	l, err := decoder(b, discoveryHeaderUsed)
 	if err == nil {
@@ -117,8 +117,7 @@ const (
 	RDMAConnectionCM   uint8 = 1
 )
 
-// DiscoveryEntry is one entry of the Discovery log. The text fields are ASCII;
-// read them with [Text].
+// DiscoveryEntry is one entry of the Discovery log. The text fields are ASCII; decode them with [Text].
 type DiscoveryEntry struct {
 	TRTYPE     TransportType
 	ADRFAM     AddressFamily
@@ -155,7 +154,7 @@ func (e *DiscoveryEntry) fields(l layout) {
 	u16(l, 776, &e.RDMAPKey)
 }
 
-// DecodeDiscoveryEntry reads the 1024 bytes at the start of b.
+// DecodeDiscoveryEntry decodes the 1024 bytes at the start of b.
 func DecodeDiscoveryEntry(b []byte) (e DiscoveryEntry, err error) {
 	l, err := decoder(b, DiscoveryEntrySize)
 	if err == nil {

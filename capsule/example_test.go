@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Read of eight blocks, as it is in a capsule, and what a controller may answer.
+// A Read of eight blocks, as in a capsule, and a possible response of a controller.
 func Example() {
 	c := capsule.Command{Opcode: capsule.Opcode(capsule.IORead), CID: 7, NSID: 1}
 	capsule.ReadWrite{SLBA: 0x1000, Blocks: 8}.Put(&c)

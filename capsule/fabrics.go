@@ -1,6 +1,6 @@
 package capsule
 
-// FabricsType is the FCTYPE of a command with [OpcodeFabrics].
+// FabricsType returns the FCTYPE of a command with [OpcodeFabrics].
 func (c *Command) FabricsType() FabricsType { return FabricsType(c.NSID) }
 
 // FabricsCommand returns a fabrics command without data.
@@ -11,11 +11,11 @@ func FabricsCommand(t FabricsType) Command {
 // Attributes of a Connect command (CATTR).
 const (
 	ConnectPriorityMask         uint8 = 3
-	ConnectNoFlowControl        uint8 = 1 << 2 // host asks to disable SQ flow control
+	ConnectNoFlowControl        uint8 = 1 << 2 // the host requests to disable SQ flow control
 	ConnectIndividualIOQDeletes uint8 = 1 << 3
 )
 
-// Connect are the fields of that command (NVMe base 2.0, 6.3).
+// Connect are the fields of a Connect command (NVMe base 2.0, 6.3).
 type Connect struct {
 	RECFMT uint16
 	QID    QID
@@ -24,8 +24,8 @@ type Connect struct {
 	KATO   uint32 // keep alive timeout in milliseconds; 0 disables it
 }
 
-// Offsets of fields for the invalid parameter offset of a failed Connect: in
-// the command with [InvalidInCommand], in the data with [InvalidInData].
+// Offsets of fields for the Invalid Parameter Offset of a failed Connect: in the command with [InvalidInCommand], in
+// the data with [InvalidInData].
 const (
 	ConnectOffsetRECFMT  uint16 = 40
 	ConnectOffsetQID     uint16 = 42
@@ -38,7 +38,7 @@ const (
 	ConnectOffsetHostNQN uint16 = 512
 )
 
-// Connect reads the fields of that command.
+// Connect decodes the fields of a Connect command.
 func (c *Command) Connect() Connect {
 	return Connect{
 		RECFMT: uint16(c.CDW10), QID: QID(c.CDW10 >> 16),
@@ -60,18 +60,18 @@ type ConnectResponse struct {
 	ASCR   bool // authentication and secure channel required
 }
 
-// ParseConnectResponse reads the result of a completion.
+// ParseConnectResponse decodes the result of a completion.
 func ParseConnectResponse(result uint64) ConnectResponse {
 	return ConnectResponse{ControllerID(result), result>>17&1 != 0, result>>18&1 != 0}
 }
 
-// Result is the completion's result.
+// Result encodes the result of the completion.
 func (r ConnectResponse) Result() uint64 {
 	return uint64(r.CNTLID) | uint64(flag(r.ATR, 17)|flag(r.ASCR, 18))
 }
 
-// InvalidParameter is the result of a Connect that failed with
-// [StatusConnectInvalidParam]: where the offending field starts.
+// InvalidParameter is the result of a Connect that failed with [StatusConnectInvalidParam]. It says where the invalid
+// field starts.
 type InvalidParameter struct {
 	Offset uint16 // IPO, in bytes
 	In     InvalidIn
@@ -85,22 +85,22 @@ const (
 	InvalidInData    InvalidIn = 1
 )
 
-// ParseInvalidParameter reads the result of a completion.
+// ParseInvalidParameter decodes the result of a completion.
 func ParseInvalidParameter(result uint64) InvalidParameter {
 	return InvalidParameter{uint16(result), InvalidIn(result >> 16 & 1)}
 }
 
-// Result is the completion's result.
+// Result encodes the result of the completion.
 func (p InvalidParameter) Result() uint64 { return uint64(p.Offset) | uint64(p.In)<<16 }
 
 // Property are the fields of Property Get and Property Set.
 type Property struct {
-	Size   int    // 4 or 8 bytes; 0 if the wire says neither
+	Size   int    // 4 or 8 bytes; 0 for any other value on the wire
 	Offset uint32 // OFST; see [PropertyOffset]
 	Value  uint64 // Set only
 }
 
-// Property reads the fields of Property Get or Property Set.
+// Property decodes the fields of Property Get or Property Set.
 func (c *Command) Property() Property {
 	p := Property{Offset: c.CDW11, Value: uint64(c.CDW13)<<32 | uint64(c.CDW12)}
 	switch c.CDW10 & 7 {
@@ -119,7 +119,7 @@ func (p Property) Put(c *Command) {
 	c.CDW12, c.CDW13 = uint32(p.Value), uint32(p.Value>>32)
 }
 
-// DisconnectRECFMT is the record format of a Disconnect command; 0 is valid.
+// DisconnectRECFMT returns the record format of a Disconnect command; 0 is valid.
 func (c *Command) DisconnectRECFMT() uint16 { return uint16(c.CDW10) }
 
 // SecurityProtocol of in-band authentication (SECP, with SPSP0 and SPSP1 1).
@@ -131,7 +131,7 @@ type Auth struct {
 	Length             uint32 // TL or AL in bytes
 }
 
-// Auth reads the fields of an authentication command.
+// Auth decodes the fields of an authentication command.
 func (c *Command) Auth() Auth {
 	return Auth{uint8(c.CDW10 >> 8), uint8(c.CDW10 >> 16), uint8(c.CDW10 >> 24), c.CDW11}
 }

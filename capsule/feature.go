@@ -39,7 +39,7 @@ const (
 	MaxTimestampMillis = 1<<48 - 1
 )
 
-// FeatureSelect is which value Get Features returns.
+// FeatureSelect selects the value that Get Features returns.
 type FeatureSelect uint8
 
 const (
@@ -49,21 +49,21 @@ const (
 	SelectSupported // capabilities in DW0
 )
 
-// What SelectSupported returns in DW0.
+// Bits of DW0 for SelectSupported.
 const (
 	FeatureSaveable          uint32 = 1 << 0
 	FeatureNamespaceSpecific uint32 = 1 << 1
 	FeatureChangeable        uint32 = 1 << 2
 )
 
-// GetFeatures are the fields of that command. CDW11 is the feature's own.
+// GetFeatures are the fields of a Get Features command. The meaning of CDW11 depends on the feature.
 type GetFeatures struct {
 	FID    FID
 	Select FeatureSelect
 	Value  uint32 // CDW11
 }
 
-// GetFeatures reads the fields of that command.
+// GetFeatures decodes the fields of a Get Features command.
 func (c *Command) GetFeatures() GetFeatures {
 	return GetFeatures{FID(c.CDW10), FeatureSelect(bits(c.CDW10, 8, 3)), c.CDW11}
 }
@@ -74,14 +74,14 @@ func (f GetFeatures) Put(c *Command) {
 	c.CDW11 = f.Value
 }
 
-// SetFeatures are the fields of that command.
+// SetFeatures are the fields of a Set Features command.
 type SetFeatures struct {
 	FID   FID
 	Save  bool
 	Value uint32 // CDW11
 }
 
-// SetFeatures reads the fields of that command.
+// SetFeatures decodes the fields of a Set Features command.
 func (c *Command) SetFeatures() SetFeatures {
 	return SetFeatures{FID(c.CDW10), c.CDW10>>31 != 0, c.CDW11}
 }
@@ -92,8 +92,7 @@ func (f SetFeatures) Put(c *Command) {
 	c.CDW11 = f.Value
 }
 
-// QueueCounts is the value of the Number of Queues feature, counted from one
-// here; the wire has one less.
+// QueueCounts is the value of the Number of Queues feature, counted from one; the wire has one less.
 type QueueCounts struct {
 	Submission, Completion int
 }
@@ -108,8 +107,8 @@ func (q QueueCounts) Value() uint32 {
 	return uint32(q.Submission-1)&0xffff | uint32(q.Completion-1)<<16
 }
 
-// Bits of the Asynchronous Event Configuration feature and of OAES. Those of
-// EventSMART are the bits of [SMARTLog.CriticalWarning].
+// Bits of the Asynchronous Event Configuration feature and of OAES. EventSMART covers the bits of
+// [SMARTLog.CriticalWarning].
 const (
 	EventSMART              uint32 = 0xff
 	EventNamespaceAttribute uint32 = 1 << 8
@@ -130,7 +129,7 @@ const (
 	EventTypeVendor    EventType = 7
 )
 
-// Informations of EventTypeError and EventTypeSMART.
+// Event information of EventTypeError and EventTypeSMART.
 const (
 	ErrorPersistentInternal uint8 = 0x03
 	ErrorTransientInternal  uint8 = 0x04
@@ -140,7 +139,7 @@ const (
 	SMARTSpare       uint8 = 0x02
 )
 
-// Informations of EventTypeNotice.
+// Event information of EventTypeNotice.
 const (
 	NoticeNamespaceChanged   uint8 = 0x00
 	NoticeFirmwareActivation uint8 = 0x01
@@ -153,20 +152,20 @@ const (
 type AsyncEvent struct {
 	Type EventType
 	Info uint8
-	LID  LID // to be read for details; reading it re-arms the event
+	LID  LID // the log page with details; reading it re-arms the event
 }
 
-// ParseAsyncEvent reads DW0 of the completion.
+// ParseAsyncEvent decodes DW0 of the completion.
 func ParseAsyncEvent(dw0 uint32) AsyncEvent {
 	return AsyncEvent{EventType(dw0 & 7), uint8(dw0 >> 8), LID(dw0 >> 16)}
 }
 
-// Value is DW0 of the completion.
+// Value encodes DW0 of the completion.
 func (e AsyncEvent) Value() uint32 {
 	return uint32(e.Type&7) | uint32(e.Info)<<8 | uint32(e.LID)<<16
 }
 
-// TemperatureThreshold is the value of that feature (NVMe base 2.0, 5.27.1.3).
+// TemperatureThreshold is the value of the Temperature Threshold feature (NVMe base 2.0, 5.27.1.3).
 type TemperatureThreshold struct {
 	Kelvins uint16
 	Sensor  uint8 // 0: composite; 1 to 8; AllSensors in Set Features
@@ -174,17 +173,16 @@ type TemperatureThreshold struct {
 	Invalid bool  // THSEL is reserved
 }
 
-// AllSensors stands for all that there are.
+// AllSensors selects all implemented sensors.
 const AllSensors = 0xf
 
-// ParseTemperatureThreshold reads CDW11.
+// ParseTemperatureThreshold decodes CDW11.
 func ParseTemperatureThreshold(v uint32) TemperatureThreshold {
 	which := bits(v, 20, 2)
 	return TemperatureThreshold{uint16(v), uint8(bits(v, 16, 4)), which == 1, which > 1}
 }
 
-// WriteProtection is a namespace's state of write protection (NVM command set
-// 1.0, 4.1.3): the value of feature 84h.
+// WriteProtection is the write protection state of a namespace (NVM command set 1.0, 4.1.3): the value of feature 84h.
 type WriteProtection uint8
 
 const (
@@ -201,7 +199,7 @@ const (
 	NWPCForGood   uint8 = 1 << 2
 )
 
-// FeatureEffects describe one feature in log page 12h.
+// FeatureEffects describes one feature in log page 12h.
 type FeatureEffects uint32
 
 const (

@@ -2,14 +2,13 @@ package capsule
 
 import "encoding/binary"
 
-// HostBehavior is the data of the Host Behavior Support feature: what the host is able
-// to take (NVMe base 2.0, 5.27.1.18).
+// HostBehavior is the data of the Host Behavior Support feature: what the host supports (NVMe base 2.0, 5.27.1.18).
 type HostBehavior struct {
-	ACRE    bool   // advanced command retry: CRD of a status names a delay
+	ACRE    bool   // advanced command retry: CRD of a status selects a delay
 	ETDAS   bool   // extended telemetry data area 4
 	LBAFEE  bool   // namespaces in formats with extended protection information
-	CDFE    uint16 // formats of Copy source ranges, a bit each; see CDFE2 and its kin
-	Unknown bool   // bytes that have no meaning here are set
+	CDFE    uint16 // formats of Copy source ranges, one bit each; see CDFE2 and the following
+	Unknown bool   // undefined bytes are set
 }
 
 // Bits of HostBehavior.CDFE: formats 2, 3 and 4.
@@ -19,7 +18,7 @@ const (
 	CDFE4 uint16 = 1 << 4
 )
 
-// DecodeHostBehavior reads the 512 bytes at the start of b.
+// DecodeHostBehavior decodes the 512 bytes at the start of b.
 func DecodeHostBehavior(b []byte) (h HostBehavior, err error) {
 	l, err := decoder(b, HostBehaviorSize)
 	if err != nil {
@@ -40,14 +39,14 @@ func (h HostBehavior) Encode(b []byte) {
 	u16(l, 4, &h.CDFE)
 }
 
-// Timestamp is the data of that feature (NVMe base 2.0, 5.27.1.11).
+// Timestamp is the data of the Timestamp feature (NVMe base 2.0, 5.27.1.11).
 type Timestamp struct {
 	Millis  uint64 // since 1970 if Set, else since the controller's reset; 48 bits
-	Set     bool   // by a host: TIMESTAMP ORIGIN is 001b
-	Stopped bool   // the controller has not counted at all times since (SYNCH)
+	Set     bool   // set by a host: TIMESTAMP ORIGIN is 001b
+	Stopped bool   // the controller may have stopped counting since (SYNCH)
 }
 
-// DecodeTimestamp reads the 8 bytes at the start of b.
+// DecodeTimestamp decodes the 8 bytes at the start of b.
 func DecodeTimestamp(b []byte) (Timestamp, error) {
 	if len(b) < TimestampSize {
 		return Timestamp{}, ErrShort
@@ -56,13 +55,12 @@ func DecodeTimestamp(b []byte) (Timestamp, error) {
 	return Timestamp{Millis: v & MaxTimestampMillis, Stopped: v>>48&1 != 0, Set: v>>49&7 == 1}, nil
 }
 
-// Encode fills the first 8 bytes of b with the form of Set Features, which has
-// nothing but the milliseconds.
+// Encode fills the first 8 bytes of b in the form of Set Features, which contains only the milliseconds.
 func (t Timestamp) Encode(b []byte) {
 	binary.LittleEndian.PutUint64(b, t.Millis&MaxTimestampMillis)
 }
 
-// Value is CDW11.
+// Value encodes CDW11.
 func (t TemperatureThreshold) Value() uint32 {
 	return uint32(t.Kelvins) | uint32(t.Sensor&0xf)<<16 | flag(t.Under, 20)
 }

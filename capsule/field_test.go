@@ -85,7 +85,7 @@ func TestStatusParts(t *testing.T) {
 	if got := capsule.Status(0x7ff).String(); got != "status (7/ff)" {
 		t.Errorf("unknown status reads %q", got)
 	}
-	// The wire has the phase tag below the status: 0/02 with DNR is 8004h.
+	// On the wire the phase tag is below the status: 0/02 with DNR is 8004h.
 	b := make([]byte, 16)
 	c := capsule.Completion{Status: capsule.StatusInvalidField | capsule.StatusDNR}
 	c.Encode(b)
@@ -137,7 +137,7 @@ func TestClassifySGL(t *testing.T) {
 	}
 }
 
-// put is what every typed form of a command's fields has.
+// put is the method of every typed form of a command's fields.
 type put interface{ Put(*capsule.Command) }
 
 func TestTypedFieldsSurviveACommand(t *testing.T) {
@@ -177,7 +177,7 @@ func TestTypedFieldsSurviveACommand(t *testing.T) {
 }
 
 func TestPropertiesOfTheCaptures(t *testing.T) {
-	// CAP and CC as nvmet reported and Linux wrote them.
+	// CAP and CC as reported by nvmet and written by Linux.
 	cap := capsule.CAP(0x8200f00007f)
 	f := cap.Fields()
 	if f.MQES != 127 || f.TO != 15 || f.CSS != capsule.CSSNVM|capsule.CSSMany || f.CQR || f.CAP() != cap {

@@ -30,7 +30,7 @@ func wantBytes(t *testing.T, what string, got, want []byte) {
 	}
 }
 
-// dirty returns a buffer that shows which bytes an encoder leaves alone.
+// dirty returns a buffer in which bytes that an encoder does not write are visible.
 func dirty(n int) []byte {
 	return bytes.Repeat([]byte{0xa5}, n)
 }
@@ -65,8 +65,7 @@ func TestEverySendReencodesToTheSameBytes(t *testing.T) {
 	}
 }
 
-// wantCommandFixpoint encodes the command whole, then again from its typed
-// fields alone.
+// wantCommandFixpoint encodes the whole command, and then only its typed fields.
 func wantCommandFixpoint(t *testing.T, m message) {
 	t.Helper()
 	c, err := capsule.DecodeCommand(m.data)
@@ -101,8 +100,7 @@ func rebuildSGL(t *testing.T, s capsule.SGL) capsule.SGL {
 	return capsule.KeyedSGL(s.Address, s.Length(), s.Key(), kind == capsule.SGLKindKeyedInvalidate)
 }
 
-// rebuildFields reports false for commands whose fields have no typed form, or
-// one that both queue types share.
+// rebuildFields returns false for commands whose fields have no typed form, or a form that both queue types share.
 func rebuildFields(to *capsule.Command, c capsule.Command) bool {
 	if c.Opcode != capsule.OpcodeFabrics {
 		return rebuildOther(to, c)
@@ -120,9 +118,8 @@ func rebuildFields(to *capsule.Command, c capsule.Command) bool {
 	return true
 }
 
-// rebuildOther knows the queue from NSID and opcode: opcodes 01h, 02h and 08h
-// occur in the captures as I/O on namespace 1 with in-range lengths; 02h as Get
-// Log Page has NSID 0 or all ones.
+// rebuildOther determines the queue from NSID and opcode: in the captures opcodes 01h, 02h and 08h occur as I/O on
+// namespace 1 with lengths in range; as Get Log Page, 02h has NSID 0 or all ones.
 func rebuildOther(to *capsule.Command, c capsule.Command) bool {
 	switch {
 	case c.Opcode == 0x06:
@@ -242,7 +239,7 @@ func logPage(lid capsule.LID, offset uint64) func(*capsule.Command) bool {
 	}
 }
 
-// textFields reads the "name : value" lines that nvme-cli printed.
+// textFields parses the "name : value" lines of nvme-cli.
 func textFields(name string) map[string]string {
 	fields := map[string]string{}
 	for _, line := range strings.Split(golden.Text(name), "\n") {

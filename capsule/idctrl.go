@@ -1,7 +1,7 @@
 package capsule
 
-// IdentifyController is the data of Identify CNS 01h (NVMe base 2.0, 5.17.2.1).
-// Fields bear the specification's names; offsets stand below.
+// IdentifyController is the data of Identify CNS 01h (NVMe base 2.0, 5.17.2.1). The fields have the specification's
+// names; the methods below have their offsets.
 type IdentifyController struct {
 	VID, SSVID                           uint16
 	SN                                   [20]byte // ASCII; see [PutText]
@@ -202,7 +202,7 @@ func (c *IdentifyController) fabrics(l layout) {
 	}
 }
 
-// DecodeIdentifyController reads the 4096 bytes at the start of b.
+// DecodeIdentifyController decodes the 4096 bytes at the start of b.
 func DecodeIdentifyController(b []byte) (c IdentifyController, err error) {
 	l, err := decoder(b, IdentifySize)
 	if err == nil {

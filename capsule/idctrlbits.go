@@ -20,7 +20,7 @@ const (
 // Bits of CTRATT.
 const (
 	CTRATTHostID128 uint32 = 1 << 0 // extended host identifiers
-	CTRATTTBKAS     uint32 = 1 << 6 // keep alive is restarted by traffic
+	CTRATTTBKAS     uint32 = 1 << 6 // traffic restarts the keep alive timer
 )
 
 // Bits of OACS.
@@ -53,8 +53,7 @@ const (
 	ONCSCopy               uint16 = 1 << 8
 )
 
-// Bits of FUSES and VWC. VWCFlushAll says that Flush of all namespaces works,
-// VWCFlushNone that it does not.
+// Bits of FUSES and VWC. VWCFlushAll says that Flush of all namespaces is supported, VWCFlushNone that it is not.
 const (
 	FUSESCompareWrite uint16 = 1 << 0
 	VWCPresent        uint8  = 1 << 0
@@ -69,9 +68,8 @@ const (
 	SGLSOffset    uint32 = 1 << 20 // the offset subtype: data in capsules
 )
 
-// FCATTDisconnect says that I/O queues can be deleted one by one with the
-// Disconnect command (OFCS bit 0), FCATTDynamic that the controller model is
-// dynamic (FCATT bit 0 clear).
+// Bits of OFCS and FCATT. FCATTDisconnect says that I/O queues can be deleted individually with the Disconnect command
+// (OFCS bit 0). FCATTDynamic says that the controller model is dynamic (FCATT bit 0 is clear).
 const (
 	FCATTStatic    uint8  = 1 << 0
 	OFCSDisconnect uint16 = 1 << 0

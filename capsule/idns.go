@@ -32,7 +32,7 @@ const (
 	NSFEATThin        uint8 = 1 << 0
 	NSFEATAtomic      uint8 = 1 << 1 // NAWUN, NAWUPF and NACWU are set
 	NSFEATDealloc     uint8 = 1 << 2 // reading deallocated blocks is an error that can be reported
-	NSFEATOptimal     uint8 = 1 << 4 // NPWG and its kin are set
+	NSFEATOptimal     uint8 = 1 << 4 // NPWG and the fields after it are set
 	NMICShared        uint8 = 1 << 0
 	DLFEATReadsZero   uint8 = 1 << 0 // deallocated blocks read as zero
 	DLFEATWriteZeroes uint8 = 1 << 3 // Write Zeroes can deallocate
@@ -91,7 +91,7 @@ func (n *IdentifyNamespace) fields(l layout) {
 	n.WriteVerifier.field(l, 384)
 }
 
-// DecodeIdentifyNamespace reads the 4096 bytes at the start of b.
+// DecodeIdentifyNamespace decodes the 4096 bytes at the start of b.
 func DecodeIdentifyNamespace(b []byte) (n IdentifyNamespace, err error) {
 	l, err := decoder(b, IdentifySize)
 	if err == nil {
@@ -103,8 +103,8 @@ func DecodeIdentifyNamespace(b []byte) (n IdentifyNamespace, err error) {
 // Encode fills the first 4096 bytes of b.
 func (n *IdentifyNamespace) Encode(b []byte) { n.fields(encoder(b, IdentifySize)) }
 
-// IdentifyNamespaceIndependent is the data of Identify CNS 08h: what holds for
-// a namespace of whatever I/O command set (NVMe base 2.0, 5.17.2.8).
+// IdentifyNamespaceIndependent is the data of Identify CNS 08h: what does not depend on the namespace's I/O command set
+// (NVMe base 2.0, 5.17.2.8).
 type IdentifyNamespaceIndependent struct {
 	NSFEAT, NMIC, RESCAP, FPI uint8
 	ANAGRPID                  uint32
@@ -133,7 +133,7 @@ func (n *IdentifyNamespaceIndependent) fields(l layout) {
 	u32(l, 20, &n.RGRPID)
 }
 
-// DecodeIdentifyNamespaceIndependent reads the 4096 bytes at the start of b.
+// DecodeIdentifyNamespaceIndependent decodes the 4096 bytes at the start of b.
 func DecodeIdentifyNamespaceIndependent(b []byte) (n IdentifyNamespaceIndependent, err error) {
 	l, err := decoder(b, IdentifySize)
 	if err == nil {

@@ -1,7 +1,7 @@
 package capsule
 
-// IdentifyNVMNamespace is the data of Identify CNS 05h for the NVM command set
-// (NVM command set 1.0, 4.1.5.3): all zero without protection information.
+// IdentifyNVMNamespace is the data of Identify CNS 05h for the NVM command set (NVM command set 1.0, 4.1.5.3). It is
+// all zeroes without protection information.
 type IdentifyNVMNamespace struct {
 	LBSTM uint64 // storage tag mask
 	PIC   uint8  // protection information capabilities
@@ -24,7 +24,7 @@ func (n *IdentifyNVMNamespace) fields(l layout) {
 	}
 }
 
-// DecodeIdentifyNVMNamespace reads the 4096 bytes at the start of b.
+// DecodeIdentifyNVMNamespace decodes the 4096 bytes at the start of b.
 func DecodeIdentifyNVMNamespace(b []byte) (n IdentifyNVMNamespace, err error) {
 	l, err := decoder(b, IdentifySize)
 	if err == nil {
@@ -36,14 +36,13 @@ func DecodeIdentifyNVMNamespace(b []byte) (n IdentifyNVMNamespace, err error) {
 // Encode fills the first 4096 bytes of b.
 func (n *IdentifyNVMNamespace) Encode(b []byte) { n.fields(encoder(b, IdentifySize)) }
 
-// IdentifyNVMController is the data of Identify CNS 06h for the NVM command set
-// (NVM command set 1.0, 4.1.5.4): command size limits, 0 for none. VSL, WZSL
-// and WUSL are exponents of 2 in units of the smallest page.
+// IdentifyNVMController is the data of Identify CNS 06h for the NVM command set (NVM command set 1.0, 4.1.5.4): command
+// size limits, 0 for none. VSL, WZSL and WUSL are exponents of 2 in units of the minimum memory page size.
 type IdentifyNVMController struct {
 	VSL, WZSL, WUSL uint8
-	DMRL            uint8  // Dataset Management: ranges
-	DMRSL           uint32 // blocks of one range
-	DMSL            uint64 // blocks of all ranges
+	DMRL            uint8  // Dataset Management: maximum number of ranges
+	DMRSL           uint32 // maximum blocks of a range
+	DMSL            uint64 // maximum blocks of all ranges
 	KPIOCAP         uint8  // key per I/O
 	WZDSL           uint8  // Write Zeroes with deallocation
 	AOCS            uint16 // admin optional command support
@@ -65,7 +64,7 @@ func (c *IdentifyNVMController) fields(l layout) {
 	u8(l, 24, &c.LBAMQF)
 }
 
-// DecodeIdentifyNVMController reads the 4096 bytes at the start of b.
+// DecodeIdentifyNVMController decodes the 4096 bytes at the start of b.
 func DecodeIdentifyNVMController(b []byte) (c IdentifyNVMController, err error) {
 	l, err := decoder(b, IdentifySize)
 	if err == nil {

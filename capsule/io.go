@@ -16,7 +16,7 @@ type ReadWrite struct {
 	DSPEC  uint16 // Write: directive specific
 }
 
-// ReadWrite reads the fields of a command of that shape.
+// ReadWrite decodes the fields of one of these commands.
 func (c *Command) ReadWrite() ReadWrite {
 	d := c.CDW12
 	return ReadWrite{
@@ -42,7 +42,7 @@ func (rw ReadWrite) Put(c *Command) {
 	c.CDW13 = uint32(rw.DSM) | uint32(rw.DSPEC)<<16
 }
 
-// DatasetManagement are the fields of that command.
+// DatasetManagement are the fields of a Dataset Management command.
 type DatasetManagement struct {
 	Ranges     int  // 1 to 256; on the wire one less
 	Read       bool // hint: will be read as a whole
@@ -50,7 +50,7 @@ type DatasetManagement struct {
 	Deallocate bool
 }
 
-// DatasetManagement reads the fields of that command.
+// DatasetManagement decodes the fields of a Dataset Management command.
 func (c *Command) DatasetManagement() DatasetManagement {
 	return DatasetManagement{
 		Ranges: int(c.CDW10&0xff) + 1,
@@ -70,7 +70,7 @@ const DSMRangeSize = 16
 // DSMRange is one range of Dataset Management's data.
 type DSMRange struct {
 	Attributes uint32
-	Blocks     uint32 // counted from one; 0 is an empty range
+	Blocks     uint32 // counted from one; 0 for an empty range
 	SLBA       LBA
 }
 
@@ -80,7 +80,7 @@ func (r *DSMRange) fields(l layout) {
 	u64(l, 8, &r.SLBA)
 }
 
-// DecodeDSMRange reads the 16 bytes at the start of b.
+// DecodeDSMRange decodes the 16 bytes at the start of b.
 func DecodeDSMRange(b []byte) (r DSMRange, err error) {
 	l, err := decoder(b, DSMRangeSize)
 	if err == nil {
@@ -89,8 +89,8 @@ func DecodeDSMRange(b []byte) (r DSMRange, err error) {
 	return r, err
 }
 
-// Extent is the first block, and the one behind the last. It is for a range that a namespace has:
-// the sum of any other may overflow.
+// Extent returns the first block of the range and the block after the last one. The range must lie in the namespace,
+// since otherwise the sum may overflow.
 func (r DSMRange) Extent() (first, end LBA) { return r.SLBA, r.SLBA + LBA(r.Blocks) }
 
 // Encode fills the first 16 bytes of b.

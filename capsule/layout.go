@@ -2,15 +2,14 @@ package capsule
 
 import "encoding/binary"
 
-// A layout moves the fields of one structure between Go and the wire, in the
-// direction that encode says, so that a structure lists its offsets once.
+// A layout copies the fields of one structure from Go to the wire, or in the other direction, as encode says. So a
+// structure lists its offsets only once.
 type layout struct {
 	b      []byte
 	encode bool
 }
 
-// encoder returns the layout that fills b, from which every byte of an earlier
-// use is wiped: reserved fields are zero.
+// encoder returns a layout that fills b. It first clears b, so that reserved fields are zero.
 func encoder(b []byte, size int) layout {
 	b = b[:size]
 	clear(b)
@@ -61,7 +60,7 @@ func (l layout) u128(off int, v *Uint128) {
 	u64(l, off+8, &v.Hi)
 }
 
-// bytes moves a fixed field, given as a slice of the structure's array.
+// bytes copies a field of fixed length, given as a slice of the structure's array.
 func (l layout) bytes(off int, v []byte) {
 	if l.encode {
 		copy(l.b[off:], v)

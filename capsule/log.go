@@ -12,16 +12,15 @@ const (
 	ANADescriptorHeader = 32
 )
 
-// ParameterUnknown is the Parameter of an [ErrorLogEntry] whose error is of no field, or
-// of one that is not known.
+// ParameterUnknown is the Parameter of an [ErrorLogEntry] for an error that concerns no particular or no known field.
 const ParameterUnknown uint16 = 0xffff
 
-// ParameterAt is the Parameter of a bit of a command's dword.
+// ParameterAt returns the Parameter for a bit of a dword of the command.
 func ParameterAt(dword, bit int) uint16 { return uint16(4*dword+bit/8) | uint16(bit%8)<<8 }
 
 // ErrorLogEntry is one entry of the Error Information log (NVMe base 2.0, 5.16.1.2).
 type ErrorLogEntry struct {
-	Count     uint64 // counts all errors of the controller's life; 0: unused entry
+	Count     uint64 // number of the error in the life of the controller; 0: unused entry
 	SQID      QID
 	CID       CID
 	Status    Status
@@ -57,7 +56,7 @@ func (e *ErrorLogEntry) fields(l layout) {
 	u8(l, 63, &e.Version)
 }
 
-// DecodeErrorLogEntry reads the 64 bytes at the start of b.
+// DecodeErrorLogEntry decodes the 64 bytes at the start of b.
 func DecodeErrorLogEntry(b []byte) (e ErrorLogEntry, err error) {
 	l, err := decoder(b, ErrorLogEntrySize)
 	if err == nil {
@@ -130,7 +129,7 @@ func (s *SMARTLog) fields(l layout) {
 	}
 }
 
-// DecodeSMARTLog reads the 512 bytes at the start of b.
+// DecodeSMARTLog decodes the 512 bytes at the start of b.
 func DecodeSMARTLog(b []byte) (s SMARTLog, err error) {
 	l, err := decoder(b, SMARTLogSize)
 	if err == nil {
@@ -155,7 +154,7 @@ func (f *FirmwareLog) fields(l layout) {
 	}
 }
 
-// DecodeFirmwareLog reads the 512 bytes at the start of b.
+// DecodeFirmwareLog decodes the 512 bytes at the start of b.
 func DecodeFirmwareLog(b []byte) (f FirmwareLog, err error) {
 	l, err := decoder(b, FirmwareLogSize)
 	if err == nil {
@@ -167,7 +166,7 @@ func DecodeFirmwareLog(b []byte) (f FirmwareLog, err error) {
 // Encode fills the first 512 bytes of b.
 func (f *FirmwareLog) Encode(b []byte) { f.fields(encoder(b, FirmwareLogSize)) }
 
-// Effects describe one command in the Commands Supported and Effects log.
+// Effects describes one command in the Commands Supported and Effects log.
 type Effects uint32
 
 const (
@@ -178,10 +177,10 @@ const (
 	EffectControllerCapability Effects = 1 << 4
 )
 
-// AdminEffects reads the entry of an admin command, 0 where b is too short.
+// AdminEffects returns the entry of an admin command, or 0 if b is too short.
 func AdminEffects(b []byte, op AdminOpcode) Effects { return effectsAt(b, int(op)) }
 
-// IOEffects reads the entry of an I/O command, 0 where b is too short.
+// IOEffects returns the entry of an I/O command, or 0 if b is too short.
 func IOEffects(b []byte, op IOOpcode) Effects { return effectsAt(b, 256+int(op)) }
 
 // PutAdminEffects sets the entry of an admin command.

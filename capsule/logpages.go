@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Lengths of log pages that are tables of 4 bytes a number, in bytes.
+// Lengths in bytes of log pages that are tables of 4 byte numbers.
 const (
 	SupportedLogSize = 4 * 256
 	FIDEffectsSize   = 4 * 256
 	MIEffectsSize    = 4096
 )
 
-// EffectsLog is the Commands Supported and Effects log (NVMe base 2.0, 5.16.1.6):
-// an entry for each opcode, 0 where the command is not supported.
+// EffectsLog is the Commands Supported and Effects log (NVMe base 2.0, 5.16.1.6): one entry for each opcode, which is 0
+// if the command is not supported.
 type EffectsLog struct {
 	Admin [256]Effects
 	IO    [256]Effects
@@ -26,7 +26,7 @@ func (e *EffectsLog) fields(l layout) {
 	}
 }
 
-// DecodeEffectsLog reads the 4096 bytes at the start of b.
+// DecodeEffectsLog decodes the 4096 bytes at the start of b.
 func DecodeEffectsLog(b []byte) (e EffectsLog, err error) {
 	l, err := decoder(b, EffectsLogSize)
 	if err == nil {
@@ -55,7 +55,7 @@ func (s *SupportedLog) fields(l layout) {
 	}
 }
 
-// DecodeSupportedLog reads the 1024 bytes at the start of b.
+// DecodeSupportedLog decodes the 1024 bytes at the start of b.
 func DecodeSupportedLog(b []byte) (s SupportedLog, err error) {
 	l, err := decoder(b, SupportedLogSize)
 	if err == nil {
@@ -77,7 +77,7 @@ func (f *FIDEffectsLog) fields(l layout) {
 	}
 }
 
-// DecodeFIDEffectsLog reads the 1024 bytes at the start of b.
+// DecodeFIDEffectsLog decodes the 1024 bytes at the start of b.
 func DecodeFIDEffectsLog(b []byte) (f FIDEffectsLog, err error) {
 	l, err := decoder(b, FIDEffectsSize)
 	if err == nil {
@@ -99,7 +99,7 @@ func (m *MIEffectsLog) fields(l layout) {
 	}
 }
 
-// DecodeMIEffectsLog reads the 4096 bytes at the start of b.
+// DecodeMIEffectsLog decodes the 4096 bytes at the start of b.
 func DecodeMIEffectsLog(b []byte) (m MIEffectsLog, err error) {
 	l, err := decoder(b, MIEffectsSize)
 	if err == nil {
@@ -117,16 +117,15 @@ type ANALog struct {
 	Groups      []ANALogGroup
 }
 
-// An ANALogGroup is a group's descriptor with its namespaces, which ascend.
+// An ANALogGroup is the descriptor of a group with its namespaces in ascending order.
 type ANALogGroup struct {
 	Group       ANAGroup
 	ChangeCount uint64
 	State       ANAState
-	Namespaces  []NSID // empty where the log was asked for without them
+	Namespaces  []NSID // empty if the log was requested without namespaces
 }
 
-// ParseANALog reads a log of whatever length, which must hold all the groups that
-// it says it has.
+// ParseANALog decodes a log of any length. It must contain all groups that its header announces.
 func ParseANALog(b []byte) (ANALog, error) {
 	h, err := DecodeANALogHeader(b)
 	if err != nil {
@@ -161,7 +160,7 @@ func parseANAGroup(b []byte) (g ANALogGroup, rest []byte, err error) {
 	return g, b, nil
 }
 
-// Size is how many bytes Encode fills.
+// Size returns the number of bytes that Encode fills.
 func (a *ANALog) Size() int {
 	n := ANALogHeaderSize
 	for i := range a.Groups {

@@ -32,8 +32,7 @@ func TestANALog(t *testing.T) {
 	}
 }
 
-// TestANALogThatLies: a count of namespaces that overflows is refused before
-// anything is allocated for it.
+// TestANALogThatLies: an overflowing number of namespaces is rejected before anything is allocated for it.
 func TestANALogThatLies(t *testing.T) {
 	b := make([]byte, capsule.ANALogHeaderSize+capsule.ANADescriptorHeader+64)
 	capsule.ANALogHeader{NGRPS: 1}.Encode(b)

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxNQN is the most bytes of an NQN (NVMe base 2.0, 4.5).
+// MaxNQN is the maximum length of an NQN in bytes (NVMe base 2.0, 4.5).
 const MaxNQN = 223
 
 // DiscoveryNQN is the well known name of discovery subsystems.
 const DiscoveryNQN = "nqn.2014-08.org.nvmexpress.discovery"
 
-// Reasons for which an [NQNField] holds no usable name.
+// Errors of [NQNField.Check].
 var (
 	ErrNQNUnterminated = errors.New("NQN has no terminating NUL")
 	ErrNQNEmpty        = errors.New("NQN is empty")
@@ -21,16 +21,16 @@ var (
 	ErrNQNText         = errors.New("NQN is not printable UTF-8")
 )
 
-// NQNField is an NQN as structures carry it: UTF-8, ended by NUL.
+// NQNField is an NQN in a structure: UTF-8, terminated by NUL.
 type NQNField [256]byte
 
-// MakeNQNField returns the field that holds s, cut to [MaxNQN] bytes.
+// MakeNQNField returns the field that contains s, truncated to [MaxNQN] bytes.
 func MakeNQNField(s string) (f NQNField) {
 	copy(f[:MaxNQN], s)
 	return f
 }
 
-// text is the bytes before the first NUL.
+// text returns the bytes before the first NUL.
 func (f *NQNField) text() []byte {
 	if i := bytes.IndexByte(f[:], 0); i >= 0 {
 		return f[:i]
@@ -38,7 +38,7 @@ func (f *NQNField) text() []byte {
 	return f[:]
 }
 
-// Check reports why the field is not a name that can be compared and logged.
+// Check returns why the field is not a valid name that can be compared and logged, or nil.
 func (f *NQNField) Check() error {
 	s := f.text()
 	switch {
@@ -61,15 +61,15 @@ func (f *NQNField) Check() error {
 	return nil
 }
 
-// String is the text up to the first NUL, whatever it is: what comes from a
-// peer and did not pass Check must be quoted before it is shown.
+// String returns the text up to the first NUL, whatever it is. Quote a peer's text before it is shown, unless it passed
+// Check.
 func (f *NQNField) String() string { return string(f.text()) }
 
-// Is reports whether the field holds exactly s, without allocating.
+// Is reports whether the field contains exactly s. It does not allocate.
 func (f *NQNField) Is(s string) bool { return string(f.text()) == s }
 
-// Text returns a fixed ASCII field of a structure (a serial number, an address)
-// without the spaces and NULs that pad it.
+// Text returns the content of a fixed ASCII field of a structure (a serial number, an address) without the spaces and
+// NULs that pad it.
 func Text(field []byte) string {
 	if i := bytes.IndexByte(field, 0); i >= 0 {
 		field = field[:i]
@@ -77,8 +77,8 @@ func Text(field []byte) string {
 	return string(bytes.TrimRight(field, " "))
 }
 
-// PutText fills a fixed ASCII field with s, cut to fit and padded with spaces
-// as Identify data asks (NVMe base 2.0, 1.5.2).
+// PutText fills a fixed ASCII field with s, truncated or padded with spaces as Identify data requires (NVMe base 2.0,
+// 1.5.2).
 func PutText(field []byte, s string) {
 	for i := copy(field, s); i < len(field); i++ {
 		field[i] = ' '

@@ -5,26 +5,26 @@ import "fmt"
 // CID is a command identifier, unique among a queue's outstanding commands.
 type CID uint16
 
-// NSID is a namespace identifier, from 1.
+// NSID is a namespace identifier; identifiers start at 1.
 type NSID uint32
 
-// NSIDBroadcast names all namespaces where a command allows that.
+// NSIDBroadcast stands for all namespaces in commands that allow it.
 const NSIDBroadcast NSID = 0xffffffff
 
-// LBA is a logical block address: a count of blocks from the namespace's start.
+// LBA is a logical block address: a number of blocks from the start of the namespace.
 type LBA uint64
 
 // QID is a queue identifier; 0 is the admin queue.
 type QID uint16
 
-// ControllerID is a CNTLID.
+// ControllerID is a controller identifier (CNTLID).
 type ControllerID uint16
 
 // Controller identifiers (NVMe base 2.0, 5.17.2.1 and fabrics 3.3).
 const (
 	ControllerIDMin     ControllerID = 1
 	ControllerIDMax     ControllerID = 0xffef
-	ControllerIDStatic  ControllerID = 0xfffe // Connect: any, but keep it
+	ControllerIDStatic  ControllerID = 0xfffe // Connect: any controller, whose state is kept
 	ControllerIDDynamic ControllerID = 0xffff // Connect: allocate one
 )
 
@@ -33,7 +33,7 @@ type Uint128 struct {
 	Lo, Hi uint64
 }
 
-// String is the value in decimal where it fits 64 bits, in hexadecimal elsewhere.
+// String returns the value in decimal if it fits into 64 bits, otherwise in hexadecimal.
 func (u Uint128) String() string {
 	if u.Hi == 0 {
 		return fmt.Sprint(u.Lo)
@@ -41,7 +41,7 @@ func (u Uint128) String() string {
 	return fmt.Sprintf("%#x%016x", u.Hi, u.Lo)
 }
 
-// Version is a specification version as in property VS: 2.0.0 is 0x20000.
+// Version is a specification version in the format of property VS: 2.0.0 is 0x20000.
 type Version uint32
 
 // MakeVersion returns the version with the given parts.

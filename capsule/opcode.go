@@ -2,8 +2,8 @@ package capsule
 
 import "fmt"
 
-// Direction is which way a command's data moves. Bits 1:0 of every opcode and
-// of FCTYPE say it (NVMe base 2.0, figure 88).
+// Direction is the direction of a command's data transfer: bits 1:0 of every opcode and of FCTYPE (NVMe base 2.0,
+// figure 88).
 type Direction uint8
 
 const (
@@ -73,10 +73,10 @@ var adminNames = [256]string{
 	AdminSanitize: "Sanitize", AdminGetLBAStatus: "Get LBA Status",
 }
 
-// Direction is where the data goes.
+// Direction returns the direction of the data transfer.
 func (o AdminOpcode) Direction() Direction { return Direction(o & 3) }
 
-// Known reports whether the specification gives the opcode a meaning.
+// Known reports whether the specification defines the opcode.
 func (o AdminOpcode) Known() bool { return adminNames[o] != "" }
 
 func (o AdminOpcode) String() string { return opcodeName("admin opcode", adminNames[o], uint8(o)) }
@@ -111,10 +111,10 @@ var ioNames = [256]string{
 	IOFabrics: "Fabrics",
 }
 
-// Direction is where the data goes.
+// Direction returns the direction of the data transfer.
 func (o IOOpcode) Direction() Direction { return Direction(o & 3) }
 
-// Known reports whether the specification gives the opcode a meaning.
+// Known reports whether the specification defines the opcode.
 func (o IOOpcode) Known() bool { return ioNames[o] != "" }
 
 func (o IOOpcode) String() string { return opcodeName("I/O opcode", ioNames[o], uint8(o)) }
@@ -137,10 +137,10 @@ var fabricsNames = [256]string{
 	FabricsAuthReceive: "Authentication Receive", FabricsDisconnect: "Disconnect",
 }
 
-// Direction is where the data goes.
+// Direction returns the direction of the data transfer.
 func (t FabricsType) Direction() Direction { return Direction(t & 3) }
 
-// Known reports whether the specification gives the type a meaning.
+// Known reports whether the specification defines the type.
 func (t FabricsType) Known() bool { return fabricsNames[t] != "" }
 
 func (t FabricsType) String() string { return opcodeName("fabrics type", fabricsNames[t], uint8(t)) }

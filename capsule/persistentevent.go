@@ -8,12 +8,12 @@ import (
 // (NVMe base 2.0, 5.16.1.14).
 type PersistentAction uint8
 
-// Actions, in the low bits of the log specific field.
+// Actions, in the low bits of the Log Specific Field.
 const (
-	PersistentRead      PersistentAction = 0 // of the context that there is
-	PersistentEstablish PersistentAction = 1 // a context, and read
+	PersistentRead      PersistentAction = 0 // read from the existing context
+	PersistentEstablish PersistentAction = 1 // establish a context and read
 	PersistentRelease   PersistentAction = 2
-	PersistentHeader    PersistentAction = 3 // establish a context, and read the header
+	PersistentHeader    PersistentAction = 3 // establish a context and read the header
 )
 
 // A PersistentType is the type of a persistent event.
@@ -68,8 +68,8 @@ func (p *PersistentLog) Encode(b []byte) {
 	}
 }
 
-// persistentTime is a time in the form of the Timestamp feature, with an origin that is not the
-// controller's reset.
+// persistentTime returns a time in the format of the Timestamp feature, with an origin other than the controller's
+// reset.
 func persistentTime(millis uint64) uint64 { return millis&MaxTimestampMillis | 1<<49 }
 
 // A PersistentEvent is an event of the log, with the data of its type.
@@ -93,7 +93,7 @@ func (e *PersistentEvent) Append(b []byte) []byte {
 	return append(append(b, h[:]...), e.Data...)
 }
 
-// PersistentPowerOnData is the data of Power-on or Reset, for one controller.
+// PersistentPowerOnData returns the data of a Power-on or Reset event for one controller.
 func PersistentPowerOnData(firmware string, id ControllerID, cycle uint32, millis uint64) []byte {
 	b := make([]byte, 8+36)
 	PutText(b[:8], firmware)
@@ -103,8 +103,8 @@ func PersistentPowerOnData(firmware string, id ControllerID, cycle uint32, milli
 	return b
 }
 
-// PersistentNamespaceData is the data of Change Namespace: a namespace that was created, with its
-// size in blocks, or deleted.
+// PersistentNamespaceData returns the data of a Change Namespace event: a namespace was deleted, or was created with a
+// size in blocks.
 func PersistentNamespaceData(id NSID, group ANAGroup, blocks uint64, deleted bool) []byte {
 	b := make([]byte, 48)
 	le := binary.LittleEndian
@@ -118,7 +118,7 @@ func PersistentNamespaceData(id NSID, group ANAGroup, blocks uint64, deleted boo
 	return b
 }
 
-// PersistentText is the data of a vendor specific event: text in ASCII.
+// PersistentText returns the data of a vendor specific event: text in ASCII.
 func PersistentText(code uint16, s string) []byte {
 	const ascii = 2
 	b := make([]byte, 6, 6+len(s))

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestPersistentEvents holds header and events against bytes written by hand from NVMe base 2.0,
-// 5.16.1.14.
+// TestPersistentEvents compares header and events with bytes written by hand from NVMe base 2.0, 5.16.1.14.
 func TestPersistentEvents(t *testing.T) {
 	p := capsule.PersistentLog{Events: 2, Length: 0x300, Timestamp: 0x0123456789ab, PowerOnHours: 7, PowerCycles: 8, SubNQN: capsule.MakeNQNField("nqn.x"),
 		Supported: []capsule.PersistentType{capsule.PersistentSMART, capsule.PersistentPowerOn, capsule.PersistentVendor}}

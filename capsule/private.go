@@ -9,14 +9,13 @@ const (
 	RejectDataSize  = 4
 )
 
-// RequestData is what a host attaches to its connection request (NVMe RDMA
-// transport 1.0, 3.3).
+// RequestData is the private data of a host's connection request (NVMe RDMA transport 1.0, 3.3).
 type RequestData struct {
 	RECFMT  uint16 // 0
 	QID     QID
-	HRQSIZE uint16       // the host's receive queue: its send depth towards us is ours to keep below
+	HRQSIZE uint16       // the size of the host's receive queue: we must not send more responses than that
 	HSQSIZE uint16       // the host's submission queue, 0's based
-	CNTLID  ControllerID // of an I/O queue; 0 from hosts that do not tell
+	CNTLID  ControllerID // of an I/O queue; 0 from hosts that do not set it
 }
 
 func (d *RequestData) fields(l layout) {
@@ -27,7 +26,7 @@ func (d *RequestData) fields(l layout) {
 	u16(l, 8, &d.CNTLID)
 }
 
-// DecodeRequestData reads the 32 bytes at the start of b.
+// DecodeRequestData decodes the 32 bytes at the start of b.
 func DecodeRequestData(b []byte) (d RequestData, err error) {
 	l, err := decoder(b, RequestDataSize)
 	if err == nil {
@@ -39,10 +38,10 @@ func DecodeRequestData(b []byte) (d RequestData, err error) {
 // Encode fills the first 32 bytes of b.
 func (d RequestData) Encode(b []byte) { d.fields(encoder(b, RequestDataSize)) }
 
-// AcceptData is what a controller attaches to its reply.
+// AcceptData is the private data with which a controller accepts a connection request.
 type AcceptData struct {
 	RECFMT  uint16 // 0
-	CRQSIZE uint16 // the controller's receive queue
+	CRQSIZE uint16 // the size of the controller's receive queue
 }
 
 func (d *AcceptData) fields(l layout) {
@@ -50,7 +49,7 @@ func (d *AcceptData) fields(l layout) {
 	u16(l, 2, &d.CRQSIZE)
 }
 
-// DecodeAcceptData reads the 32 bytes at the start of b.
+// DecodeAcceptData decodes the 32 bytes at the start of b.
 func DecodeAcceptData(b []byte) (d AcceptData, err error) {
 	l, err := decoder(b, AcceptDataSize)
 	if err == nil {
@@ -62,7 +61,7 @@ func DecodeAcceptData(b []byte) (d AcceptData, err error) {
 // Encode fills the first 32 bytes of b.
 func (d AcceptData) Encode(b []byte) { d.fields(encoder(b, AcceptDataSize)) }
 
-// RejectData is what a controller attaches to a rejection.
+// RejectData is the private data with which a controller rejects a connection request.
 type RejectData struct {
 	RECFMT uint16 // 0
 	STS    RejectStatus
@@ -73,7 +72,7 @@ func (d *RejectData) fields(l layout) {
 	u16(l, 2, &d.STS)
 }
 
-// DecodeRejectData reads the 4 bytes at the start of b.
+// DecodeRejectData decodes the 4 bytes at the start of b.
 func DecodeRejectData(b []byte) (d RejectData, err error) {
 	l, err := decoder(b, RejectDataSize)
 	if err == nil {

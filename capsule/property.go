@@ -2,7 +2,7 @@ package capsule
 
 import "fmt"
 
-// PropertyOffset names a property (NVMe base 2.0, 3.1.3).
+// PropertyOffset is the offset of a property (NVMe base 2.0, 3.1.3).
 type PropertyOffset uint32
 
 const (
@@ -15,8 +15,7 @@ const (
 	PropertyCRTO PropertyOffset = 0x68
 )
 
-// Size is the property's length, 4 or 8 bytes, or 0 for a property that
-// controllers over fabrics do not have.
+// Size returns the length of the property, 4 or 8 bytes, or 0 for a property that does not exist over fabrics.
 func (o PropertyOffset) Size() int {
 	switch o {
 	case PropertyCAP:
@@ -60,12 +59,12 @@ const (
 	CSSNoIOSet uint8 = 1 << 7
 )
 
-// CAPFields are what a controller sets of CAP; sizes are exponents as on the wire.
+// CAPFields are the fields of CAP that a controller sets. Sizes are exponents, as on the wire.
 type CAPFields struct {
 	MQES   uint16 // largest queue, 0's based
 	CQR    bool   // queues are contiguous: required over fabrics
 	AMS    uint8
-	TO     uint8 // worst time for CSTS.RDY, in units of 500 ms
+	TO     uint8 // longest time until CSTS.RDY, in units of 500 ms
 	DSTRD  uint8
 	NSSRS  bool
 	CSS    uint8
@@ -74,7 +73,7 @@ type CAPFields struct {
 	CRMS   uint8 // controller ready modes
 }
 
-// Fields splits the property.
+// Fields decodes the property.
 func (c CAP) Fields() CAPFields {
 	return CAPFields{
 		MQES: uint16(c), CQR: c>>16&1 != 0, AMS: uint8(bits(c, 17, 2)), TO: uint8(c >> 24),
@@ -83,7 +82,7 @@ func (c CAP) Fields() CAPFields {
 	}
 }
 
-// CAP joins the fields.
+// CAP encodes the fields.
 func (f CAPFields) CAP() CAP {
 	return CAP(f.MQES) | CAP(flag(f.CQR, 16)) | CAP(f.AMS&3)<<17 | CAP(f.TO)<<24 |
 		CAP(f.DSTRD&15)<<32 | CAP(flag(f.NSSRS, 0))<<36 | CAP(f.CSS)<<37 |
@@ -155,7 +154,7 @@ func (c CSTS) WithShutdown(s ShutdownStatus) CSTS { return with(c, shutdownShift
 // CRTO is the property of controller ready timeouts, in units of 500 ms.
 type CRTO uint32
 
-// MakeCRTO joins the timeouts.
+// MakeCRTO encodes the timeouts.
 func MakeCRTO(withMedia, independent uint16) CRTO {
 	return CRTO(withMedia) | CRTO(independent)<<16
 }

@@ -2,7 +2,7 @@ package capsule
 
 import "fmt"
 
-// ReservationType is what a reservation keeps others from (NVMe base 2.0, 8.19).
+// ReservationType is the type of a reservation: what it denies to other hosts (NVMe base 2.0, 8.19).
 type ReservationType uint8
 
 const (
@@ -27,7 +27,7 @@ func (t ReservationType) String() string {
 	return fmt.Sprintf("reservation type %d", uint8(t))
 }
 
-// Valid reports whether the type is one of the six.
+// Valid reports whether the type is one of the six defined ones.
 func (t ReservationType) Valid() bool {
 	return t >= ReservationWriteExclusive && t <= ReservationExclusiveAccessAllRegistrants
 }
@@ -42,7 +42,7 @@ func (t ReservationType) RegistrantsOnly() bool {
 	return t == ReservationWriteExclusiveRegistrantsOnly || t == ReservationExclusiveAccessRegistrantsOnly
 }
 
-// ReservationKey is what a host registers with.
+// ReservationKey is the key with which a host registers.
 type ReservationKey uint64
 
 // Actions of the reservation commands. Others are reserved.
@@ -62,8 +62,7 @@ const (
 	ReservationReleaseSize       = 8
 )
 
-// ReservationCommand are the fields of Reservation Register, Acquire and Release;
-// each has some of them.
+// ReservationCommand are the fields of Reservation Register, Acquire and Release. Each command uses some of them.
 type ReservationCommand struct {
 	Action    uint8           // RREGA, RACQA, RRELA
 	IgnoreKey bool            // IEKEY
@@ -71,7 +70,7 @@ type ReservationCommand struct {
 	Persist   uint8           // Register: CPTPL
 }
 
-// ReservationCommand reads the fields of such a command.
+// ReservationCommand decodes the fields of such a command.
 func (c *Command) ReservationCommand() ReservationCommand {
 	return ReservationCommand{
 		Action: uint8(bits(c.CDW10, 0, 3)), IgnoreKey: c.CDW10>>3&1 != 0,
@@ -95,7 +94,7 @@ func (k *ReservationKeys) fields(l layout) {
 	u64(l, 8, &k.Other)
 }
 
-// DecodeReservationKeys reads the 16 bytes at the start of b.
+// DecodeReservationKeys decodes the 16 bytes at the start of b.
 func DecodeReservationKeys(b []byte) (k ReservationKeys, err error) {
 	l, err := decoder(b, ReservationKeysSize)
 	if err == nil {
@@ -107,13 +106,13 @@ func DecodeReservationKeys(b []byte) (k ReservationKeys, err error) {
 // Encode fills the first 16 bytes of b.
 func (k ReservationKeys) Encode(b []byte) { k.fields(encoder(b, ReservationKeysSize)) }
 
-// ReservationReport are the fields of that command.
+// ReservationReport are the fields of a Reservation Report command.
 type ReservationReport struct {
 	Length   uint64 // bytes, a multiple of 4; on the wire dwords less one
 	Extended bool   // EDS: host identifiers of 16 bytes
 }
 
-// ReservationReport reads the fields of that command.
+// ReservationReport decodes the fields of a Reservation Report command.
 func (c *Command) ReservationReport() ReservationReport {
 	return ReservationReport{(uint64(c.CDW10) + 1) * 4, c.CDW11&1 != 0}
 }
@@ -129,12 +128,11 @@ const (
 	ReservationRegistrantSize = 64
 )
 
-// ReservationStatus is the head of the extended data structure of Reservation
-// Report.
+// ReservationStatus is the header of the extended data structure of Reservation Report.
 type ReservationStatus struct {
 	Generation  uint32
 	Type        ReservationType
-	Registrants uint16 // how many follow
+	Registrants uint16 // number of registrants that follow
 	Persist     uint8  // PTPLS: 1 through power loss
 }
 
@@ -145,7 +143,7 @@ func (s *ReservationStatus) fields(l layout) {
 	u8(l, 9, &s.Persist)
 }
 
-// DecodeReservationStatus reads the 64 bytes at the start of b.
+// DecodeReservationStatus decodes the 64 bytes at the start of b.
 func DecodeReservationStatus(b []byte) (s ReservationStatus, err error) {
 	l, err := decoder(b, ReservationStatusSize)
 	if err == nil {
@@ -172,7 +170,7 @@ func (r *ReservationRegistrant) fields(l layout) {
 	l.bytes(16, r.Host[:])
 }
 
-// DecodeReservationRegistrant reads the 64 bytes at the start of b.
+// DecodeReservationRegistrant decodes the 64 bytes at the start of b.
 func DecodeReservationRegistrant(b []byte) (r ReservationRegistrant, err error) {
 	l, err := decoder(b, ReservationRegistrantSize)
 	if err == nil {
@@ -184,7 +182,7 @@ func DecodeReservationRegistrant(b []byte) (r ReservationRegistrant, err error) 
 // Encode fills the first 64 bytes of b.
 func (r ReservationRegistrant) Encode(b []byte) { r.fields(encoder(b, ReservationRegistrantSize)) }
 
-// ReservationNotice is what a Reservation Notification log page reports.
+// ReservationNotice is the type of a Reservation Notification log page.
 type ReservationNotice uint8
 
 const (
@@ -199,9 +197,9 @@ const ReservationLogSize = 64
 
 // ReservationLog is the Reservation Notification log page (NVMe base 2.0, 5.16.1.24).
 type ReservationLog struct {
-	Count     uint64 // of pages since the controller was reset; 0: empty
+	Count     uint64 // number of pages since the controller was reset; 0: empty page
 	Notice    ReservationNotice
-	Available uint8 // further pages
+	Available uint8 // number of further pages
 	NSID      NSID
 }
 
@@ -212,7 +210,7 @@ func (r *ReservationLog) fields(l layout) {
 	u32(l, 12, &r.NSID)
 }
 
-// DecodeReservationLog reads the 64 bytes at the start of b.
+// DecodeReservationLog decodes the 64 bytes at the start of b.
 func DecodeReservationLog(b []byte) (r ReservationLog, err error) {
 	l, err := decoder(b, ReservationLogSize)
 	if err == nil {
@@ -231,7 +229,7 @@ const (
 	RESCAPIgnoreKey uint8 = 1 << 7 // as NVMe 1.3 and later define it
 )
 
-// Bits of the Reservation Notification Mask feature; the notice's number is the bit.
+// Bits of the Reservation Notification Mask feature. The value of a notice is the number of its bit.
 const ReservationMaskAll uint32 = 1<<NoticeRegistrationPreempted | 1<<NoticeReservationReleased | 1<<NoticeReservationPreempted
 
 // EventReservationLog is the information of an event of type EventTypeIOSet.

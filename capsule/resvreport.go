@@ -2,22 +2,21 @@ package capsule
 
 import "fmt"
 
-// Lengths of the data structure of Reservation Report that is not extended, in bytes.
+// Lengths in bytes of the data structure of Reservation Report that is not extended.
 const (
 	ReservationStatusShort     = 24 // before the registrants
 	ReservationRegistrantShort = 24
 )
 
-// A ReservationTable is what Reservation Report returns: the status and as many
-// registrants as the buffer had room for.
+// A ReservationTable is the result of Reservation Report: the status, and as many registrants as the buffer had room
+// for.
 type ReservationTable struct {
 	ReservationStatus
 	Hosts []ReservationRegistrant
 }
 
-// ParseReservationTable reads the extended data structure of Reservation Report
-// (NVMe base 2.0, 7.5), or the other one, where a host has the first 8 bytes of its
-// identifier alone.
+// ParseReservationTable decodes the extended data structure of Reservation Report (NVMe base 2.0, 7.5), or the one that
+// is not extended, in which host identifiers have only 8 bytes.
 func ParseReservationTable(b []byte, extended bool) (t ReservationTable, err error) {
 	header, size, decode := ReservationStatusShort, ReservationRegistrantShort, decodeShortRegistrant
 	if extended {
@@ -30,7 +29,7 @@ func ParseReservationTable(b []byte, extended bool) (t ReservationTable, err err
 	b = b[header:]
 	for i := range int(t.Registrants) {
 		if len(b) < size {
-			break // the host asked for less
+			break // the buffer ends here
 		}
 		r, err := decode(b)
 		if err != nil {

@@ -5,7 +5,7 @@ import "encoding/binary"
 // SGLSize is the length of one SGL descriptor in bytes.
 const SGLSize = 16
 
-// MaxKeyedLength is the most bytes one keyed data block can describe (24 bits).
+// MaxKeyedLength is the maximum length of a keyed data block in bytes (24 bits).
 const MaxKeyedLength = 1<<24 - 1
 
 // SGLType is the high half of a descriptor's last byte (NVMe base 2.0, 4.1.2).
@@ -30,14 +30,14 @@ const (
 	SGLInvalidate SGLSubtype = 0xf // keyed: as SGLAddress; the response invalidates the key
 )
 
-// SGL is one scatter gather list descriptor, all of its 16 bytes.
+// SGL is one scatter gather list descriptor, with all of its 16 bytes.
 type SGL struct {
 	Address uint64
 	word    uint64 // bytes 8 to 15
 }
 
-// KeyedSGL describes length bytes of host memory (at most [MaxKeyedLength]) at
-// address under an R_Key; with invalidate the controller kills the key.
+// KeyedSGL describes length bytes of host memory, at most [MaxKeyedLength], at address under an R_Key. With invalidate,
+// the controller invalidates the key.
 func KeyedSGL(address uint64, length, key uint32, invalidate bool) SGL {
 	sub := SGLAddress
 	if invalidate {
@@ -46,28 +46,25 @@ func KeyedSGL(address uint64, length, key uint32, invalidate bool) SGL {
 	return SGL{address, uint64(length&MaxKeyedLength) | uint64(key)<<24 | sglID(SGLKeyedDataBlock, sub)}
 }
 
-// InCapsuleSGL describes length bytes that lie offset bytes into the data of
-// the same capsule.
+// InCapsuleSGL describes length bytes at an offset in the data of the same capsule.
 func InCapsuleSGL(offset uint64, length uint32) SGL {
 	return SGL{offset, uint64(length) | sglID(SGLDataBlock, SGLOffset)}
 }
 
-// LastSegmentSGL describes a list of descriptors, length bytes long, that lies
-// offset bytes into the data of the same capsule.
+// LastSegmentSGL describes a list of descriptors, of length bytes, at an offset in the data of the same capsule.
 func LastSegmentSGL(offset uint64, length uint32) SGL {
 	return SGL{offset, uint64(length) | sglID(SGLLastSegment, SGLOffset)}
 }
 
 func sglID(t SGLType, s SGLSubtype) uint64 { return uint64(t)<<60 | uint64(s)<<56 }
 
-// Type is the descriptor type.
+// Type returns the descriptor type.
 func (s SGL) Type() SGLType { return SGLType(s.word >> 60) }
 
-// Subtype is the descriptor subtype.
+// Subtype returns the descriptor subtype.
 func (s SGL) Subtype() SGLSubtype { return SGLSubtype(s.word >> 56 & 0xf) }
 
-// Length is how many bytes are described: 24 bits of a keyed descriptor, 32 of
-// any other.
+// Length returns the number of bytes described: 24 bits of a keyed descriptor, 32 bits of any other.
 func (s SGL) Length() uint32 {
 	if s.Type() == SGLKeyedDataBlock {
 		return uint32(s.word) & MaxKeyedLength
@@ -75,14 +72,14 @@ func (s SGL) Length() uint32 {
 	return uint32(s.word)
 }
 
-// Key is the R_Key of a keyed descriptor.
+// Key returns the R_Key of a keyed descriptor.
 func (s SGL) Key() uint32 { return uint32(s.word >> 24) }
 
-// SGLKind is how a descriptor moves data over RDMA.
+// SGLKind is the way in which a descriptor moves data over RDMA.
 type SGLKind uint8
 
 const (
-	SGLKindNone            SGLKind = iota // no data: a keyed descriptor of length 0, or no descriptor: all zeroes
+	SGLKindNone            SGLKind = iota // no data: a keyed descriptor of length 0, or all zeroes
 	SGLKindKeyed                          // RDMA READ or WRITE at Address with Key
 	SGLKindKeyedInvalidate                // the same, and the response invalidates Key
 	SGLKindInCapsule                      // Length bytes at offset Address of the capsule's data
@@ -90,9 +87,9 @@ const (
 	SGLKindInvalid
 )
 
-// Classify says how the descriptor moves data, or the status with which the
-// command fails: SGL Descriptor Type Invalid for a type that NVMe over RDMA
-// does not have, Invalid Field for a subtype (NVMe RDMA transport 1.0, 3.2).
+// Classify returns how the descriptor moves data, or the status with which the command fails: SGL Descriptor Type
+// Invalid for a type that NVMe over RDMA does not define, Invalid Field for an undefined subtype (NVMe RDMA transport
+// 1.0, 3.2).
 func (s SGL) Classify() (SGLKind, Status) {
 	sub := s.Subtype()
 	switch s.Type() {
@@ -109,7 +106,7 @@ func (s SGL) Classify() (SGLKind, Status) {
 		switch {
 		case sub == SGLOffset:
 			return SGLKindInCapsule, StatusSuccess
-		case s == SGL{}: // left out: commands without data have none
+		case s == SGL{}: // no descriptor: commands without data have none
 			return SGLKindNone, StatusSuccess
 		}
 	case SGLLastSegment:
@@ -122,7 +119,7 @@ func (s SGL) Classify() (SGLKind, Status) {
 	return SGLKindInvalid, StatusInvalidField
 }
 
-// DecodeSGL reads the 16 bytes at the start of b.
+// DecodeSGL decodes the 16 bytes at the start of b.
 func DecodeSGL(b []byte) (SGL, error) {
 	if len(b) < SGLSize {
 		return SGL{}, ErrShort

@@ -128,25 +128,25 @@ const (
 	StatusAbortedByHost       Status = 0x371
 )
 
-// SCT is the status code type: 0 generic, 1 command specific, 2 media, 3 path.
+// SCT returns the status code type: 0 generic, 1 command specific, 2 media, 3 path.
 func (s Status) SCT() uint8 { return uint8(s >> 8 & 7) }
 
-// SC is the status code.
+// SC returns the status code.
 func (s Status) SC() uint8 { return uint8(s) }
 
-// Code is the status without CRD, More and DNR, to compare with constants.
+// Code returns the status without CRD, More and DNR, for comparison with constants.
 func (s Status) Code() Status { return s & 0x7ff }
 
-// CRD selects the command retry delay time, 0 for none.
+// CRD returns the command retry delay index, 0 for none.
 func (s Status) CRD() uint8 { return uint8(s >> 11 & 3) }
 
 // DNR reports whether Do Not Retry is set.
 func (s Status) DNR() bool { return s&StatusDNR != 0 }
 
-// OK reports success.
+// OK reports whether the status is success.
 func (s Status) OK() bool { return s.Code() == StatusSuccess }
 
-// String is the status in words with its numbers: "invalid field (0/02, DNR)".
+// String returns the status in words with its numbers: "invalid field (0/02, DNR)".
 func (s Status) String() string {
 	name, ok := statusNames[s.Code()]
 	if !ok {

@@ -1,7 +1,6 @@
 package capsule
 
-// statusNames serve logs and errors. Where fabrics and the NVM command set
-// share a value, both meanings stand.
+// statusNames are for logs and errors. If fabrics and the NVM command set share a value, the name has both meanings.
 var statusNames = map[Status]string{
 	StatusSuccess:                 "success",
 	StatusInvalidOpcode:           "invalid command opcode",

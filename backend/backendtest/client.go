@@ -22,8 +22,7 @@ func Buffer(n, align int) []byte {
 	return b[skip : skip+n : skip+n]
 }
 
-// A client drives one queue and sleeps whenever Poll finds nothing, so that a
-// missing notification shows.
+// A client drives one queue and sleeps whenever Poll finds nothing, so that a missing notification is detected.
 type client struct {
 	t     testing.TB
 	info  backend.Info
@@ -35,7 +34,7 @@ type client struct {
 	tag   uint64
 }
 
-// newClient locks the calling goroutine to its thread for good.
+// newClient locks the calling goroutine to its thread permanently.
 func newClient(t testing.TB, s backend.Store, depth int) *client {
 	t.Helper()
 	runtime.LockOSThread()
@@ -71,7 +70,7 @@ func (c *client) block() int64 { return int64(c.info.BlockSize) }
 
 func (c *client) buffer(n int64) []byte { return Buffer(int(n), max(c.info.Alignment, 4096)) }
 
-// submit hands over one request with a tag of its own.
+// submit submits one request with a tag of its own.
 func (c *client) submit(r backend.Request) uint64 {
 	c.t.Helper()
 	c.tag++
@@ -82,7 +81,7 @@ func (c *client) submit(r backend.Request) uint64 {
 	return c.tag
 }
 
-// results waits until there are some.
+// results waits until there are results.
 func (c *client) results() []backend.Result {
 	c.t.Helper()
 	for {
@@ -98,7 +97,7 @@ func (c *client) results() []backend.Result {
 	}
 }
 
-// wantNothing polls for a while and fails when a result comes.
+// wantNothing polls for a while and fails if a result arrives.
 func (c *client) wantNothing(what string) {
 	c.t.Helper()
 	for range 200 {
@@ -109,7 +108,7 @@ func (c *client) wantNothing(what string) {
 	}
 }
 
-// do carries one request out on an idle queue.
+// do executes one request on an idle queue.
 func (c *client) do(r backend.Request) error {
 	c.t.Helper()
 	tag := c.submit(r)
@@ -131,7 +130,7 @@ func (c *client) ok(r backend.Request) {
 	}
 }
 
-// wantErr fails unless the request fails so.
+// wantErr fails unless the request fails with that error.
 func (c *client) wantErr(r backend.Request, want error) {
 	c.t.Helper()
 	if err := c.do(r); !errors.Is(err, want) {
@@ -139,7 +138,7 @@ func (c *client) wantErr(r backend.Request, want error) {
 	}
 }
 
-// drain waits for n results, all of them successes.
+// drain waits for n results, all of which must be successes.
 func (c *client) drain(n int) {
 	c.t.Helper()
 	for n > 0 {
@@ -161,7 +160,7 @@ func write(offset int64, b []byte) backend.Request {
 	return backend.Request{Op: backend.OpWrite, Offset: offset, Length: int64(len(b)), Buf: b}
 }
 
-// readBack returns what the store holds.
+// readBack returns the content of the store.
 func (c *client) readBack(offset, n int64) []byte {
 	c.t.Helper()
 	b := c.buffer(n)
@@ -169,8 +168,7 @@ func (c *client) readBack(offset, n int64) []byte {
 	return b
 }
 
-// fill makes the 512 bytes of every sector different from all others, and
-// dependent on the seed.
+// fill makes the 512 bytes of every sector different from those of all others and dependent on the seed.
 func fill(b []byte, seed uint64) {
 	for i := 0; i < len(b); i += 512 {
 		seed = seed*6364136223846793005 + 1442695040888963407
@@ -178,7 +176,7 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// stamp fills a buffer with one value of 8 bytes; torn finds a block with two.
+// stamp fills a buffer with one value of 8 bytes; torn finds a block with two different values.
 func stamp(b []byte, value uint64) {
 	if len(b) == 0 {
 		return

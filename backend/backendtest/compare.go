@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// compareAndWrite is the request with its three parts filled.
+// compareAndWrite returns an OpCompareAndWrite with its expected and new parts filled in.
 func (c *client) compareAndWrite(offset int64, expected, next []byte) backend.Request {
 	n := int64(len(expected))
 	r := backend.Request{Op: backend.OpCompareAndWrite, Offset: offset, Length: n, Buf: c.buffer(3 * c.info.Stride(n))}
@@ -57,7 +57,7 @@ func testCompareAndWrite(t *testing.T, s backend.Store) {
 	c.wantErr(c.compareAndWrite(-block, b, b), backend.ErrOutOfRange)
 }
 
-// Several queues count in one block; no count is lost.
+// Several queues increment counters in one block; no increment is lost.
 func testCompareAndWriteIsAtomic(t *testing.T, s backend.Store) {
 	const queues, rounds = 3, 40
 	c := newClient(t, s, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// RunCopy tests OpCopy alone, of stores that have it. [Run] does too.
+// RunCopy tests only OpCopy, on stores that support it. [Run] includes it.
 func RunCopy(t *testing.T, open func(t *testing.T) backend.Store) {
 	for name, f := range map[string]func(*testing.T, backend.Store){"Copy": testCopy, "CopyIsAtomic": testCopyIsAtomic} {
 		t.Run(name, func(t *testing.T) {
@@ -26,8 +26,7 @@ func copyRequest(from, to, length int64) backend.Request {
 	return backend.Request{Op: backend.OpCopy, From: from, Offset: to, Length: length}
 }
 
-// A copy brings the bytes over, or fails as a whole with ErrUnsupported; it changes
-// nothing elsewhere.
+// A copy copies the bytes, or fails as a whole with ErrUnsupported; it changes nothing elsewhere.
 func testCopy(t *testing.T, s backend.Store) {
 	c := newClient(t, s, 4)
 	defer c.close()
@@ -69,7 +68,7 @@ func testCopy(t *testing.T, s backend.Store) {
 	c.wantErr(copyRequest(1, 0, block), backend.ErrInvalid)
 }
 
-// Blocks are copied while others write source and destination: none is a mix.
+// Blocks are copied while other queues write source and destination: no block is a mix.
 func testCopyIsAtomic(t *testing.T, s backend.Store) {
 	c := newClient(t, s, 1)
 	defer c.close()

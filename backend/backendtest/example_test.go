@@ -16,7 +16,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Stores that fail when a test wants it: here the second write.
+// A store that fails when the test requests it: here on the second write.
 func ExampleFaulty() {
 	store := backendtest.NewFaulty(must(memory.New(memory.Config{Size: 1 << 20})))
 	defer store.Close()

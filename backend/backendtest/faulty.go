@@ -7,28 +7,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Hold is when a [Rule] keeps requests.
+// Hold says when a [Rule] holds requests.
 type Hold uint8
 
 const (
 	HoldNot     Hold = iota
-	HoldRequest      // before it is carried out: the store hangs
-	HoldResult       // after: its completion is late
+	HoldRequest      // before it is executed: the store hangs
+	HoldResult       // after it was executed: its completion is late
 )
 
 // A Rule says which requests misbehave, and how.
 type Rule struct {
 	Ops []backend.Op // empty: all
 
-	// Requests that touch this range, in bytes. Length 0: anywhere. A flush
-	// touches nothing.
+	// Offset and Length select the requests that touch this range, in bytes. Length 0 selects all. A flush touches no
+	// range.
 	Offset, Length int64
 
-	Skip  int // so many matching requests are let through first
-	Count int // then so many misbehave; 0: all
+	Skip  int // number of matching requests that pass first
+	Count int // number of requests after that which misbehave; 0: all
 
-	// Err is the result. Unless the rule holds results, the request is not
-	// carried out.
+	// Err is the result. The request is not executed unless the rule holds results.
 	Err error
 	// Hold keeps the request or its result until Fault.Release.
 	Hold Hold
@@ -44,30 +43,29 @@ func (r *Rule) matches(req *backend.Request) bool {
 	return req.Op != backend.OpFlush && req.Offset < r.Offset+r.Length && r.Offset < req.Offset+req.Length
 }
 
-// Faulty is a store that misbehaves where a rule says so. It is no
-// [backend.Leaser], whatever it wraps, so that nothing passes by the rules.
+// Faulty is a store that misbehaves as its rules say. It is never a [backend.Leaser], even if the wrapped store is one,
+// so that no access bypasses the rules.
 type Faulty struct {
 	backend.Store
 
-	mu     sync.Mutex // of the rules and all that they hold
+	mu     sync.Mutex // guards the rules and all that they hold
 	faults []*Fault
 }
 
-// NewFaulty wraps a store, which it closes with itself.
+// NewFaulty wraps a store. Closing the Faulty closes the store.
 func NewFaulty(s backend.Store) *Faulty { return &Faulty{Store: s} }
 
-// A Fault is a rule in force.
+// A Fault is a rule in effect.
 type Fault struct {
 	store    *Faulty
 	rule     Rule
 	seen     int // matching requests
 	hits     int
 	released bool
-	queues   []*faultyQueue // that have something held by this
+	queues   []*faultyQueue // with requests or results held by this fault
 }
 
-// Inject puts a rule in force, behind those that are: of several that match a
-// request, the oldest applies.
+// Inject adds a rule. If several rules match a request, the oldest one applies.
 func (f *Faulty) Inject(r Rule) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +74,7 @@ func (f *Faulty) Inject(r Rule) *Fault {
 	return fault
 }
 
-// find returns the fault that applies to a request and counts it.
+// find returns the fault that applies to a request and counts the request.
 func (f *Faulty) find(r *backend.Request) *Fault {
 	for _, fault := range f.faults {
 		if !fault.rule.matches(r) {
@@ -93,7 +91,7 @@ func (f *Faulty) find(r *backend.Request) *Fault {
 	return nil
 }
 
-// Hits is how many requests the rule has applied to.
+// Hits returns the number of requests to which the rule has applied.
 func (f *Fault) Hits() int {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -137,7 +135,7 @@ func (f *Faulty) NewQueue(depth int, notify func()) (backend.Queue, error) {
 	return q, nil
 }
 
-// A faultyQueue gives the inner queue's requests tags of its own.
+// A faultyQueue gives the requests to the inner queue tags of its own.
 type faultyQueue struct {
 	store   *Faulty
 	inner   backend.Queue
@@ -154,12 +152,12 @@ type faultyQueue struct {
 
 type faultySlot struct {
 	req    backend.Request
-	fault  *Fault // nil: none
+	fault  *Fault // may be nil
 	result error
 	done   bool // by the inner queue
 }
 
-// ThreadBound implements [backend.ThreadBound], as the inner queue does.
+// ThreadBound implements [backend.ThreadBound] by asking the inner queue.
 func (q *faultyQueue) ThreadBound() bool {
 	inner, ok := q.inner.(backend.ThreadBound)
 	return ok && inner.ThreadBound()
@@ -202,7 +200,7 @@ func (q *faultyQueue) take(r backend.Request) {
 	}
 }
 
-// pass gives a request to the inner queue, which has room for as many.
+// pass passes a request to the inner queue, which has room for it.
 func (q *faultyQueue) pass(i int) {
 	q.one[0] = q.slots[i].req
 	q.one[0].Tag = uint64(i)
@@ -230,7 +228,7 @@ func (q *faultyQueue) Poll(rs []backend.Result) int {
 	q.store.mu.Lock()
 	defer q.store.mu.Unlock()
 	q.letGo()
-	// Also the inner queue's Poll is to find nothing before the owner sleeps.
+	// The inner queue's Poll, too, must find nothing before the owner sleeps.
 	for n := q.inner.Poll(q.got); n > 0; n = q.inner.Poll(q.got) {
 		for _, r := range q.got[:n] {
 			q.done(int(r.Tag), r.Err)
@@ -279,7 +277,7 @@ func (q *faultyQueue) letGo() {
 // Idle implements [backend.Queue].
 func (q *faultyQueue) Idle() bool { return q.flying == 0 }
 
-// Close implements [backend.Queue]. What is held is dropped.
+// Close implements [backend.Queue]. It drops what is held.
 func (q *faultyQueue) Close() error {
 	q.closed = true
 	q.flying, q.held = 0, nil

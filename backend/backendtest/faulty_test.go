@@ -19,12 +19,12 @@ func newFaulty(t *testing.T) *backendtest.Faulty {
 	return backendtest.NewFaulty(s)
 }
 
-// Without a rule it is a store like any other.
+// Without a rule it behaves like any other store.
 func TestFaultyConforms(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store { return newFaulty(t) })
 }
 
-// A queue and what came out of it.
+// A queue and its results.
 type queue struct {
 	t     *testing.T
 	q     backend.Queue
@@ -62,7 +62,7 @@ func (q *queue) submit(tag uint64, op backend.Op, offset int64, fill byte) []byt
 	return r.Buf
 }
 
-// want fails unless exactly these requests have results, with one error.
+// want fails unless exactly these requests have results, with the same error.
 func (q *queue) want(err error, tags ...uint64) {
 	q.t.Helper()
 	var got [8]backend.Result
@@ -154,7 +154,7 @@ func TestHoldResult(t *testing.T) {
 	}
 }
 
-// What is held goes with its queue, and a release afterwards does no harm.
+// What a rule holds is dropped with its queue, and a later release does no harm.
 func TestCloseWithHeld(t *testing.T) {
 	s := newFaulty(t)
 	f := s.Inject(backendtest.Rule{Hold: backendtest.HoldRequest})

@@ -46,7 +46,7 @@ func testLeases(t *testing.T, s backend.Store, v backend.Leaser) {
 		t.Error("no exclusive lease of the whole store after all were released")
 	}
 	v.Release(0, size, true)
-	// What is written under a lease is what the queue reads, and the reverse.
+	// The queue reads what was written under a lease, and the reverse.
 	c := newClient(t, s, 1)
 	defer c.close()
 	b := c.buffer(block)
@@ -62,8 +62,8 @@ func testLeases(t *testing.T, s backend.Store, v backend.Leaser) {
 	}
 }
 
-// While a block is sent from, writes to it wait, and so does what conflicts with
-// them, in order; nothing else does.
+// While a block is sent from, writes to it wait, and so do operations that conflict with those writes, in order. Others
+// do not wait.
 func testLeaseHoldsWrites(t *testing.T, s backend.Store, v backend.Leaser) {
 	c := newClient(t, s, 8)
 	defer c.close()
@@ -109,7 +109,7 @@ func testLeaseHoldsReads(t *testing.T, s backend.Store, v backend.Leaser) {
 	b := c.buffer(4 * block)
 	c.submit(read(0, b))
 	c.submit(backend.Request{Op: backend.OpWriteZeroes, Length: block * 4, Offset: 1 << 20})
-	c.drain(1) // the latter
+	c.drain(1) // the write of zeroes
 	c.wantNothing("read under an exclusive lease")
 	stamp(v.Memory()[block:3*block], 42)
 	go v.Release(block, 2*block, true)
@@ -119,8 +119,7 @@ func testLeaseHoldsReads(t *testing.T, s backend.Store, v backend.Leaser) {
 	}
 }
 
-// Shared leases that overlap without a gap do not keep writers out, neither one
-// that leases nor one in a queue.
+// Overlapping shared leases without a gap do not starve writers, neither those with leases nor those with queues.
 func testLeaseStarvation(t *testing.T, s backend.Store, v backend.Leaser) {
 	block := int64(s.Info().BlockSize)
 	stop := make(chan struct{})
@@ -181,8 +180,7 @@ func testLeaseGivenUp(t *testing.T, s backend.Store, v backend.Leaser) {
 	v.Release(0, block, false)
 }
 
-// A queue closes although a request of it waits for a lease, and the request is
-// dropped.
+// A queue closes although one of its requests waits for a lease, and the request is dropped.
 func testLeaseClose(t *testing.T, s backend.Store, v backend.Leaser) {
 	c := newClient(t, s, 2)
 	b := c.buffer(c.block())
@@ -203,7 +201,7 @@ func testLeaseClose(t *testing.T, s backend.Store, v backend.Leaser) {
 	}
 }
 
-// Leases and queues together: what is seen under a lease is whole and stays.
+// Leases and queues together: data seen under a lease is whole and does not change.
 func testLeaseAtomicBlocks(t *testing.T, s backend.Store, v backend.Leaser) {
 	const span, rounds = 4, 300
 	prepareBlocks(t, s, span)

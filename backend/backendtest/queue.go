@@ -72,7 +72,7 @@ func testFlush(t *testing.T, s backend.Store) {
 	}
 }
 
-// Flushes of several queues complete although each needs one of its own.
+// Flushes of several queues complete although each of them needs its own sync.
 func testFlushOnManyQueues(t *testing.T, s backend.Store) {
 	var wg sync.WaitGroup
 	for n := range 3 {
@@ -117,15 +117,13 @@ func testAtomicBlocks(t *testing.T, s backend.Store) {
 	wg.Wait()
 }
 
-// isLong reports whether what goes on for some time does so for as long as is good: it does not where the
-// test program has a flag -long that is not given.
+// isLong reports whether long tests run in full. They do not if the test program has a flag -long that is not set.
 func isLong() bool {
 	f := flag.Lookup("long")
 	return f == nil || f.Value.String() == "true"
 }
 
-// mixBlocks fills the queue with writes or reads of random blocks, and reports
-// whether all blocks read were whole.
+// mixBlocks fills the queue with writes or reads of random blocks, and reports whether all blocks read were whole.
 func mixBlocks(c *client, rnd *rand.Rand, writes bool, span int64) bool {
 	rs := make([]backend.Request, c.depth)
 	for i := range rs {
@@ -156,8 +154,7 @@ func prepareBlocks(t *testing.T, s backend.Store, n int64) {
 	c.ok(write(0, c.buffer(n*c.block())))
 }
 
-// Conflicting requests in flight on one queue all complete, and no block is a
-// mix afterwards.
+// Conflicting requests in flight on one queue all complete, and no block is a mix afterwards.
 func testOwnConflicts(t *testing.T, s backend.Store) {
 	const depth, span = 16, 8
 	prepareBlocks(t, s, span)
@@ -185,14 +182,14 @@ func testOwnConflicts(t *testing.T, s backend.Store) {
 	}
 }
 
-// An owner that sleeps on the queue's descriptor misses nothing.
+// An owner that sleeps on the queue's descriptor misses no result.
 func testDescriptor(t *testing.T, s backend.Store) {
 	const depth = 4
 	c := newClient(t, s, depth)
 	defer c.close()
 	w, ok := c.q.(backend.Watchable)
 	if !ok {
-		return // nothing is promised
+		return // the queue is not watchable
 	}
 	fds := []unix.PollFd{{Fd: int32(w.Descriptor()), Events: unix.POLLIN}}
 	b := c.buffer(c.block())
@@ -225,7 +222,7 @@ func testDescriptor(t *testing.T, s backend.Store) {
 			t.Fatalf("no result within %v", timeLimit)
 		}
 	}
-	// The kernel asks whether the event is wanted after the result is there.
+	// The kernel checks whether the event is enabled after it has stored the result.
 	for limit := time.Now().Add(timeLimit); ; time.Sleep(time.Millisecond) {
 		if n, _ := unix.Poll(fds, 0); n == 0 {
 			return
@@ -238,8 +235,7 @@ func testDescriptor(t *testing.T, s backend.Store) {
 	t.Error("armed with nothing in flight, the descriptor reports a request that was polled for: its owner would never sleep again")
 }
 
-// A queue closed with requests in flight leaves their buffers alone and every
-// block whole.
+// A queue closed with requests in flight no longer touches their buffers and leaves every block whole.
 func testCloseInFlight(t *testing.T, s backend.Store) {
 	const depth = 16
 	prepareBlocks(t, s, depth)
@@ -258,7 +254,7 @@ func testCloseInFlight(t *testing.T, s backend.Store) {
 		for _, b := range bufs {
 			fill(b, 99) // would tear a block if a write still ran
 		}
-		c.close() // again: nothing happens
+		c.close() // a second call does nothing
 		check := newClient(t, s, 1)
 		if torn(check.readBack(0, depth*c.block()), c.block()) {
 			t.Fatal("a block is a mix after its queue was closed")
@@ -316,7 +312,7 @@ func testNoAllocations(t *testing.T, s backend.Store) {
 		}
 	}
 	cycle()
-	// The count is of the whole process, so others may add to it now and then.
+	// The count is that of the whole process, so other tests may add to it occasionally.
 	least := math.Inf(1)
 	for range 3 {
 		least = min(least, testing.AllocsPerRun(20, cycle))

@@ -26,8 +26,7 @@ func testWriteZeroes(t *testing.T, s backend.Store) {
 	c.ok(backend.Request{Op: backend.OpWriteZeroes, Offset: block})
 }
 
-// checkRange writes around and in the request's range, carries it out, and
-// checks that nothing else changed.
+// checkRange writes around and inside the request's range, executes the request, and checks that nothing else changed.
 func checkRange(c *client, r backend.Request, mustZero bool) {
 	c.t.Helper()
 	block := c.block()
@@ -46,7 +45,7 @@ func checkRange(c *client, r backend.Request, mustZero bool) {
 	}
 }
 
-// mixed reports whether each block of got is zero or that of old.
+// mixed reports whether each block of got is either zero or unchanged from old.
 func mixed(got, old []byte, block int64) bool {
 	for ; len(got) > 0; got, old = got[block:], old[block:] {
 		if !isZero(got[:block]) && !bytes.Equal(got[:block], old[:block]) {

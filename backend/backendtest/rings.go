@@ -9,12 +9,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/uring"
 )
 
-// enoughLocked is how many bytes of memory rings take that are open at the same time in a
-// test, and of those that were closed just before, which the kernel gives back later.
+// enoughLocked is the locked memory in bytes of all rings that a test has open at one time, and of those closed just
+// before, which the kernel frees later.
 const enoughLocked = 8 << 20
 
-// NoRings is why a test cannot have as many io_urings as it likes, or nil: the kernel has
-// none, or a user may lock too little memory.
+// NoRings returns why a test cannot open as many io_urings as it needs, or nil. The kernel may not support them, or the
+// limit on locked memory may be too low.
 func NoRings() error {
 	r, err := uring.New(uring.Config{Entries: 1})
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package backendtest holds the suite that every implementation of package
-// backend passes ([Run]), and a store that misbehaves on demand ([Faulty]). The tests of a
-// store of one's own call the one, tests of what uses stores the other.
+// Package backendtest has the test suite for implementations of package backend ([Run]), and a store that misbehaves on
+// demand ([Faulty]). Use the suite to test your own store, and Faulty to test users of stores.
 package backendtest
 
 import (
@@ -10,16 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// MinSize is the smallest store, in bytes, that the suite can work with. One of
-// 20 MiB reaches more: ranges longer than stores handle in one piece.
+// MinSize is the minimum size in bytes of a store for the suite. A store of 20 MiB tests more: ranges longer than
+// stores handle in one piece.
 const MinSize = 4 << 20
 
-// Run tests the stores that open returns, a fresh one for each test, writable
-// and at least MinSize long. What they hold at first does not matter. Close is
-// called by the suite.
-//
-// Each queue is used from one goroutine, locked to its thread, from NewQueue to
-// Close.
+// Run tests the stores that open returns: a new, writable store of at least MinSize bytes for each test. Their initial
+// content does not matter. Run closes them. Each queue is used from one goroutine, locked to its thread, from NewQueue
+// to Close.
 func Run(t *testing.T, open func(t *testing.T) backend.Store) {
 	leaser := false
 	run := func(name string, f func(*testing.T, backend.Store)) {
@@ -111,7 +107,7 @@ func testInfo(t *testing.T, s backend.Store) {
 	}
 }
 
-// A store that has failed before it was opened acknowledges no write and no flush, until that is cleared.
+// A store that failed before it was opened acknowledges no write and no flush until the failure is cleared.
 func testFailed(t *testing.T, s backend.Store, l backend.Failer) {
 	why := errors.New("it has failed before")
 	l.Fail(why)
@@ -142,7 +138,7 @@ func testFailed(t *testing.T, s backend.Store, l backend.Failer) {
 	}
 }
 
-// What else a store can report, of one without faults.
+// The optional interfaces of a store without faults.
 func testOptional(t *testing.T, s backend.Store) {
 	if r, ok := s.(backend.Resizer); ok {
 		before := s.Info()

@@ -29,7 +29,7 @@ var (
 
 const testSize = 20 << 20
 
-// engines are those that this machine has.
+// engines are the engines that this machine supports.
 func engines(t testing.TB) []disk.Engine {
 	if err := backendtest.NoRings(); err != nil {
 		t.Logf("only threads are tested: %v", err)
@@ -38,13 +38,13 @@ func engines(t testing.TB) []disk.Engine {
 	return []disk.Engine{disk.EngineURing, disk.EngineThreads}
 }
 
-// A loop is a loop device over a file of its own.
+// A loop is a loop device on a file of its own.
 type loop struct {
 	path, file string
 	device     *os.File
 }
 
-// newLoop attaches a loop device, or skips the test where one cannot.
+// newLoop attaches a loop device, or skips the test if that is not possible.
 func newLoop(t *testing.T, size int64, block uint32, flags uint32) *loop {
 	t.Helper()
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
@@ -62,7 +62,7 @@ func newLoop(t *testing.T, size int64, block uint32, flags uint32) *loop {
 		t.Fatal(err)
 	}
 	cfg := unix.LoopConfig{Fd: uint32(f.Fd()), Size: block, Info: unix.LoopInfo64{Flags: flags}}
-	for try := 0; ; try++ { // somebody else may take the free one first
+	for try := 0; ; try++ { // another process may take the free one first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
 			t.Skipf("no loop device is free: %v", err)
@@ -102,7 +102,7 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// run carries one request out on a queue of its own.
+// run executes one request on a queue of its own.
 func run(t testing.TB, s *Store, r backend.Request) error {
 	t.Helper()
 	wake := make(chan struct{}, 1)

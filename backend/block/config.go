@@ -6,21 +6,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
-// Options are how I/O is done: the part of a configuration that files and devices share.
-// Its Engine is that of package file.
+// Options say how I/O is done. Files and block devices share this part of the configuration. Engine is the type of that
+// name in package file.
 type Options = disk.Options
 
-// Config says how a device is served. A zero field takes the default.
+// Config configures how a device is served. A zero field selects the default.
 type Config struct {
-	// BlockSize is 512 or 4096, and not less than the device's logical blocks
-	// unless Buffered. The default is theirs.
+	// BlockSize is 512 or 4096, and not less than the device's logical block size unless Buffered is set. The default
+	// is the device's logical block size.
 	BlockSize int
 
 	ReadOnly bool
-	Buffered bool // through the page cache, with no demands on alignment
+	Buffered bool // through the page cache, without alignment requirements
 
-	// Force opens a device that is mounted or in use otherwise. Whoever else
-	// writes to it then destroys what hosts store, and the other way round.
+	// Force opens a device that is mounted or otherwise in use. Another program that writes to it then destroys what
+	// hosts store, and hosts destroy what it stores.
 	Force bool
 
 	Options

@@ -3,32 +3,29 @@
 //
 // # Opening
 //
-// [Open] opens the device exclusively (O_EXCL), so that neither a mount nor a
-// second target can be on it; [InUseError] says who has it, together with
-// the command that ends that. [Config.Force] opens it all the same. I/O is direct
-// (O_DIRECT), unless Config.Buffered says otherwise.
+// [Open] opens the device exclusively (O_EXCL), so that it can be neither mounted nor served a second time. An
+// [InUseError] names the user of the device and the command that ends that use. [Config.Force] opens the device anyway.
+// I/O is direct (O_DIRECT), unless Config.Buffered is set.
 //
-// Blocks have the device's logical size by default, so that file systems and
-// partition tables made on the device itself stay valid for hosts. A larger
-// block may be torn by a power failure where the device's physical blocks are
-// smaller: Info.AtomicUnit then says so.
+// By default blocks have the device's logical block size, so that file systems and partition tables made on the device
+// itself are valid for hosts. A power failure may tear a block that is larger than the device's physical blocks;
+// Info.AtomicUnit then says so.
 //
 // # Durability
 //
-// What is durable when, and what a failed flush leads to, is as in package file.
-// Info.Volatile follows the write cache that the kernel knows of.
+// Durability, and the consequences of a failed flush, are as in package file. Info.Volatile reflects the write cache
+// that the kernel reports.
 //
 // # Zeroing and freeing
 //
-// Zeroes are written by the device where it can (FALLOC_FL_ZERO_RANGE, which
-// falls back to writing them). Freed ranges read as zero where the device
-// promises that (FALLOC_FL_PUNCH_HOLE), else they are discarded (BLKDISCARD) and
-// read as anything.
+// The device writes zeroes itself if it can (FALLOC_FL_ZERO_RANGE, which otherwise writes them). Freed ranges read as
+// zero where the device guarantees that (FALLOC_FL_PUNCH_HOLE). Otherwise they are discarded (BLKDISCARD) and their
+// content is undefined.
 //
-// # Resizing, and devices that go
+// # Resizing and removal
 //
-// Refresh notices another size. A device that is gone latches the store: it
-// fails everything until it is opened again.
+// Refresh detects a changed size. The removal of a device latches the store: every request fails until the store is
+// opened again.
 //
 // # Not supported
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/block"
 )
 
-// What is no block device is not opened.
+// A file that is not a block device is not opened.
 func ExampleOpen() {
 	_, err := block.Open("/dev/null", block.Config{ReadOnly: true})
 	fmt.Println(err)

@@ -13,13 +13,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// geometry is what the kernel knows of a device. Sizes are in bytes.
+// geometry is what the kernel reports about a device. Sizes are in bytes.
 type geometry struct {
 	size       int64
-	logical    int  // smallest transfer
-	physical   int  // what the device writes in one piece
-	minimum    int  // preferred smallest transfer: a RAID's chunk, say; 0: unknown
-	misaligned bool // physical blocks do not begin where ours do
+	logical    int  // the smallest transfer
+	physical   int  // the unit that the device writes at once
+	minimum    int  // preferred smallest transfer, such as a RAID's chunk; 0: unknown
+	misaligned bool // physical blocks are not aligned with ours
 	writeBack  bool // it has a volatile write cache, or may have
 	canDiscard bool
 	zoned      string // "none", "host-managed", ...; "": unknown
@@ -62,12 +62,12 @@ func measure(fd int) (*geometry, error) {
 	return g, nil
 }
 
-// sysfsOf is a device's directory in sysfs(5).
+// sysfsOf returns a device's directory in sysfs(5).
 func sysfsOf(dev uint64) string {
 	return fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev))
 }
 
-// readQueue adds what only sysfs(5) has. A partition's queue is its disk's.
+// readQueue adds what only sysfs(5) reports. A partition uses its disk's queue directory.
 func (g *geometry) readQueue(dir string) {
 	read := func(name string) string {
 		for _, base := range []string{dir, dir + "/.."} {
@@ -87,7 +87,7 @@ func number(s string) uint64 {
 	return n
 }
 
-// info decides what is served.
+// info returns the Info that is served.
 func (g *geometry) info(cfg *Config) (backend.Info, error) {
 	block, align := cfg.BlockSize, g.logical
 	if block == 0 {
@@ -128,8 +128,7 @@ func (g *geometry) info(cfg *Config) (backend.Info, error) {
 	return info, nil
 }
 
-// isReadOnly reports whether a device refuses writing, as far as one who may not
-// open it can know.
+// isReadOnly reports whether a device is read-only, as far as can be known without opening it.
 func isReadOnly(path string) bool {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {

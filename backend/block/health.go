@@ -7,8 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/drive"
 )
 
-// Health implements [backend.HealthReporter]. Call it seldom: each call opens the
-// drive anew, which udev(7) notices.
+// Health implements [backend.HealthReporter]. Call it rarely: each call opens the drive again, which triggers udev(7).
 func (s *Store) Health() (backend.Health, error) {
 	var st unix.Stat_t
 	err := s.Stat(func(fd int) error { return unix.Fstat(fd, &st) })
@@ -18,8 +17,7 @@ func (s *Store) Health() (backend.Health, error) {
 	return drive.Health(st.Rdev) // not under the store's lock, since it may take long
 }
 
-// HealthNode is the device node that [Store.Health] opens for a block device; empty where it
-// opens none.
+// HealthNode returns the device node that [Store.Health] opens for a block device, or "" if there is none.
 func HealthNode(path string) string {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {

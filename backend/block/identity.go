@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identities are the files of sysfs by which a block device is known from others of its kind, below its folder: of
-// NVMe and SCSI, of virtio, of memory cards, of the device mapper, of md, and of loop devices.
+// identities are the sysfs files, below a block device's directory, that identify it: for NVMe, SCSI, virtio, memory
+// cards, the device mapper, md and loop devices.
 var identities = []string{"wwid", "device/wwid", "serial", "device/cid", "dm/uuid", "md/uuid", "loop/backing_file"}
 
-// Identity is what the kernel knows a block device by, whatever name it has: two devices that have nothing of
-// that in common are not the same. It is empty where the kernel knows nothing, or there is no such device. The
+// Identity returns the identifiers that the kernel has for a block device, whatever its name. Two devices without a
+// common identifier are different. The result is empty if the kernel has no identifier or there is no such device. The
 // device is not opened.
 func Identity(path string) []string {
 	var st unix.Stat_t
@@ -25,7 +25,7 @@ func Identity(path string) []string {
 	return identity("/sys", fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)))
 }
 
-// identity is Identity of a device by its number.
+// identity is Identity for a device number.
 func identity(sys, number string) (all []string) {
 	dir, err := filepath.EvalSymlinks(filepath.Join(sys, "dev/block", number))
 	if err != nil {
@@ -43,7 +43,7 @@ func identity(sys, number string) (all []string) {
 	return all
 }
 
-// content is that of a file of one line, with single spaces; empty: there is none.
+// content returns the content of a file of one line, with single spaces, or "" if it cannot be read.
 func content(name string) string {
 	text, _ := os.ReadFile(name)
 	return strings.Join(strings.Fields(strings.Trim(string(text), "\x00")), " ")

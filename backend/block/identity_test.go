@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestIdentity: devices are known by what the kernel has of them, partitions by their disk.
+// TestIdentity: devices are identified by what the kernel reports, partitions by their disk.
 func TestIdentity(t *testing.T) {
 	sys := t.TempDir()
 	for name, text := range map[string]string{
@@ -64,7 +64,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestIdentityOfLoop: the device of a file is known by that file.
+// TestIdentityOfLoop: a loop device is identified by its file.
 func TestIdentityOfLoop(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)
 	if got := Identity(l.path); len(got) != 1 || !strings.HasSuffix(l.file, filepath.Base(got[0])) {

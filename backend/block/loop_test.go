@@ -41,7 +41,7 @@ func TestLoopGeometry(t *testing.T) {
 	}
 }
 
-// A second opener gets an error that names who has the device.
+// A second opener gets an error that names the process that has the device open.
 func TestSecondOpener(t *testing.T) {
 	t.Parallel() // Open waits for what may be only the end of a process
 	l := newLoop(t, testSize, 512, 0)
@@ -69,8 +69,7 @@ func TestSecondOpener(t *testing.T) {
 	}
 }
 
-// TestServedBeneath: the device of a file that is served has the data of that, and two
-// writers would destroy it.
+// TestServedBeneath: a loop device on a file that is served has the same data, and two writers would destroy it.
 func TestServedBeneath(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)
 	serve := func(cfg file.Config) *file.Store {
@@ -134,8 +133,7 @@ func TestMounted(t *testing.T) {
 	closeStore(t, s)
 }
 
-// QEMU opens no device exclusively; it has locks instead. It refuses one that is open
-// here.
+// QEMU does not open devices exclusively but uses locks. It refuses a device that is open here.
 func TestInUseByQEMU(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)
 	name, err := exec.LookPath("qemu-io")
@@ -212,7 +210,7 @@ func TestResize(t *testing.T) {
 		if err := unix.IoctlSetInt(int(l.device.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
 			t.Fatal(err)
 		}
-		if size < old { // nobody has noticed yet
+		if size < old { // not noticed yet
 			for _, op := range []backend.Op{backend.OpRead, backend.OpWrite} {
 				if err := run(t, s, transfer(op, old-4096, 4096, 0)); err != backend.ErrOutOfRange {
 					t.Errorf("%v beyond the device's new end: %v", op, err)
@@ -232,7 +230,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// What is freed on the device is freed below it.
+// What is freed on the device is freed in its file.
 func TestFreeing(t *testing.T) {
 	for _, engine := range engines(t) {
 		l := newLoop(t, testSize, 4096, 0)
@@ -273,8 +271,7 @@ func TestFreeing(t *testing.T) {
 	}
 }
 
-// The device itself holds what was written, from its first byte on: file systems
-// stay valid.
+// The device holds what was written, from its first byte on, so file systems on it remain valid.
 func TestSameBytes(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)
 	s := openStore(t, l.path, Config{})

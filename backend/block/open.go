@@ -27,7 +27,7 @@ type Store struct {
 	notes []string
 }
 
-// An InUseError says that a device belongs to somebody else.
+// An InUseError says that another program uses a device.
 type InUseError = inuse.Error
 
 // Open opens the device at path.
@@ -47,12 +47,12 @@ func Open(path string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// lingering is how long the kernel may keep a device after the end of a process
-// that had it: an io_uring, which keeps it too, ends some time later.
+// lingering is how long the kernel may keep a device open after the end of a process that had it open: the process's
+// io_uring, which also keeps it open, ends some time later.
 const lingering = 2 * time.Second
 
 func (s *Store) openDevice() error {
-	// Before opening, since opening a tape or a FIFO may have effects.
+	// Before opening, since opening a tape or a FIFO may have side effects.
 	info, err := os.Stat(s.path)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Store) refusal(err error) error {
 	return path
 }
 
-// prepare makes a store of the open device.
+// prepare initializes the store from the open device.
 func (s *Store) prepare() error {
 	if err := s.alone(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Store) prepare() error {
 	return err
 }
 
-// alone looks for those who use the device without having taken it for themselves.
+// alone looks for programs that use the device without having opened it exclusively.
 func (s *Store) alone() error {
 	var busy *inuse.Error
 	err := inuse.Lock(s.fd, s.path, s.cfg.ReadOnly)
@@ -162,14 +162,14 @@ func (s *Store) alone() error {
 	return nil
 }
 
-// Notes says to an administrator what is not as configured, and why: sentences
-// without a capital and a full stop.
+// Notes returns sentences for an administrator about what is not as configured, and why. They have no initial capital
+// and no full stop.
 func (s *Store) Notes() []string { return append(s.EngineNotes(), s.notes...) }
 
-// EngineNotes are those of Notes that are about how the machine does the I/O. What is exported is as it should be.
+// EngineNotes returns those of Notes that concern how the machine does the I/O. They do not concern what is exported.
 func (s *Store) EngineNotes() []string { return s.served.Notes() }
 
-// Allocated is all of the device: what it keeps elsewhere is its own affair.
+// Allocated returns the size of the device: the device does not report what it uses.
 func (s *Store) Allocated() (n int64, err error) {
 	err = s.Stat(func(int) error {
 		n = s.Info().Size
@@ -178,7 +178,7 @@ func (s *Store) Allocated() (n int64, err error) {
 	return n, err
 }
 
-// sizeOf is the device's size in bytes. One that is gone has none.
+// sizeOf returns the device's size in bytes, or ErrGone if the device is gone.
 func sizeOf(fd int) (int64, error) {
 	size, err := ioctlUint64(fd, unix.BLKGETSIZE64)
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Probe returns the Info of the store that Open would return, also while another process has
-// the device.
+// Probe returns the Info of the store that Open would return, even while another process uses the device.
 func Probe(path string, cfg Config) (backend.Info, error) {
 	if err := cfg.check(); err != nil {
 		return backend.Info{}, fmt.Errorf("look at %s: %w", path, err)

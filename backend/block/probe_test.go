@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestProbe: a device is looked at while somebody has it.
+// TestProbe: a device can be probed while another process has it open.
 func TestProbe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(file, make([]byte, 4096), 0o600); err != nil {

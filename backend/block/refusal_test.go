@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRefusal: what the kernel says is explained, with what helps.
+// TestRefusal: the kernel's error is explained, with a remedy.
 func TestRefusal(t *testing.T) {
 	l := newLoop(t, testSize, 512, unix.LO_FLAGS_READ_ONLY)
 	other := newLoop(t, testSize, 512, 0)
@@ -31,7 +31,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestHealthNode: what is on no drive of its own has none.
+// TestHealthNode: a device that is not on a drive of its own has none.
 func TestHealthNode(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)
 	file := filepath.Join(t.TempDir(), "f")

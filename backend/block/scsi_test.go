@@ -29,7 +29,7 @@ func newSCSI(t *testing.T, options ...string) string {
 	t.Cleanup(func() {
 		var out []byte
 		var err error
-		for range 50 { // the kernel ends rings, which keep the disk, after a while
+		for range 50 { // the kernel frees rings, which keep the disk open, after a while
 			if out, err = exec.Command("modprobe", "-r", "scsi_debug").CombinedOutput(); err == nil {
 				return
 			}
@@ -55,7 +55,7 @@ func newSCSI(t *testing.T, options ...string) string {
 func TestSCSIGeometry(t *testing.T) {
 	for _, tt := range []struct {
 		options []string
-		want    backend.Info // Size and Alignment aside
+		want    backend.Info // without Size and Alignment
 	}{
 		{[]string{"sector_size=512", "physblk_exp=0"}, backend.Info{BlockSize: 512}},
 		{[]string{"sector_size=512", "physblk_exp=3", "lbpu=1"}, backend.Info{BlockSize: 512, Deallocate: true}},
@@ -68,7 +68,7 @@ func TestSCSIGeometry(t *testing.T) {
 			if info.BlockSize != tt.want.BlockSize || info.Deallocate != tt.want.Deallocate || info.Size != 32<<20 || !info.Volatile {
 				t.Errorf("%+v, want %+v", info, tt.want)
 			}
-			// With and without zeroing by the drive, FUA, and a cache to flush.
+			// With and without zeroing by the drive, FUA, and a write cache.
 			for _, op := range []backend.Op{backend.OpWrite, backend.OpWriteZeroes, backend.OpDeallocate, backend.OpFlush, backend.OpRead} {
 				r := transfer(op, 1<<20, 1<<20, 5)
 				r.FUA, r.Deallocate = true, op == backend.OpWriteZeroes
@@ -80,7 +80,7 @@ func TestSCSIGeometry(t *testing.T) {
 	}
 }
 
-// A bad sector is an error of what touches it, and of nothing else.
+// A bad sector causes errors only of requests that touch it.
 func TestSCSIMediumError(t *testing.T) {
 	const first, n = 4660, 10 // OPT_MEDIUM_ERR_ADDR and _NUM of scsi_debug
 	name := newSCSI(t, "opts=2")
@@ -99,7 +99,7 @@ func TestSCSIMediumError(t *testing.T) {
 	}
 }
 
-// A disk is pulled while it is in use.
+// A disk is removed while it is in use.
 func TestSCSIGone(t *testing.T) {
 	for _, engine := range engines(t) {
 		t.Run(engine.String(), func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSCSIGone(t *testing.T) {
 	}
 }
 
-// TestDriveHealth queries drives that respond as real ones do.
+// TestDriveHealth queries drives that respond like real ones.
 func TestDriveHealth(t *testing.T) {
 	if *withDrives == "" {
 		t.Skip("needs drives: go test ./backend/block -drives /dev/nvme0n1,/dev/sda, as root")
@@ -155,7 +155,7 @@ func TestDriveHealth(t *testing.T) {
 	}
 }
 
-// What a loop device says instead.
+// The error for a loop device.
 func TestNoHealth(t *testing.T) {
 	l := newLoop(t, testSize, 512, 0)
 	s := openStore(t, l.path, Config{})

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCacheIsForgotten: what was cached of a file is not any more once the file is used
-// directly. Direct writes over it would block.
+// TestCacheIsForgotten: the page cache of a file is dropped once the file is used with direct I/O. Direct writes over
+// cached pages would block.
 func TestCacheIsForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "image")
 	f, err := os.Create(path)
@@ -37,7 +37,7 @@ func TestCacheIsForgotten(t *testing.T) {
 		t.Skip("this file system does not report what is cached")
 	}
 	var left int
-	for range 3 { // the kernel keeps a page that it is about to do something else with
+	for range 3 { // the kernel keeps a page that is otherwise in use
 		s, err := Open(path, Config{})
 		if err != nil {
 			t.Fatal(err)

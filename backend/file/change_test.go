@@ -16,7 +16,7 @@ var (
 	_ backend.Roomer  = (*Store)(nil)
 )
 
-// refresh wants this size afterwards.
+// refresh requires this size afterwards.
 func refresh(t *testing.T, s *Store, size int64) {
 	t.Helper()
 	before := s.Info().Size
@@ -31,7 +31,7 @@ func TestCutOff(t *testing.T) {
 	for _, engine := range engines(t) {
 		path := tempFile(t)
 		s := openStore(t, path, Config{Size: 1 << 20, BlockSize: 4096, Engine: engine})
-		q, err := s.NewQueue(4, nil) // that was open before stays in use
+		q, err := s.NewQueue(4, nil) // a queue that was open before remains usable
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,8 +81,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// NUSE is true for sparse files: it grows with what is written and falls with
-// what is given back.
+// NUSE is correct for sparse files: it grows with writes and shrinks with deallocation.
 func TestAllocated(t *testing.T) {
 	s := openStore(t, tempFile(t), Config{Size: 64 << 20, Thin: true})
 	defer closeStore(t, s)
@@ -108,8 +107,8 @@ func TestAllocated(t *testing.T) {
 	}
 }
 
-// A file that has all its storage keeps it: a host that deallocates does not make its own
-// later writes run out of space. One that has holes anyway gives back what it can.
+// A fully allocated file keeps its storage: a host that deallocates does not make its own later writes run out of
+// space. A file that already has holes frees what it can.
 func TestKeepsStorage(t *testing.T) {
 	const size = 8 << 20
 	for _, tt := range []struct {
@@ -171,7 +170,7 @@ func TestKeepsStorage(t *testing.T) {
 	}
 }
 
-// What is added has storage, too, unless the file is thin.
+// Storage is allocated for what is added, too, unless the file is thin.
 func TestExtend(t *testing.T) {
 	for _, thin := range []bool{false, true} {
 		path := tempFile(t)

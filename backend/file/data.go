@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HasData reports whether a file has something else than holes, and than storage that nobody has written to, as far
-// as its file system tells; where that does not, whether it is longer than nothing. One that is not there has none.
+// HasData reports whether a file has data that is neither a hole nor preallocated storage without content. If the file
+// system cannot tell, it reports whether the size is above zero. A missing file has no data.
 func HasData(path string) (bool, error) {
 	fd, err := openRetry(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	if err == unix.ENOENT {
@@ -21,7 +21,7 @@ func HasData(path string) (bool, error) {
 	switch err {
 	case nil:
 		return true, nil
-	case unix.ENXIO: // none from there to the end
+	case unix.ENXIO: // no data from there to the end
 		return false, nil
 	}
 	var st unix.Stat_t

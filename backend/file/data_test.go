@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHasData: holes are no data, nor is what a store has allocated and nobody has written.
+// TestHasData: holes are not data, nor is storage that a store allocated and nothing was written to.
 func TestHasData(t *testing.T) {
 	dir := t.TempDir()
 	want := func(path string, want bool) {

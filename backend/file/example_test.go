@@ -17,7 +17,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A file that does not exist is created with its size.
+// A missing file is created with its size.
 func ExampleOpen() {
 	dir := must(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(dir)

@@ -12,10 +12,10 @@ import (
 
 const testSize = 20 << 20
 
-// The suite looks for it.
+// The conformance suite looks for this flag.
 var _ = flag.Bool("long", false, "four times as long for what goes on for some time")
 
-// engines are those that this machine has.
+// engines are the engines that this machine supports.
 func engines(t testing.TB) []Engine {
 	if err := backendtest.NoRings(); err != nil {
 		t.Logf("only threads are tested: %v", err)

@@ -12,10 +12,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
 
-// alignment is what I/O demands, in bytes: of buffers, of offsets and lengths.
+// alignment is what I/O requires, in bytes: of buffers, and of offsets and lengths.
 type alignment struct{ memory, offset int }
 
-// setDirect turns direct I/O on, unless it is not wanted or not possible.
+// setDirect enables direct I/O, unless it is disabled by the configuration or not possible.
 func (s *Store) setDirect() alignment {
 	if s.cfg.Buffered {
 		return alignment{1, 1}
@@ -47,8 +47,8 @@ func (s *Store) setDirect() alignment {
 	return align
 }
 
-// directAlignment is what statx(2) says: not ok where direct I/O is impossible,
-// zero where it does not know (kernels before 6.1, and some file systems).
+// directAlignment returns what statx(2) reports: ok is false if direct I/O is impossible, and align is zero if the
+// kernel does not know (kernels before 6.1, and some file systems).
 func directAlignment(st *unix.Statx_t) (align alignment, ok bool) {
 	if st.Mask&unix.STATX_DIOALIGN == 0 {
 		return alignment{}, true
@@ -75,7 +75,7 @@ func probeAlignment(fd int) alignment {
 	return alignment{512, 512}
 }
 
-// info decides the block size.
+// info chooses the block size.
 func (s *Store) info(align alignment) (backend.Info, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
@@ -115,12 +115,12 @@ func defaultBlock(size int64, align alignment) int {
 	return 512
 }
 
-// sparse reports whether the file has less storage than its size, and writes may
-// therefore find no space. One that has it all keeps it, unless it is to be thin.
+// sparse reports whether the file has less storage than its size, so that writes may run out of space. A fully
+// allocated file keeps its storage, unless it is to be thin.
 func sparse(st *unix.Stat_t) bool { return st.Blocks*512 < st.Size }
 
-// sectorSize is what the drive below writes in one piece, as far as one can
-// know: file systems that are not on one drive do not say, and are trusted.
+// sectorSize returns the unit that the drive below writes at once, as far as it can be known. File systems that are not
+// on a single drive do not report one, and are trusted.
 func sectorSize(dev uint64, align alignment) int {
 	base := fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev))
 	for _, dir := range []string{base, base + "/.."} { // a drive, a partition

@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
-// imageFor makes a file without holes, as large as a small file system needs.
+// imageFor creates a file without holes, as large as a small file system needs.
 func imageFor(t *testing.T) string {
 	t.Helper()
 	path := tempFile(t)
@@ -25,8 +25,7 @@ func imageFor(t *testing.T) string {
 	return path
 }
 
-// qemuHolds starts a program of QEMU that has the image open until the test ends or the
-// function is called.
+// qemuHolds starts a QEMU program that has the image open until the test ends or the function is called.
 func qemuHolds(t *testing.T, path string, options ...string) (release func()) {
 	t.Helper()
 	name, err := exec.LookPath("qemu-io")
@@ -64,7 +63,7 @@ func qemuHolds(t *testing.T, path string, options ...string) (release func()) {
 	return nil
 }
 
-// wantBusy wants Open to say who has the file, and to open it by force with a note.
+// wantBusy requires that Open names the user of the file, and with Force opens it and adds a note.
 func wantBusy(t *testing.T, path string, cfg Config, words ...string) {
 	t.Helper()
 	s, err := Open(path, cfg)
@@ -88,7 +87,7 @@ func wantBusy(t *testing.T, path string, cfg Config, words ...string) {
 	closeStore(t, s)
 }
 
-// What QEMU has is refused, unless both only read.
+// A file that QEMU has open is refused, unless both only read.
 func TestInUseByQEMU(t *testing.T) {
 	path := imageFor(t)
 	release := qemuHolds(t, path)
@@ -102,7 +101,7 @@ func TestInUseByQEMU(t *testing.T) {
 	release()
 }
 
-// QEMU refuses what is open here, and takes it afterwards.
+// QEMU refuses a file that is open here, and accepts it afterwards.
 func TestLockedForQEMU(t *testing.T) {
 	name, err := exec.LookPath("qemu-io")
 	if err != nil {
@@ -167,14 +166,14 @@ func TestInUseByLoop(t *testing.T) {
 	}
 	defer unix.Unmount(at, 0)
 	wantBusy(t, path, Config{}, "mounted on "+at, fmt.Sprintf("run: umount %s && losetup -d %s", at, device))
-	// The file under another name is the same.
+	// The same file under another name.
 	if err := os.Link(path, path+".link"); err != nil {
 		t.Fatal(err)
 	}
 	wantBusy(t, path+".link", Config{}, "mounted on "+at)
 }
 
-// Who only reads may share with a loop device that does.
+// A reader may share the file with a read-only loop device.
 func TestReadOnlyBesideLoop(t *testing.T) {
 	path := imageFor(t)
 	device := attachLoop(t, path, "--read-only")
@@ -200,7 +199,7 @@ func TestInUseAsSwap(t *testing.T) {
 	}
 }
 
-// An image of a virtual machine is not the disk in it.
+// The image file of a virtual machine is not a raw disk.
 func TestFormatIsNoted(t *testing.T) {
 	path := tempFile(t)
 	head := append([]byte("QFI\xfb\x00\x00\x00\x03"), make([]byte, 1<<20-8)...)

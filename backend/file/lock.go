@@ -11,11 +11,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
-// A LockedError says that somebody else serves the file.
+// A LockedError says that another program serves the file.
 type LockedError struct {
 	Path    string
-	PID     int    // 0 where it could not be found out
-	Command string // the process's name, "" where unknown
+	PID     int    // 0 if unknown
+	Command string // the process's name, "" if unknown
 }
 
 func (e *LockedError) Error() string {
@@ -31,8 +31,7 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by %s: %s", e.Path, who, mend)
 }
 
-// lock takes the file for this store until it is closed. Stores that only read
-// share it.
+// lock locks the file until it is closed. Read-only stores share the lock.
 func lock(fd int, path string, shared bool) error {
 	how := unix.LOCK_EX | unix.LOCK_NB
 	if shared {
@@ -65,22 +64,22 @@ func lock(fd int, path string, shared bool) error {
 	}
 }
 
-// lingering is how long a lock may outlive the process that had it: the kernel
-// ends an io_uring, which keeps the file, some time after its process.
+// lingering is how long a lock may outlive the process that held it: the kernel ends an io_uring, which keeps the file
+// open, some time after its process.
 const lingering = 2 * time.Second
 
-// lookPause is between two looks for who has the lock, which the kernel finds in a list of all locks of
-// the machine: while that is read nobody gets or gives back any.
+// lookPause is the time between two searches for the lock's holder. The kernel searches a list of all locks of the
+// machine, and no process can acquire or release a lock while that list is read.
 const lookPause = 500 * time.Millisecond
 
-// unlockAndClose does not leave the lock to the end of the last io_uring.
+// unlockAndClose unlocks first, since otherwise the lock would last until the last io_uring has ended.
 func unlockAndClose(fd int) error {
 	_ = unix.Flock(fd, unix.LOCK_UN)
 	inuse.Unlock(fd)
 	return unix.Close(fd)
 }
 
-// holder is the process that has locked the file, 0 where unknown.
+// holder returns the process that has locked the file, or 0 if unknown.
 func holder(fd int) int {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {

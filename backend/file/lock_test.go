@@ -18,8 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// The tests of this file need a second process: this one, started again to do
-// what the variable says.
+// The tests in this file need a second process: this binary, started again in the role that the variable names.
 const roleVariable = "NVMEOF_FILE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -70,7 +69,7 @@ func must(err error) {
 	}
 }
 
-// hold keeps the file open until killed.
+// hold keeps the file open until it is killed.
 func hold(path string) {
 	_, err := Open(path, Config{})
 	must(err)
@@ -121,7 +120,7 @@ func writeAndDie(path string) {
 	must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 }
 
-// Row 81 of the catalogue of bad input: a FUA write is there after kill -9.
+// Row 81 of the catalogue of bad input: a FUA write survives kill -9.
 func TestDurableAfterKill(t *testing.T) {
 	path := tempFile(t)
 	closeStore(t, openStore(t, path, Config{Size: 1 << 20}))
@@ -141,7 +140,7 @@ func TestDurableAfterKill(t *testing.T) {
 	}
 }
 
-// fillUp runs as root of a user namespace of its own.
+// fillUp runs as root of its own user namespace.
 func fillUp(dir string) {
 	must(unix.Mount("none", dir, "tmpfs", 0, "size=2m"))
 	path := filepath.Join(dir, "namespace.img")
@@ -173,7 +172,7 @@ func fillUp(dir string) {
 	fmt.Println("done")
 }
 
-// namespaces let a process mount as an ordinary user.
+// namespaces allow a process to mount as an ordinary user.
 func namespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -182,13 +181,13 @@ func namespaces() *syscall.SysProcAttr {
 	}
 }
 
-// Row 79 of the catalogue of bad input: ENOSPC, on a real file system. Space that comes back is used.
+// Row 79 of the catalogue of bad input: ENOSPC on a real file system. Space that becomes free is used.
 func TestNoSpace(t *testing.T) { onFileSystem(t, "full") }
 
-// TestMarkBeside: on a file system without extended attributes the mark of a file is beside it.
+// TestMarkBeside: on a file system without extended attributes the mark is in a file beside it.
 func TestMarkBeside(t *testing.T) { onFileSystem(t, "unmarked") }
 
-// onFileSystem has a role mount a file system for itself.
+// onFileSystem makes a role mount its own file system.
 func onFileSystem(t *testing.T, role string) {
 	t.Helper()
 	_, out := startRole(t, role, t.TempDir(), func(cmd *exec.Cmd) {
@@ -203,8 +202,8 @@ func onFileSystem(t *testing.T, role string) {
 	}
 }
 
-// TestRemovedAsItIsOpened: a file that another process removes between its open and its lock is not
-// served, and what has its name by then stays.
+// TestRemovedAsItIsOpened: a file that another process removes between its open and its lock is not served, and a new
+// file of the same name is not removed.
 func TestRemovedAsItIsOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
 	s := &Store{path: path, cfg: Config{Size: 1 << 20, BlockSize: 512}}

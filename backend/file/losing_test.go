@@ -21,14 +21,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// A losingFS is a file system with one file that takes writes without giving them
-// storage. Once it is full, the next sync forgets what was not durable and says so, once:
-// later syncs have nothing to do and succeed. It is full when somebody looked for the
-// name fillName. A process of its own serves it: what keeps this one waiting for it in the
-// kernel must not keep it from answering.
+// A losingFS is a file system with one file that accepts writes without allocating storage. Once it is full, the next
+// sync drops what was not durable and reports that once: later syncs have nothing to do and succeed. Looking up the
+// name fillName makes it full. A separate process serves it, since this process may be blocked in the kernel waiting
+// for it.
 type losingFS struct {
 	fuse.RawFileSystem
-	allocated bool // says that all of the file has storage
+	allocated bool // reports that all of the file has storage
 
 	mu              sync.Mutex
 	durable, cached []byte // as long as the file
@@ -131,7 +130,7 @@ func (f *losingFS) sync() fuse.Status {
 	return fuse.OK
 }
 
-// serveLosing serves the file system until its standard input ends.
+// serveLosing serves the file system until its standard input is closed.
 func serveLosing(arg string) {
 	dir, allocated, _ := strings.Cut(arg, ":")
 	server, err := fuse.NewServer(newLosingFS(allocated == "true"), dir, &fuse.MountOptions{DirectMountStrict: true, DirectMountFlags: syscall.MS_NODEV})
@@ -145,8 +144,7 @@ func serveLosing(arg string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// mounted calls f with the directory of a losing file system, and ends the process where
-// that cannot be mounted or f fails.
+// mounted calls f with the directory of a losing file system. It exits if that cannot be mounted or f fails.
 func mounted(dir string, allocated bool, f func(dir string) error) {
 	dir, err := os.MkdirTemp(dir, "")
 	must(err)
@@ -169,7 +167,7 @@ func mounted(dir string, allocated bool, f func(dir string) error) {
 	must(err)
 }
 
-// loseUnderStores runs as root of a user namespace of its own.
+// loseUnderStores runs as root of its own user namespace.
 func loseUnderStores(dir string) {
 	for _, engine := range []Engine{EngineAuto, EngineURing, EngineThreads} {
 		if engine == EngineURing && backendtest.NoRings() != nil {
@@ -195,7 +193,7 @@ func loseUnderStores(dir string) {
 	fmt.Println("done")
 }
 
-// What syncs a file of a store beside its flushes.
+// What syncs the file of a store in addition to its flushes.
 var (
 	durableWrite = func(_ *Store, do func(backend.Request) error) error { return do(durable()) }
 	growth       = func(s *Store, _ func(backend.Request) error) error { return s.Extend(2 * losingSize) }
@@ -207,8 +205,8 @@ func durable() backend.Request {
 	return r
 }
 
-// loseUnderStore lets something fail that syncs the file, and takes the report on an acknowledged write along. No
-// flush may succeed from then on.
+// loseUnderStore makes a sync of the file fail that consumes the report on an acknowledged write. No later flush may
+// succeed.
 func loseUnderStore(dir string, cfg Config, syncs func(*Store, func(backend.Request) error) error) (err error) {
 	s, err := Open(filepath.Join(dir, losingName), cfg)
 	if err != nil {
@@ -252,8 +250,8 @@ func loseUnderStore(dir string, cfg Config, syncs func(*Store, func(backend.Requ
 	return nil
 }
 
-// A durable write takes the one report along of an earlier write that could not be written
-// back, with an error that is not EIO; and so does the growth of the file.
+// A durable write, or the growth of the file, consumes the only report on an earlier write that could not be written
+// back, with an error other than EIO.
 func TestDurableWriteTakesReportAlong(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skipf("this machine has no FUSE: %v", err)

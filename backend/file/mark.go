@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// markName is the extended attribute in which a file that Open has created has its mark.
+// markName is the extended attribute with the mark of a file that Open has created.
 const markName = "user.nvmeof.created"
 
 const markSize = 16
 
-// markFile has the mark where the file system has no extended attributes.
+// markFile returns the path of the file that holds the mark if the file system has no extended attributes.
 func markFile(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".mark")
 }
 
-// MarkFile is the file in which Open has kept the mark of another, whose file system has no extended attributes;
-// empty: there is none. Who removes a file that is not to come back removes this one too.
+// MarkFile returns the path of the file in which Open has stored the mark of the file at path, or "" if there is none.
+// It is used where the file system has no extended attributes. To remove a file permanently, remove its mark file too.
 func MarkFile(path string) string {
 	if retry(func() error { _, err := unix.Getxattr(filepath.Dir(path), markName, nil); return err }) != unix.ENOTSUP {
-		return "" // what has the name is somebody's own
+		return "" // a file with that name is not ours
 	}
 	at := markFile(path)
 	if info, err := os.Lstat(at); err != nil || !info.Mode().IsRegular() || info.Size() != markSize {
@@ -33,8 +33,8 @@ func MarkFile(path string) string {
 	return at
 }
 
-// mark gives a file that was created a mark. Where that cannot be kept it lasts as long as
-// the store: the mark of the next content is another all the same.
+// mark marks a newly created file. If the mark cannot be stored, it lasts as long as the store; the mark of later
+// content still differs.
 func (s *Store) mark() {
 	s.marked = make([]byte, markSize)
 	_, _ = rand.Read(s.marked) // it never fails
@@ -47,7 +47,7 @@ func (s *Store) mark() {
 	}
 }
 
-// writeMarkFile replaces what is there, unless it is a symbolic link.
+// writeMarkFile replaces an existing file, unless it is a symbolic link.
 func writeMarkFile(path string, mark []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -57,12 +57,12 @@ func writeMarkFile(path string, mark []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// readMark reads that of a file that was there.
+// readMark reads the mark of an existing file.
 func (s *Store) readMark() {
 	s.marked = markOf(s.path, func(b []byte) (int, error) { return unix.Fgetxattr(s.fd, markName, b) })
 }
 
-// ReadMark is the mark of a file that may be open elsewhere, nil if it has none.
+// ReadMark returns the mark of a file, which may be open elsewhere, or nil if it has none.
 func ReadMark(path string) []byte {
 	return markOf(path, func(b []byte) (int, error) { return unix.Getxattr(path, markName, b) })
 }
@@ -83,7 +83,7 @@ func markOf(path string, get func([]byte) (int, error)) []byte {
 	return b
 }
 
-// Mark implements [backend.Marked]: it is made when Open creates the file.
+// Mark implements [backend.Marked]. The mark is made when Open creates the file.
 func (s *Store) Mark() []byte { return s.marked }
 
 // Created reports whether Open has created the file.
@@ -112,7 +112,7 @@ func (s *Store) Detached() (why error) {
 		return nil
 	})
 	if err != nil {
-		return nil // it is closed, or nobody knows
+		return nil // it is closed, or the file system does not answer
 	}
 	return why
 }

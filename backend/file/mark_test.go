@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMark: what Open creates has a mark of its own, which stays with it, also where
-// there are no extended attributes; what was there has none.
+// TestMark: a file that Open creates gets its own mark and keeps it, also without extended attributes. An existing file
+// has none.
 func TestMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	open := func() *Store {
@@ -65,7 +65,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestMarkFile: it is none where the file system has extended attributes: what has the name is somebody's own.
+// TestMarkFile: there is no mark file on a file system with extended attributes: a file of that name is not ours.
 func TestMarkFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := writeMarkFile(markFile(path), make([]byte, markSize)); err != nil {
@@ -76,7 +76,7 @@ func TestMarkFile(t *testing.T) {
 	}
 }
 
-// unmarked runs as root of a user namespace of its own.
+// unmarked runs as root of its own user namespace.
 func unmarked(dir string) {
 	must(unix.Mount("none", dir, "ramfs", 0, "")) // which has no extended attributes
 	path := filepath.Join(dir, "f")

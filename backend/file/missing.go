@@ -6,26 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stock is the storage that a file has.
+// A stock records the storage that a file has.
 type stock struct {
 	mu   sync.Mutex
-	lost int64 // bytes, as they were found last
+	lost int64 // bytes, at the last check
 
-	// Of a file that had all its storage.
-	whole  int64 // bytes that had some, as far as the file was never seen shorter; 0: they need not keep it
-	before int64 // what was missing when it was looked at last
+	// For a file that was fully allocated.
+	whole  int64 // bytes that had storage, less what a shorter size cut off; 0: not tracked
+	before int64 // what was missing at the last check
 
-	// Of one that has what was written.
+	// For a file with storage only for what was written.
 	sparse bool
-	known  bool  // what follows is so
-	has    int64 // bytes
+	known  bool  // the fields below are valid
+	has    int64 // bytes of storage
 	size   int64 // of the file
-	freed  int64 // by how many calls of its own
+	freed  int64 // number of own calls that freed storage
 }
 
-// takeStock notes the storage of a file, on a file system where none of it goes but by truncation and
-// punching: others may compress what is written, or do without zeroes. Of a file with holes XFS, and tmpfs with large pages, have more
-// than is needed for a while.
+// takeStock records the storage of a file. It does so only on file systems where storage is lost only by truncation and
+// hole punching; others may compress data or store no zeroes. For a file with holes it excludes XFS, and tmpfs with
+// large pages, which temporarily have more storage than needed.
 func (s *Store) takeStock() {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
@@ -37,7 +37,7 @@ func (s *Store) takeStock() {
 	defer k.mu.Unlock()
 	all := !s.cfg.Thin && !sparse(&st)
 	switch fs.Type {
-	case unix.EXT4_SUPER_MAGIC: // ext2 and ext3 have that number too
+	case unix.EXT4_SUPER_MAGIC: // also that of ext2 and ext3
 		k.sparse = !all
 	case unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
 	default:
@@ -48,13 +48,12 @@ func (s *Store) takeStock() {
 	}
 }
 
-// Missing implements [backend.StorageKeeper], also of a file with holes, as far as what a host gives back does not
-// hide it.
+// Missing implements [backend.StorageKeeper]. For a file with holes, deallocation by hosts may hide a loss.
 func (s *Store) Missing() (int64, error) {
 	k := &s.stock
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.whole = min(k.whole, s.Info().Size); s.Copied() { // who looks at the size knows what is behind the end
+	if k.whole = min(k.whole, s.Info().Size); s.Copied() { // a program that reads the size knows what is beyond the end
 		k.whole = 0
 	}
 	if k.whole == 0 && !k.sparse {
@@ -73,17 +72,18 @@ func (s *Store) Missing() (int64, error) {
 	switch {
 	case k.sparse:
 		k.compare(has, size, freed, steady && size >= s.Info().Size)
-	case steady: // at two looks, if a file system should do something in steps
+	case steady: // at two checks, in case a file system works in steps
 		now := max(0, k.whole-has)
 		k.lost, k.before = min(now, k.before), now
 	}
 	return k.lost, nil
 }
 
-// slack is what a file system may do without when it puts the list of a file's extents together, in bytes.
+// slack is how many bytes a file system may save when it merges the list of a file's extents.
 const slack = 64 << 10
 
-// compare counts what is gone since the last look of a file with holes, if it has not given back any itself and was not seen shorter.
+// compare adds to lost what a file with holes lost since the last check. It counts only if the store freed nothing
+// itself and the file was not seen shorter.
 func (k *stock) compare(has, size, freed int64, sure bool) {
 	if sure && k.known && freed == k.freed && size >= k.size && has < k.has-slack {
 		k.lost += k.has - has

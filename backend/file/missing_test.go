@@ -15,7 +15,7 @@ const missingSize = 4 << 20
 
 func missingData() []byte { return bytes.Repeat([]byte{1}, missingSize) }
 
-// openKeeping opens a file with a content, or makes it.
+// openKeeping opens a file with some content, or creates it.
 func openKeeping(t *testing.T, cfg Config, content []byte) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
@@ -50,8 +50,8 @@ func emptied(t *testing.T, path string, size int64) {
 	}
 }
 
-// TestMissing: a file that had all its storage, and was cut short and made longer again between two looks at its size,
-// says how much is gone, until that is written again.
+// TestMissing: a fully allocated file that was truncated and extended again between two checks reports how much is
+// lost, until that is written again.
 func TestMissing(t *testing.T) {
 	s, path := openKeeping(t, Config{}, missingData())
 	wantMissing(t, s, 0, 0)
@@ -70,7 +70,7 @@ func TestMissing(t *testing.T) {
 	wantMissing(t, s, 0, 0)
 }
 
-// TestMissingOfExtended: what was added by Extend counts too.
+// TestMissingOfExtended: what Extend added counts too.
 func TestMissingOfExtended(t *testing.T) {
 	s, path := openKeeping(t, Config{Size: missingSize}, nil)
 	if err := s.Extend(2 * missingSize); err != nil {
@@ -84,8 +84,8 @@ func TestMissingOfExtended(t *testing.T) {
 	wantMissing(t, s, missingSize+1, 2*missingSize)
 }
 
-// TestNothingMissing: nor is it of a file that Refresh saw shorter, and of one that a host makes zero, for which
-// XFS takes other storage.
+// TestNothingMissing: nothing is missing from a file that Refresh saw shorter, nor from one that a host zeroes, for
+// which XFS allocates new storage.
 func TestNothingMissing(t *testing.T) {
 	t.Run("seen shorter", func(t *testing.T) {
 		s, path := openKeeping(t, Config{}, missingData())
@@ -109,8 +109,8 @@ func TestNothingMissing(t *testing.T) {
 	})
 }
 
-// TestMissingOfThin: of a file with holes what goes between two looks is missing, but not what a host has given back, nor
-// what Refresh saw cut off.
+// TestMissingOfThin: from a file with holes, storage lost between two checks is missing, but not what a host
+// deallocated or what Refresh saw cut off.
 func TestMissingOfThin(t *testing.T) {
 	for name, content := range map[string][]byte{"thin": missingData(), "with a hole": append(make([]byte, 0, 2*missingSize), missingData()...)} {
 		s, path := openKeeping(t, Config{Thin: name == "thin"}, content)
@@ -143,7 +143,7 @@ func TestMissingOfThin(t *testing.T) {
 	}
 }
 
-// carryOut has a store carry out a request.
+// carryOut executes a request on a store.
 func carryOut(t *testing.T, s *Store, r backend.Request) {
 	t.Helper()
 	q, err := s.NewQueue(1, func() {})

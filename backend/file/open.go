@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/inuse"
 )
 
-// Open opens or creates the file at path. A file that it created is removed when
-// it fails; one that it extended stays so.
+// Open opens or creates the file at path. If it fails it removes a file that it created; a file that it extended stays
+// extended.
 func Open(path string, cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
@@ -26,9 +26,9 @@ func Open(path string, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	if err := s.prepare(created); err != nil {
-		var locked *LockedError // whose holder the file then belongs to
+		var locked *LockedError // then the file belongs to the holder
 		var busy *inuse.Error
-		if created && !errors.As(err, &locked) && !errors.As(err, &busy) && !errors.Is(err, unix.ENOENT) { // or it is another's by now
+		if created && !errors.As(err, &locked) && !errors.As(err, &busy) && !errors.Is(err, unix.ENOENT) { // it may belong to another process by now
 			_ = os.Remove(path)
 			if at := MarkFile(path); at != "" {
 				_ = os.Remove(at)
@@ -40,9 +40,9 @@ func Open(path string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// openFile creates a missing file only if it has been given a size.
+// openFile creates a missing file only if a size is given.
 func (s *Store) openFile() (created bool, err error) {
-	// Before opening, since opening a device or a FIFO may have effects.
+	// Before opening, since opening a device or a FIFO may have side effects.
 	if info, err := os.Stat(s.path); err == nil && !info.Mode().IsRegular() {
 		return false, fmt.Errorf("%s is a %s, not a regular file", s.path, kindOf(info.Mode()))
 	}
@@ -76,7 +76,7 @@ func (s *Store) openFile() (created bool, err error) {
 	return false, &fs.PathError{Op: "open", Path: s.path, Err: err}
 }
 
-// permit says what lets us open a file that we may not.
+// permit says how to allow this user to open the file.
 func (s *Store) permit(created bool) string {
 	dir, user := filepath.Dir(s.path), os.Getuid()
 	switch {
@@ -90,7 +90,7 @@ func (s *Store) permit(created bool) string {
 
 func openRetry(path string, flags int) (int, error) {
 	for {
-		// What a host stores is nobody else's business: mode 0600.
+		// Only the owner may access what hosts store: mode 0600.
 		fd, err := unix.Open(path, flags, 0o600)
 		if err != unix.EINTR {
 			return fd, err
@@ -110,7 +110,7 @@ func kindOf(m fs.FileMode) string {
 	return "special file"
 }
 
-// prepare makes a store of the open file.
+// prepare initializes the store from the open file.
 func (s *Store) prepare(created bool) error {
 	if err := s.confirm(); err != nil {
 		return err
@@ -151,7 +151,8 @@ func (s *Store) prepare(created bool) error {
 	return err
 }
 
-// noteSize notes what of the file is served though it was not asked for, and what is not.
+// noteSize notes the part of the file that is served although it exceeds the given size, and the part that is not
+// served.
 func (s *Store) noteSize(info backend.Info) {
 	if 0 < s.cfg.Size && s.cfg.Size < info.Size {
 		s.note(fmt.Sprintf("it has %d bytes, more than the %d of its size, and all of them are served: no file is made shorter", info.Size, s.cfg.Size))
@@ -161,22 +162,21 @@ func (s *Store) noteSize(info backend.Info) {
 	}
 }
 
-// options are those of the configuration, but for what the file system does not do well.
+// options returns the configured options, except those that the file system handles badly.
 func (s *Store) options() disk.Options {
 	o := s.cfg.options()
 	var st unix.Statfs_t
 	err := retry(func() error { return unix.Fstatfs(s.fd, &st) })
 	if err == nil && st.Type == unix.FUSE_SUPER_MAGIC && o.Engine == EngineAuto {
-		// The kernel takes such a file for one that can be polled, since
-		// it can be polled, and lets a submission wait until the other process has answered.
+		// The kernel assumes that such a file supports non-blocking I/O, since it can be polled. A submission then
+		// blocks until the other process has answered.
 		o.Engine = EngineThreads
 		s.slow = "threads do its I/O: its file system, served by a process (FUSE), keeps io_uring waiting"
 	}
 	return o
 }
 
-// confirm looks at what was opened, which may have been replaced since it was
-// looked at by name.
+// confirm checks the opened file, which may have been replaced since it was checked by name.
 func (s *Store) confirm() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
@@ -185,12 +185,12 @@ func (s *Store) confirm() error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errors.New("it is no regular file any more")
 	}
-	// io_uring would give up where it had to wait.
+	// With O_NONBLOCK io_uring would fail where it has to wait.
 	return unix.SetNonblock(s.fd, false)
 }
 
-// present refuses a file that another process has removed before this one had its lock, as one does that
-// has created it in vain: what hosts wrote to it would be lost.
+// present refuses a file that another process removed before this one locked it, as a process does with a file that it
+// created but could not serve. What hosts wrote to the file would be lost.
 func (s *Store) present() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
@@ -202,7 +202,7 @@ func (s *Store) present() error {
 	return nil
 }
 
-// alone looks for those who use the file and are no targets like this one.
+// alone looks for users of the file that are not targets like this one.
 func (s *Store) alone() error {
 	var busy *inuse.Error
 	err := inuse.Lock(s.fd, s.path, s.cfg.ReadOnly)
@@ -222,8 +222,7 @@ func (s *Store) alone() error {
 	return nil
 }
 
-// lookInside notes what a file is that holds something else than a disk as it is. It
-// reads like a host, so that nothing is cached afterwards.
+// lookInside notes a file whose format is not a raw disk image. It reads like a host, so that nothing remains cached.
 func (s *Store) lookInside() {
 	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -243,7 +242,7 @@ func (s *Store) lookInside() {
 	}
 }
 
-// allocate gives the file its size, and the blocks for it.
+// allocate gives the file its size and its storage.
 func (s *Store) allocate(created bool) error {
 	if s.cfg.Size == 0 {
 		return nil
@@ -261,9 +260,8 @@ func (s *Store) allocate(created bool) error {
 	return nil
 }
 
-// reserve extends the file from its present size, if that is another than the one wanted, and
-// makes the new one durable by sync: whoever opens the file later, and knows how long it was, must
-// not find it shorter.
+// reserve extends the file from its present size, unless that is the wanted one, and makes the new size durable with
+// sync. A program that opens the file later and knows its size must not find it shorter.
 func (s *Store) reserve(present, want int64, sync func() error) error {
 	if err := s.lengthen(present, want); err != nil || present == want {
 		return err
@@ -290,7 +288,7 @@ func (s *Store) lengthen(present, want int64) error {
 		case unix.EOPNOTSUPP, unix.ENOSYS:
 			s.note("its file system cannot preallocate: writes may run out of space")
 		default:
-			// What it allocated before it failed is not kept.
+			// Frees what was allocated before the failure.
 			_ = unix.Ftruncate(s.fd, present)
 			return fmt.Errorf("preallocate %d bytes: %w", want, openError(err))
 		}
@@ -304,8 +302,8 @@ func (s *Store) lengthen(present, want int64) error {
 	return nil
 }
 
-// roomFor refuses what the file system has no room for. Asked to preallocate that, some
-// take all that is left, and from everybody else, until they notice.
+// roomFor returns an error if the file system does not have enough free space. Some file systems, when asked to
+// preallocate too much, take all free space from every other user before they fail.
 func (s *Store) roomFor(want int64) error {
 	var has unix.Stat_t
 	var all unix.Statfs_t
@@ -321,21 +319,21 @@ func (s *Store) roomFor(want int64) error {
 		return nil
 	}
 	switch retry(func() error { return unix.Fallocate(s.fd, unix.FALLOC_FL_KEEP_SIZE, 0, 1) }) {
-	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing anyway
+	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing
 		return nil
 	}
 	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
 }
 
-// Extend makes the file longer, which Refresh notices; one that is as long already stays as
-// it is. Like Open it allocates what is added unless the store is thin. A file that is no
-// longer at its path is not extended: the other one there is not the store's.
+// Extend makes the file longer, which Refresh detects; a file that is long enough is unchanged. Like Open it allocates
+// what is added unless the store is thin. A file that is no longer at its path is not extended, since another file may
+// be there.
 func (s *Store) Extend(size int64) (err error) {
 	if why := s.Detached(); why != nil {
 		return why
 	}
 	longer := &Store{path: s.path, cfg: s.cfg}
-	err = s.Stat(func(fd int) (err error) { // the rest may take long
+	err = s.Stat(func(fd int) (err error) { // only the duplicate is used while the file is extended, which may take long
 		longer.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		return err
 	})
@@ -359,7 +357,7 @@ func (s *Store) extend(size int64, sync func() error) error {
 	return s.reserve(present, size, sync)
 }
 
-// persistName makes the name of a new file durable, and that of its mark.
+// persistName makes the name of a new file and of its mark file durable.
 func (s *Store) persistName() error {
 	dir, err := os.Open(filepath.Dir(s.path))
 	if err != nil {
@@ -372,7 +370,7 @@ func (s *Store) persistName() error {
 	return nil
 }
 
-// openError lets callers of Open recognise a full disk.
+// openError makes a full disk recognizable to callers of Open.
 func openError(err error) error {
 	if err == unix.ENOSPC || err == unix.EDQUOT {
 		return fmt.Errorf("%w (%w)", backend.ErrNoSpace, err)
@@ -382,7 +380,7 @@ func openError(err error) error {
 
 func (s *Store) note(text string) { s.notes = append(s.notes, text) }
 
-// retry repeats a call that a signal interrupts.
+// retry repeats a call that was interrupted by a signal.
 func retry(f func() error) error {
 	for {
 		if err := f(); err != unix.EINTR {

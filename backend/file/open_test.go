@@ -30,7 +30,7 @@ func sizeOf(t testing.TB, path string) int64 {
 	return st.Size()
 }
 
-// run carries one request out on a queue of its own.
+// run executes one request on a queue of its own.
 func run(t testing.TB, s *Store, r backend.Request) error {
 	t.Helper()
 	wake := make(chan struct{}, 1)
@@ -83,11 +83,11 @@ func TestCreateAndReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	closeStore(t, s) // again: nothing happens
+	closeStore(t, s) // a second call does nothing
 	if _, err := s.Allocated(); err != backend.ErrClosed {
 		t.Errorf("Allocated of a closed store: %v", err)
 	}
-	// At once: no ring that the kernel still tidies up holds the lock.
+	// At once: no ring that the kernel is still freeing holds the lock.
 	for range 10 {
 		s = openStore(t, path, Config{})
 		r := readRequest(4096)
@@ -101,7 +101,7 @@ func TestCreateAndReopen(t *testing.T) {
 	if n := sizeOf(t, path); n != 2*size {
 		t.Errorf("file was extended to %d bytes, want %d", n, 2*size)
 	}
-	for _, thin := range []bool{false, true} { // a larger one is as large as it is
+	for _, thin := range []bool{false, true} { // a larger file keeps its size
 		s := openStore(t, path, Config{Size: size, Thin: thin})
 		if n := s.Info().Size; n != 2*size || sizeOf(t, path) != 2*size {
 			t.Errorf("%d bytes are served of a file of %d, want %d", n, sizeOf(t, path), 2*size)
@@ -247,8 +247,8 @@ func TestDirectAlignment(t *testing.T) {
 	}
 }
 
-// TestProbeAlignment: where the kernel does not say what direct I/O needs, it is tried, and
-// comes to no more than what the kernel would have said.
+// TestProbeAlignment: if the kernel does not report the requirements of direct I/O, they are tried out, with a result
+// no larger than what the kernel would report.
 func TestProbeAlignment(t *testing.T) {
 	s := openStore(t, tempFile(t), Config{Size: 64 << 10})
 	defer closeStore(t, s)
@@ -265,7 +265,7 @@ func TestProbeAlignment(t *testing.T) {
 	}
 }
 
-// forbid has opening the file for writing, or making files in the folder, fail.
+// forbid makes it an error to open the file for writing, or to create files in the folder.
 func forbid(t *testing.T, path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -295,7 +295,7 @@ func forbid(t *testing.T, path string) {
 	})
 }
 
-// TestForbidden: who may not open a file is told who has to let whom do what.
+// TestForbidden: a user who may not open a file is told which permission is missing.
 func TestForbidden(t *testing.T) {
 	path, dir := tempFile(t), t.TempDir()
 	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
@@ -311,7 +311,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// A drive with sectors of 4096 bytes, as far as that can be tried without one.
+// A drive with sectors of 4096 bytes, as far as that can be tested without one.
 func TestBlockFollowsDrive(t *testing.T) {
 	big := alignment{4096, 4096}
 	if got := defaultBlock(1<<20+512, big); got != 4096 {
@@ -324,7 +324,7 @@ func TestBlockFollowsDrive(t *testing.T) {
 	}
 }
 
-// What was swapped in between looking and opening is not served.
+// A file that was exchanged between the check and the open is not served.
 func TestConfirm(t *testing.T) {
 	dir, err := os.Open(t.TempDir())
 	if err != nil {
@@ -359,8 +359,7 @@ func TestDirectOrNoted(t *testing.T) {
 	}
 }
 
-// TestNoRoom: what the file system has no room for is refused before the attempt takes
-// all that is left.
+// TestNoRoom: a size for which there is no room is refused before the attempt takes all free space.
 func TestNoRoom(t *testing.T) {
 	dir := t.TempDir()
 	var all unix.Statfs_t
@@ -377,7 +376,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestSizeNotes: hosts find another size than an administrator may have had in mind, which is said.
+// TestSizeNotes: a note says if hosts see another size than the administrator may expect.
 func TestSizeNotes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
 	if err := os.WriteFile(path, make([]byte, 1<<20+1000), 0o600); err != nil {

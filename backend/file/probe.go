@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Probe returns the Info of the store that Open would return, also while another process has
-// the file. It neither locks nor changes the file, and creates none.
+// Probe returns the Info of the store that Open would return, even while another process has the file open. It neither
+// locks, changes nor creates the file.
 func Probe(path string, cfg Config) (backend.Info, error) {
 	if err := cfg.check(); err != nil {
 		return backend.Info{}, fmt.Errorf("look at %s: %w", path, err)
@@ -33,6 +33,6 @@ func (s *Store) look() (backend.Info, error) {
 		return backend.Info{}, err
 	}
 	info, err := s.info(s.setDirect())
-	info.Size = max(info.Size, s.cfg.Size) // whoever opens it extends it
+	info.Size = max(info.Size, s.cfg.Size) // Open would extend it
 	return info, err
 }

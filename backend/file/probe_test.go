@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestProbe: a file is looked at while somebody has it, and stays as it is.
+// TestProbe: a file can be probed while another process has it open, and does not change.
 func TestProbe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	cfg := Config{Size: 1 << 20, BlockSize: 512}
@@ -24,7 +24,7 @@ func TestProbe(t *testing.T) {
 	if err != nil || info != s.Info() {
 		t.Errorf("%+v, %v, want %+v", info, err, s.Info())
 	}
-	cfg.Size = 2 << 20 // whoever opens it next makes it longer
+	cfg.Size = 2 << 20 // the next Open extends it
 	if info, err = Probe(path, cfg); err != nil || info.Size != 2<<20 || sizeOf(t, path) != 1<<20 {
 		t.Errorf("%d bytes, %v, and the file has %d", info.Size, err, sizeOf(t, path))
 	}

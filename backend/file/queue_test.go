@@ -20,7 +20,7 @@ func countFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// Stores and queues give everything back.
+// Stores and queues release everything.
 func TestNoLeaks(t *testing.T) {
 	for _, engine := range engines(t) {
 		files, goroutines := countFiles(t), runtime.NumGoroutine()
@@ -68,7 +68,7 @@ func TestQueueDepthIsBounded(t *testing.T) {
 // A caller that breaks the promise of LockedThreads gets an error, and nothing is lost.
 func TestLockedThreadsBroken(t *testing.T) {
 	if engines(t)[0] != EngineURing {
-		return // nothing is promised to threads
+		return // a promise only for rings
 	}
 	runtime.LockOSThread()
 	s := openStore(t, tempFile(t), Config{Size: 1 << 20, LockedThreads: true})

@@ -22,19 +22,19 @@ type Store struct {
 	fd     int
 	direct bool
 	notes  []string
-	slow   string // of EngineNotes; empty: nothing of it
+	slow   string // one of EngineNotes, or empty
 
 	stock stock
 
-	marked  []byte // nil: it has no mark
+	marked  []byte // nil: no mark
 	created bool
 }
 
-// Notes says to an administrator what is not as configured, and why: sentences
-// without a capital and a full stop.
+// Notes returns sentences for an administrator about what is not as configured, and why. They have no initial capital
+// and no full stop.
 func (s *Store) Notes() []string { return slices.Concat(s.notes, s.EngineNotes()) }
 
-// EngineNotes are those of Notes that are about how the machine does the I/O. What is exported is as it should be.
+// EngineNotes returns those of Notes that concern how the machine does the I/O. They do not concern what is exported.
 func (s *Store) EngineNotes() []string {
 	if s.slow != "" {
 		return append(s.served.Notes(), s.slow)
@@ -45,8 +45,7 @@ func (s *Store) EngineNotes() []string {
 // Direct reports whether I/O bypasses the page cache.
 func (s *Store) Direct() bool { return s.direct }
 
-// Allocated is the file's share of the file system, in bytes: less than its size
-// where it has holes.
+// Allocated returns the storage of the file in bytes: less than its size if it has holes.
 func (s *Store) Allocated() (n int64, err error) {
 	err = s.Stat(func(fd int) error {
 		var st unix.Stat_t
@@ -59,8 +58,7 @@ func (s *Store) Allocated() (n int64, err error) {
 	return n, err
 }
 
-// Room implements [backend.Roomer]: what the file system gives to others than
-// root.
+// Room implements [backend.Roomer]. Free space is what users other than root can use.
 func (s *Store) Room() (free, total int64, err error) {
 	err = s.Stat(func(fd int) error {
 		var st unix.Statfs_t
@@ -73,7 +71,7 @@ func (s *Store) Room() (free, total int64, err error) {
 	return free, total, err
 }
 
-// measure is the size now.
+// measure returns the present size.
 func (s *Store) measure() (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {

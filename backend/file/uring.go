@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/uring"
 )
 
-// TryURing makes an io_uring as stores have them and gives it back. The error says
-// why [EngineAuto] falls back to [EngineThreads] on this machine.
+// TryURing creates an io_uring with the settings of stores and closes it. The error says why [EngineAuto] falls back to
+// [EngineThreads] on this machine.
 func TryURing() error {
 	f, err := os.Open(os.DevNull)
 	if err != nil {

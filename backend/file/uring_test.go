@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTryURing: what it says of the machine is what a store that insists on a ring meets.
+// TestTryURing: its result is that of a store that requires io_uring.
 func TestTryURing(t *testing.T) {
 	why := TryURing()
 	s, err := Open(filepath.Join(t.TempDir(), "disk"), Config{Size: 1 << 20, Engine: EngineURing})

@@ -20,10 +20,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// The suite looks for it, too.
+// The conformance suite looks for this flag, too.
 var long = flag.Bool("long", false, "four times as long for what goes on for some time, and larger stores")
 
-// size is that of stores for the suite.
+// size is the size of the stores for the suite.
 func size() int64 {
 	if *long {
 		return 20 << 20
@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceOpened: so does what another process goes on with.
+// TestConformanceOpened: a store that another process takes over passes the suite, too.
 func TestConformanceOpened(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store {
 		running := pool(t)
@@ -161,7 +161,7 @@ func TestAllocated(t *testing.T) {
 	wantAllocated(0, "deallocating all")
 }
 
-// BAD-INPUT: a range as long as the store does not stop its shard.
+// BAD-INPUT: a request for a range as long as the store does not stop its shard.
 func TestLongRangesGoInSteps(t *testing.T) {
 	const size = 16 << 20
 	s := newStore(t, Config{Size: size})
@@ -175,9 +175,8 @@ func TestLongRangesGoInSteps(t *testing.T) {
 	}
 }
 
-// Pages are the device's, so deallocating must not replace them.
-// TestDeallocateHoldsWhatIsUsed: others who use blocks of a range in which nothing is written do
-// not wait for its deallocation, nor does it for them.
+// TestDeallocateHoldsWhatIsUsed: users of blocks in an unused part of a range do not wait for the deallocation of the
+// range, nor does it wait for them.
 func TestDeallocateHoldsWhatIsUsed(t *testing.T) {
 	s := newStore(t, Config{Size: 64 << 20})
 	q := openQueue(t, s)
@@ -218,7 +217,7 @@ func TestDeallocateHoldsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// faults is how many pages the calling thread has had populated.
+// faults returns how many page faults the calling thread has had.
 func faults(t *testing.T) int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -227,8 +226,8 @@ func faults(t *testing.T) int64 {
 	return int64(u.Minflt)
 }
 
-// TestDeallocateAgain: who writes and deallocates the same blocks in turn has them populated once
-// in a while, and not each time: others would wait for that.
+// TestDeallocateAgain: for a host that writes and deallocates the same blocks in turn, the pages are populated only
+// occasionally and not each time, since all others would wait for that.
 func TestDeallocateAgain(t *testing.T) {
 	s := newStore(t, Config{Size: size()})
 	q := openQueue(t, s)
@@ -247,7 +246,7 @@ func TestDeallocateAgain(t *testing.T) {
 			t.Fatal("deallocated blocks are not zero")
 		}
 	}
-	often := int64(time.Since(began)/thrift) + 2
+	often := int64(time.Since(began)/keepTime) + 2
 	if n := faults(t) - before; n > often*size/4096+200 {
 		t.Errorf("%d page faults in %d rounds", n, rounds)
 	}
@@ -256,8 +255,8 @@ func TestDeallocateAgain(t *testing.T) {
 	}
 }
 
-// TestDeallocateGivesBack: what was kept goes back to the operating system when its region is
-// deallocated as a whole later.
+// TestDeallocateGivesBack: pages that were kept go back to the operating system when their region is later deallocated
+// as a whole.
 func TestDeallocateGivesBack(t *testing.T) {
 	for _, movable := range []bool{false, true} {
 		t.Run(fmt.Sprintf("movable=%v", movable), func(t *testing.T) { testGivesBack(t, movable) })
@@ -301,7 +300,7 @@ func testGivesBack(t *testing.T, movable bool) {
 		if n := resident(); n < len(s.memory)/os.Getpagesize()/2 {
 			t.Errorf("%d pages were kept", n)
 		}
-		time.Sleep(2 * thrift)
+		time.Sleep(2 * keepTime)
 		whole(backend.OpDeallocate)
 		if n := resident(); n > 1 { // the last block is part of a page
 			t.Errorf("%d pages are kept", n)
@@ -309,7 +308,7 @@ func testGivesBack(t *testing.T, movable bool) {
 	})
 }
 
-// TestRun compares runs with those that are found byte by byte.
+// TestRun compares runs with those found byte by byte.
 func TestRun(t *testing.T) {
 	const units = 200
 	random := rand.New(rand.NewPCG(1, 1))
@@ -340,6 +339,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestPinned: the pages are the device's, so deallocation must not replace them.
 func TestPinned(t *testing.T) {
 	s := newStore(t, Config{Size: 1 << 20, Pinned: true})
 	q := openQueue(t, s)

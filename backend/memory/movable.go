@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A layout is where a movable store lies in the file of its pool:
+// A layout is the layout of a movable store in the file of its pool:
 //
 //	header   one page, at offset
 //	words    of pages, which say what is in use; whole pages
 //	memory   whole pages, up to end
 //
-// All that another process needs is there at any time. What guards the blocks is not: it belongs to
-// operations, which end with their process.
+// The file always holds everything that another process needs. The words that guard the blocks are not in it: they
+// belong to operations, which end with their process.
 type layout struct {
 	offset, words, memory, end int64
 }
 
-// headerSize is that of the header's fields, which are little-endian: a name with the version of the
-// format, the offset of the header itself, the size, the block size and the mark.
+// headerSize is the size of the header's fields, which are little-endian: a name with the version of the format, the
+// offset of the header itself, the size, the block size and the mark.
 const headerSize = len(headerName) + 8 + 8 + 8 + 16
 
 const headerName = "nvmeof memory 2\n"
 
-// layout is that of the store where nothing lies behind first. Memory of which the kernel could have
-// huge pages begins at one.
+// layout returns the layout of the store in free space that begins at first. Memory that can have huge pages begins at
+// a huge page boundary.
 func (s *Store) layout(first int64) layout {
 	page := int64(os.Getpagesize())
 	words := wholePages(int64(wordsOf(s.info.Size)) * 8)
@@ -43,7 +43,7 @@ func (s *Store) layout(first int64) layout {
 	return layout{memory - words - page, memory - words, memory, memory + wholePages(s.info.Size)}
 }
 
-// create takes a range of the pool for a store, and maps it.
+// create allocates a range of the pool for a store and maps it.
 func (s *Store) create() error {
 	_, _ = rand.Read(s.mark[:]) // it never fails
 	err := s.pool.place(s)
@@ -61,8 +61,8 @@ func (s *Store) create() error {
 	return nil
 }
 
-// Open returns the store that lies at an offset, of another process which has ended, or ended
-// its queues.
+// Open returns the store at an offset that another process created. That process must have ended, or have closed the
+// store's queues.
 func (p *Pool) Open(offset int64) (*Store, error) {
 	f, end := p.File()
 	if f == nil || offset < 0 || offset >= end || offset != wholePages(offset) {
@@ -81,7 +81,7 @@ func (p *Pool) Open(offset int64) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The header is where layout would have it again.
+	// The header must be where layout would put it.
 	if s.at = s.layout(offset); s.at.offset != offset || s.at.end > end || s.at.end < offset || cfg.Size != s.info.Size {
 		return nil, fmt.Errorf("memory store: one of %d bytes at %d, where %d are in use", cfg.Size, offset, end)
 	}
@@ -94,7 +94,7 @@ func (p *Pool) Open(offset int64) (*Store, error) {
 	return s, nil
 }
 
-// Offset says where in its pool the store lies; -1: it has none.
+// Offset returns the offset of the store in its pool, or -1 if it has no pool.
 func (s *Store) Offset() int64 {
 	if s.pool == nil {
 		return -1
@@ -112,7 +112,7 @@ func (s *Store) writeHeader() error {
 	return err
 }
 
-// mapFile maps the store's part of the file, and beside it memory for what guards the blocks.
+// mapFile maps the store's part of the file, and anonymous memory for the words that guard the blocks.
 func (s *Store) mapFile() error {
 	f, _ := s.pool.File()
 	mapped, err := unix.Mmap(int(f.Fd()), s.at.words, int(s.at.end-s.at.words), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)

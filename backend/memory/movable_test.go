@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// pool is closed as the test ends.
+// pool returns a pool that is closed when the test ends.
 func pool(t testing.TB) *Pool {
 	p := new(Pool)
 	t.Cleanup(func() {
@@ -25,7 +25,7 @@ func pool(t testing.TB) *Pool {
 	return p
 }
 
-// moved is the same pool as another process has it.
+// moved returns the same pool as another process opens it.
 func moved(t testing.TB, p *Pool) *Pool {
 	t.Helper()
 	next, err := OpenPool(p.File())
@@ -40,7 +40,7 @@ func moved(t testing.TB, p *Pool) *Pool {
 	return next
 }
 
-// taken is how many bytes of memory the file of a pool takes.
+// taken returns how many bytes of memory the file of a pool uses.
 func taken(t testing.TB, p *Pool) int64 {
 	t.Helper()
 	f, _ := p.File()
@@ -51,8 +51,8 @@ func taken(t testing.TB, p *Pool) int64 {
 	return stat.Blocks * 512
 }
 
-// TestOpen: a store that is opened from the pool of another process has its content, its mark and what is in
-// use, and is one of its own once that is closed.
+// TestOpen: a store opened from another process's pool has its content, its mark and its used pages, and is independent
+// once the pool is closed.
 func TestOpen(t *testing.T) {
 	const page = 4096
 	running := pool(t)
@@ -92,12 +92,12 @@ func TestOpen(t *testing.T) {
 	}
 	s.Release(20*page, page, true)
 	drive(t, q, backend.Request{Op: backend.OpDeallocate, Length: 8<<20 - 512})
-	if n, _ := s.Allocated(); n != page || s.Memory()[5*page] != 0 { // the last page is not the store's alone
+	if n, _ := s.Allocated(); n != page || s.Memory()[5*page] != 0 { // the last page is not only the store's
 		t.Errorf("%d bytes are allocated after all but the last page were given back", n)
 	}
 }
 
-// TestPoolRefuses what is no file of movable stores, whose size could change under the mapping.
+// TestPoolRefuses files that are not files of movable stores and whose size could change while mapped.
 func TestPoolRefuses(t *testing.T) {
 	ordinary, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
@@ -124,7 +124,7 @@ func TestPoolRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses what is no store.
+// TestOpenRefuses offsets without a store.
 func TestOpenRefuses(t *testing.T) {
 	p := pool(t)
 	first := newStore(t, Config{Size: 1 << 20, Pool: p})
@@ -158,8 +158,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestPoolGivesBack: the memory of a closed store is given back, its place is never another's, and
-// where another process may yet go on with it, it is kept.
+// TestPoolGivesBack: the memory of a closed store is freed, its place is never reused, and it is kept while another
+// process may still take it over.
 func TestPoolGivesBack(t *testing.T) {
 	p := pool(t)
 	filled := func(p *Pool) *Store {
@@ -187,7 +187,7 @@ func TestPoolGivesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(s)
-	closed(filled(next)) // it ends, having left something where the first goes on
+	closed(filled(next)) // it ends after it left something where the first one continues
 	if second.Memory()[5] != 1 {
 		t.Error("a process that has not gone on with the memory has given it back")
 	}
@@ -208,7 +208,7 @@ func TestPoolGivesBack(t *testing.T) {
 		t.Error("a process that has given up the memory has given it back")
 	}
 	closed(s)
-	if n := taken(t, next); n > 16<<10 { // of third, whose place the record has not
+	if n := taken(t, next); n > 16<<10 { // of third, whose place the record does not contain
 		t.Errorf("%d bytes are taken after all stores were closed", n)
 	}
 	if _, err := New(Config{Size: 4096, Pool: p}); err == nil {
@@ -216,7 +216,7 @@ func TestPoolGivesBack(t *testing.T) {
 	}
 }
 
-// TestPoolIsOneDescriptor of any number of stores.
+// TestPoolIsOneDescriptor for any number of stores.
 func TestPoolIsOneDescriptor(t *testing.T) {
 	descriptors := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
@@ -236,7 +236,7 @@ func TestPoolIsOneDescriptor(t *testing.T) {
 	}
 }
 
-// TestReadPopulatesNothing: reading what nobody has written takes no memory.
+// TestReadPopulatesNothing: reading blocks that were never written takes no memory.
 func TestReadPopulatesNothing(t *testing.T) {
 	p := pool(t)
 	s := newStore(t, Config{Size: 8 << 20, Pool: p})

@@ -9,27 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pageShift is of the unit in which use is counted. The operating system's
-// pages may be larger.
+// pageShift is the binary logarithm of the unit in which use is counted. The operating system's pages may be larger.
 const pageShift = 12
 
-// pages notes which 4 KiB of the store are in use. Bits of a unit are changed
-// under an exclusive hold of its blocks only, but share words with others.
+// pages records which 4 KiB units of the store are in use. A unit's bit changes only while its blocks are held
+// exclusively, but shares its word with other units.
 type pages struct {
 	words []atomic.Uint64
-	count atomic.Int64 // of set bits
+	count atomic.Int64 // number of set bits
 }
 
 func newPages(size int64) pages {
 	return pages{words: make([]atomic.Uint64, wordsOf(size))}
 }
 
-// wordsOf is how many words there are for a store of that size.
+// wordsOf returns the number of words for a store of that size.
 func wordsOf(size int64) int {
 	return int((uint64(size) + 64<<pageShift - 1) >> pageShift / 64)
 }
 
-// recount counts the bits that are set, of words that another process has left.
+// recount counts the set bits of words that another process has left.
 func (p *pages) recount() {
 	n := 0
 	for i := range p.words {
@@ -40,8 +39,7 @@ func (p *pages) recount() {
 
 func (p *pages) bytes() int64 { return p.count.Load() << pageShift }
 
-// eachWord calls f with every word of the units that the range touches, and
-// the bits that are theirs.
+// eachWord calls f for every word that covers units of the range, with the bits of those units.
 func (p *pages) eachWord(offset, length int64, f func(word *atomic.Uint64, mask uint64)) {
 	if length <= 0 {
 		return
@@ -59,7 +57,7 @@ func (p *pages) eachWord(offset, length int64, f func(word *atomic.Uint64, mask 
 	}
 }
 
-// set marks the range as in use.
+// set marks the range as used.
 func (p *pages) set(offset, length int64) {
 	p.eachWord(offset, length, func(word *atomic.Uint64, mask uint64) {
 		if word.Load()&mask == mask {
@@ -80,7 +78,7 @@ func (p *pages) clear(offset, length int64) {
 	})
 }
 
-// any reports whether something of the range is in use.
+// any reports whether any part of the range is in use.
 func (p *pages) any(offset, length int64) bool {
 	found := false
 	p.eachWord(offset, length, func(word *atomic.Uint64, mask uint64) {
@@ -89,8 +87,7 @@ func (p *pages) any(offset, length int64) bool {
 	return found
 }
 
-// run returns the first part of a range that is in use, without what else is in its units; 0
-// bytes: nothing is.
+// run returns the first part of a range that is in use, cut to the range. n is 0 if nothing is in use.
 func (p *pages) run(offset, length int64) (at, n int64) {
 	unit, end := uint64(offset)>>pageShift, (uint64(offset+length-1)>>pageShift)+1
 	first := uint64(0)
@@ -116,31 +113,30 @@ func (p *pages) run(offset, length int64) (at, n int64) {
 	return at, min(offset+length, int64(min(unit, end))<<pageShift) - at
 }
 
-// region is what may be one page of the operating system, if that has such large ones.
+// region is the size of a huge page, on systems that have them.
 const region = 2 << 20
 
-// thrift is how long the pages of a region are kept, and only zeroed, after some of it was given
-// back to the operating system. Who frees and writes the same blocks in turn would have all
-// others wait for its page faults, and for the interrupts by which every processor forgets what
-// was mapped.
-const thrift = time.Second
+// keepTime is how long the pages of a region are only zeroed and kept after some of the region was given back to the
+// operating system. A host that frees and writes the same blocks in turn would otherwise delay all others by page
+// faults, and by the interrupts that invalidate the mappings on every processor.
+const keepTime = time.Second
 
-// A returned says when pages of a region were last given back, since the store is open and but for
-// the lowest bit of the nanoseconds, and in that bit whether others, which are free, were kept. It
-// is advice: changes that meet may lose one of them.
+// A returned holds when pages of a region were last given back, as nanoseconds since the store was opened. The lowest
+// bit instead says whether other free pages of the region were kept. It is advisory: concurrent changes may lose one of
+// them.
 type returned struct{ v atomic.Uint64 }
 
 const hasKept = 1
 
 func (h *returned) lately(now time.Duration) bool {
 	v := h.v.Load() &^ hasKept
-	return v != 0 && now-time.Duration(v) < thrift
+	return v != 0 && now-time.Duration(v) < keepTime
 }
 
 func (h *returned) kept() bool { return h.v.Load()&hasKept != 0 }
 func (h *returned) keep()      { h.v.Or(hasKept) }
 
-// freed notes that some of the region, or all of it, was given back.
+// freed records that part of the region, or all of it, was given back.
 func (h *returned) freed(now time.Duration, all bool) {
 	next := uint64(max(now, 2)) &^ hasKept
 	if !all {
@@ -149,8 +145,8 @@ func (h *returned) freed(now time.Duration, all bool) {
 	h.v.Store(next)
 }
 
-// next returns what of a range is to be zeroed or freed next, all of it in one region: where
-// nothing is in use there is nothing to be done. Of what follows it looks at some, up to at+n.
+// next returns the next part of a range to be zeroed or freed. The part lies in one region. Ranges that are not in use
+// are skipped. at+n is how far next has looked.
 func (s *Store) next(offset, length int64, free bool) (at, n int64) {
 	var now time.Duration
 	if free {
@@ -171,11 +167,11 @@ func (s *Store) next(offset, length int64, free bool) (at, n int64) {
 	return end, 0
 }
 
-// age is since when the store is open.
+// age returns how long the store has been open.
 func (s *Store) age() time.Duration { return time.Since(s.opened) }
 
-// zero makes a range, held exclusively, read as zero. What was never written
-// does so already, and writing zeroes to it would populate it.
+// zero makes a range, held exclusively, read as zero. Memory that was never written already does, and writing zeroes
+// would populate it.
 func (s *Store) zero(offset, length int64) {
 	for length > 0 {
 		unit := int64(1<<pageShift) - offset&(1<<pageShift-1)
@@ -187,8 +183,8 @@ func (s *Store) zero(offset, length int64) {
 	}
 }
 
-// free makes a range of one region, held exclusively, read as zero and gives its whole pages
-// back to the operating system, unless that was done there a short time ago.
+// free makes a range of one region, held exclusively, read as zero. It gives whole pages back to the operating system,
+// unless pages of the region were given back a short time ago.
 func (s *Store) free(offset, length int64) {
 	page := int64(os.Getpagesize())
 	first, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
@@ -204,7 +200,7 @@ func (s *Store) free(offset, length int64) {
 		s.zero(first, end-first)
 		h.keep()
 	case s.giveBack(s.memory[first:end]) != nil:
-		s.zero(first, end-first) // locked in memory, by mlockall(2) say
+		s.zero(first, end-first) // for example if locked in memory by mlockall(2)
 		return
 	default:
 		h.freed(now, offset%region == 0 && offset+length == min(offset+region, s.info.Size))
@@ -212,8 +208,8 @@ func (s *Store) free(offset, length int64) {
 	s.used.clear(first, end-first)
 }
 
-// giveBack gives pages back to the operating system, which has zeroes in their place. Those of a file
-// stay in it unless they are removed.
+// giveBack gives pages back to the operating system, after which they read as zeroes. Pages of a file must be removed
+// from the file.
 func (s *Store) giveBack(b []byte) error {
 	if s.pool != nil {
 		return unix.Madvise(b, unix.MADV_REMOVE)

@@ -10,31 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Pool is a file of memory (memfd_create(2)) in which stores lie that another process can go on
-// with: one descriptor is enough for all of them. Its zero value is ready for use, and has no file
-// before its first store.
+// A Pool is a file in memory (memfd_create(2)) for stores that another process can take over. One descriptor covers all
+// of them. The zero value is ready for use; the file is created with the first store.
 //
-// The file is sparse, of a fixed size that no process reaches. A store has a range of its own,
-// which begins behind all that there were before, and the memory of one that is closed is given back.
+// The file is sparse, and its fixed size is larger than any process needs. Each store has its own range, after those of
+// all earlier stores. The memory of a closed store is freed.
 type Pool struct {
-	mu     sync.Mutex // guards what follows
-	file   *os.File   // nil: there is none yet
-	end    int64      // of the ranges that stores have, or had
-	shared bool       // another process may yet go on with what is in the file
+	mu     sync.Mutex // guards the fields below
+	file   *os.File   // nil: not created yet
+	end    int64      // of the ranges of all stores, past and present
+	shared bool       // another process may still take over what is in the file
 	closed bool
 }
 
-// seals keep everybody from making the file another size: who had it mapped would be ended by SIGBUS.
+// seals prevent every process from resizing the file: a process that had it mapped would be killed by SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// poolSize is the size of the file. With 32 bits mmap2(2) counts pages in 32 bits, which 16 TiB have.
+// poolSize is the size of the file. On 32-bit systems mmap2(2) counts pages in 32 bits, which is 16 TiB.
 const poolSize = 1<<62*(wordSize/8) + 1<<43*(1-wordSize/8)
 
 const wordSize = int64(unsafe.Sizeof(uintptr(0)))
 
-// OpenPool returns the pool of a file that [Pool.File] has returned in another process, with the
-// end that it has returned. The file stays the caller's. The other process may still go on with it
-// itself: closing a store gives nothing back before [Pool.Own].
+// OpenPool returns the pool of a file and an end that [Pool.File] returned in another process. The file remains the
+// caller's. The other process may still continue with the stores itself, so closing a store frees no memory before
+// [Pool.Own].
 func OpenPool(f *os.File, end int64) (*Pool, error) {
 	if got, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
 		return nil, errors.New("memory store: the file is not one of movable memory stores")
@@ -53,25 +52,25 @@ func OpenPool(f *os.File, end int64) (*Pool, error) {
 	return &Pool{file: os.NewFile(uintptr(fd), fileName), end: end, shared: true}, nil
 }
 
-// File is the memory of the stores, for [OpenPool] in another process, which finds them where
-// [Store.Offset] says and uses what is behind end for others; nil: there never was a store. It is the
-// pool's, and valid until that is closed. The other process must not change what is in it before the queues of this one
-// are closed.
+// File returns the file with the memory of the stores, for [OpenPool] in another process. That process finds the stores
+// at [Store.Offset] and uses the space from end on for new ones. f is nil if there never was a store. The pool owns the
+// file, which is valid until the pool is closed. The other process must not change the content before the queues of
+// this process are closed.
 func (p *Pool) File() (f *os.File, end int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.file, p.end
 }
 
-// Own says that nobody else goes on with what is in the file.
+// Own declares that no other process will take over what is in the file.
 func (p *Pool) Own() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shared = false
 }
 
-// Close closes the file. Stores can be used until they are closed, and what was not given back until
-// then is kept for as long as any process has the file.
+// Close closes the file. Stores remain usable until they are closed. Memory that was not freed by then lasts until the
+// last process closes the file.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +84,7 @@ func (p *Pool) Close() error {
 
 const fileName = "nvmeof-memory"
 
-// create makes the file. Called with mu held.
+// create creates the file. It is called with mu held.
 func (p *Pool) create() error {
 	fd, err := unix.MemfdCreate(fileName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -93,7 +92,7 @@ func (p *Pool) create() error {
 	}
 	f := os.NewFile(uintptr(fd), fileName)
 	size := poolSize
-	var limit unix.Rlimit // beyond it SIGXFSZ ends the process
+	var limit unix.Rlimit // beyond it SIGXFSZ kills the process
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && limit.Cur < uint64(size) {
 		size = int64(limit.Cur)
 	}
@@ -108,7 +107,7 @@ func (p *Pool) create() error {
 	return nil
 }
 
-// place finds a range for a store, of which nothing is there.
+// place allocates an empty range for a store.
 func (p *Pool) place(s *Store) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +127,7 @@ func (p *Pool) place(s *Store) error {
 	if l.end > info.Size() || l.end < l.offset { // overflow
 		return fmt.Errorf("%d bytes of memory for all stores are in use, or were, and %d are the most (LimitFSIZE)", p.end, info.Size())
 	}
-	// A process that has had the file too, and has ended, may have left something.
+	// A process that also had the file and has ended may have left something.
 	if err := punch(p.file, l); err != nil {
 		return err
 	}
@@ -136,7 +135,7 @@ func (p *Pool) place(s *Store) error {
 	return nil
 }
 
-// giveBack gives back all that a store has, unless somebody else may go on with it.
+// giveBack frees the memory of a store, unless another process may take it over.
 func (p *Pool) giveBack(l layout) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

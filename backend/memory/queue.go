@@ -7,16 +7,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
-// Long ranges are zeroed and freed in steps, so that others have their turn. What a call does of
-// that, but for one whole region that it frees, is about as much as to zero zeroStep bytes.
+// Long ranges are zeroed and freed in steps, so that other requests are served in between. One call costs about as much
+// as zeroing zeroStep bytes, or frees one whole region.
 const (
 	zeroStep = 256 << 10
-	scanStep = 1 << 30 // what is looked at to find what is in use
-	runCost  = 4 << 10 // of a part, beside its bytes
+	scanStep = 1 << 30 // bytes examined to find what is in use
+	runCost  = 4 << 10 // of a part, in addition to its bytes
 	scanCost = scanStep / (128 << 10)
 )
 
-// A queue does its work inline; what it cannot do yet waits.
+// A queue executes requests inline; those that it cannot execute yet wait.
 type queue struct {
 	store    *Store
 	depth    int
@@ -27,14 +27,14 @@ type queue struct {
 	waiter   *stripe.Waiter
 	notify   func()
 	budget   int64 // for the steps of long requests during this call
-	again    bool  // something waits for nothing but the next Poll
+	again    bool  // a request waits only for the next Poll
 	closed   bool
 }
 
-// A task is a request on its way.
+// A task is a request in progress.
 type task struct {
 	backend.Request
-	done int64 // bytes carried out
+	done int64 // bytes completed
 	err  error // its result, when it is finished
 }
 
@@ -90,7 +90,7 @@ func (q *queue) Poll(rs []backend.Result) int {
 	if n := q.drain(rs); n > 0 || len(q.waiting) == 0 {
 		return n
 	}
-	// Once more after arming: what is refused now is notified when released.
+	// Try once more after arming: for what is refused now, a release will call notify.
 	q.waiter.Arm()
 	q.retry()
 	n := q.drain(rs)
@@ -106,8 +106,7 @@ func (q *queue) drain(rs []backend.Result) int {
 	return n
 }
 
-// retry tries everything that waits, in order; conflicting ones do not overtake
-// each other.
+// retry tries everything that waits, in order; conflicting requests do not overtake each other.
 func (q *queue) retry() {
 	q.budget, q.again = zeroStep, false
 	q.order.Reset()
@@ -128,8 +127,7 @@ func (q *queue) retry() {
 	q.waiting = q.waiting[:kept]
 }
 
-// try carries a request out, or the next part of it, and reports whether it is
-// finished.
+// try executes a request or its next part, and reports whether the request is finished.
 func (q *queue) try(t *task) bool {
 	switch t.Op {
 	case backend.OpRead, backend.OpWrite:
@@ -157,8 +155,8 @@ func (q *queue) transfer(t *task) bool {
 	return true
 }
 
-// read copies what is at an offset. In a file, unlike in an anonymous mapping, a page that is read is
-// populated: what is not in use is not looked at.
+// read copies the content at an offset. Unlike in an anonymous mapping, reading a page of a file populates it, so units
+// that are not in use are not read.
 func (s *Store) read(b []byte, offset int64) {
 	if s.pool != nil && !s.used.any(offset, int64(len(b))) {
 		clear(b)
@@ -183,8 +181,8 @@ func (q *queue) compareAndWrite(t *task) bool {
 	return true
 }
 
-// step zeroes or frees the next parts of a range: those that are in use. Others who use the
-// rest of the range do not wait for it, nor does it for them.
+// step zeroes or frees the next used parts of a range. It and the users of the rest of the range do not wait for each
+// other.
 func (q *queue) step(t *task) bool {
 	free := t.Op == backend.OpDeallocate || t.Deallocate
 	for t.done < t.Length {
@@ -223,8 +221,7 @@ func (q *queue) hold(offset, length int64, exclusive bool) bool {
 // Idle implements [backend.Queue].
 func (q *queue) Idle() bool { return q.inFlight == 0 }
 
-// Close implements [backend.Queue]. Nothing is ever half begun between calls
-// but a long range, of which the rest is dropped.
+// Close implements [backend.Queue]. Between calls, only long ranges are partly executed; their rest is dropped.
 func (q *queue) Close() error {
 	if q.closed {
 		return nil

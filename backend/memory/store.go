@@ -1,12 +1,10 @@
-// Package memory is a store in RAM: one mapping outside the Go heap,
-// whose pages are populated when first written and given back when deallocated.
-// Nothing survives the process, unless another takes a movable store over from it; Flush and
-// force unit access have nothing to do.
+// Package memory implements a store in RAM: one mapping outside the Go heap, whose pages are populated when first
+// written and freed when deallocated. The content ends with the process, unless another process takes over a movable
+// store. Flush and force unit access do nothing.
 //
-// Operations are carried out inside Submit, except where another queue or a
-// lease holds their blocks, and except for the later parts of long
-// OpWriteZeroes and OpDeallocate requests: these advance with each Poll, so that
-// no call takes longer than a few tens of microseconds for them.
+// Submit executes operations directly. The exceptions are operations whose blocks another queue or a lease holds, and
+// the later parts of long OpWriteZeroes and OpDeallocate requests. Those advance with each Poll, so that no call spends
+// more than a few tens of microseconds on them.
 package memory
 
 import (
@@ -24,20 +22,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
-// Config describes a memory store. A zero field takes the default.
+// Config configures a memory store. A zero field selects the default.
 type Config struct {
 	Size      int64 // bytes, required; rounded down to whole blocks
 	BlockSize int   // 512 or 4096, the default
 
-	// Pinned says that a device holds the pages themselves, as an RNIC does once
-	// the memory is registered with it. Deallocated blocks are then zeroed in
-	// place, since pages populated anew would be others than the device's.
+	// Pinned says that a device refers to the physical pages, as an RNIC does once the memory is registered with it.
+	// Deallocated blocks are then zeroed in place, since newly populated pages would differ from the device's.
 	Pinned bool
 
-	// Pool is where the memory lies, so that another process can go on with it; nil: it ends with this
-	// one. Such memory takes about twice as long to populate, since the kernel has huge
-	// pages for it only where /sys/kernel/mm/transparent_hugepage/shmem_enabled says advise, within_size
-	// or always; and blocks that nobody has written are populated by a lease to read.
+	// Pool holds the memory, so that another process can take it over; nil: the memory ends with this process. Memory
+	// in a pool takes about twice as long to populate, unless /sys/kernel/mm/transparent_hugepage/shmem_enabled says
+	// advise, within_size or always: only then can it have huge pages. A lease for reading populates blocks that were
+	// never written.
 	Pool *Pool
 }
 
@@ -47,9 +44,9 @@ type Store struct {
 	pinned bool
 	pool   *Pool  // nil: the memory ends with the process
 	at     layout // in the pool
-	mapped []byte // all of the mapping
+	mapped []byte // the whole mapping
 	memory []byte // whole pages
-	guards []byte // the words of blocks
+	guards []byte // the words that guard blocks
 	blocks *stripe.Table
 	used   pages
 	mark   [16]byte
@@ -57,13 +54,13 @@ type Store struct {
 
 	regions []returned
 
-	mu     sync.Mutex // opening and closing
+	mu     sync.Mutex // serializes opening and closing
 	queues int
 	closed bool
 }
 
-// New maps the memory. Nothing of it is populated yet, and the mapping reserves
-// no swap: a machine that runs out of memory later kills a process.
+// New maps the memory. Nothing is populated yet, and the mapping reserves no swap: if the machine runs out of memory
+// later, the kernel kills a process.
 func New(cfg Config) (*Store, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -81,7 +78,7 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes a store without its memory.
+// prepare returns a store without its memory.
 func prepare(cfg Config) (*Store, error) {
 	if cfg.BlockSize == 0 {
 		cfg.BlockSize = 4096
@@ -110,8 +107,8 @@ func prepare(cfg Config) (*Store, error) {
 	}, nil
 }
 
-// mapAnonymous maps memory that ends with the process. The words that guard the blocks lie
-// behind those: of an idle store neither is there.
+// mapAnonymous maps memory that ends with the process. The words that guard the blocks follow it. Neither is populated
+// in an idle store.
 func (s *Store) mapAnonymous() (err error) {
 	whole := wholePages(s.info.Size)
 	if s.mapped, err = anonymous(whole + s.guardBytes()); err != nil {
@@ -123,13 +120,13 @@ func (s *Store) mapAnonymous() (err error) {
 	return nil
 }
 
-// finish is the end of opening a store that has its memory.
+// finish completes the opening of a store that has its memory.
 func (s *Store) finish() {
 	advised := s.memory
 	if s.pool != nil {
-		advised = s.mapped // as a whole it counts once among the mappings of a process (vm.max_map_count)
+		advised = s.mapped // as a whole it counts as one mapping of the process (vm.max_map_count)
 	}
-	// Both are advice: without them the store is slower, its core dumps larger.
+	// Both are advice: without them the store is slower and its core dumps are larger.
 	_ = unix.Madvise(advised, unix.MADV_HUGEPAGE)
 	_ = unix.Madvise(advised, unix.MADV_DONTDUMP)
 	s.blocks = stripe.NewIn(s.info.Size, s.guards)
@@ -142,7 +139,7 @@ func anonymous(size int64) ([]byte, error) {
 	return unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 }
 
-// wholePages rounds up to pages of the operating system.
+// wholePages rounds n up to whole pages of the operating system.
 func wholePages(n int64) int64 {
 	page := int64(os.Getpagesize())
 	return (n + page - 1) &^ (page - 1)
@@ -151,7 +148,7 @@ func wholePages(n int64) int64 {
 // Info implements [backend.Store].
 func (s *Store) Info() backend.Info { return s.info }
 
-// Allocated counts, in units of 4 KiB, what was written and not deallocated.
+// Allocated counts what was written and not deallocated, in units of 4 KiB.
 func (s *Store) Allocated() (int64, error) {
 	return min(s.used.bytes(), s.info.Size), nil
 }
@@ -195,7 +192,7 @@ func (s *Store) queueClosed() {
 	s.queues--
 }
 
-// Close unmaps the memory, which nobody may touch from then on.
+// Close unmaps the memory, which must not be accessed afterwards.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,5 +209,5 @@ func (s *Store) Close() error {
 	return errors.Join(unix.Munmap(s.mapped), unix.Munmap(s.guards), s.pool.giveBack(s.at))
 }
 
-// Mark implements [backend.Marked]: no two stores have the same content.
+// Mark implements [backend.Marked]. Every store has its own mark.
 func (s *Store) Mark() []byte { return s.mark[:] }

@@ -2,15 +2,15 @@ package rbd
 
 import "fmt"
 
-// An Ahead is an image that was opened before its owner has given it up: it has no lock, and takes no
-// I/O. Either Open or Close is called once.
+// An Ahead is an image that was opened before its owner gave it up. It has no lock and takes no I/O. Call either Open
+// or Close, once.
 type Ahead struct {
 	store *Store
 	image image
 }
 
-// OpenAhead opens the image that name tells of by cfg.Client, so that little is left to be done once its
-// owner has given it up. It neither creates nor extends the image: that is for [Ahead.Open].
+// OpenAhead opens the named image with cfg.Client, so that little remains to be done once its owner has given it up. It
+// neither creates nor extends the image; [Ahead.Open] does.
 func OpenAhead(name string, cfg Config) (*Ahead, error) {
 	s, err := newStore(name, cfg)
 	if err != nil {
@@ -32,8 +32,7 @@ func openAhead(s *Store) (*Ahead, error) {
 	return &Ahead{s, i}, nil
 }
 
-// Open acquires the image's lock and returns a store, as the function Open would with the same name and
-// configuration.
+// Open acquires the image's lock and returns a store, as the function Open would for the same name and configuration.
 func (a *Ahead) Open() (*Store, error) {
 	if err := a.store.take(a.image); err != nil {
 		return nil, fmt.Errorf("open image %s: %w", a.store.name, err)
@@ -41,7 +40,7 @@ func (a *Ahead) Open() (*Store, error) {
 	return a.store, nil
 }
 
-// Close closes an image that is not needed after all. It takes as long as the cluster does.
+// Close closes an image that is not needed after all. It waits for the cluster.
 func (a *Ahead) Close() error {
 	if err := a.image.close(); err != nil {
 		return fmt.Errorf("close image %s: %w", a.store.name, err)

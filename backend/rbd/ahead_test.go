@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// aheadBy opens an image ahead, which is not to be created.
+// aheadBy opens an existing image ahead.
 func aheadBy(t *testing.T, client *Client, i image) (*Ahead, error) {
 	t.Helper()
 	s, err := newStore("rbd/image", Config{Client: client, Size: 2 << 20})
@@ -29,8 +29,8 @@ func aheadBy(t *testing.T, client *Client, i image) (*Ahead, error) {
 	return openAhead(s)
 }
 
-// TestAhead: an image that was opened ahead becomes a store once its owner has given it up, and holds
-// its client until then.
+// TestAhead: an image that was opened ahead becomes a store once its owner has given it up, and uses its client until
+// then.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConnection{own: "10.0.0.1:0/77"}
@@ -100,7 +100,7 @@ func TestAheadRefused(t *testing.T) {
 	if _, err := openAhead(s); !errors.Is(err, unix.ENOENT) {
 		t.Error(err)
 	}
-	if err := client.Close(); err != nil { // nothing of it is left
+	if err := client.Close(); err != nil { // nothing uses it any more
 		t.Error(err)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// AwaitFence is for a client that begins to serve images whose owner before was fenced, by any client.
-// When it returns nil, nothing that was fenced before the call changes what this client's stores have
-// read or written, and in the pools named (see [Store.Pools]) it changes nothing at all.
+// AwaitFence is for a client that begins to serve images whose previous owner was fenced, by any client. After it has
+// returned nil, no client that was fenced before the call changes what this client's stores have read or written. In
+// the given pools (see [Store.Pools]) such clients change nothing at all.
 //
-// The monitors know of a fence at once, a placement group when its OSD has the map that says so. OSDs
-// get maps from each other, and from a client whose operation comes with a newer one: the operation
-// waits for that map. So AwaitFence waits for the newest map, and has each placement group of the pools
-// carry out an operation, which lists one object at most. Without it a client that is fenced can write
-// to a placement group in which this client has not done anything yet.
+// The monitors know of a fence at once; a placement group knows when its OSD has the map with the fence. OSDs get maps
+// from each other, and from clients whose operations carry a newer map: such an operation waits for that map. So
+// AwaitFence waits for the newest map and has each placement group of the pools execute an operation, which lists at
+// most one object. Without it a fenced client can still write to a placement group in which this client has not done
+// anything yet.
 //
-// It takes as long as the slowest OSD: one that hangs is waited for until the cluster has marked it
-// down (osd_heartbeat_grace, 20 s), and another OSD has its placement groups. Where the map is that of
-// an earlier call no placement group is asked again, and calls at the same time share what is asked.
-// A call that the context ends leaves that under way, once for a pool.
+// AwaitFence takes as long as the slowest OSD. It waits for an OSD that hangs until the cluster has marked it down
+// (osd_heartbeat_grace, 20 s) and another OSD has taken over its placement groups. If the map is still that of an
+// earlier call, no placement group is asked again, and concurrent calls share their requests. If the context ends, the
+// requests continue, at most one set per pool.
 func (c *Client) AwaitFence(ctx context.Context, pools ...string) error {
 	if len(pools) == 0 {
 		return c.ask(ctx, c.conn.AwaitMap)
@@ -35,9 +35,9 @@ func (c *Client) AwaitFence(ctx context.Context, pools ...string) error {
 	return nil
 }
 
-// Reach returns when each placement group of the pools has carried out an operation of the client's, which
-// lists one object at most: the client reaches the OSDs that have them now. Calls for a pool, and
-// those of AwaitFence, wait for each other. A call that the context ends leaves one under way.
+// Reach returns when each placement group of the pools has executed an operation of the client, which lists at most one
+// object. The client then has reached the OSDs that currently serve them. Calls for the same pool, including those of
+// AwaitFence, wait for each other. If the context ends, the request continues.
 func (c *Client) Reach(ctx context.Context, pools ...string) error {
 	for _, name := range pools {
 		p := c.pool(name)
@@ -67,7 +67,7 @@ func (c *Client) awaitPool(ctx context.Context, name string) error {
 	return c.askInTurn(ctx, p, func() error { return p.await(c.conn, name, c.waits.Load(), c.fences.Load()) })
 }
 
-// take waits for the turn.
+// take waits for the turn of the caller.
 func (p *pool) take(ctx context.Context) error {
 	select {
 	case p.turn <- struct{}{}:
@@ -77,19 +77,19 @@ func (p *pool) take(ctx context.Context) error {
 	}
 }
 
-// askInTurn is ask by who has the turn, which ends with f.
+// askInTurn is ask for the owner of the pool's turn. The turn ends when f returns.
 func (c *Client) askInTurn(ctx context.Context, p *pool, f func() error) error {
 	err := c.ask(ctx, func() error {
 		defer func() { <-p.turn }()
 		return f()
 	})
-	if errors.Is(err, backend.ErrClosed) { // nothing was asked
+	if errors.Is(err, backend.ErrClosed) { // f was not called
 		<-p.turn
 	}
 	return err
 }
 
-// await belongs to who has the turn.
+// await asks the cluster. The caller must have the turn.
 func (p *pool) await(conn connection, name string, calls, fences uint64) error {
 	epoch, err := conn.Epoch()
 	if err != nil {

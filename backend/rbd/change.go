@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Refresh implements [backend.Resizer]. librbd watches the image, and has its size.
+// Refresh implements [backend.Resizer]. librbd watches the image and knows its size.
 func (s *Store) Refresh() (changed bool, err error) {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -27,8 +27,7 @@ func (s *Store) Refresh() (changed bool, err error) {
 	return true, nil
 }
 
-// Extend makes the image larger, which Refresh notices; one that is as large already stays as
-// it is.
+// Extend enlarges the image, which Refresh detects. An image that is large enough is unchanged.
 func (s *Store) Extend(size int64) error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -45,8 +44,8 @@ func (s *Store) Extend(size int64) error {
 	return nil
 }
 
-// Allocated implements [backend.Store]. Objects that have some data count as a whole. An image without the feature fast-diff, whose objects
-// would all have to be examined, counts as a whole.
+// Allocated implements [backend.Store]. An object with any data counts as a whole. An image without the feature
+// fast-diff counts as a whole, since all of its objects would have to be examined.
 func (s *Store) Allocated() (int64, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -75,8 +74,8 @@ func (s *Store) Failed() error {
 	return nil
 }
 
-// Clear implements [backend.Latcher]: it opens the image again, as another client of the
-// cluster unless that is [Config.Client], with its lock.
+// Clear implements [backend.Latcher]. It opens the image and locks it again, as another client of the cluster unless
+// [Config.Client] is set.
 func (s *Store) Clear() error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -88,7 +87,7 @@ func (s *Store) Clear() error {
 		return nil
 	}
 	cfg := s.cfg
-	cfg.Size = 0 // one that is missing now is not created
+	cfg.Size = 0 // a missing image is not created
 	var i image
 	err := s.anew(func() (err error) {
 		i, err = s.dialLocked(&cfg)

@@ -14,40 +14,39 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// FenceTime is for how long [Client.Fence] fences by default.
+// FenceTime is the default duration of a fence of [Client.Fence].
 const FenceTime = time.Hour
 
-// A ClientConfig says which cluster a client connects to, and as whom, as [Config] does.
+// A ClientConfig selects a cluster and a user, like the fields of the same name in [Config].
 type ClientConfig struct{ Conf, ID string }
 
-// A Client is one of a cluster's, which stores can have in common ([Config.Client]). The cluster
-// knows it by its addresses. Its methods may be called from any goroutine; they return when
-// their context ends, and what they have asked of the cluster may be done after that.
+// A Client is a client of a cluster that several stores can share ([Config.Client]). The cluster identifies it by its
+// addresses. Any goroutine may call its methods. They return when their context ends, but the cluster may execute what
+// they requested later.
 type Client struct {
 	conn      connection
 	addresses []string
 	cluster   string
 	closeTime time.Duration
-	fences    atomic.Uint64 // how many it has had the cluster carry out
+	fences    atomic.Uint64 // number of fences that the cluster has set for this client
 	waits     atomic.Uint64 // calls of AwaitFence for a pool
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
-	calls  sync.WaitGroup // of the connection; none is added once closed
+	calls  sync.WaitGroup // outstanding calls of the connection; none is added once closed
 	pools  map[string]*pool
-	fenced map[string]time.Time // addresses, each until when
+	fenced map[string]time.Time // addresses, and until when they are fenced
 }
 
-// A pool is what a client knows of one.
+// A pool is a client's state for one pool.
 type pool struct {
-	turn   chan struct{} // has an element while the cluster is asked; its owner has what follows
+	turn   chan struct{} // has an element while the cluster is asked; its owner has the fields below
 	epoch  uint64        // of a map that all placement groups have
-	fences uint64        // of the client, before they got it
-	known  uint64        // the last call of AwaitFence that was made before the epoch was asked for
+	fences uint64        // number of the client's fences before they got that map
+	known  uint64        // the last call of AwaitFence that was made before the epoch was requested
 }
 
-// A connection is what a client needs of the library. Its methods take as long as the cluster
-// does.
+// A connection is what a client needs from the library. Its methods wait for the cluster.
 type connection interface {
 	Addresses() (string, error)
 	FSID() (string, error)
@@ -55,7 +54,7 @@ type connection interface {
 	Unblock(address string) error
 	blocks() (map[string]string, error)
 	AwaitMap() error
-	// Epoch is that of the newest map.
+	// Epoch returns the epoch of the newest map.
 	Epoch() (uint64, error)
 	// visit returns when all placement groups of a pool have the client's map.
 	visit(pool, namespace string) error
@@ -88,12 +87,12 @@ func newClient(conn connection) (*Client, error) {
 	return &Client{conn: conn, addresses: parseAddresses(text), cluster: cluster, closeTime: CloseTime, pools: map[string]*pool{}, fenced: map[string]time.Time{}}, nil
 }
 
-// Cluster is the identifier of the cluster.
+// Cluster returns the identifier of the cluster.
 func (c *Client) Cluster() string { return c.cluster }
 
-// parseAddresses splits what the library says, which is an address, or several in brackets.
+// parseAddresses splits the library's text, which is one address, or several in brackets.
 func parseAddresses(text string) []string {
-	if rest, ok := strings.CutPrefix(text, "["); ok && strings.HasPrefix(rest, "v") { // that of IPv6 begins with a bracket, too
+	if rest, ok := strings.CutPrefix(text, "["); ok && strings.HasPrefix(rest, "v") { // an IPv6 address begins with a bracket, too
 		text = strings.TrimSuffix(rest, "]")
 	}
 	all := strings.Split(text, ",")
@@ -103,7 +102,7 @@ func parseAddresses(text string) []string {
 	return all
 }
 
-// plain is an address without the version of the protocol, which the blocklist does not have.
+// plain returns an address without the protocol version, which the blocklist does not contain.
 func plain(address string) string {
 	for _, version := range []string{"v1:", "v2:", "any:"} {
 		address = strings.TrimPrefix(address, version)
@@ -111,16 +110,15 @@ func plain(address string) string {
 	return address
 }
 
-// Addresses are those of the client, each with a number that no other client has: to be written
-// down where others find them before the first request of a store, since who takes
-// over an image fences them.
+// Addresses returns the client's addresses, each with a number that no other client has. Publish them before the first
+// request of a store: a client that takes over an image fences them.
 func (c *Client) Addresses() []string { return slices.Clone(c.addresses) }
 
-// Fence has the cluster refuse whatever comes from the addresses of other clients, also what
-// they have sent and the cluster has not begun, for a time; 0: [FenceTime]. When it returns without an
-// error, nothing is changed by them in a placement group that has then carried out anything of this
-// client; the others may not know of it yet: see [Client.AwaitFence]. To fence again what is fenced
-// makes the time begin anew: a client that is not proven gone has to stay fenced.
+// Fence makes the cluster refuse requests from the addresses of other clients for a time; 0 selects [FenceTime].
+// Requests that they have sent and that the cluster has not begun are refused too. After Fence has returned nil, the
+// fenced clients change nothing in a placement group that has since executed a request of this client. Other placement
+// groups may not know of the fence yet: see [Client.AwaitFence]. Fencing an address again restarts its time; a client
+// that is not proven to have ended must stay fenced.
 func (c *Client) Fence(ctx context.Context, addresses []string, most time.Duration) error {
 	if most == 0 {
 		most = FenceTime
@@ -156,7 +154,7 @@ func (c *Client) Fence(ctx context.Context, addresses []string, most time.Durati
 	})
 }
 
-// hasFenced reports whether the client has fenced an address, whose fence lasts for a while yet.
+// hasFenced reports whether the client has fenced an address and the fence lasts for at least fenceRest.
 func (c *Client) hasFenced(address string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,10 +162,10 @@ func (c *Client) hasFenced(address string) bool {
 	return time.Until(c.fenced[address]) > fenceRest
 }
 
-// fenceRest is what is left at least of a fence on which something is built.
+// fenceRest is the minimum remaining time of a fence that other actions rely on.
 const fenceRest = 10 * time.Second
 
-// Fenced returns until when addresses are fenced. Those that are not are missing.
+// Fenced returns until when addresses are fenced. Addresses that are not fenced are missing from the map.
 func (c *Client) Fenced(ctx context.Context, addresses []string) (map[string]time.Time, error) {
 	var all map[string]string
 	err := c.ask(ctx, func() (err error) {
@@ -191,7 +189,7 @@ func (c *Client) Fenced(ctx context.Context, addresses []string) (map[string]tim
 	return found, nil
 }
 
-// Unfence ends the fences of addresses, which is for those alone whose process is proven gone.
+// Unfence ends the fences of addresses. Use it only for addresses whose process is proven to have ended.
 func (c *Client) Unfence(ctx context.Context, addresses []string) error {
 	return c.ask(ctx, func() error {
 		var errs []error
@@ -207,7 +205,7 @@ func (c *Client) Unfence(ctx context.Context, addresses []string) error {
 	})
 }
 
-// ask calls f, and returns when that does or the context ends.
+// ask calls f and returns when f returns or the context ends.
 func (c *Client) ask(ctx context.Context, f func() error) error {
 	if !c.enter() {
 		return backend.ErrClosed
@@ -234,8 +232,8 @@ func (c *Client) enter() bool {
 	return !c.closed
 }
 
-// Close ends the client, whose stores are closed. Where the cluster does not answer it fails with
-// a [HungError], and the client ends when the cluster does.
+// Close ends the client. Its stores must be closed. If the cluster does not answer, Close fails with a [HungError], and
+// the client ends when the cluster answers.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	closed := c.closed

@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A fakeConnection stands in for a client of librados.
+// A fakeConnection replaces a client of librados.
 type fakeConnection struct {
 	own     string
 	err     error
@@ -116,8 +116,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestSucceed: the lock of who was fenced is broken before the library is asked for it, and no other one,
-// nor that of one whose fence has ended or ends soon.
+// TestSucceed: the lock of a fenced owner is broken before the library is asked for it. No other lock is broken, nor
+// that of an owner whose fence has ended or ends soon.
 func TestSucceed(t *testing.T) {
 	c, err := newClient(&fakeConnection{own: "10.0.0.1:0/77"})
 	if err != nil {
@@ -148,8 +148,8 @@ func TestSucceed(t *testing.T) {
 	}
 }
 
-// TestFenceUnanswered: a fence that the cluster does not confirm is none, and nothing is freed
-// under the library.
+// TestFenceUnanswered: a fence that the cluster does not confirm does not count, and no memory that the library uses is
+// freed.
 func TestFenceUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConnection{own: "10.0.0.1:0/77", hold: make(chan struct{})}
@@ -177,7 +177,7 @@ func TestFenceUnanswered(t *testing.T) {
 	})
 }
 
-// TestAwaitFence: the placement groups of a pool are asked after each fence and with each map, once.
+// TestAwaitFence: the placement groups of a pool are asked once after each fence and for each map.
 func TestAwaitFence(t *testing.T) {
 	conn := &fakeConnection{own: "10.0.0.1:0/77", epoch: 7}
 	c, err := newClient(conn)
@@ -205,7 +205,7 @@ func TestAwaitFence(t *testing.T) {
 	await("epoch", "map", "visit rbd,", "epoch", "map", "visit rbd,a")
 }
 
-// TestAwaitFenceUnanswered: while an OSD hangs one call is under way at the cluster, for all who wait.
+// TestAwaitFenceUnanswered: while an OSD hangs, one call is outstanding at the cluster for all waiting callers.
 func TestAwaitFenceUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConnection{own: "10.0.0.1:0/77", epoch: 7, hold: make(chan struct{})}
@@ -236,7 +236,7 @@ func TestAwaitFenceUnanswered(t *testing.T) {
 	})
 }
 
-// TestReach: the placement groups of the pools are asked each time, once at a time, and by none that is closed.
+// TestReach: the placement groups of the pools are asked each time, by one call at a time, and not by a closed client.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConnection{own: "10.0.0.1:0/77"}
@@ -273,8 +273,8 @@ func TestReach(t *testing.T) {
 	})
 }
 
-// TestAwaitFenceTogether: the cluster is asked once for calls that wait at the same time, or once more
-// for those that came after it was asked.
+// TestAwaitFenceTogether: the cluster is asked once for calls that wait concurrently, and once more for calls that came
+// after it was asked.
 func TestAwaitFenceTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConnection{own: "10.0.0.1:0/77", epoch: 7, hold: make(chan struct{})}

@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/librados"
 )
 
-// A libraryClient implements connection. Images that have it in common have its starter, too.
+// A libraryClient implements connection. Images that share it also share its starter.
 type libraryClient struct {
 	*librados.Client
 	starter *starter
@@ -46,7 +46,7 @@ func connect(conf, id string) (c libraryClient, err error) {
 	return c, nil
 }
 
-// Close ends the client, whose images are closed.
+// Close ends the client. Its images must be closed.
 func (c libraryClient) Close() {
 	C.nr_starter_close((*C.struct_nr_starter)(unsafe.Pointer(c.starter)))
 	c.Client.Close()

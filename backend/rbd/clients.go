@@ -7,47 +7,46 @@ import (
 	"sync"
 )
 
-// Clients are those of clusters that images have in common ([Config.Clients]). A client has dozens of
-// threads, and with many clients the cluster's messages are as many small ones. A client connects with its
-// first image and ends with its last one. When the cluster blocklists it all its images fail, and those that
-// are opened after that get another. The zero value is ready. Stores with the same Clients may be used from
-// different goroutines.
+// Clients are clients that images share ([Config.Clients]). A client has dozens of threads, and many clients exchange
+// many small messages with the cluster instead of few large ones. A client connects with its first image and ends with
+// its last one. When the cluster blocklists a client, all its images fail, and images opened later use another client.
+// The zero value is ready. Stores with the same Clients may be used from different goroutines.
 type Clients struct {
-	// Number is how many there are for the images of one configuration and user, since few threads
-	// begin and end all requests of a client. Default: one for each four processors.
+	// Number is the number of clients per configuration and user. More than one may be needed, since few threads begin
+	// and end all requests of a client. Default: one for every four processors.
 	Number int
 
 	connect func(ClientConfig) (*Client, error) // nil: Connect
 
 	mu  sync.Mutex
-	all map[clientKey]*common // that new images get
+	all map[clientKey]*common // for new images
 }
 
-// A clientKey names one client.
+// A clientKey identifies a client.
 type clientKey struct {
 	ClientConfig
 	n int // below Number
 }
 
-// processorsEach is how many processors have a client by default.
+// processorsEach is the default number of processors per client.
 const processorsEach = 4
 
 func (c *Clients) number() int {
 	return cmp.Or(c.Number, max(1, runtime.GOMAXPROCS(0)/processorsEach))
 }
 
-// A common is a client that images have in common.
+// A common is a client that images share.
 type common struct {
 	of     *Clients
 	at     clientKey
-	images int // under the mutex of Clients
+	images int // guarded by the mutex of Clients
 
-	ready  chan struct{} // closed when the client is connected, or could not be
+	ready  chan struct{} // closed when the client is connected or has failed to connect
 	client *Client
 	err    error
 }
 
-// join is a client for one more image, which leaves it at the end.
+// join returns a client for another image, which must call leave at the end.
 func (c *Clients) join(of ClientConfig) (*common, error) {
 	one, first := c.choose(of)
 	if first {
@@ -57,7 +56,7 @@ func (c *Clients) join(of ClientConfig) (*common, error) {
 	return one, one.err
 }
 
-// choose counts one more image of the client that has the fewest, and reports whether that is its first.
+// choose adds an image to the client with the fewest images, and reports whether it is the client's first.
 func (c *Clients) choose(of ClientConfig) (one *common, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +79,7 @@ func (c *Clients) choose(of ClientConfig) (one *common, first bool) {
 	return one, first
 }
 
-// connect connects the client, which is for those who wait, too.
+// connect connects the client, also for the images that wait for it.
 func (o *common) connect() {
 	defer close(o.ready)
 	connect := o.of.connect
@@ -92,7 +91,7 @@ func (o *common) connect() {
 	}
 }
 
-// refuse leaves the client to the images that have it: the cluster refuses it.
+// refuse stops giving the client to new images, because the cluster refuses it.
 func (o *common) refuse() {
 	o.of.mu.Lock()
 	defer o.of.mu.Unlock()
@@ -101,7 +100,7 @@ func (o *common) refuse() {
 	}
 }
 
-// leave is called when an image is closed. The last one ends the client.
+// leave is called when an image is closed. The last call closes the client.
 func (o *common) leave() error {
 	o.of.mu.Lock()
 	o.images--
@@ -116,7 +115,7 @@ func (o *common) leave() error {
 	return nil
 }
 
-// A commonImage is an image of such a client.
+// A commonImage is an image of a shared client.
 type commonImage struct {
 	image
 	client *common
@@ -124,7 +123,7 @@ type commonImage struct {
 
 func (i commonImage) close() error { return errors.Join(i.image.close(), i.client.leave()) }
 
-// dialCommon opens an image by the client of its cluster.
+// dialCommon opens an image with a shared client.
 func (s *Store) dialCommon(cfg Config) (image, error) {
 	one, err := cfg.Clients.join(ClientConfig{Conf: cfg.Conf, ID: cmp.Or(cfg.ID, "admin")})
 	if err != nil {
@@ -139,14 +138,14 @@ func (s *Store) dialCommon(cfg Config) (image, error) {
 	return commonImage{i, one}, nil
 }
 
-// found takes an error of the cluster's.
+// found handles an error from the cluster.
 func (o *common) found(err error) {
 	if errors.Is(err, blocklisted) {
 		o.refuse()
 	}
 }
 
-// found takes an error of the image that is open now.
+// found handles an error of the currently open image.
 func (s *Store) found(err error) error {
 	if c, ok := s.current().(commonImage); ok {
 		c.client.found(err)
@@ -154,15 +153,14 @@ func (s *Store) found(err error) error {
 	return err
 }
 
-// refuse has images that are opened from now on by another client than this one.
+// refuse makes images that are opened from now on use another client than i's.
 func refuse(i image) {
 	if c, ok := i.(commonImage); ok {
 		c.client.refuse()
 	}
 }
 
-// anew opens an image, once more where that has found that the cluster has blocklisted the client that
-// images have in common: the next one is another.
+// anew opens an image. If the cluster has blocklisted the shared client it tries once more, with another client.
 func (s *Store) anew(open func() error) error {
 	err := open()
 	if errors.Is(err, blocklisted) && s.cfg.Client == nil && s.cfg.Clients != nil {

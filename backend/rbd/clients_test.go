@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// fakeClients is Clients whose connections are kept.
+// fakeClients is Clients that records its connections.
 type fakeClients struct {
 	Clients
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ func newFakeClients() *fakeClients {
 	return c
 }
 
-// ended are the connections that have ended.
+// ended returns the connections that have ended.
 func (c *fakeClients) ended() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *fakeClients) ended() (n int) {
 	return n
 }
 
-// want checks how many connections were made, and how many of them have ended.
+// want checks how many connections were made and how many have ended.
 func (c *fakeClients) want(t *testing.T, made, ended int) {
 	t.Helper()
 	if n := len(c.made); n != made || c.ended() != ended {
@@ -60,7 +60,7 @@ func (c *fakeClients) want(t *testing.T, made, ended int) {
 	}
 }
 
-// TestClients: images of one configuration and user have one client, from the first to the last of them.
+// TestClients: images of one configuration and user share a client, from the first to the last of them.
 func TestClients(t *testing.T) {
 	c := newFakeClients()
 	open := func(cfg Config) *Store {
@@ -99,7 +99,7 @@ func TestClients(t *testing.T) {
 	c.want(t, 4, 4)
 }
 
-// TestClientsNumber: images are dealt to as many clients as there may be.
+// TestClientsNumber: images are distributed over as many clients as allowed.
 func TestClientsNumber(t *testing.T) {
 	b := newBlocklist(t)
 	b.Number = 3
@@ -122,7 +122,7 @@ func TestClientsNumber(t *testing.T) {
 	}
 }
 
-// TestClientsAtOnce: images that are opened at the same time have one client, and none is left where all fail.
+// TestClientsAtOnce: images that are opened concurrently share a client, and none is left if all fail.
 func TestClientsAtOnce(t *testing.T) {
 	c := newFakeClients()
 	var stores [16]*Store
@@ -160,8 +160,8 @@ func TestClientsAtOnce(t *testing.T) {
 	c.want(t, 1, 1)
 }
 
-// blocklist is what the cluster does with clients: images that are opened by one that is refused fail, at once
-// or when they want their lock.
+// blocklist is the state of a cluster: images opened with a blocklisted client fail, at once or when they request their
+// lock.
 type blocklist struct {
 	*fakeClients
 	t       *testing.T
@@ -193,7 +193,7 @@ func (b *blocklist) open() *Store {
 	return s
 }
 
-// refuse has the cluster refuse the client of images that are opened now.
+// refuse makes the cluster refuse the client of images that are opened now.
 func (b *blocklist) refuse() {
 	for _, one := range b.all {
 		b.refused[one.client] = true
@@ -211,8 +211,8 @@ func (b *blocklist) close(stores ...*Store) {
 
 var writesBlock = backend.Request{Op: backend.OpWrite, Length: 4096, Buf: make([]byte, 4096)}
 
-// TestClientsBlocklisted: when the cluster has refused a client, images that are opened after that get another,
-// and the old one ends with those that still have it.
+// TestClientsBlocklisted: when the cluster has refused a client, images opened later get another one. The old one ends
+// with the images that still use it.
 func TestClientsBlocklisted(t *testing.T) {
 	b := newBlocklist(t)
 	first, second := b.open(), b.open()
@@ -245,7 +245,7 @@ func TestClientsBlocklisted(t *testing.T) {
 	b.want(t, 3, 3)
 }
 
-// TestClientsOpenedRefused: who finds first that the cluster has refused the client opens the image by another.
+// TestClientsOpenedRefused: the first image that finds its client refused is opened with another one.
 func TestClientsOpenedRefused(t *testing.T) {
 	for _, lock := range []bool{false, true} {
 		b := newBlocklist(t)
@@ -261,7 +261,7 @@ func TestClientsOpenedRefused(t *testing.T) {
 	}
 }
 
-// TestClientsLate: what an image before that of now answers late neither fails that, nor ends its client.
+// TestClientsLate: a late answer of a previous image neither fails the present one nor ends its client.
 func TestClientsLate(t *testing.T) {
 	b := newBlocklist(t)
 	s := b.open()
@@ -297,7 +297,7 @@ func TestClientsLate(t *testing.T) {
 	b.want(t, 2, 2)
 }
 
-// TestClientsRefresh: what is asked of an image without a request may find it out, too.
+// TestClientsRefresh: operations without a request detect it, too.
 func TestClientsRefresh(t *testing.T) {
 	for name, ask := range map[string]func(*Store) error{
 		"refresh":   func(s *Store) error { _, err := s.Refresh(); return err },

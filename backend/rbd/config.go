@@ -7,42 +7,41 @@ import (
 	"time"
 )
 
-// Config says how an image is found and served. A zero field takes the default.
+// Config configures how an image is found and served. A zero field selects the default.
 type Config struct {
-	Conf string // path of the cluster's configuration; the default is where Ceph's programs look for it
-	ID   string // of the client, without "client."; default admin
+	Conf string // path of the cluster's configuration; default: where Ceph's programs look for it
+	ID   string // the user's name without "client."; default admin
 
-	// Client is that of the image, instead of one of its own: Conf and ID are not used then. It is
-	// closed after the store.
+	// Client is the client for the image, instead of its own; Conf and ID are then ignored. Close the client after the
+	// store.
 	Client *Client
 
-	// Clients, if not nil and there is no Client, has the client of the image, which others of the
-	// same Conf and ID may have, too. Default: the image has one of its own.
+	// Clients, if not nil, provides the client for the image, shared with others of the same Conf and ID. Client takes
+	// precedence. Default: the image has its own client.
 	Clients *Clients
 
-	// Size in bytes: a missing image is created, a smaller one extended, and a larger one is as
-	// large as it is. 0: the image must exist. What is served is rounded down to whole blocks.
+	// Size is the size in bytes. A missing image is created and a smaller one is extended; a larger one keeps its size.
+	// 0: the image must exist. The served size is rounded down to whole blocks.
 	Size int64
 
-	// Lost, if not nil, is called when a call of the store says that the cluster has blocklisted its
-	// client, at most once before the failure is cleared. It must not wait, nor use the store.
+	// Lost, if not nil, is called when a call of the store finds that the cluster has blocklisted its client, at most
+	// once before the failure is cleared. It must not block, nor use the store.
 	Lost func()
 
-	BlockSize int // 512 or 4096; default 4096 where the size is a multiple of that, else 512
+	BlockSize int // 512 or 4096; default 4096 if the size is a multiple of that, else 512
 	ReadOnly  bool
 }
 
-// Times, of which tests have shorter ones.
+// Time limits; tests have shorter ones.
 const (
 	// CloseTime is how long Close waits for a cluster that does not answer.
 	CloseTime = 10 * time.Second
 
-	// lockTime is how long Open waits for a lock whose owner may be gone: the cluster misses
-	// a client after 30 s.
+	// lockTime is how long Open waits for a lock whose owner may be gone: the cluster detects that after 30 s.
 	lockTime = 40 * time.Second
 )
 
-// check finds what can be said without the cluster.
+// check validates what can be validated without the cluster.
 func (c *Config) check(n *Name) error {
 	switch {
 	case c.Size < 0:

@@ -11,12 +11,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/librados"
 )
 
-// ErrNotBuilt says that this program was built without the storage.
+// ErrNotBuilt says that this program was built without RBD storage.
 var ErrNotBuilt = errors.New("this build has no RBD storage: build with -tags rbd and CGO_ENABLED=1")
 
 // A LibraryError says that the libraries of Ceph on this machine cannot be used.
 type LibraryError struct {
-	Detail string // what dlopen(3) says
+	Detail string // the error of dlopen(3)
 }
 
 func (e *LibraryError) Error() string {
@@ -27,7 +27,7 @@ func (e *LibraryError) Error() string {
 // A LockedError says that another client has the exclusive lock of an image.
 type LockedError struct {
 	Image string
-	Owner string // as Ceph names it; "" where unknown
+	Owner string // as Ceph reports it; "" if unknown
 }
 
 func (e *LockedError) Error() string {
@@ -38,7 +38,7 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("image %s is in use by %s, which has its exclusive lock: stop that first, or take another image (rbd lock ls %[1]s shows it)", e.Image, who)
 }
 
-// A HungError says that something did not end since the cluster did not answer.
+// A HungError says that an operation did not end because the cluster did not answer.
 type HungError struct {
 	Image string
 	For   time.Duration
@@ -48,17 +48,17 @@ func (e *HungError) Error() string {
 	return fmt.Sprintf("close %s: the cluster does not answer for %v: see ceph -s; what is under way ends when it does", e.Image, e.For)
 }
 
-// blocklisted is the cluster's EBLOCKLISTED.
+// blocklisted is the cluster's error EBLOCKLISTED.
 const blocklisted = librados.Blocklisted
 
-// lost reports whether an error says that the client may not write any more: it is
-// blocklisted, or another has its lock.
+// lost reports whether an error says that the client may no longer write: it is blocklisted, or another client has its
+// lock.
 func lost(errno unix.Errno) bool { return errno == blocklisted || errno == unix.EROFS }
 
-// resultOf is the error of a request whose call failed.
+// resultOf returns the error of a request whose call failed.
 func resultOf(name string, op backend.Op, errno unix.Errno) error {
 	switch {
-	case errno == unix.EINVAL: // the library checks nothing else that was not checked before
+	case errno == unix.EINVAL: // everything else that the library checks was checked before
 		return backend.ErrOutOfRange
 	case errno == unix.EILSEQ && op == backend.OpCompareAndWrite:
 		return backend.ErrMiscompare

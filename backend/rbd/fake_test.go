@@ -15,21 +15,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A fakeImage stands in for librbd: it keeps the bytes, and ends calls from threads of its own.
+// A fakeImage replaces librbd: it keeps the bytes, and ends calls on its own threads.
 type fakeImage struct {
 	mu     sync.Mutex
 	data   []byte
 	unit   int64
-	locked string // who else has the lock
+	locked string // which other client has the lock
 
 	features  uint64
 	calls     chan func() // to the threads
 	errno     atomic.Int32
 	silent    atomic.Bool // it does not answer
-	old       atomic.Bool // it compares and writes 512 bytes at most
-	held      []func()    // what it would have answered
+	old       atomic.Bool // it compares and writes at most 512 bytes
+	held      []func()    // answers that are held back
 	kinds     []callKind
-	ended     []*task // to be used again
+	ended     []*task // to be reused
 	lockErr   error
 	shutErr   error
 	closed    bool
@@ -73,7 +73,7 @@ type task struct {
 	run func()
 }
 
-// task is one that has ended, or a new one. Called with the mutex held.
+// task returns an ended one, or a new one. It is called with the mutex held.
 func (i *fakeImage) task() *task {
 	if last := len(i.ended) - 1; last >= 0 {
 		t := i.ended[last]
@@ -100,7 +100,7 @@ func (i *fakeImage) start(r *ring, calls []call) {
 	}
 }
 
-// answer has it answer again.
+// answer makes it answer again.
 func (i *fakeImage) answer() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -208,13 +208,13 @@ func (i *fakeImage) close() error {
 	return nil
 }
 
-// heap is memory of Go's, whose atomic operations the race detector knows.
+// heap allocates memory on the Go heap, where the race detector sees atomic operations.
 func heap(n int) ([]byte, func() error, error) {
 	b := make([]byte, n)
 	return b, func() error { return nil }, nil
 }
 
-// openFake opens a store on images that a function gives.
+// openFake opens a store on images that a function returns.
 func openFake(name string, cfg Config, give func(cfg *Config) (image, error)) (*Store, error) {
 	n, err := ParseName(name)
 	if err != nil {
@@ -228,7 +228,7 @@ func openFake(name string, cfg Config, give func(cfg *Config) (image, error)) (*
 	return s, s.open()
 }
 
-// fakeStore is a store on an image.
+// fakeStore returns a store on an image.
 func fakeStore(t *testing.T, i *fakeImage, cfg Config) *Store {
 	t.Helper()
 	s, err := openFake("rbd/image", cfg, func(*Config) (image, error) { return i, nil })
@@ -238,7 +238,7 @@ func fakeStore(t *testing.T, i *fakeImage, cfg Config) *Store {
 	return s
 }
 
-// do carries out one request on a queue of its own.
+// do executes one request on a queue of its own.
 func do(t *testing.T, s *Store, r backend.Request) error {
 	t.Helper()
 	q, err := s.NewQueue(1, nil)

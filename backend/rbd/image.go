@@ -1,34 +1,33 @@
 package rbd
 
-// An image is one that is open in a cluster. Its methods may be called from any goroutine;
-// those but start may take as long as the cluster does.
+// An image is an open image of a cluster. Any goroutine may call its methods. All except start wait for the cluster.
 type image interface {
-	// start begins calls, each of which ends in the ring.
+	// start begins calls; each reports its end in the ring.
 	start(r *ring, calls []call)
 	look() (geometry, error)
-	// mark differs from that of all other images, also of one that has the same name later.
+	// mark returns a value that differs from that of every other image, including later ones of the same name.
 	mark() ([]byte, error)
-	// dataPool is the pool that has the image's data.
+	// dataPool returns the name of the pool with the image's data.
 	dataPool() (string, error)
 	resize(size int64) error
 	used(size int64) (int64, error)
-	// succeed breaks the exclusive lock of a client whose address the function admits.
+	// succeed breaks the exclusive lock of a client if admits returns true for its address.
 	succeed(admits func(address string) bool) error
 	// lock acquires the exclusive lock, which is kept until close.
 	lock() error
-	// owner is who has that, empty: nobody, or it is not known.
+	// owner returns the owner of the exclusive lock, or "" if there is none or it is unknown.
 	owner() (string, error)
-	// close ends the client, too.
+	// close also closes the image's client.
 	close() error
 }
 
-// A dialer opens images; those that are missing it creates if it is given a size.
+// A dialer opens an image, and creates a missing one if a size is given.
 type dialer func(n Name, cfg *Config) (image, error)
 
-// A geometry is what an image tells of itself.
+// A geometry is what an image reports about itself.
 type geometry struct {
 	size     int64
-	unit     int64 // bytes that lie together in one object
+	unit     int64 // bytes that are stored in one object
 	features uint64
 }
 
@@ -38,7 +37,7 @@ const (
 	featureFastDiff      = 1 << 4
 )
 
-// callKind is what a call does.
+// callKind is the kind of a call.
 type callKind uint8
 
 const (
@@ -56,7 +55,7 @@ const (
 	callKeep // callZero: storage is not freed
 )
 
-// A call is one operation of the library, as C knows it (struct nr_call).
+// A call is one operation of the library, with the layout of struct nr_call in C.
 type call struct {
 	image            uint64 // address of a struct nr_image
 	offset, length   uint64

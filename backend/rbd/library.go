@@ -20,10 +20,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/librados"
 )
 
-// Built reports whether this program has the storage.
+// Built reports whether this program has RBD storage.
 const Built = true
 
-// What C and Go both declare is of one size.
+// The sizes of the structures declared in both C and Go must agree.
 var (
 	_ [unsafe.Sizeof(call{})]byte    = [C.sizeof_struct_nr_call]byte{}
 	_ [unsafe.Sizeof(header{})]byte  = [C.sizeof_struct_nr_ring]byte{}
@@ -35,13 +35,13 @@ var (
 type libraryImage struct {
 	lib    *C.struct_nr_lib
 	client libraryClient
-	own    bool // the client ends with the image
+	own    bool // the client is closed with the image
 	pool   *librados.Pool
 	handle unsafe.Pointer
-	image  *C.struct_nr_image // that, for calls
+	image  *C.struct_nr_image // the image, for calls
 }
 
-// texts are C strings until they are freed.
+// texts are C strings to be freed together.
 type texts []*C.char
 
 func (t *texts) add(s string) *C.char {
@@ -56,7 +56,7 @@ func (t *texts) free() {
 	}
 }
 
-// failureOf is the error of a call of the shim, or nil.
+// failureOf returns the error for a result of the shim, or nil.
 func failureOf(doing string, code C.int) error {
 	if code >= 0 {
 		return nil
@@ -75,15 +75,19 @@ func loadLibrary() (*C.struct_nr_lib, error) {
 	return lib, nil
 }
 
-// settings are what must be so, whatever the configuration says: a write is durable when it is
-// complete. Its data are copied, which librbd does by default. When they are not, a write that
-// librbd 16.2 refuses for want of the lock, as that of a client that is blocklisted, never ends: it
-// waits for the release of its data, and they are released when it has ended. Calls begin in the thread
-// that makes them, which is a starter's and may wait: otherwise another thread of librbd's has to be woken
-// for each. How many requests a client has, and of how many bytes, is not limited: at the limit the starter
-// would wait for answers, of which those of one image may not come, and those of others would wait for it. Who
-// has the queues limits what is outstanding. One thread of the client's ends requests, instead of two: it has
-// little to do for each, and two take turns, with a switch between them for every answer.
+// settings override the configuration:
+//
+//   - A completed write is durable.
+//   - Data of writes is copied, as by default. Without copying, librbd 16.2 never ends a write that it refuses because
+//     the lock is missing, such as that of a blocklisted client: it waits for the release of the data, which is
+//     released when the write has ended.
+//   - Calls begin in the calling thread, which is a starter's and may block. Otherwise another thread of librbd would
+//     have to be woken for each call.
+//   - The number and size of a client's outstanding requests are not limited. At the limit the starter would wait for
+//     answers of one image that may never arrive, and the other images would wait for it. The owner of the queues
+//     limits the requests.
+//   - One thread of the client ends requests, instead of two: it has little to do for each, and two would alternate,
+//     with a thread switch for every answer.
 var settings = []librados.Setting{
 	{Name: "rbd_cache", Value: "false"},
 	{Name: "rbd_disable_zero_copy_writes", Value: "true"},
@@ -142,7 +146,7 @@ func remove(n Name, cfg *Config) (err error) {
 	return failureOf("remove", C.nr_remove(i.lib, i.pool.Handle(), t.add(n.Image)))
 }
 
-// leave ends the client, if it is the image's own.
+// leave closes the client, if it is the image's own.
 func (i *libraryImage) leave() {
 	if i.pool != nil {
 		i.pool.Close()
@@ -154,7 +158,7 @@ func (i *libraryImage) leave() {
 	C.free(unsafe.Pointer(i.lib))
 }
 
-// open opens an image of the cluster, or creates it.
+// open opens or creates an image of the cluster.
 func (i *libraryImage) open(n Name, cfg *Config) (err error) {
 	if i.pool, err = i.client.Pool(n.Pool, n.Namespace); err != nil {
 		return err
@@ -185,8 +189,8 @@ func (i *libraryImage) open(n Name, cfg *Config) (err error) {
 	return nil
 }
 
-// start implements image. It calls no C: a call that lasts has the Go scheduler's monitor woken, which
-// takes more processor time than the call.
+// start implements image. It does not call C: a long call wakes the Go scheduler's monitor, which takes more processor
+// time than the call.
 func (i *libraryImage) start(r *ring, calls []call) {
 	for at := range calls {
 		calls[at].image = uint64(uintptr(unsafe.Pointer(i.image)))
@@ -209,7 +213,7 @@ func (i *libraryImage) mark() ([]byte, error) {
 	return []byte(cluster + "/" + id), err
 }
 
-// id is the image's in its pool.
+// id returns the image's identifier in its pool.
 func (i *libraryImage) id() (string, error) {
 	const size = 128
 	b := (*C.char)(C.calloc(1, size))
@@ -218,7 +222,7 @@ func (i *libraryImage) id() (string, error) {
 	return C.GoString(b), err
 }
 
-// succeed implements image. The lock is one of the image's header, which librbd names so.
+// succeed implements image. The lock has the name that librbd gives to the lock on an image's header.
 func (i *libraryImage) succeed(admits func(address string) bool) error {
 	id, err := i.id()
 	if err != nil {

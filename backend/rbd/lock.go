@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialLocked opens the image, with its lock unless it is only read.
+// dialLocked opens the image and locks it, unless it is read-only.
 func (s *Store) dialLocked(cfg *Config) (image, error) {
 	i, err := s.dialImage(cfg)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Store) dialLocked(cfg *Config) (image, error) {
 	return i, nil
 }
 
-// acquire waits for a lock whose owner may be gone. An image that is only read needs none.
+// acquire waits for a lock whose owner may be gone. A read-only image needs no lock.
 func (s *Store) acquire(i image) error {
 	if s.cfg.readOnly(&s.name) {
 		return nil
@@ -48,12 +48,12 @@ func (s *Store) acquire(i image) error {
 	}
 }
 
-// succeed breaks the lock of an owner that the client has fenced. The library would do it too, after it
-// has fenced that owner once more, by a map of the cluster for each image: more than a second each, and
-// a gateway that is killed had hundreds of them.
+// succeed breaks the lock of an owner that this client has fenced. The library would do so too, after fencing the owner
+// once more, with a new map of the cluster for each image. That takes more than a second per image, and a gateway that
+// was killed can have had hundreds.
 func (s *Store) succeed(i image) {
 	if s.cfg.Client != nil {
-		_ = i.succeed(s.cfg.Client.hasFenced) // else the library does it
+		_ = i.succeed(s.cfg.Client.hasFenced) // after a failure the library does it
 	}
 }
 

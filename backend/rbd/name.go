@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A Name says which image, or which snapshot of it.
+// A Name identifies an image or a snapshot of it.
 type Name struct {
 	Pool      string
-	Namespace string // of the pool; most have none
+	Namespace string // of the pool; usually empty
 	Image     string
 	Snapshot  string // empty: the image itself
 }
 
-// ParseName reads POOL/IMAGE, POOL/NAMESPACE/IMAGE and either with @SNAPSHOT.
+// ParseName parses POOL/IMAGE or POOL/NAMESPACE/IMAGE, either of them with an optional @SNAPSHOT.
 func ParseName(s string) (Name, error) {
 	rest, snapshot, hasSnapshot := strings.Cut(s, "@")
 	parts := strings.Split(rest, "/")
@@ -47,7 +47,7 @@ func (n Name) String() string {
 	return s
 }
 
-// In is the pool with the namespace, as [Store.Pools] has it.
+// In returns the pool and the namespace in the format of [Store.Pools].
 func (n *Name) In() string {
 	if n.Namespace == "" {
 		return n.Pool

@@ -16,8 +16,8 @@ const (
 	reapBatch = 64
 )
 
-// A queue implements [backend.Queue] and [backend.Watchable]. Requests wait for others of the
-// store, or are in calls.
+// A queue implements [backend.Queue] and [backend.Watchable]. A request either waits for other requests of the store or
+// is in a call.
 type queue struct {
 	store    *Store
 	depth    int
@@ -25,22 +25,22 @@ type queue struct {
 	outcomes []outcome // of one batch
 	calls    []call    // prepared
 	running  int       // calls that have not been reaped
-	inFlight int       // requests taken, and their results not yet polled
+	inFlight int       // requests taken whose results are not yet polled
 	slots    []slot
 	free     []uint32
-	waiting  []uint32 // slots that want their range, in the order of submission
+	waiting  []uint32 // slots that wait for their range, in the order of submission
 	results  backend.Results
 	waiter   *stripe.Waiter
 	notify   func() // never nil
-	again    bool   // something waits for nothing but the next turn
-	watched  bool   // the owner arms
+	again    bool   // a request waits only for the next turn
+	watched  bool   // the owner calls Arm
 	closing  bool
 	closed   bool
 
-	// Where the owner does not watch the eventfd a goroutine does.
+	// The goroutine that waits for the eventfd if the owner does not.
 	listener *os.File
 	stopped  chan struct{}
-	left     chan struct{} // closed when calls that Close left behind have ended
+	left     chan struct{} // closed when the calls that Close left behind have ended
 }
 
 func newQueue(s *Store, depth int, notify func()) (*queue, error) {
@@ -81,9 +81,9 @@ func (q *queue) Submit(rs []backend.Request) int {
 	return n
 }
 
-// take puts a request on its way.
+// take begins a request.
 func (q *queue) take(r *backend.Request) {
-	info, epoch := q.store.info.Load(), q.store.epoch.Load() // before what admit looks at, which changes first
+	info, epoch := q.store.info.Load(), q.store.epoch.Load() // before the fields that admit reads, which change first
 	err := q.store.admit(r, info)
 	if err != nil || r.Op == backend.OpFlush && info.ReadOnly || r.Op != backend.OpFlush && r.Length == 0 {
 		q.results.Push(backend.Result{Tag: r.Tag, Err: err})
@@ -96,7 +96,7 @@ func (q *queue) take(r *backend.Request) {
 	q.advance(i)
 }
 
-// start hands the calls that were prepared to the library, in one call of C.
+// start passes the prepared calls to the library, all at once.
 func (q *queue) start() {
 	if len(q.calls) == 0 {
 		return
@@ -115,7 +115,7 @@ func (q *queue) Poll(rs []backend.Result) int {
 	case n > 0:
 		q.ring.disarm()
 	case q.inFlight > 0 && !q.watched:
-		// Once more after arming: what is not there now is notified.
+		// Try once more after arming: notify is called for whatever arrives later.
 		q.arm()
 		q.turn()
 		if n = q.drain(rs); n == 0 && q.again {
@@ -130,7 +130,7 @@ func (q *queue) arm() {
 		q.waiter.Arm()
 	}
 	if q.listener == nil && !q.listen() {
-		q.notify() // polling goes on
+		q.notify() // the owner must keep polling
 		return
 	}
 	q.ring.arm()
@@ -142,7 +142,7 @@ func (q *queue) drain(rs []backend.Result) int {
 	return n
 }
 
-// turn moves everything that can move.
+// turn advances every request that can be advanced.
 func (q *queue) turn() {
 	q.again = false
 	q.reap()
@@ -165,7 +165,7 @@ func (q *queue) reap() {
 	}
 }
 
-// retry tries what waits for its range.
+// retry tries the requests that wait for their range.
 func (q *queue) retry() {
 	old := q.waiting
 	q.waiting = old[:0]
@@ -180,7 +180,7 @@ func (q *queue) Idle() bool { return q.inFlight == 0 }
 // Descriptor implements [backend.Watchable].
 func (q *queue) Descriptor() int {
 	q.watched = true
-	q.unlisten() // it would take the events away
+	q.unlisten() // it would consume the events
 	return int(q.ring.event)
 }
 
@@ -199,8 +199,7 @@ func (q *queue) Arm() bool {
 	return q.results.Len() == 0 && !q.again
 }
 
-// listen starts the goroutine that turns events into calls of notify, and reports whether it
-// could.
+// listen starts the goroutine that calls notify for events, and reports whether it succeeded.
 func (q *queue) listen() bool {
 	fd, err := unix.FcntlInt(uintptr(q.ring.event), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -228,8 +227,8 @@ func (q *queue) unlisten() {
 	}
 }
 
-// Close implements [backend.Queue]. It fails with a [HungError] when the cluster does not answer: the
-// buffers of requests are in use then until it does.
+// Close implements [backend.Queue]. If the cluster does not answer it fails with a [HungError]; the buffers of requests
+// then remain in use until it answers.
 func (q *queue) Close() error {
 	if q.closed {
 		return nil
@@ -264,8 +263,8 @@ func (q *queue) Close() error {
 	return nil
 }
 
-// settle waits until no call is outstanding, at most for a time, negative: any. It reports
-// whether that is so.
+// settle waits until no call is outstanding, at most for the given time; negative means no limit. It reports whether no
+// call is outstanding.
 func (q *queue) settle(most time.Duration) bool {
 	end := time.Now().Add(most)
 	for q.reap(); q.running > 0; q.reap() {

@@ -13,16 +13,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// The suite looks for it.
+// The conformance suite looks for this flag.
 var _ = flag.Bool("long", false, "four times as long for what goes on for some time")
 
-// TestContract is the suite on a library that is not there; test/ceph has it on a cluster.
+// TestContract runs the suite on a fake library; test/ceph runs it on a cluster.
 func TestContract(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store { return fakeStore(t, newFake(t, 20<<20), Config{}) })
 }
 
-// TestContractOfStripes has objects so small that most of what is compared and written crosses
-// a border.
+// TestContractOfStripes has objects so small that most compared and written ranges cross an object boundary.
 func TestContractOfStripes(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store {
 		i := newFake(t, 4<<20)
@@ -97,7 +96,7 @@ func TestGeometry(t *testing.T) {
 
 func TestSnapshot(t *testing.T) {
 	i := newFake(t, 1<<20)
-	i.lockErr, i.features = unix.EBUSY, 0 // neither is asked for
+	i.lockErr, i.features = unix.EBUSY, 0 // neither is needed
 	s, err := openFake("p/i@s", Config{}, func(*Config) (image, error) { return i, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +137,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestErrors: what the library says, in the words of the contract.
+// TestErrors: the library's errors are translated to those of the contract.
 func TestErrors(t *testing.T) {
 	i := newFake(t, 1<<20)
 	s := fakeStore(t, i, Config{})
@@ -172,8 +171,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestBlocklisted: nothing is acknowledged any more, until an administrator has the image opened
-// again; what the old client still does is no success either.
+// TestBlocklisted: nothing is acknowledged until an administrator has the image opened again, and late successes of the
+// old client are errors too.
 func TestBlocklisted(t *testing.T) {
 	first, second := newFake(t, 1<<20), newFake(t, 1<<20)
 	images := []image{first, second}
@@ -247,8 +246,7 @@ func TestLockLost(t *testing.T) {
 	}
 }
 
-// TestHung: neither Close waits for ever, and memory that the cluster may still use is kept until
-// it answers.
+// TestHung: Close does not wait forever, and memory that the cluster may still use is kept until it answers.
 func TestHung(t *testing.T) {
 	i := newFake(t, 1<<20)
 	i.closeHold = make(chan struct{})
@@ -298,7 +296,7 @@ func TestResize(t *testing.T) {
 	if changed, err := s.Refresh(); !changed || err != nil || s.Info().Size != 3<<20 {
 		t.Errorf("refresh: %v, %v, %d", changed, err, s.Info().Size)
 	}
-	if err := i.resize(1 << 20); err != nil { // by another, and not noticed yet
+	if err := i.resize(1 << 20); err != nil { // by another client, and not noticed yet
 		t.Fatal(err)
 	}
 	b := make([]byte, 4096)
@@ -334,7 +332,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestCalls: which call a request is, and that what crosses a border is done in two.
+// TestCalls: which call a request becomes, and that a range across a boundary takes two.
 func TestCalls(t *testing.T) {
 	i := newFake(t, 16<<20)
 	i.kinds = make([]callKind, 0, 16)
@@ -379,7 +377,7 @@ func kindBytes(kinds []callKind) (b []byte) {
 	return b
 }
 
-// TestMapped: the end of a call reaches its consumer through memory that is not Go's.
+// TestMapped: the end of a call reaches its consumer through memory outside the Go heap.
 func TestMapped(t *testing.T) {
 	r, err := newRing(3, mapped)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Remove removes an image with its data, which nobody has open; the error of one that somebody has is
-// EBUSY. One that is not there is removed. Of the configuration only the cluster and the client count: the
-// cluster refuses one by Client that is fenced.
+// Remove removes an image with its data. An image that is open fails with EBUSY, and a missing image is not an error.
+// Of the configuration only the cluster and the client are used. If Client is fenced, the cluster refuses the removal.
 func Remove(name string, cfg Config) error {
 	n, err := ParseName(name)
 	if err != nil {
@@ -21,7 +20,7 @@ func Remove(name string, cfg Config) error {
 		return fmt.Errorf("remove image %s: it is a snapshot", n)
 	}
 	if c := cfg.Client; c != nil {
-		if !c.enter() { // until it is removed: a client does not end before
+		if !c.enter() { // until the image is removed: the client must not end before
 			return fmt.Errorf("remove image %s: %w", n, backend.ErrClosed)
 		}
 		defer c.calls.Done()

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A header is the start of a ring's memory, as C knows it (struct nr_ring).
+// A header is the start of a ring's memory, with the layout of struct nr_ring in C.
 type header struct {
 	tail    uint64
-	running int64 // calls whose end is not over; the memory is in use until it is 0
+	running int64 // unfinished calls and visits of the starter; the memory is in use until it is 0
 	mask    uint64
 	args    uint64
 	armed   uint32
@@ -21,8 +21,8 @@ type header struct {
 	_       [3]uint64
 
 	todo   uint64
-	begun  uint64 // how many calls were ever put there
-	taken  uint64 // how many of them were begun; C's
+	begun  uint64 // number of calls ever put there
+	taken  uint64 // number of calls begun; written by C
 	next   uint64
 	listed uint32
 	_      [7]uint32
@@ -31,26 +31,25 @@ type header struct {
 // argSize is the size of struct nr_arg.
 const argSize = 32
 
-// A ring takes the ends of a queue's calls. It is in memory that is not Go's: threads of
-// librbd's write to it.
+// A ring receives the results of a queue's calls. It is in memory outside the Go heap: threads of librbd write to it.
 type ring struct {
 	*header
 	free  func() error
-	cells []uint64 // zero, or an identifier plus one with the result below it
+	cells []uint64 // zero, or an identifier plus one in the upper half and the result in the lower half
 	calls []call   // on their way to a starter
 	head  uint64
 }
 
-// An outcome is the end of a call: a result as the library gives it, negative for an errno.
+// An outcome is the result of a call as the library returns it, negative for an errno.
 type outcome struct {
 	id     uint32
 	result int32
 }
 
-// A source has memory, zeroed, and what gives it back.
+// A source allocates zeroed memory and returns a function that frees it.
 type source func(n int) (mem []byte, free func() error, err error)
 
-// mapped is memory that is not Go's.
+// mapped allocates memory outside the Go heap.
 func mapped(n int) ([]byte, func() error, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -59,7 +58,7 @@ func mapped(n int) ([]byte, func() error, error) {
 	return mem, func() error { return unix.Munmap(mem) }, nil
 }
 
-// newRing makes one for the identifiers below calls.
+// newRing returns a ring for calls with identifiers below calls.
 func newRing(calls int, memory source) (*ring, error) {
 	n := 1 << bits.Len(uint(calls-1))
 	cells := int(unsafe.Sizeof(header{}))
@@ -82,11 +81,11 @@ func newRing(calls int, memory source) (*ring, error) {
 	return r, nil
 }
 
-// begin notes calls that are about to start.
+// begin counts calls that are about to start.
 func (r *ring) begin(calls int) { atomic.AddInt64(&r.running, int64(calls)) }
 
-// put hands calls to the starter in which the ring is listed, and reports whether it is yet to be listed.
-// There is room: the identifiers of calls that have not ended differ.
+// put stores calls for the starter, and reports whether the ring must be added to the starter's list. There is always
+// room, since the identifiers of outstanding calls differ.
 func (r *ring) put(calls []call) (list bool) {
 	at := r.begun
 	for i := range calls {
@@ -115,7 +114,7 @@ func (r *ring) reap(out []outcome) int {
 	return len(out)
 }
 
-// arm has the next end written to the eventfd. What ended before is not: see ready.
+// arm makes the next end of a call write to the eventfd. Calls that ended before do not: see ready.
 func (r *ring) arm() { atomic.StoreUint32(&r.armed, 1) }
 
 func (r *ring) disarm() {
@@ -127,10 +126,10 @@ func (r *ring) disarm() {
 // clear makes the eventfd unreadable until it is written to again.
 func (r *ring) clear() {
 	var count [8]byte
-	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(r.event), uintptr(unsafe.Pointer(&count)), 8) // EAGAIN: it was
+	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(r.event), uintptr(unsafe.Pointer(&count)), 8) // EAGAIN: it already was
 }
 
-// wait sleeps until a call may have ended, at most some milliseconds, negative: any time.
+// wait sleeps until a call may have ended, at most for the given milliseconds; negative means no limit.
 func (r *ring) wait(milliseconds int) {
 	r.clear()
 	r.arm()
@@ -141,10 +140,10 @@ func (r *ring) wait(milliseconds int) {
 	_, _ = unix.Poll(fds, milliseconds)
 }
 
-// close gives the memory back, once no thread is at it. No call is outstanding.
+// close frees the memory once no thread uses it. No call may be outstanding.
 func (r *ring) close() error {
 	for atomic.LoadInt64(&r.running) > 0 {
-		runtime.Gosched() // the thread has put its outcome into the ring already
+		runtime.Gosched() // the thread has already put its outcome into the ring
 	}
 	if err := unix.Close(int(r.event)); err != nil {
 		return err

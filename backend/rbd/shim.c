@@ -1,7 +1,7 @@
 //go:build rbd && cgo && linux
 
-// librbd, loaded when it is needed. Its header is not: what is used of it is declared here.
-// Package librados has loaded what it needs itself.
+// librbd is loaded at run time and its header is not needed: what is used of it is declared here. Package librados has
+// loaded what librbd needs.
 
 #define _GNU_SOURCE
 #include "shim.h"
@@ -73,7 +73,7 @@ static int load(void *library, const char *name, void *to, char *message, size_t
 	return 0;
 }
 
-// The library stays loaded: it has threads of its own.
+// The library is never unloaded: it has threads of its own.
 struct nr_lib *nr_open_lib(char *message, size_t size)
 {
 	struct nr_lib *l = calloc(1, sizeof *l);
@@ -164,8 +164,7 @@ int nr_owner(struct nr_lib *l, void *image, char *owner, size_t size)
 	return 0;
 }
 
-// ended puts the end of a call into its ring. Nothing of the ring is touched after running
-// has been lowered.
+// ended stores the end of a call in its ring. It must not access the ring after it has decremented running.
 static void ended(struct nr_arg *a, int32_t result)
 {
 	struct nr_ring *r = a->ring;
@@ -175,12 +174,12 @@ static void ended(struct nr_arg *a, int32_t result)
 	__atomic_store_n(&r->cells[at & r->mask], (uint64_t)(a->id + 1) << 32 | (uint32_t)result, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&r->armed, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&r->armed, 0, __ATOMIC_SEQ_CST)) {
 		ssize_t n = write(r->event, &one, sizeof one);
-		(void)n; // it cannot be full: it is written once for each time that it is armed
+		(void)n; // cannot be full: it is written once each time that it is armed
 	}
 	__atomic_fetch_sub(&r->running, 1, __ATOMIC_SEQ_CST);
 }
 
-// done is called by a thread of librbd's.
+// done is called on a thread of librbd.
 static void done(void *completion, void *arg)
 {
 	struct nr_arg *a = arg;
@@ -236,8 +235,8 @@ static void begin(struct nr_ring *r, const struct nr_call *c)
 	}
 }
 
-// begin_all begins the calls of a ring that is not listed any more. Those that are put after this has
-// looked list it again.
+// begin_all begins the calls of a ring that is no longer listed. Calls that are put after this function has looked list
+// the ring again.
 static void begin_all(struct nr_ring *r)
 {
 	const struct nr_call *calls = (const struct nr_call *)(uintptr_t)r->todo;
@@ -289,7 +288,7 @@ struct nr_starter *nr_starter_open(void)
 
 	if (!s)
 		return NULL;
-	sigfillset(&all); // signals are for threads of Go's
+	sigfillset(&all); // signals are for Go's threads
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&thread, NULL, starter, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

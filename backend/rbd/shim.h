@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What a call does.
+// The kinds of calls.
 enum { NR_READ, NR_WRITE, NR_FLUSH, NR_ZERO, NR_DISCARD, NR_COMPARE };
 
 enum { NR_FUA = 1, NR_KEEP = 2 };
@@ -23,13 +23,13 @@ struct nr_call {
 
 struct nr_lib;
 
-// An image that is open.
+// An open image.
 struct nr_image {
 	struct nr_lib *lib;
 	void *handle;
 };
 
-// What a call has in the ring's memory until it ends.
+// The state of a call in the ring's memory until it ends.
 struct nr_arg {
 	struct nr_lib *lib;
 	struct nr_ring *ring;
@@ -38,40 +38,40 @@ struct nr_arg {
 	uint32_t unused;
 };
 
-// A ring takes calls from Go to a starter, and their ends, from whatever thread, back to the
-// one consumer in Go. The package's type header has the same layout. A cell is zero while it is
-// empty, or has the identifier plus one and the result below it.
+// A ring passes calls from Go to a starter, and their results from any thread back to the single consumer in Go. The
+// package's type header has the same layout. A cell is zero while it is empty; otherwise it has the identifier plus one
+// in the upper half and the result in the lower half.
 struct nr_ring {
 	uint64_t tail;
-	uint64_t running; // calls whose end is not over, and one while it is listed; the memory is in use until it is 0
+	uint64_t running; // unfinished calls, plus one while the ring is listed; the memory is in use until it is 0
 	uint64_t mask;
 	uint64_t args;   // address of an nr_arg for each identifier
-	uint32_t armed;  // the next end is to be written to event
+	uint32_t armed;  // write the next end to event
 	int32_t event;   // an eventfd
 	uint64_t unused[3];
 
 	uint64_t todo;   // address of mask+1 calls
-	uint64_t begun;  // how many were ever put there
-	uint64_t taken;  // how many of them the starter has taken
-	uint64_t next;   // the ring behind this one in the starter's list
+	uint64_t begun;  // number of calls ever put there
+	uint64_t taken;  // number of calls taken by the starter
+	uint64_t next;   // the next ring in the starter's list
 	uint32_t listed; // it is in that list
 	uint32_t unused2[7];
 	uint64_t cells[];
 };
 
-// A starter is a thread that begins the calls of rings, those of a list. Go adds rings to it and wakes
-// the thread. The package's type starter has the same layout.
+// A starter is a thread that begins the calls of the rings in its list. Go adds rings to the list and wakes the thread.
+// The package's type starter has the same layout.
 struct nr_starter {
 	uint64_t list;   // address of the first ring
 	uint32_t asleep; // a futex: 1 while the thread waits for it to change
-	uint32_t over;   // the thread is to end
+	uint32_t over;   // the thread must end
 	uint64_t thread;
 };
 
-// nr_open_lib returns the functions of the library, or NULL with a message.
+// nr_open_lib returns the functions of the library, or NULL and a message.
 struct nr_lib *nr_open_lib(char *message, size_t size);
 
-// What follows returns 0 or a negative errno.
+// The functions below return 0 or a negative errno.
 int nr_remove(struct nr_lib *, void *pool, const char *name);
 int nr_create(struct nr_lib *, void *pool, const char *name, uint64_t size);
 int nr_open(struct nr_lib *, void *pool, const char *name, const char *snapshot, int read_only, void **image);
@@ -85,8 +85,8 @@ int nr_used(struct nr_lib *, void *image, uint64_t size, uint64_t *used);
 int nr_lock(struct nr_lib *, void *image);
 int nr_owner(struct nr_lib *, void *image, char *owner, size_t size);
 
-// nr_starter_open starts a thread; NULL without one. Each call that is handed to it ends in its ring, also
-// one that could not begin. nr_starter_close ends it, once no ring is listed.
+// nr_starter_open starts a thread, or returns NULL. Each call that is passed to it ends in its ring, even if it could
+// not begin. nr_starter_close ends the thread once no ring is listed.
 struct nr_starter *nr_starter_open(void);
 void nr_starter_close(struct nr_starter *);
 

@@ -11,17 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
-// zeroStep is the longest range of one call, in bytes: each object of it is an operation of its
-// own in the cluster.
+// zeroStep is the longest range of one call in bytes: each object of the range is a separate operation in the cluster.
 const zeroStep = 32 << 20
 
-// A slot is a request on its way.
+// A slot is a request in progress.
 type slot struct {
 	req    backend.Request
 	done   int64          // bytes of finished parts
-	part   int64          // bytes of the part in progress, which holds its range
-	alone  bool           // it holds that exclusively
-	stage  stage          // of an OpCompareAndWrite in steps
+	part   int64          // bytes of the current part, whose range it holds
+	alone  bool           // it holds the range exclusively
+	stage  stage          // of an OpCompareAndWrite in several steps
 	epoch  uint64         // of the store when the request was taken
 	pinner runtime.Pinner // of the buffer, until the call ends
 }
@@ -30,23 +29,22 @@ type stage uint8
 
 const (
 	stageNone  stage = iota
-	stageRead        // what is there is being read
-	stageWrite       // it was as given
+	stageRead        // the present content is being read
+	stageWrite       // the content was as expected
 )
 
 func (s *slot) begin(r *backend.Request, epoch uint64) {
 	s.req, s.done, s.part, s.alone, s.stage, s.epoch = *r, 0, 0, false, stageNone, epoch
 }
 
-// pin keeps a buffer where it is for C, and returns its address. Memory that is not Go's
-// costs nothing.
+// pin pins a buffer for C and returns its address. For memory outside the Go heap it costs nothing.
 func (s *slot) pin(b []byte) uint64 {
 	p := unsafe.SliceData(b)
 	s.pinner.Pin(p)
 	return uint64(uintptr(unsafe.Pointer(p)))
 }
 
-// advance begins the next part of a request, lets it wait for its range, or ends it.
+// advance begins the next part of a request, makes it wait for its range, or ends it.
 func (q *queue) advance(i uint32) {
 	s := &q.slots[i]
 	if s.req.Op == backend.OpFlush {
@@ -69,9 +67,8 @@ func (q *queue) advance(i uint32) {
 	q.issue(i)
 }
 
-// hold takes the range of a part. Reads take none: the cluster reads and writes an object, and
-// so a block, in one step. Writes share theirs, and an OpCompareAndWrite that the cluster
-// cannot do in one step has it alone.
+// hold takes the range of a part. Reads take none: the cluster reads and writes an object, and so a block, in one step.
+// Writes share their range, and an OpCompareAndWrite that the cluster cannot do in one step takes it exclusively.
 func (q *queue) hold(s *slot, part int64) bool {
 	if s.req.Op == backend.OpRead {
 		s.part = part
@@ -95,7 +92,7 @@ func (q *queue) release(s *slot) {
 	s.part = 0
 }
 
-// issue prepares the call for the part in progress.
+// issue prepares the call for the current part.
 func (q *queue) issue(i uint32) {
 	s := &q.slots[i]
 	c := call{id: i, offset: uint64(s.req.Offset + s.done), length: uint64(s.part)}
@@ -119,7 +116,7 @@ func (q *queue) issue(i uint32) {
 	q.calls = append(q.calls, c)
 }
 
-// compareCall is the next call of an OpCompareAndWrite.
+// compareCall prepares the next call of an OpCompareAndWrite.
 func (q *queue) compareCall(s *slot, c *call) {
 	expected, next, room := s.req.Parts(q.store.info.Load())
 	switch {
@@ -134,7 +131,7 @@ func (q *queue) compareCall(s *slot, c *call) {
 	}
 }
 
-// ended continues a request after a call of it.
+// ended continues a request after one of its calls.
 func (q *queue) ended(o outcome) {
 	s := &q.slots[o.id]
 	s.pinner.Unpin()
@@ -147,7 +144,7 @@ func (q *queue) ended(o outcome) {
 		q.advance(o.id)
 	case o.result < 0:
 		q.finish(o.id, q.store.failed(s.req.Op, unix.Errno(-o.result), s.epoch))
-	case reading && int64(o.result) != s.part: // the image was made shorter
+	case reading && int64(o.result) != s.part: // the image was shrunk
 		q.finish(o.id, backend.ErrOutOfRange)
 	case s.stage == stageRead:
 		q.compare(o.id)
@@ -161,7 +158,7 @@ func (q *queue) ended(o outcome) {
 	}
 }
 
-// compare goes on to the write of an OpCompareAndWrite, whose range stays held.
+// compare continues with the write of an OpCompareAndWrite, whose range remains held.
 func (q *queue) compare(i uint32) {
 	expected, _, room := q.slots[i].req.Parts(q.store.info.Load())
 	if !bytes.Equal(expected, room) {
@@ -171,8 +168,8 @@ func (q *queue) compare(i uint32) {
 	q.issue(i)
 }
 
-// finish gives a request's result and frees its slot. Nothing is acknowledged of a client that
-// has lost its right to the image meanwhile.
+// finish stores a request's result and frees its slot. Requests of a client that has lost its right to the image
+// meanwhile fail.
 func (q *queue) finish(i uint32, err error) {
 	s := &q.slots[i]
 	q.release(s)

@@ -7,21 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A starter is a thread of C's that begins calls, as C knows it (struct nr_starter). The rings that have
-// some are in its list, from which it takes them all at once.
+// A starter is a C thread that begins calls, with the layout of struct nr_starter in C. Rings with new calls are in its
+// list, which it takes as a whole.
 type starter struct {
 	list   uint64
 	asleep uint32
 	over   uint32
-	_      uint64 // the thread; C's
+	_      uint64 // the thread; used by C
 }
 
-// add hands it calls of a ring.
+// add passes calls of a ring to the starter.
 func (s *starter) add(r *ring, calls []call) {
 	if !r.put(calls) {
-		return // the starter has yet to look
+		return // the starter has not looked at the ring yet
 	}
-	r.begin(1) // the starter is at the ring until it has looked
+	r.begin(1) // the starter uses the ring until it has looked at it
 	for at := uint64(uintptr(unsafe.Pointer(r.header))); ; {
 		first := atomic.LoadUint64(&s.list)
 		r.next = first

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run does in Go what the shim's thread does: it takes all rings of the list, and ends their calls.
+// run does in Go what the shim's thread does: it takes all rings of the list and ends their calls.
 func (s *starter) run(rings map[uint64]*ring) {
 	for atomic.LoadUint32(&s.over) == 0 {
 		at := atomic.SwapUint64(&s.list, 0)
@@ -32,8 +32,8 @@ func (s *starter) run(rings map[uint64]*ring) {
 	}
 }
 
-// TestStarter: all calls of several rings come to the starter, each once, also those that are added while
-// it looks or falls asleep.
+// TestStarter: every call of several rings reaches the starter once, including calls that are added while it looks or
+// falls asleep.
 func TestStarter(t *testing.T) {
 	const depth, rounds = 4, 5000
 	s := &starter{}

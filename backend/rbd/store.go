@@ -21,34 +21,34 @@ type Store struct {
 	dial   dialer
 	memory source // of rings
 	mark   []byte
-	data   string // the pool that has the data
+	data   string // the pool with the data
 
 	info   atomic.Pointer[backend.Info] // replaced by Refresh
-	unit   int64                        // bytes that lie in one object
+	unit   int64                        // bytes that are stored in one object
 	blocks *stripe.Table
 
-	sectors atomic.Bool // the library compares and writes a sector at most
+	sectors atomic.Bool // the library compares and writes at most one sector in one step
 
 	image   atomic.Pointer[image] // replaced by Clear
-	epoch   atomic.Uint64         // raised when the client has lost its right to the image
+	epoch   atomic.Uint64         // incremented when the client has lost its right to the image
 	failure atomic.Pointer[failure]
 
 	closeTime, lockTime time.Duration
 
-	change  sync.Mutex // of Clear, Refresh and Extend, each of which may take as long as the cluster does
-	mu      sync.Mutex // guards what follows, and is not held while the cluster is asked
+	change  sync.Mutex // held by Clear, Refresh and Extend, each of which waits for the cluster
+	mu      sync.Mutex // guards the fields below; not held during calls to the cluster
 	queues  int
 	closed  bool
-	retired []image // of before Clear; calls may be outstanding in them
+	retired []image // images from before Clear; they may have outstanding calls
 }
 
 // errFenced is the error of requests once the client has lost its right to the image.
 var errFenced = fmt.Errorf("%w: %w", backend.ErrFailed, backend.ErrFenced)
 
-// A failure is why the store takes no more requests.
+// A failure says why the store takes no more requests.
 type failure struct{ err error }
 
-// Open opens or creates the image that name tells of: see [ParseName].
+// Open opens or creates the named image: see [ParseName].
 func Open(name string, cfg Config) (*Store, error) {
 	s, err := newStore(name, cfg)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Store) open() error {
 	})
 }
 
-// An imageOf is an image of a Client, which does not end before the image is closed: calls that hang would
-// go on in a connection that is not there.
+// An imageOf is an image of a Client. The Client cannot end before the image is closed: calls that hang would otherwise
+// use a connection that no longer exists.
 type imageOf struct {
 	image
 	client *Client
@@ -102,7 +102,7 @@ func (s *Store) dialImage(cfg *Config) (image, error) {
 	return imageOf{i, c}, nil
 }
 
-// newStore makes a store that has no image yet.
+// newStore returns a store without an image.
 func newStore(name string, cfg Config) (*Store, error) {
 	n, err := ParseName(name)
 	if err != nil {
@@ -114,7 +114,7 @@ func newStore(name string, cfg Config) (*Store, error) {
 	return &Store{name: n, cfg: cfg, dial: dial, memory: mapped, closeTime: CloseTime, lockTime: lockTime}, nil
 }
 
-// take makes an open image the store's. It is closed where that fails.
+// take makes an open image the store's. If that fails it closes the image.
 func (s *Store) take(i image) error {
 	err := s.acquire(i)
 	if err == nil {
@@ -156,7 +156,7 @@ func (s *Store) prepare(i image) error {
 	return nil
 }
 
-// describe decides the block size.
+// describe chooses the block size.
 func (s *Store) describe(g geometry) (backend.Info, error) {
 	block := s.cfg.BlockSize
 	if block == 0 {
@@ -173,12 +173,12 @@ func (s *Store) describe(g geometry) (backend.Info, error) {
 	writable := !s.cfg.readOnly(&s.name)
 	return backend.Info{
 		Size: g.size &^ (int64(block) - 1), BlockSize: block, Alignment: 1,
-		Optimal:  int(min(g.unit, 64<<10)), // what the cluster allocates, mostly
+		Optimal:  int(min(g.unit, 64<<10)), // what the cluster usually allocates
 		Volatile: writable, Remote: true, ReadOnly: !writable, Deallocate: writable, Compare: writable,
 	}, nil
 }
 
-// current is the image that calls go to.
+// current returns the image that is used for calls.
 func (s *Store) current() image { return *s.image.Load() }
 
 // inSteps reports whether the cluster cannot compare and write a range in one step.
@@ -190,11 +190,11 @@ func (s *Store) inSteps(offset, length int64) bool {
 	return offset/unit != (offset+length-1)/unit
 }
 
-// sector is the most that librbd compares and writes in one step before version 17, in bytes.
+// sector is how many bytes librbd before version 17 compares and writes in one step at most.
 const sector = 512
 
-// onlySectors notes that a compare and write which the library refused was too long for it, and
-// reports whether there is another way.
+// onlySectors notes that the library refused a compare and write that was too long for it. It reports whether there is
+// another way.
 func (s *Store) onlySectors(r *slot) bool {
 	if r.req.Op != backend.OpCompareAndWrite || r.alone {
 		return false
@@ -203,7 +203,7 @@ func (s *Store) onlySectors(r *slot) bool {
 	return s.inSteps(r.req.Offset, r.req.Length)
 }
 
-// admit reports why a request cannot be carried out.
+// admit returns the error of a request that cannot be executed.
 func (s *Store) admit(r *backend.Request, info *backend.Info) error {
 	if err := info.Check(r); err != nil {
 		return err
@@ -214,8 +214,8 @@ func (s *Store) admit(r *backend.Request, info *backend.Info) error {
 	return nil
 }
 
-// failed is the error of a request, taken in that epoch, whose call failed. It latches the store when the
-// client has lost its right to the image.
+// failed returns the error of a request, taken in that epoch, whose call failed. It latches the store if the client has
+// lost its right to the image.
 func (s *Store) failed(op backend.Op, errno unix.Errno, epoch uint64) error {
 	if !lost(errno) {
 		return resultOf(s.name.String(), op, errno)
@@ -231,7 +231,7 @@ func (s *Store) failed(op backend.Op, errno unix.Errno, epoch uint64) error {
 	return fmt.Errorf("%w: %w", errFenced, f.err)
 }
 
-// latch keeps a failure, unless there is one, or the call was to an image before that of now.
+// latch sets the failure, unless there is one already or the call was made to an earlier image than the current one.
 func (s *Store) latch(f *failure, epoch uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,12 +246,12 @@ func (s *Store) latch(f *failure, epoch uint64) bool {
 // Info implements [backend.Store].
 func (s *Store) Info() backend.Info { return *s.info.Load() }
 
-// Mark implements [backend.Marked]: the cluster and the image's identifier, which no other image
-// of the same name has.
+// Mark implements [backend.Marked]. It is made of the cluster and the image's identifier, which no other image of the
+// same name has.
 func (s *Store) Mark() []byte { return s.mark }
 
-// Pools are those that have the image, for [Client.AwaitFence]: the first has its header, and most
-// images have no other.
+// Pools returns the pools that contain the image, for [Client.AwaitFence]. The first one has its header; most images
+// have only that one.
 func (s *Store) Pools() []string {
 	all := []string{s.name.In()}
 	if s.data != s.name.Pool {
@@ -284,8 +284,7 @@ func (s *Store) queueClosed() {
 	s.queues--
 }
 
-// Close releases the image and its lock. Where the cluster does not answer it fails with a
-// [HungError].
+// Close releases the image and its lock. If the cluster does not answer, it fails with a [HungError].
 func (s *Store) Close() error {
 	all, err := s.retire()
 	if err != nil || all == nil {
@@ -303,7 +302,7 @@ func (s *Store) Close() error {
 	defer timer.Stop()
 	select {
 	case err := <-ended:
-		if err != nil && s.failure.Load() == nil { // one that lost its right cannot say so to the cluster
+		if err != nil && s.failure.Load() == nil { // a client that lost its right cannot report that to the cluster
 			return fmt.Errorf("close %s: %w", s.name, err)
 		}
 		return nil
@@ -312,8 +311,7 @@ func (s *Store) Close() error {
 	}
 }
 
-// retire lets nobody use the store any more, and returns the images to be closed: nil where
-// that was done before.
+// retire prevents further use of the store and returns the images to be closed, or nil if it was called before.
 func (s *Store) retire() ([]image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@
 
 package rbd
 
-// Built reports whether this program has the storage.
+// Built reports whether this program has RBD storage.
 const Built = false
 
 func dialClient(ClientConfig) (connection, error) { return nil, ErrNotBuilt }

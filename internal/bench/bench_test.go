@@ -43,7 +43,7 @@ func TestEveryPattern(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			s := newStore(t)
 			j := job(p)
-			if p.Mixed() || p.pairs() { // both must come, however slow the machine is
+			if p.Mixed() || p.pairs() { // both must occur, however slow the machine is
 				j.Runtime, j.Limit = 0, 4<<20
 			}
 			r, err := run(t, s, j)
@@ -96,7 +96,7 @@ func TestVerifyPasses(t *testing.T) {
 	}
 }
 
-// liar returns one wrong byte of what it read.
+// liar returns one wrong byte of what it reads.
 type liar struct{ *memory.Store }
 
 type liarQueue struct {
@@ -128,7 +128,7 @@ func TestVerifyFindsWrongData(t *testing.T) {
 	}
 }
 
-// lazy succeeds in reading without doing it.
+// lazy reports success without reading.
 type lazy struct{ *memory.Store }
 
 type lazyQueue struct {
@@ -150,8 +150,8 @@ func (q lazyQueue) Submit(rs []backend.Request) int {
 	return q.Queue.Submit(rs)
 }
 
-// TestVerifyFindsNoData: what a buffer has from before is not taken for what was read, of what the job has written
-// and of what an earlier one has.
+// TestVerifyFindsNoData: the previous content of a buffer is not taken for read data, neither for what the job has
+// written nor for what an earlier one has.
 func TestVerifyFindsNoData(t *testing.T) {
 	s := newStore(t)
 	for _, p := range []Pattern{Write, Read} {
@@ -169,7 +169,7 @@ func TestVerifyFindsNoData(t *testing.T) {
 	}
 }
 
-// onceQueues have the first of the reads done.
+// onceQueues execute the first of the reads.
 type onceQueues struct{ *memory.Store }
 
 type onceQueue struct {
@@ -291,7 +291,7 @@ func TestParsePattern(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: what a job allocates does not grow with what it does.
+// TestNoAllocation: what a job allocates does not grow with its number of requests.
 func TestNoAllocation(t *testing.T) {
 	for name, j := range map[string]Job{
 		"randread": job(RandRead),

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// slow is a queue whose results come a millisecond after somebody waits for them.
+// slow is a queue whose results arrive a millisecond after its owner begins to wait.
 type slow struct {
 	backend.Queue
 	has bool
@@ -28,7 +28,7 @@ func (q *slow) Poll(rs []backend.Result) int {
 	return 1
 }
 
-// tardy is a queue whose result comes at a time.
+// tardy is a queue whose result arrives at a given time.
 type tardy struct {
 	backend.Queue
 	at time.Time
@@ -41,26 +41,26 @@ func (q tardy) Poll([]backend.Result) int {
 	return 1
 }
 
-// TestPacedSleep: a load with a rate does not poll without end for what takes a second, as where its target is
-// away, while other requests are due.
+// TestPacedSleep: a load with a rate does not poll continuously for a request that takes a second, for example because
+// its target is away, while other requests become due.
 func TestPacedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runner{queue: tardy{at: time.Now().Add(time.Second)}, flying: 1, group: &group{base: time.Now()}, pace: pace{on: true, waiting: []int{1}}}
 		for idle := 0; r.poll(idle) == 0; idle++ {
-			if idle > stubborn+int(time.Second/nap) { // here no time passes but in a sleep
+			if idle > pollsBeforeSleep+int(time.Second/nap) { // time passes only while the load sleeps
 				t.Fatal("it does not sleep")
 			}
 		}
 	})
 }
 
-// TestOwnSleep: what a load sleeps is not what others have of its processor.
+// TestOwnSleep: the time during which a load sleeps does not count as time that others had its processor.
 func TestOwnSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runner{queue: new(slow), results: make([]backend.Result, 1), flying: 1, group: &group{base: time.Now()}}
 		for range 100 {
 			for idle := 0; r.poll(idle) == 0; idle++ {
-				if idle > restless {
+				if idle > pollsBeforeWait {
 					t.Fatal("it does not wait")
 				}
 			}

@@ -2,16 +2,16 @@ package bench
 
 import "math/bits"
 
-// Depths counts requests by how many were in flight when they were submitted: 1, 2
-// to 3, 4 to 7, 8 to 15, 16 to 31, 32 to 63, and more, as fio does.
+// Depths counts requests by the number in flight when they were submitted: 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32 to
+// 63, and more, as fio does.
 type Depths [7]uint64
 
 func (d *Depths) add(depth int, n uint64) {
 	d[min(max(bits.Len(uint(depth))-1, 0), len(d)-1)] += n
 }
 
-// Batches counts calls by how many requests they submitted or completed: none, 1 to
-// 4, 5 to 8, 9 to 16, 17 to 32, 33 to 64, and more, as fio does.
+// Batches counts calls by the number of requests that they submitted or completed: none, 1 to 4, 5 to 8, 9 to 16, 17 to
+// 32, 33 to 64, and more, as fio does.
 type Batches [7]uint64
 
 func (b *Batches) add(size int) {

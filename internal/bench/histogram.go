@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// A Histogram counts times in nanoseconds. Below 512 ns each value has a counter of
-// its own; above, each power of two is cut into 256 of the same width, so that a
-// value is known to 0.2 %. Recording neither allocates nor computes logarithms.
+// A Histogram counts times in nanoseconds. Below 512 ns each value has its own counter. Above, each power of two is
+// divided into 256 bins of equal width, so a value is known to 0.2 %. Recording neither allocates nor computes
+// logarithms.
 type Histogram struct {
 	Count    uint64
 	Sum      uint64 // exact
-	Min, Max uint64 // exact; Min is meaningless without any
+	Min, Max uint64 // exact; Min is meaningless without times
 	counts   [histogramBins]uint64
 }
 
 const (
 	binBits = 8 // a power of two has 1<<binBits bins
-	// topBits is the size of the longest time that is told from longer ones: 18 minutes.
+	// topBits is the size of the longest distinguishable time: 18 minutes.
 	topBits       = 40
 	histogramBins = (topBits - binBits + 1) << binBits
 )
 
-// binOf is the counter of a value: the first 2<<binBits are exact.
+// binOf returns the bin of a value: the first 2<<binBits bins are exact.
 func binOf(v uint64) int {
 	group := max(bits.Len64(v)-binBits-1, 0)
 	return min(group<<binBits+int(v>>group), histogramBins-1)
 }
 
-// binStart is the least value of a counter, and its width.
+// binStart returns the least value of a bin, and its width.
 func binStart(i int) (start, width uint64) {
 	group := max(i>>binBits-1, 0)
 	return uint64(i-group<<binBits) << group, 1 << group
 }
 
-// Record counts a time. One below zero is zero.
+// Record counts a time. Negative times count as zero.
 func (h *Histogram) Record(d time.Duration) {
 	v := uint64(max(d, 0))
 	if v < h.Min || h.Count == 0 {
@@ -47,7 +47,7 @@ func (h *Histogram) Record(d time.Duration) {
 	h.counts[binOf(v)]++
 }
 
-// Add counts all that another did.
+// Add adds the counts of another histogram.
 func (h *Histogram) Add(o *Histogram) {
 	if o == nil || o.Count == 0 {
 		return
@@ -63,8 +63,8 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
-// Each calls f with the counters that are not zero, from the shortest time on: what
-// they count is at least start, and less than start plus width.
+// Each calls f for each non-empty bin, shortest times first. The times in a bin are at least start and less than
+// start+width.
 func (h *Histogram) Each(f func(start, width, count uint64)) {
 	for i, n := range h.counts {
 		if n > 0 {
@@ -74,7 +74,7 @@ func (h *Histogram) Each(f func(start, width, count uint64)) {
 	}
 }
 
-// Percentile is the time within which p percent were done, 0 without any.
+// Percentile returns the time that p percent of the times do not exceed, or 0 if there are none.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	need := uint64(math.Ceil(p / 100 * float64(h.Count)))
 	seen := uint64(0)
@@ -87,7 +87,7 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return 0
 }
 
-// Mean is the average in nanoseconds, exactly.
+// Mean returns the exact average in nanoseconds.
 func (h *Histogram) Mean() float64 {
 	if h.Count == 0 {
 		return 0
@@ -95,7 +95,7 @@ func (h *Histogram) Mean() float64 {
 	return float64(h.Sum) / float64(h.Count)
 }
 
-// StdDev is the standard deviation in nanoseconds.
+// StdDev returns the standard deviation in nanoseconds.
 func (h *Histogram) StdDev() float64 {
 	if h.Count == 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestBins: every value is in a bin that begins at it or a little below, bins follow
-// one another without a gap, and none is wider than a 256th of what it holds.
+// TestBins: every value is in a bin that begins at it or slightly below, bins follow one another without a gap, and
+// none is wider than a 256th of its values.
 func TestBins(t *testing.T) {
 	next := uint64(0)
 	for i := range histogramBins {

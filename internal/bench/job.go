@@ -9,31 +9,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A Job is one load. Sizes are in bytes. It ends after Runtime, or Limit bytes,
-// whichever is first.
+// A Job is one load. Sizes are in bytes. It ends after Runtime or Limit bytes, whichever is first.
 type Job struct {
 	Pattern   Pattern
 	BlockSize int               // of each request
-	MaxBlock  int               // of the largest, where sizes are drawn: multiples of BlockSize; 0: BlockSize
-	Blocks    [Directions]Sizes // of a direction that has others
+	MaxBlock  int               // of the largest request, if sizes are random multiples of BlockSize; 0: BlockSize
+	Blocks    [Directions]Sizes // for directions with different sizes
 	Depth     int               // requests in flight
 	Runtime   time.Duration
 	Limit     int64         // 0: none
-	Ramp      time.Duration // at the beginning, not measured and not counted in Limit
-	Offset    int64         // where the range that is loaded begins
+	Ramp      time.Duration // at the beginning; not measured and not counted in Limit
+	Offset    int64         // start of the range under load
 	Size      int64         // of the range; 0: to the end of the store
 
-	ReadShare  int    // of a mixed pattern, in percent; 0: 50, and 100 is all
-	RepeatAny  bool   // random places are drawn anew each, instead of each once before any again
-	FlushEvery int    // a flush after so many writes; 0: none
-	Seed       uint64 // of places and data; 0: another each time
+	ReadShare  int    // of a mixed pattern, in percent; 0: 50; 100: only reads
+	RepeatAny  bool   // random places are drawn independently; otherwise each is used once before any is repeated
+	FlushEvery int    // a flush after this many writes; 0: none
+	Seed       uint64 // of places and data; 0: a different one each time
 	Verify     bool   // read back what was written, or check what an earlier job wrote
 
-	Rate       [Directions]int64 // bytes a second at most; 0: no limit
+	Rate       [Directions]int64 // maximum bytes per second; 0: no limit
 	Think      time.Duration     // a pause with nothing in flight; 0: none
-	ThinkEvery int               // requests between two of them; 0: 1
-	// Interval is how often counters are noted; 0: 10 ms. Where that is more than
-	// memory is set aside for, it doubles.
+	ThinkEvery int               // requests between two pauses; 0: 1
+	// Interval is how often counters are sampled; 0: 10 ms. It doubles when the memory for samples is full.
 	Interval time.Duration
 }
 
@@ -44,15 +42,15 @@ const (
 	maxBlock        = 1 << 30
 )
 
-// A JobError is a job that cannot be done with a store: the caller has to ask
-// for another. That the store does not let anybody do such a thing is none.
+// A JobError says that a job cannot be done with a store, so that the caller must choose another one. A store that
+// rejects every request of a kind does not cause a JobError.
 type JobError struct{ Err error }
 
 func (e *JobError) Error() string { return e.Err.Error() }
 
 func (e *JobError) Unwrap() error { return e.Err }
 
-// check returns the job with its defaults, or what is wrong with it for a store.
+// check returns the job with its defaults, or says why it does not fit the store.
 func (j Job) check(info backend.Info, memory int) (Job, error) {
 	j, err := j.judge(info, memory)
 	if err != nil && !errors.Is(err, backend.ErrReadOnly) && !errors.Is(err, backend.ErrUnsupported) {
@@ -108,10 +106,10 @@ func (j *Job) defaults(info backend.Info) {
 	}
 }
 
-// Memory is how many bytes the job needs on a store.
+// Memory returns how many bytes of memory the job needs on a store.
 func (j *Job) Memory(info backend.Info) int {
 	return j.Depth * int(info.Stride(int64(j.MaxSize())))
 }
 
-// blocks is how many requests of the least size cover the range.
+// blocks returns how many requests of the smallest size cover the range.
 func (j *Job) blocks(d Direction) int64 { return j.Size / int64(j.Blocks[d].Least) }

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// recorder keeps what was submitted.
+// recorder records what was submitted.
 type recorder struct {
 	backend.Store
 	seen *[]backend.Request
@@ -44,7 +44,7 @@ func record(t *testing.T, j Job) ([]backend.Request, *Result) {
 	return seen, r
 }
 
-// TestPermutation: each number once, then each once again.
+// TestPermutation: each number once, and then each once again.
 func TestPermutation(t *testing.T) {
 	for _, n := range []uint64{1, 2, 3, 7, 8, 9, 100, 1000, 4096, 5000} {
 		p := newPermutation(n, rand.New(rand.NewPCG(n, 1)))
@@ -69,7 +69,7 @@ func TestPermutation(t *testing.T) {
 	}
 }
 
-// TestLimit: as many bytes as that, each block of the range once.
+// TestLimit: exactly that many bytes, each block of the range once.
 func TestLimit(t *testing.T) {
 	for _, p := range []Pattern{RandRead, Read, RandTrim, RandRW} {
 		j := job(p)
@@ -108,7 +108,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestSeed: the same one leads to the same requests.
+// TestSeed: the same seed results in the same requests.
 func TestSeed(t *testing.T) {
 	j := Job{Pattern: RandRW, BlockSize: 4096, Depth: 1, Limit: 1 << 20, Seed: 7, ReadShare: 70}
 	a, r := record(t, j)
@@ -148,12 +148,12 @@ func TestFlushEvery(t *testing.T) {
 	}
 }
 
-// TestRate: each direction has its own, and one without keeps going, as with fio.
+// TestRate: each direction has its own rate, and one without a rate continues, as with fio.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern Pattern
-		rate    [Directions]int64   // requests a second
+		rate    [Directions]int64   // requests per second
 		want    [Directions]float64 // -1: many
 	}{
 		{RandRead, [Directions]int64{500}, [Directions]float64{100}},
@@ -183,7 +183,7 @@ func TestRate(t *testing.T) {
 			if !slow {
 				break
 			}
-			if try == 5 { // not for want of a processor
+			if try == 5 { // not because it got no processor
 				t.Errorf("%v: %v, %v and %v requests in 200 ms, want %v", c.pattern, r.Sides[0].Ops(), r.Sides[1].Ops(), r.Sides[2].Ops(), c.want)
 				break
 			}
@@ -191,7 +191,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestThink: after so many requests nothing is in flight for a while.
+// TestThink: after this many requests nothing is in flight for a while.
 func TestThink(t *testing.T) {
 	j := job(RandRead)
 	j.Runtime, j.Limit, j.Think, j.ThinkEvery = 0, 64*8192, 5*time.Millisecond, 16
@@ -201,8 +201,7 @@ func TestThink(t *testing.T) {
 	}
 }
 
-// TestTrimWrite: what is trimmed is written after that, as much of one as of the
-// other, and also when the time is over.
+// TestTrimWrite: each trimmed block is then written, as many as were trimmed, even when the time is over.
 func TestTrimWrite(t *testing.T) {
 	for _, p := range []Pattern{TrimWrite, RandTrimWrite} {
 		for _, think := range []time.Duration{0, time.Microsecond} {
@@ -234,7 +233,7 @@ func TestTrimWrite(t *testing.T) {
 	}
 }
 
-// TestSizesOfDirections: each direction has its own, at multiples of its least.
+// TestSizesOfDirections: each direction has its own sizes, at multiples of the smallest.
 func TestSizesOfDirections(t *testing.T) {
 	j := Job{Pattern: RandRW, Depth: 4, Limit: 8 << 20, Blocks: [Directions]Sizes{
 		{Split: []Share{{4096, 25}, {16384, 75}}}, {Least: 8192, Most: 16384},
@@ -262,7 +261,7 @@ func TestSizesOfDirections(t *testing.T) {
 	}
 }
 
-// stuck is a store that answers nothing after a while, as one whose paths are lost.
+// stuck is a store that stops answering after a while, like one whose paths are lost.
 type stuck struct{ backend.Store }
 
 type stuckQueue struct {
@@ -282,13 +281,13 @@ func (q *stuckQueue) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
-// Wait lets others have the processor.
+// Wait yields the processor.
 func (q *stuckQueue) Wait() error {
 	time.Sleep(time.Millisecond)
 	return nil
 }
 
-// TestInterruptStuck: who is interrupted does not wait for ever for what is in flight.
+// TestInterruptStuck: an interrupted job does not wait forever for requests in flight.
 func TestInterruptStuck(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -301,7 +300,7 @@ func TestInterruptStuck(t *testing.T) {
 	}
 }
 
-// TestVerifyLater: a job checks what another wrote, and says what is wrong.
+// TestVerifyLater: a job checks what another one wrote, and reports what is wrong.
 func TestVerifyLater(t *testing.T) {
 	s := newStore(t)
 	j := Job{Pattern: RandWrite, BlockSize: 4096, Depth: 4, Limit: 1 << 20, Size: 1 << 20, Verify: true}
@@ -385,7 +384,7 @@ func TestOneOfSeveralFails(t *testing.T) {
 	}
 }
 
-// calm lets others have the processor while nothing ends.
+// calm yields the processor while nothing ends.
 type calm struct{ backend.Store }
 
 type calmQueue struct{ backend.Queue }
@@ -400,8 +399,8 @@ func (q calmQueue) Wait() error {
 	return nil
 }
 
-// TestAbandon: a job that is cut short gives up requests that do not end, once no other job of
-// its group works, and its result is of the time until then.
+// TestAbandon: a job that is cut short abandons requests that do not end, once no other job of its group is running.
+// Its result covers the time until then.
 func TestAbandon(t *testing.T) {
 	t.Parallel()
 	hung := backendtest.NewFaulty(newStore(t))
@@ -431,7 +430,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestSamplesThin: where there is no room for more, every other sample goes.
+// TestSamplesThin: if there is no room for more samples, every other one is dropped.
 func TestSamplesThin(t *testing.T) {
 	s := newSamples(&Job{Runtime: time.Second, Interval: 100 * time.Millisecond})
 	for i := 1; i <= 1000; i++ {
@@ -449,8 +448,8 @@ func TestSamplesThin(t *testing.T) {
 	}
 }
 
-// TestLateThread: a thread that got no processor from before the measurement until
-// after its end has measured what it had in flight.
+// TestLateThread: a thread that got no processor from before the measurement until after its end has measured what it
+// had in flight.
 func TestLateThread(t *testing.T) {
 	s := newStore(t)
 	j := job(RandRead)

@@ -2,29 +2,28 @@ package bench
 
 import "time"
 
-// pace holds requests back where a job has a rate or pauses. The zero value does not.
+// pace delays requests if a job has a rate or pauses. The zero value does not.
 type pace struct {
 	on     bool
-	rate   [Directions]int64         // bytes a second; 0: no limit
-	due    [Directions]time.Duration // when there may be another one
-	next   Direction                 // of the request that is to come
-	chosen bool                      // next is
+	rate   [Directions]int64         // bytes per second; 0: no limit
+	due    [Directions]time.Duration // when the next request is allowed
+	next   Direction                 // of the next request
+	chosen bool                      // next is valid
 
 	waiting []int // tags without a request
-	owing   []int // tags whose block was trimmed and is to be written
+	owing   []int // tags whose block was trimmed and must be written
 
-	think    time.Duration // how long a pause is; 0: there is none
-	every    int           // requests between two
-	left     int           // requests until the next one
-	pausing  bool          // it is to be, or is
-	pauseEnd time.Duration // 0: it waits for what is in flight
+	think    time.Duration // length of a pause; 0: no pauses
+	every    int           // requests between two pauses
+	left     int           // requests until the next pause
+	pausing  bool          // a pause is due or in progress
+	pauseEnd time.Duration // 0: the pause waits for requests in flight
 }
 
 const (
-	// maxLag is how far a job that fell behind its rate catches up.
+	// maxLag bounds how far a job that fell behind its rate catches up.
 	maxLag = 100 * time.Millisecond
-	// nap is how long a wait is worth a sleep, and how long that lasts at most, since
-	// whoever sleeps wakes up late.
+	// nap is the shortest wait for which a sleep is worthwhile, and the longest sleep, since a sleeper wakes up late.
 	nap = 200 * time.Microsecond
 )
 
@@ -36,24 +35,24 @@ func newPace(j *Job) pace {
 	return p
 }
 
-// begin sets the time from which on requests are due.
+// begin sets the time from which requests are due.
 func (p *pace) begin(now time.Duration) {
 	for d := range p.due {
 		p.due[d] = now
 	}
 }
 
-// empty reports whether no tag is without a request.
+// empty reports whether every tag has a request.
 func (p *pace) empty() bool { return len(p.waiting)+len(p.owing) == 0 }
 
-// charge counts a request's bytes.
+// charge counts the bytes of a request.
 func (p *pace) charge(d Direction, length int64, now time.Duration) {
 	if rate := p.rate[d]; rate > 0 {
 		p.due[d] = max(p.due[d]+time.Duration(float64(length)/float64(rate)*1e9), now-maxLag)
 	}
 }
 
-// completed counts requests after which there is a pause.
+// completed counts requests towards the next pause.
 func (p *pace) completed(n int) {
 	if p.think == 0 || p.pausing {
 		return
@@ -75,13 +74,13 @@ func (p *pace) paused(flying int, now time.Duration) bool {
 	return p.pausing
 }
 
-// release submits what is due.
+// release submits the requests that are due.
 func (r *runner) release(now time.Duration) {
 	p := &r.pace
 	switch {
 	case p.empty():
 		return
-	case !r.open(now): // but what was trimmed is written still
+	case !r.open(now): // blocks that were trimmed are still written
 		p.waiting = p.waiting[:0]
 		for _, tag := range p.owing {
 			r.issueWrite(tag, now)
@@ -108,8 +107,8 @@ func (r *runner) release(now time.Duration) {
 	}
 }
 
-// dueNow is the direction of a request that is due, if there is one. As with fio a
-// mixed job whose one direction has to wait goes on with the other.
+// dueNow returns the direction of a request that is due, if any. As with fio, a mixed job with one direction waiting
+// continues with the other.
 func (r *runner) dueNow(now time.Duration) (Direction, bool) {
 	p := &r.pace
 	if !p.chosen {
@@ -123,7 +122,7 @@ func (r *runner) dueNow(now time.Duration) (Direction, bool) {
 	return other, r.job.Pattern.Mixed() && p.due[other] <= now
 }
 
-// rest is what a job that has nothing in flight does until its next request is due.
+// rest waits until the next request is due. No request is in flight.
 func (r *runner) rest() {
 	p := &r.pace
 	at := p.due[p.next]

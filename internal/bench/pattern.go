@@ -2,7 +2,7 @@ package bench
 
 import "fmt"
 
-// A Pattern is what is done, with fio's names.
+// A Pattern is a kind of load, with fio's names.
 type Pattern uint8
 
 const (
@@ -11,10 +11,10 @@ const (
 	Read
 	Write
 	RandRW    // reads and writes at random places
-	ReadWrite // reads and writes, each one after the other
+	ReadWrite // sequential reads and sequential writes
 	RandTrim
 	Trim
-	RandTrimWrite // each block is trimmed, and written once that is done
+	RandTrimWrite // each block is trimmed, and then written
 	TrimWrite
 
 	lastPattern = TrimWrite
@@ -27,7 +27,7 @@ func (p Pattern) String() string { return patternNames[p] }
 // Writes reports whether the pattern changes the store.
 func (p Pattern) Writes() bool { return p != RandRead && p != Read }
 
-// Random reports whether the places are.
+// Random reports whether the places are random.
 func (p Pattern) Random() bool {
 	return p == RandRead || p == RandWrite || p == RandRW || p == RandTrim || p == RandTrimWrite
 }
@@ -35,7 +35,7 @@ func (p Pattern) Random() bool {
 // Mixed reports whether the pattern both reads and writes.
 func (p Pattern) Mixed() bool { return p == RandRW || p == ReadWrite }
 
-// pairs reports whether each trim has its write.
+// pairs reports whether each trim is followed by a write.
 func (p Pattern) pairs() bool { return p == RandTrimWrite || p == TrimWrite }
 
 // Does reports whether requests of that direction are part of the pattern.
@@ -49,7 +49,7 @@ func (p Pattern) Does(d Direction) bool {
 	return p == RandTrim || p == Trim || p.pairs()
 }
 
-// ParsePattern is the reverse of String, and takes fio's other names too.
+// ParsePattern is the inverse of String. It also accepts fio's other names.
 func ParsePattern(s string) (Pattern, error) {
 	if s == "readwrite" {
 		return ReadWrite, nil
@@ -62,7 +62,7 @@ func ParsePattern(s string) (Pattern, error) {
 	return 0, fmt.Errorf("%q: it is read, write, randread, randwrite, rw (or readwrite), randrw, trim, randtrim, trimwrite or randtrimwrite", s)
 }
 
-// A Direction is one of the kinds of requests that are counted apart, as fio does.
+// A Direction is a kind of request that is counted separately, as in fio.
 type Direction uint8
 
 const (

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// A permutation gives each number below n once, in no apparent order, and then all
-// again in another one. It keeps no map: numbers below the next power of two are
-// mixed by steps that each can be undone, and those beyond n mixed again.
+// A permutation returns each number below n once, in random order, and then all of them again in another order. It
+// keeps no map: numbers below the next power of two are mixed by invertible steps, and results beyond n are mixed
+// again.
 type permutation struct {
 	n, mask uint64
 	shift   int
@@ -45,12 +45,12 @@ func (p *permutation) mix(x uint64) uint64 {
 	return x
 }
 
-// places chooses where and how much is read or written next.
+// places chooses the place and size of the next read or write.
 type places struct {
 	job    *Job
 	random *rand.Rand
 	walks  [Directions]permutation
-	shared [Directions]Direction // whose walk a direction has: one with the same sizes
+	shared [Directions]Direction // the direction whose walk is used: one with the same sizes
 	at     [Directions]int64     // sequential: the next block
 }
 
@@ -74,7 +74,7 @@ func newPlaces(j *Job, random *rand.Rand) places {
 	return p
 }
 
-// direction is that of the next request.
+// direction returns the direction of the next request.
 func (p *places) direction() Direction {
 	switch pattern := p.job.Pattern; {
 	case pattern.Mixed():
@@ -90,7 +90,7 @@ func (p *places) direction() Direction {
 	return ToRead
 }
 
-// next is the offset and length of a request.
+// next returns the offset and length of a request.
 func (p *places) next(d Direction) (offset, length int64) {
 	j := p.job
 	size, blocks := int64(j.Blocks[d].Least), j.blocks(d)

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// A Result is what a job measured.
+// A Result is the measurement of a job.
 type Result struct {
 	Job
-	Ops      uint64 // flushes aside
+	Ops      uint64 // without flushes
 	Bytes    uint64
-	Began    time.Time // the measurement, after the ramp; zero: it was cut short before
+	Began    time.Time // start of the measurement, after the ramp; zero: the job was cut short before
 	Elapsed  time.Duration
 	Sides    [Directions]Side
 	Flushes  *Histogram // nil without Job.FlushEvery
-	Verified uint64     // blocks read back and found right
+	Verified uint64     // blocks read back and found correct
 
 	Samples              []Sample // in order of time
 	Depths               Depths
 	Submitted, Completed Batches
-	Usage                Usage // of the process meanwhile, in equal shares for jobs that ran side by side
+	Usage                Usage // of the process during the measurement, in equal shares for concurrent jobs
 }
 
-// A Side is what was done in one direction.
+// A Side is the measurement of one direction.
 type Side struct {
 	Bytes uint64
-	Slat  *Histogram // from making a request until the store has it; nil where there are none
+	Slat  *Histogram // from the creation of a request until the store has it; nil if there are none
 	Clat  *Histogram // from then until its result is seen
 	Lat   *Histogram // both
 }
 
-// Ops is how many requests there were.
+// Ops returns the number of requests.
 func (s *Side) Ops() uint64 {
 	if s.Lat == nil {
 		return 0
@@ -53,7 +53,7 @@ func newResult(j Job) *Result {
 	return r
 }
 
-// record counts a request that is done.
+// record counts a completed request.
 func (r *Result) record(s *slot, now time.Duration) {
 	if s.direction == toFlush {
 		r.Flushes.Record(now - s.started)
@@ -66,10 +66,10 @@ func (r *Result) record(s *slot, now time.Duration) {
 	side.Lat.Record(now - s.started)
 }
 
-// IOPS is requests a second.
+// IOPS returns requests per second.
 func (r *Result) IOPS() float64 { return r.perSecond(r.Ops) }
 
-// Throughput is bytes a second.
+// Throughput returns bytes per second.
 func (r *Result) Throughput() float64 { return r.perSecond(r.Bytes) }
 
 func (r *Result) perSecond(n uint64) float64 {
@@ -79,10 +79,10 @@ func (r *Result) perSecond(n uint64) float64 {
 	return float64(n) / r.Elapsed.Seconds()
 }
 
-// Percentile is the time within which p percent of the requests were done.
+// Percentile returns the time that p percent of the requests do not exceed.
 func (r *Result) Percentile(p float64) time.Duration { return r.Latencies().Percentile(p) }
 
-// Latencies are those of all requests.
+// Latencies returns the latencies of all requests.
 func (r *Result) Latencies() *Histogram {
 	all := new(Histogram)
 	for d := range r.Sides {
@@ -91,7 +91,7 @@ func (r *Result) Latencies() *Histogram {
 	return all
 }
 
-// Merge is what jobs did together that ran side by side. Its Job is the first's.
+// Merge returns the combined result of concurrent jobs. Its Job is that of the first one.
 func Merge(results []*Result) *Result {
 	first := results[0]
 	m := &Result{Job: first.Job, Began: first.Began}
@@ -133,9 +133,8 @@ func (s *Side) merge(o *Side) {
 	s.Lat.Add(o.Lat)
 }
 
-// mergeSamples adds up what jobs had done at the same time, at the times of the one
-// that has the most samples. Between two samples of another one it did as much at any
-// time: a thread that got no processor for a while took none.
+// mergeSamples adds up the samples of concurrent jobs, at the times of the job with the most samples. The values of
+// other jobs are interpolated: a job has fewer samples if its thread got no processor for a while.
 func mergeSamples(results []*Result) []Sample {
 	longest := slices.MaxFunc(results, func(a, b *Result) int { return len(a.Samples) - len(b.Samples) })
 	all := slices.Clone(longest.Samples)
@@ -149,7 +148,7 @@ func mergeSamples(results []*Result) []Sample {
 				before = r.Samples[i]
 			}
 			after := r.Samples[i]
-			if k == len(all)-1 { // all that was done
+			if k == len(all)-1 { // the totals
 				after = r.Samples[len(r.Samples)-1]
 				before = after
 			}

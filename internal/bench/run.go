@@ -13,32 +13,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A Task is a job, the store that it loads, and memory for its data: as much as
-// [Job.Memory] says, aligned as the store wants.
+// A Task is a job, the store for it, and memory for its data: of size [Job.Memory], aligned as the store requires.
 type Task struct {
 	Store  backend.Store
 	Memory []byte
 	Job    Job
 
-	// Abandon, if not nil, makes all requests of the store fail that are outstanding. It is
-	// called when the job is cut short and requests do not end; no job of the group uses
-	// its memory any more.
+	// Abandon, if not nil, makes all outstanding requests of the store fail. It is called if the job is cut short and
+	// requests do not end. By then no job of the group uses its memory any more.
 	Abandon func()
 }
 
-// Run runs one job. progress, if not nil, is told now and then which share of it has
-// been done. When ctx ends, or a request fails, the job is cut short, and what it measured
-// until then comes beside the error.
+// Run runs one job. It calls progress, if not nil, from time to time with the share of the job that is done. If ctx
+// ends or a request fails, the job is cut short, and Run returns both the error and what was measured until then.
 func Run(ctx context.Context, store backend.Store, memory []byte, job Job, progress func(share float64)) (*Result, error) {
 	results, err := RunAll(ctx, []Task{{Store: store, Memory: memory, Job: job}}, progress)
 	return results[0], err
 }
 
-// RunAll runs jobs side by side, each on a thread of its own, and returns what they
-// measured, in their order. They begin together, and one that fails ends all. Those
-// that share a store and write with Verify must have the same BlockSize and Offset.
-// progress gets the first. When ctx ends, or a request fails, what was measured until
-// then comes beside the error. A job that did not begin, or read wrong data, has no result.
+// RunAll runs jobs concurrently, each on its own thread, and returns their results in order. The jobs begin together,
+// and one that fails ends all. Jobs that share a store and write with Verify must have the same BlockSize and Offset.
+// progress receives the progress of the first job. If ctx ends or a request fails, RunAll returns both the error and
+// what was measured until then. A job that did not begin, or that read wrong data, has no result.
 func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]*Result, error) {
 	if len(tasks) == 0 {
 		return nil, errors.New("no job")
@@ -57,7 +53,7 @@ func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]
 		if i > 0 {
 			report = nil
 		}
-		// Each ends with its job, and RunAll with the last of them.
+		// Each ends with its job; RunAll returns after the last of them.
 		all.Go(func() { results[i], errs[i] = g.run(ctx, t, uint64(i), report) })
 	}
 	g.ready.Wait()
@@ -74,7 +70,7 @@ func RunAll(ctx context.Context, tasks []Task, progress func(share float64)) ([]
 	return results, first(errs)
 }
 
-// first is what went wrong, rather than that others ended because of it.
+// first returns an original error, in preference to errors of jobs that were ended because of it.
 func first(errs []error) error {
 	var err error
 	for _, e := range errs {
@@ -85,22 +81,22 @@ func first(errs []error) error {
 	return err
 }
 
-// A group is what jobs that run side by side share.
+// A group is the shared state of concurrent jobs.
 type group struct {
 	ready  sync.WaitGroup
-	begin  chan struct{} // closed when all are ready
+	begin  chan struct{} // closed when all jobs are ready
 	loaded sync.WaitGroup
-	over   chan struct{} // closed when all jobs are, and who left requests behind has abandoned them
-	left   []bool        // requests outstanding, by job; each writes its own before loaded
-	base   time.Time     // of all times; set before begin
-	share  int           // how many they are
-	failed atomic.Bool   // one did
+	over   chan struct{} // closed when all jobs have ended and outstanding requests are abandoned
+	left   []bool        // whether requests are outstanding, by job; each job writes its own before loaded
+	base   time.Time     // the start of all times; set before begin
+	share  int           // number of jobs
+	failed atomic.Bool   // a job failed
 }
 
 var errOther = errors.New("another job failed")
 
 func (g *group) run(ctx context.Context, t Task, index uint64, progress func(float64)) (*Result, error) {
-	// A file's queue may have promised to stay on one thread.
+	// A file's queue may rely on being used from one thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	r, err := g.prepare(t, index)

@@ -12,14 +12,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/yield"
 )
 
-// runner is a job in progress, owned by its thread. It allocates nothing while it
-// measures. Its times are since group.base.
+// runner is a job in progress, owned by its thread. It does not allocate during the measurement. Its times are relative
+// to group.base.
 type runner struct {
 	job   Job
 	group *group
 	queue backend.Queue
 	yield yield.Loop
-	watch backend.Watchable // the queue, if it is waited for in the kernel
+	watch backend.Watchable // the queue, if it can be waited for in the kernel
 	event [1]unix.PollFd    // its descriptor
 
 	slots   []slot // by tag
@@ -35,31 +35,31 @@ type runner struct {
 	start    time.Duration
 	measured time.Duration // when the measurement begins
 	deadline time.Duration // when it ends; 0: with Job.Limit
-	tick     time.Duration // when something other than I/O is due
-	report   time.Duration // when the context and the progress are next
-	giveUp   time.Duration // when what is in flight is not waited for any more; 0: never
-	left     bool          // that was so
-	slept    bool          // in the last poll
+	tick     time.Duration // when periodic is due
+	report   time.Duration // when the context and the progress are due
+	giveUp   time.Duration // when to stop waiting for requests in flight; 0: never
+	left     bool          // giveUp has passed
+	slept    bool          // during the last poll
 	counting bool
 
 	content  content
-	written  *bitmap // what was written, if that is to be verified
+	written  *bitmap // what was written, if it is to be verified
 	verified uint64
 
 	result  *Result
 	samples samples
-	usage   Usage // when the measurement began
+	usage   Usage // at the start of the measurement
 	err     error
 }
 
-// A slot is what is in flight with a tag.
+// A slot is the request in flight with a tag.
 type slot struct {
 	buf       []byte
 	offset    int64
 	length    int64
 	direction Direction
-	trimmed   bool          // the block that is trimmed is to be written
-	started   time.Duration // when the request was made
+	trimmed   bool          // the trimmed block must be written
+	started   time.Duration // when the request was created
 	issued    time.Duration // when the store had it
 }
 
@@ -96,7 +96,7 @@ func newRunner(job Job, info backend.Info, queue backend.Queue, memory []byte, i
 
 func (r *runner) now() time.Duration { return time.Since(r.group.base) }
 
-// load keeps requests in flight until the job is done.
+// load keeps requests in flight until the job ends.
 func (r *runner) load(ctx context.Context, progress func(float64)) error {
 	r.begin()
 	last := r.start
@@ -111,7 +111,7 @@ func (r *runner) load(ctx context.Context, progress func(float64)) error {
 			continue
 		}
 		now := r.now()
-		if now >= r.tick { // first, since what is complete now may be the first that counts
+		if now >= r.tick { // first, since the requests that are now complete may be the first to be measured
 			r.periodic(ctx, progress, now)
 		}
 		if n > 0 {
@@ -153,12 +153,12 @@ func (r *runner) measure() {
 func (r *runner) end(last time.Duration) {
 	s := r.result
 	s.Elapsed = max(last-r.measured, 0)
-	if n := len(r.samples.all); n > 0 && r.samples.all[n-1].At >= s.Elapsed { // taken before what came at that time was counted
+	if n := len(r.samples.all); n > 0 && r.samples.all[n-1].At >= s.Elapsed { // it lacks results of that time
 		r.samples.all = r.samples.all[:n-1]
 	}
 	r.samples.take(r.sample(last))
 	s.Samples = r.samples.all
-	if r.counting { // and not cut short before
+	if r.counting { // otherwise the job was cut short before
 		s.Usage = usageNow().since(r.usage, r.group.share)
 	}
 	for d := range Directions {
@@ -168,14 +168,14 @@ func (r *runner) end(last time.Duration) {
 }
 
 const (
-	// reportEvery is how often the context is looked at.
+	// reportEvery is how often the context is checked.
 	reportEvery = 100 * time.Millisecond
-	// leaveTime is how long a job that is over waits for what is in flight, which may
-	// wait for a path that does not come back.
+	// leaveTime is how long a job that has ended waits for requests in flight: they may wait for a path that does not
+	// come back.
 	leaveTime = time.Second
 )
 
-// look finds out whether the job is to end.
+// look checks whether the job must end.
 func (r *runner) look(ctx context.Context, now time.Duration) {
 	switch {
 	case r.giveUp > 0:
@@ -192,7 +192,7 @@ func (r *runner) look(ctx context.Context, now time.Duration) {
 	r.giveUp = now + leaveTime
 }
 
-// periodic does what is due now and then, and says when it is again.
+// periodic does the periodic work that is due, and sets when it is due again.
 func (r *runner) periodic(ctx context.Context, progress func(float64), now time.Duration) {
 	if !r.counting && now >= r.measured {
 		r.measure()
@@ -215,7 +215,7 @@ func (r *runner) periodic(ctx context.Context, progress func(float64), now time.
 	r.tick = min(r.tick, r.measured+r.samples.next)
 }
 
-// progress is the share of the job that is done.
+// progress returns the share of the job that is done.
 func (r *runner) progress(now time.Duration) (share float64) {
 	if r.deadline > 0 {
 		share = float64(now-r.start) / float64(r.deadline-r.start)
@@ -236,28 +236,27 @@ func (r *runner) sample(now time.Duration) Sample {
 	return s
 }
 
-// open reports whether there is to be another request.
+// open reports whether another request may be made.
 func (r *runner) open(now time.Duration) bool {
 	return r.err == nil && (r.deadline == 0 || now < r.deadline) && (r.job.Limit == 0 || r.issued < r.job.Limit)
 }
 
-// Who waits for a file must not keep a processor for good: the kernel may need it to
-// finish the very writes that are waited for, and does not always take it from a
-// thread that polls.
+// A thread that waits for a file must not occupy a processor indefinitely: the kernel may need it to finish the very
+// writes that the thread waits for, and does not always preempt a polling thread.
 const (
-	// restless is how many polls without a result, some 100 µs, come before a wait in a queue
-	// that sleeps when that pays.
-	restless = 200
-	// hasty is the same where others want the processor.
-	hasty = 8
-	// patient is the same for a wait in the kernel, in a queue that does not sleep by itself.
-	patient = 2000
-	// stubborn is how many, some milliseconds, come before a sleep where there is
-	// nothing to wait in, or other requests are due meanwhile. That is long beside a nap.
-	stubborn = 20000
+	// pollsBeforeWait is the number of polls without a result, some 100 µs, before a wait in a queue that itself
+	// decides whether to sleep.
+	pollsBeforeWait = 200
+	// pollsBeforeWaitCrowded is that number if other threads want the processor.
+	pollsBeforeWaitCrowded = 8
+	// pollsBeforeKernelWait is that number before a wait in the kernel, for a queue that does not sleep by itself.
+	pollsBeforeKernelWait = 2000
+	// pollsBeforeSleep is the number of polls, some milliseconds, before a sleep if the thread cannot wait in a queue or
+	// the kernel, or if other requests become due meanwhile. That is long compared with a nap.
+	pollsBeforeSleep = 20000
 )
 
-// A sleeper is a queue that waits by itself.
+// A sleeper is a queue with its own wait.
 type sleeper interface{ Wait() error }
 
 func sleeps(q backend.Queue) bool {
@@ -265,7 +264,7 @@ func sleeps(q backend.Queue) bool {
 	return ok
 }
 
-// poll looks for results, after that many polls without one.
+// poll polls for results. idle is the number of polls without one before.
 func (r *runner) poll(idle int) int {
 	if r.flying == 0 {
 		r.rest()
@@ -279,21 +278,21 @@ func (r *runner) poll(idle int) int {
 	if n == 0 {
 		r.yield.Polled(int64(r.now()))
 	}
-	crowded := r.yield.Crowded() && idle >= hasty
-	if n > 0 || idle < restless && !crowded || !r.pace.empty() && idle < stubborn {
+	crowded := r.yield.Crowded() && idle >= pollsBeforeWaitCrowded
+	if n > 0 || idle < pollsBeforeWait && !crowded || !r.pace.empty() && idle < pollsBeforeSleep {
 		return n
 	}
 	r.slept = true
 	r.yield.Paused()
 	switch {
-	case !r.pace.empty(): // what is due comes before what is waited for, which may be a target that is away
+	case !r.pace.empty(): // requests that become due have precedence: those in flight may be for a target that is away
 		time.Sleep(nap)
 	case sleeps(r.queue):
-		_ = r.queue.(sleeper).Wait() // what is wrong, the next poll tells
-	case r.watch != nil && (idle >= patient || crowded):
+		_ = r.queue.(sleeper).Wait() // the next poll returns the error
+	case r.watch != nil && (idle >= pollsBeforeKernelWait || crowded):
 		r.wait()
 	default:
-		if r.slept = idle%stubborn == 0; r.slept {
+		if r.slept = idle%pollsBeforeSleep == 0; r.slept {
 			time.Sleep(time.Microsecond)
 		}
 		return 0
@@ -301,17 +300,17 @@ func (r *runner) poll(idle int) int {
 	return r.queue.Poll(r.results)
 }
 
-// waitLimit is how long a wait in the kernel takes at most, in milliseconds: there may be a reason to stop.
+// waitLimit is the longest wait in the kernel in milliseconds, since the job may have to stop.
 const waitLimit = 100
 
-// wait waits in the kernel for a queue.
+// wait waits in the kernel for the queue.
 func (r *runner) wait() {
 	if r.watch.Arm() {
-		_, _ = unix.Poll(r.event[:], waitLimit) // what is wrong, the next poll tells
+		_, _ = unix.Poll(r.event[:], waitLimit) // the next poll returns the error
 	}
 }
 
-// complete takes results and, if there is time for it, submits what comes next.
+// complete handles results and, if time is left, submits the next requests.
 func (r *runner) complete(results []backend.Result, now time.Duration) {
 	if r.counting {
 		r.result.Completed.add(len(results))
@@ -340,7 +339,7 @@ func (r *runner) complete(results []backend.Result, now time.Duration) {
 	}
 }
 
-// next makes another request with a tag, or leaves that to the job's pace.
+// next makes the next request with a tag, or leaves that to the job's pace.
 func (r *runner) next(tag int, now time.Duration) {
 	trimmed := r.slots[tag].trimmed
 	switch {
@@ -373,7 +372,7 @@ func (r *runner) issue(tag int, d Direction, now time.Duration) {
 	r.fill(tag)
 }
 
-// issueWrite adds the write of what a tag has trimmed.
+// issueWrite adds the write of the block that a tag has trimmed.
 func (r *runner) issueWrite(tag int, now time.Duration) {
 	if r.err != nil {
 		return
@@ -383,7 +382,7 @@ func (r *runner) issueWrite(tag int, now time.Duration) {
 	r.fill(tag)
 }
 
-// fill puts a slot's request into the batch, with the data that it writes.
+// fill adds a slot's request to the batch, with the data to be written.
 func (r *runner) fill(tag int) {
 	s := &r.slots[tag]
 	if s.direction == ToWrite {
@@ -394,14 +393,14 @@ func (r *runner) fill(tag int) {
 	}
 	r.pace.charge(s.direction, s.length, s.started)
 	r.add(tag)
-	if r.job.Verify { // what that takes is not the store's
+	if r.job.Verify { // do not count this time as the store's
 		s.started = r.now()
 	}
 }
 
 var operations = [Directions]backend.Op{backend.OpRead, backend.OpWrite, backend.OpDeallocate}
 
-// add puts a slot's request into the batch.
+// add adds a slot's request to the batch.
 func (r *runner) add(tag int) {
 	s := &r.slots[tag]
 	request := backend.Request{Tag: uint64(tag), Op: operations[s.direction], Offset: s.offset, Length: s.length}
@@ -409,13 +408,12 @@ func (r *runner) add(tag int) {
 		request.Buf = s.buf[:s.length]
 	}
 	if s.direction == ToRead && r.job.Verify {
-		clear(request.Buf) // what is there from before may be just what is wanted
+		clear(request.Buf) // the old content may be the expected one
 	}
 	r.batch = append(r.batch, request)
 }
 
-// submit hands the batch over. A queue takes all, since no more than its depth
-// are in flight.
+// submit submits the batch. A queue takes all of it, since no more than its depth are in flight.
 func (r *runner) submit() {
 	if len(r.batch) == 0 {
 		return

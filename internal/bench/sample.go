@@ -2,7 +2,7 @@ package bench
 
 import "time"
 
-// A Sample is what had been done by some time since the measurement began.
+// A Sample holds the totals at a time since the measurement began.
 type Sample struct {
 	At    time.Duration
 	Ops   [Directions]uint64
@@ -31,8 +31,7 @@ func (s *Sample) add(o *Sample) {
 	}
 }
 
-// between is what had been done at a time from s to another sample, or at the nearer
-// of the two where it is outside.
+// between interpolates between s and another sample at the given time. Outside it returns the nearer one.
 func (s *Sample) between(o *Sample, at time.Duration) Sample {
 	if o.At <= s.At || at >= o.At {
 		return *o
@@ -47,10 +46,10 @@ func (s *Sample) between(o *Sample, at time.Duration) Sample {
 	return m
 }
 
-// maxSamples bounds the memory that is set aside.
+// maxSamples bounds the memory for samples.
 const maxSamples = 1 << 16
 
-// samples are in order of time, in memory that is set aside before the measurement.
+// samples are in order of time. Their memory is allocated before the measurement.
 type samples struct {
 	all      []Sample
 	interval time.Duration
@@ -65,7 +64,7 @@ func newSamples(j *Job) samples {
 	return samples{all: make([]Sample, 0, n), interval: j.Interval, next: j.Interval}
 }
 
-// take adds a sample. Where there is no more room every other one goes.
+// take adds a sample. If there is no room, it first drops every other one.
 func (s *samples) take(x Sample) {
 	if len(s.all) == cap(s.all) {
 		kept := s.all[:0]
@@ -82,17 +81,16 @@ func (s *samples) take(x Sample) {
 // A Window is what was done from Start to End.
 type Window struct {
 	Start, End time.Duration
-	Sample     // At is how long the window is
+	Sample     // At is the length of the window
 }
 
-// IOPS of one direction.
+// IOPS returns requests per second of one direction.
 func (w *Window) IOPS(d Direction) float64 { return float64(w.Ops[d]) / w.At.Seconds() }
 
-// Rate is bytes a second of one direction.
+// Rate returns bytes per second of one direction.
 func (w *Window) Rate(d Direction) float64 { return float64(w.Bytes[d]) / w.At.Seconds() }
 
-// Windows cuts the measurement into parts of about that length. The last may be
-// half as long, or half as long again.
+// Windows divides the measurement into parts of about that length. The last one may be up to half shorter or longer.
 func (r *Result) Windows(length time.Duration) (all []Window) {
 	var from Sample
 	end := r.Samples

@@ -10,17 +10,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Sizes are how large the requests of a direction are, in bytes. The zero value is as
-// [Job.BlockSize] and [Job.MaxBlock] say.
+// Sizes are the sizes of the requests of a direction in bytes. The zero value stands for [Job.BlockSize] and
+// [Job.MaxBlock].
 type Sizes struct {
-	Least, Most int     // multiples of Least are drawn up to Most; Most 0: Least
-	Split       []Share // those sizes instead, multiples of the least of them
+	Least, Most int     // random multiples of Least up to Most; Most 0: Least
+	Split       []Share // if set, these sizes instead; multiples of the smallest of them
 }
 
-// A Share is how many percent of the requests have a size.
+// A Share is a size and the percentage of requests that have it.
 type Share struct{ Size, Percent int }
 
-// complete fills in what is not said, by the job's sizes.
+// complete fills in defaults from the job's sizes.
 func (z *Sizes) complete(j *Job) {
 	switch {
 	case len(z.Split) > 0:
@@ -58,7 +58,7 @@ func (z *Sizes) check(j *Job, info backend.Info) error {
 	return nil
 }
 
-// draw is how many times Least a request has.
+// draw returns the size of a request as a multiple of Least.
 func (z *Sizes) draw(random *rand.Rand) int64 {
 	if len(z.Split) > 0 {
 		at := random.IntN(100)
@@ -74,7 +74,7 @@ func (z *Sizes) draw(random *rand.Rand) int64 {
 	return 1
 }
 
-// checkSizes checks those of all directions that the pattern has.
+// checkSizes checks the sizes of all directions of the pattern.
 func (j *Job) checkSizes(info backend.Info) error {
 	for d := range Direction(Directions) {
 		if !j.Pattern.Does(d) {
@@ -90,14 +90,14 @@ func (j *Job) checkSizes(info backend.Info) error {
 	return nil
 }
 
-// Sized is the sizes of a direction, with the defaults in their places.
+// Sized returns the sizes of a direction with defaults filled in.
 func (j *Job) Sized(d Direction) Sizes {
 	z := j.Blocks[d]
 	z.complete(j)
 	return z
 }
 
-// MaxSize is the size of the largest request.
+// MaxSize returns the size of the largest request.
 func (j *Job) MaxSize() (most int) {
 	for d := range Direction(Directions) {
 		if j.Pattern.Does(d) {
@@ -107,8 +107,7 @@ func (j *Job) MaxSize() (most int) {
 	return most
 }
 
-// VerifyBlock is the size of the blocks that a job with Verify writes or checks, each
-// of which has a header.
+// VerifyBlock returns the size of the blocks that a job with Verify writes or checks. Each of them has a header.
 func (j *Job) VerifyBlock() int {
 	if j.Pattern.Does(ToWrite) {
 		return j.Sized(ToWrite).Least
@@ -116,8 +115,7 @@ func (j *Job) VerifyBlock() int {
 	return j.Sized(ToRead).Least
 }
 
-// SizeText is the sizes for people, as 4 KiB or 4 KiB-64 KiB, those of each direction
-// where they differ.
+// SizeText returns the sizes as text, such as 4 KiB or 4 KiB-64 KiB, for each direction if they differ.
 func (j *Job) SizeText() string {
 	var all []string
 	for d := range Direction(Directions) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bytes is a size in binary units where they fit: 4 KiB.
+// Bytes formats a size in the largest binary unit that divides it, such as 4 KiB.
 func Bytes(n int) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
@@ -16,7 +16,7 @@ func Bytes(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Latency is a duration in a unit that leaves three digits or more.
+// Latency formats a duration in a unit that suits its size.
 func Latency(d time.Duration) string {
 	switch {
 	case d < 100*time.Microsecond:

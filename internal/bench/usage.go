@@ -6,12 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a process used of the machine: for a namespace that is the fabric's
-// loops and the load itself, but nothing of the kernel's that no process is charged
-// for.
+// Usage is the process's use of the machine. For a namespace it includes the fabric's loops and the load itself, but no
+// kernel work that is not charged to a process.
 type Usage struct {
 	User, System time.Duration
-	Switches     int64 // of context
+	Switches     int64 // context switches
 	Major, Minor int64 // page faults
 }
 
@@ -23,7 +22,7 @@ func usageNow() Usage {
 	return Usage{time.Duration(r.Utime.Nano()), time.Duration(r.Stime.Nano()), int64(r.Nvcsw) + int64(r.Nivcsw), int64(r.Majflt), int64(r.Minflt)}
 }
 
-// since is one of n equal shares of what was used since an earlier time.
+// since returns one of n equal shares of the usage since an earlier time.
 func (u Usage) since(o Usage, n int) Usage {
 	k := int64(n)
 	return Usage{(u.User - o.User) / time.Duration(n), (u.System - o.System) / time.Duration(n),

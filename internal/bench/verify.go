@@ -10,9 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// content is what a job writes that is verified: each block of that size is a header
-// and bytes that follow from a seed and the place alone, so that overlapping writes
-// agree, old data is told from new, and a later job can check what it reads:
+// content is the data that a verified job writes. Each block of that size is a header followed by bytes that depend
+// only on the seed and the place. So overlapping writes agree, old data is distinguishable from new, and a later job
+// can check what it reads:
 //
 //	0   4  magic
 //	4   4  size of the block
@@ -35,7 +35,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// fill writes the blocks at an offset.
+// fill fills the blocks at an offset.
 func (c content) fill(b []byte, offset int64) {
 	for ; len(b) > 0; b = b[c.size:] {
 		c.block(b[:c.size], offset)
@@ -53,12 +53,12 @@ func (c content) block(b []byte, offset int64) {
 	binary.LittleEndian.PutUint32(b[crcAt:], sum(b))
 }
 
-// sum is the CRC of a block, whatever its header says that it is.
+// sum returns the CRC of a block, whatever its header says.
 func sum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:crcAt], castagnoli), castagnoli, b[crcAt+4:])
 }
 
-// check is what is wrong with a block that somebody wrote.
+// check returns what is wrong with a block that a job wrote.
 func check(b []byte, offset int64) error {
 	wrong := func(format string, args ...any) error {
 		return &VerifyError{Offset: offset, Reason: fmt.Sprintf(format, args...)}
@@ -77,7 +77,7 @@ func check(b []byte, offset int64) error {
 	return nil
 }
 
-// noise fills b with bytes that follow from a seed (SplitMix64).
+// noise fills b with pseudorandom bytes from a seed (SplitMix64).
 func noise(b []byte, seed uint64) {
 	for len(b) >= 8 {
 		seed += 0x9e3779b97f4a7c15
@@ -90,7 +90,7 @@ func noise(b []byte, seed uint64) {
 
 // A VerifyError says that a store did not return what was written to it.
 type VerifyError struct {
-	Offset    int64 // of the first wrong byte, or of the block where Reason says what is wrong with it
+	Offset    int64 // of the first wrong byte, or of the block if Reason says what is wrong with it
 	Got, Want byte
 	Reason    string
 }
@@ -102,7 +102,7 @@ func (e *VerifyError) Error() string {
 	return fmt.Sprintf("wrong data: byte at offset %d is %#02x, %#02x was written", e.Offset, e.Got, e.Want)
 }
 
-// bitmap has a bit for each block of a range.
+// bitmap has one bit for each block of a range.
 type bitmap struct{ words []uint64 }
 
 func newBitmap(n int64) *bitmap { return &bitmap{make([]uint64, (n+63)/64)} }
@@ -110,7 +110,7 @@ func newBitmap(n int64) *bitmap { return &bitmap{make([]uint64, (n+63)/64)} }
 func (m *bitmap) set(i int64)      { m.words[i/64] |= 1 << (i % 64) }
 func (m *bitmap) has(i int64) bool { return m.words[i/64]>>(i%64)&1 != 0 }
 
-// done notes what was written, or checks what was read of an earlier job's.
+// done notes what was written, or checks what was read from an earlier job.
 func (r *runner) done(s *slot) {
 	size := int64(r.content.size)
 	switch {

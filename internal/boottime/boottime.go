@@ -1,4 +1,4 @@
-// Package boottime reads a clock that nobody sets, and that goes on while the machine sleeps.
+// Package boottime reads a clock that cannot be set and that includes the time during which the machine sleeps.
 package boottime
 
 import (
@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is CLOCK_BOOTTIME, the time since the machine was started. All processes of a machine read the same, but for those in
-// a time namespace of their own.
+// Now returns CLOCK_BOOTTIME, the time since the machine was started. All processes of a machine read the same time,
+// except those in other time namespaces.
 func Now() time.Duration { return read(unix.CLOCK_BOOTTIME) }
 
-// precise is within what time Slept reads its clocks.
+// precise is the maximum time between the readings of the clocks in Slept.
 const precise = time.Millisecond
 
-// Slept is how long the machine has slept since it was started, within a millisecond: what of Now the monotonic clock of package
-// time does not count.
+// Slept returns how long the machine has slept since it was started, within a millisecond: the part of Now that the
+// monotonic clock of package time does not count.
 func Slept() time.Duration {
 	for {
 		before, boot := read(unix.CLOCK_MONOTONIC), Now()
-		if after := read(unix.CLOCK_MONOTONIC); after-before < precise { // nobody has held it up in between
+		if after := read(unix.CLOCK_MONOTONIC); after-before < precise { // nothing has held it up in between
 			return boot - after
 		}
 	}

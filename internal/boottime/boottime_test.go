@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSlept: without what the machine has slept the clock is the monotonic one.
+// TestSlept: the clock less the time that the machine slept is the monotonic clock.
 func TestSlept(t *testing.T) {
 	began, awake := time.Now(), Now()-Slept()
 	time.Sleep(10 * time.Millisecond)

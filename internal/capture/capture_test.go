@@ -57,7 +57,7 @@ func (d *recorded) Read(context.Context) (rdmatransport.Captured, error) {
 	return out, nil
 }
 
-// target is the queue pair that a packet is for, 24 bits of the BTH; the sender's is not in it.
+// target returns the queue pair to which a packet is sent, 24 bits of the BTH, which does not contain the sender's.
 func target(p golden.Packet) rdmatransport.QPN {
 	return rdmatransport.QPN(binary.BigEndian.Uint32(p.Payload[4:]) & 0xffffff)
 }
@@ -73,7 +73,7 @@ func load(t *testing.T) *recorded {
 
 func sources(all ...Source) func() []Source { return func() []Source { return all } }
 
-// TestStream: tshark reads what is written, if it is there: packets, comments and counters.
+// TestStream: tshark, if available, reads what is written: packets, comments and counters.
 func TestStream(t *testing.T) {
 	d := load(t)
 	var file bytes.Buffer
@@ -125,7 +125,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamFilter: queue pairs are selected by host and number, also those that come later.
+// TestStreamFilter: queue pairs are selected by host and number, including later ones.
 func TestStreamFilter(t *testing.T) {
 	for _, c := range []struct {
 		host       string
@@ -155,8 +155,8 @@ func TestStreamFilter(t *testing.T) {
 	}
 }
 
-// TestStreamDevices: a device that goes away ends neither the capture nor its counts, one that comes
-// is captured, and both are said in the file.
+// TestStreamDevices: the removal of a device ends neither the capture nor its counts; a new device is captured. The
+// file notes both.
 func TestStreamDevices(t *testing.T) {
 	first, second := load(t), load(t)
 	var file bytes.Buffer
@@ -167,7 +167,7 @@ func TestStreamDevices(t *testing.T) {
 			case since < 2*time.Second:
 				return []Source{{"192.0.2.1", first}}
 			case since < 4*time.Second:
-				first.gone = rdmatransport.ErrClosed // nobody else reads it now
+				first.gone = rdmatransport.ErrClosed // no other goroutine reads it now
 				return nil
 			}
 			return []Source{{"192.0.2.1", second}}
@@ -212,7 +212,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// FuzzCopy: what a target sends does not make its client take memory, or read beyond a block.
+// FuzzCopy: what a target sends cannot make its client take much memory, or read beyond a block.
 func FuzzCopy(f *testing.F) {
 	f.Add(appendStatistics(appendInterface(appendSection(nil, "a", "b"), "c", "d", 0, "e"), 0, time.Unix(1, 2), new(rdmatransport.Captured), "f"))
 	f.Fuzz(func(t *testing.T, b []byte) {

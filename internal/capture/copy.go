@@ -5,12 +5,11 @@ import (
 	"io"
 )
 
-// A Summary is what a capture came to.
+// A Summary has the counts of a capture.
 type Summary struct{ Packets, Seen, Dropped uint64 }
 
-// Copy copies whole blocks from r to w, until r ends, and counts them. What follows the last whole block is
-// left out: a file that ends in the middle of one is damaged. Comments of interfaces, on devices that came
-// or have gone, are said to note.
+// Copy copies whole blocks from r to w until r ends, and counts them. It omits an incomplete last block, which would
+// make the file damaged. It calls note with the comments of interfaces, on devices that were added or removed.
 func Copy(w io.Writer, r io.Reader, note func(comment string)) (sum Summary, err error) {
 	seen, dropped := map[uint32]uint64{}, map[uint32]uint64{}
 	defer func() {
@@ -51,13 +50,13 @@ func Copy(w io.Writer, r io.Reader, note func(comment string)) (sum Summary, err
 	}
 }
 
-// Sizes of the blocks of appendStatistics and appendInterface without comments, at least.
+// Minimum sizes of the blocks of appendStatistics and appendInterface.
 const (
 	statisticsSize = 8 + 12 + 12 + 12 + 4 + 4
 	interfaceSize  = 8 + 8 + 4
 )
 
-// say says the comments among options.
+// say calls note with the comments among options.
 func say(note func(string), options []byte) {
 	for len(options) >= 4 {
 		code, size := le.Uint16(options), int(le.Uint16(options[2:]))
@@ -72,15 +71,15 @@ func say(note func(string), options []byte) {
 	}
 }
 
-// A WriteError is one of where a capture is copied to.
+// A WriteError is an error of the writer to which a capture is copied.
 type WriteError struct{ Err error }
 
 func (e *WriteError) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// ended is nil at the end of the stream, wherever that is.
+// ended returns nil for the end of the stream, wherever it is, and otherwise err.
 func ended(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return nil

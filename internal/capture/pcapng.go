@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Blocks of the format (section 4), and their options.
+// The blocks of the format (section 4) and their options.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -25,16 +25,16 @@ const (
 	optionInterfaceDrops        = 5
 	flagsIn, flagsOut           = 1, 2
 	nanoseconds                 = 9
-	linkTypeRaw                 = 101 // an IPv4 or IPv6 header comes first
+	linkTypeRaw                 = 101 // the packet begins with an IPv4 or IPv6 header
 	byteOrder                   = 0x1a2b3c4d
-	blockOverhead               = 12 // type, and the length twice
+	blockOverhead               = 12 // the type, and the length twice
 	maxBlock                    = 1 << 20
 	wholeSection         uint64 = math.MaxUint64
 )
 
 var le = binary.LittleEndian
 
-// appendBlock appends a block with the body that fill appends.
+// appendBlock appends a block whose body fill appends.
 func appendBlock(b []byte, kind uint32, fill func([]byte) []byte) []byte {
 	start := len(b)
 	b = le.AppendUint32(b, kind)
@@ -47,7 +47,7 @@ func appendBlock(b []byte, kind uint32, fill func([]byte) []byte) []byte {
 
 func pad(b []byte, n int) []byte { return append(b, make([]byte, -n&3)...) }
 
-// option appends an option; an empty text is none.
+// option appends an option. It appends nothing for an empty text.
 func option(b []byte, code uint16, text string) []byte {
 	if text == "" {
 		return b
@@ -77,7 +77,7 @@ func appendSection(b []byte, application, comment string) []byte {
 	})
 }
 
-// appendInterface describes the next interface, from 0.
+// appendInterface describes the next interface. They are numbered from 0.
 func appendInterface(b []byte, name, description string, snap int, comment string) []byte {
 	return appendBlock(b, blockInterface, func(b []byte) []byte {
 		b = le.AppendUint32(b, linkTypeRaw)
@@ -110,8 +110,7 @@ func appendPacket(b []byte, on int, p *rdmatransport.CapturedPacket, comment str
 	})
 }
 
-// appendStatistics says how many packets there were on an interface so far, and how many of them
-// are missing.
+// appendStatistics writes the counts of packets received and missed on an interface so far.
 func appendStatistics(b []byte, on int, now time.Time, c *rdmatransport.Captured, comment string) []byte {
 	return appendBlock(b, blockStatistics, func(b []byte) []byte {
 		b = appendTime(le.AppendUint32(b, uint32(on)), now)

@@ -17,45 +17,45 @@ type Source struct {
 	Device rdmatransport.Capturer
 }
 
-// A Pair is a queue pair of a source, and what it belongs to.
+// A Pair is a queue pair of a source and its owner.
 type Pair struct {
-	Device rdmatransport.Capturer // the source's
+	Device rdmatransport.Capturer // that of the source
 	QPN    rdmatransport.QPN
 	Host   string
 	Name   string // for comments
 }
 
-// Config says what is captured. A zero field of the others takes the default.
+// Config says what to capture. Zero fields after About select defaults.
 type Config struct {
-	Sources func() []Source // those that there are now
-	Pairs   func() []Pair   // as well
-	Program string          // which writes it
-	About   string          // what else the file says at its beginning
+	Sources func() []Source // returns the present sources
+	Pairs   func() []Pair   // returns the present queue pairs
+	Program string          // the program that writes the file
+	About   string          // further text for the beginning of the file
 
-	Host  string            // packets of this host's queue pairs alone
-	QPN   rdmatransport.QPN // of this queue pair alone
+	Host  string            // capture only queue pairs of this host
+	QPN   rdmatransport.QPN // capture only this queue pair
 	Snap  int               // bytes of each packet; default: all
 	Count int               // packets after which the capture ends; default: none
 }
 
-// DefaultSnap is how much of each packet commands and APIs keep by default: headers, a capsule, and a
-// message of the connection manager, with 328 bytes over IPv6, but little of what hosts keep.
+// DefaultSnap is how many bytes of each packet commands and APIs keep by default. It holds headers, a capsule, and a
+// message of the connection manager (328 bytes over IPv6), but little of the hosts' data.
 const DefaultSnap = 384
 
 const (
 	readEvery   = 10 * time.Millisecond
-	lookEvery   = 200 * time.Millisecond // for devices and queue pairs that are new
+	lookEvery   = 200 * time.Millisecond // interval of checks for new devices and queue pairs
 	statsEvery  = time.Second
-	largeBuffer = 4 << 20 // of each shard, where packets are kept whole
+	largeBuffer = 4 << 20 // for each shard, if packets are kept whole
 )
 
-// A pairKey names a queue pair.
+// A pairKey identifies a queue pair.
 type pairKey struct {
 	device rdmatransport.Capturer
 	qpn    rdmatransport.QPN
 }
 
-// direction is one of a queue pair's.
+// A direction is a direction of a queue pair.
 type direction struct {
 	pairKey
 	out bool
@@ -69,23 +69,23 @@ type tapped struct {
 	last    rdmatransport.Captured // the counts
 }
 
-// A stream is a capture under way.
+// A stream is a capture in progress.
 type stream struct {
 	cfg        Config
 	write      func([]byte) error
 	open       []*tapped
-	interfaces int // in the file
+	interfaces int // number of interfaces in the file
 	names      map[pairKey]string
-	named      map[direction]string // what the file has said
+	named      map[direction]string // names that the file already contains
 	looked     time.Time
 	counted    time.Time
 	written    int
 	buf        []byte
 }
 
-// Stream captures until ctx ends, or as many packets as were asked for, and has write write
-// whole blocks. It begins with an error or a first call of write. A device that comes later is
-// an interface more, and one that goes away has its last statistics with a comment that says so.
+// Stream captures until ctx ends or Count packets were captured. It calls write with whole blocks. Before its first
+// call of write it may return an error. A device that is added later becomes another interface. A device that is
+// removed gets final statistics with a comment that says so.
 func Stream(ctx context.Context, cfg Config, write func([]byte) error) error {
 	s := &stream{cfg: cfg, write: write, names: map[pairKey]string{}, named: map[direction]string{}}
 	defer func() {
@@ -111,7 +111,7 @@ func Stream(ctx context.Context, cfg Config, write func([]byte) error) error {
 	return nil
 }
 
-// begin opens the captures, and writes the beginning of the file.
+// begin opens the captures and writes the beginning of the file.
 func (s *stream) begin() error {
 	s.buf = appendSection(nil, s.cfg.Program, s.title())
 	for _, source := range s.cfg.Sources() {
@@ -143,7 +143,7 @@ func (s *stream) tap(source Source, comment string) error {
 	return nil
 }
 
-// join captures the devices that have come since. One that cannot be captured now is tried again.
+// join captures new devices. A device that cannot be captured now is tried again.
 func (s *stream) join() {
 	for _, source := range s.cfg.Sources() {
 		if !slices.ContainsFunc(s.open, func(t *tapped) bool { return t.Device == source.Device }) {
@@ -152,7 +152,7 @@ func (s *stream) join() {
 	}
 }
 
-// leave ends the capture of a device that has gone.
+// leave ends the capture of a device that was removed.
 func (s *stream) leave(t *tapped, why error) {
 	t.capture.Close()
 	s.open = slices.DeleteFunc(s.open, func(other *tapped) bool { return other == t })
@@ -162,7 +162,7 @@ func (s *stream) leave(t *tapped, why error) {
 		fmt.Sprintf("device %s is captured no more since %s: %v", t.Name, now.Format(time.RFC3339), why))
 }
 
-// title says what the file has.
+// title returns the description of the capture for the file.
 func (s *stream) title() string {
 	text := "NVMe over RDMA (RoCEv2)"
 	if s.cfg.Host != "" {
@@ -181,7 +181,7 @@ func (s *stream) filters() bool { return s.cfg.Host != "" || s.cfg.QPN != 0 }
 
 func (s *stream) enough() bool { return s.cfg.Count > 0 && s.written >= s.cfg.Count }
 
-// look learns which queue pairs there are, and selects those that were asked for.
+// look finds the present queue pairs and selects the requested ones.
 func (s *stream) look(now time.Time) {
 	s.looked = now
 	wanted := map[rdmatransport.Capturer][]rdmatransport.QPN{}
@@ -198,7 +198,7 @@ func (s *stream) look(now time.Time) {
 	for _, t := range s.open {
 		qpns := append([]rdmatransport.QPN{}, wanted[t.Device]...)
 		if s.cfg.Host == "" {
-			qpns = append(qpns, s.cfg.QPN) // also where it has no name, as 1
+			qpns = append(qpns, s.cfg.QPN) // also a queue pair without an owner, such as QP 1
 		}
 		t.capture.Select(qpns)
 	}
@@ -250,16 +250,16 @@ func (s *stream) take(t *tapped, got *rdmatransport.Captured, now time.Time) {
 	t.last = rdmatransport.Captured{Seen: got.Seen, Dropped: got.Dropped}
 }
 
-// strange reports whether there are packets of queue pairs without a name: they may be new, and
-// gone soon.
+// strange reports whether there are packets of queue pairs without a known owner: they may be new, and may soon be
+// gone.
 func (s *stream) strange(on rdmatransport.Capturer, packets []rdmatransport.CapturedPacket) bool {
 	return slices.ContainsFunc(packets, func(p rdmatransport.CapturedPacket) bool {
 		return p.QPN > 1 && s.names[pairKey{on, p.QPN}] == ""
 	})
 }
 
-// comment names the first packet of a queue pair in each direction, and that from which it has
-// another name.
+// comment returns the owner's name for the first packet of a queue pair in each direction, and again when the name
+// changes.
 func (s *stream) comment(on rdmatransport.Capturer, p *rdmatransport.CapturedPacket) string {
 	d := direction{pairKey{on, p.QPN}, p.Out}
 	name := s.names[d.pairKey]
@@ -267,7 +267,7 @@ func (s *stream) comment(on rdmatransport.Capturer, p *rdmatransport.CapturedPac
 		return ""
 	}
 	if len(s.named) > math.MaxUint16 {
-		clear(s.named) // it is bounded, and some are named again
+		clear(s.named) // bounds the map; some names are repeated
 	}
 	s.named[d] = name
 	way := "from the host"

@@ -1,4 +1,5 @@
-// Package connlimit bounds the connections of a TCP listener, so that whoever opens many keeps nobody else out.
+// Package connlimit limits the connections of a TCP listener, so that a client with many connections does not lock out
+// others.
 package connlimit
 
 import (
@@ -7,7 +8,8 @@ import (
 	"sync"
 )
 
-// Network is what counts as one address: all addresses of an IPv6 network of 64 bits, since often one machine has them.
+// Network returns the address by which connections are counted: an IPv4 address, or the /64 network of an IPv6 address,
+// since one machine often has all addresses of it.
 func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -18,19 +20,19 @@ func Network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// A Listener bounds the connections of another one. A connection that its network has too many of is closed at
-// once. Where all networks together have too many, the one that has most of them loses its oldest.
+// A Listener limits the connections of another listener. A connection beyond its network's limit is closed at once. If
+// there are too many connections in all, the network with the most connections loses its oldest one.
 type Listener struct {
 	net.Listener
 	total, each int // constant
 
 	mu    sync.Mutex
 	count int
-	of    map[netip.Addr][]*conn // by Network, in the order in which they came
-	came  uint64                 // connections, ever
+	of    map[netip.Addr][]*conn // by Network, in order of arrival
+	came  uint64                 // number of connections ever accepted
 }
 
-// New returns a Listener that has at most total connections at a time, and at most each of one [Network].
+// New returns a Listener with at most total connections at a time, and at most each from one [Network].
 func New(l net.Listener, total, each int) *Listener {
 	return &Listener{Listener: l, total: total, each: each, of: map[netip.Addr][]*conn{}}
 }
@@ -43,7 +45,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-		if err != nil { // its other end has gone
+		if err != nil { // the other end has closed it
 			_ = c.Close()
 			continue
 		}
@@ -58,7 +60,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection, and returns the one that has to go for it, if one has.
+// admit counts a connection, and returns the connection that must be closed for it, if any.
 func (l *Listener) admit(c *conn) (oldest *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +78,8 @@ func (l *Listener) admit(c *conn) (oldest *conn, ok bool) {
 	return oldest, true
 }
 
-// oldestOfMost is the oldest connection of the network that has most; of several networks, the oldest of all theirs.
+// oldestOfMost returns the oldest connection of the network with the most connections; if several networks have the
+// most, the oldest of all of them.
 func (l *Listener) oldestOfMost() *conn {
 	var most []*conn
 	for _, of := range l.of {
@@ -87,7 +90,7 @@ func (l *Listener) oldestOfMost() *conn {
 	return most[0]
 }
 
-// remove no longer counts a connection, unless it was removed before. With mu held.
+// remove stops counting a connection, unless that was done before. It is called with mu held.
 func (l *Listener) remove(c *conn) {
 	of := l.of[c.network]
 	for i := range of {
@@ -102,7 +105,7 @@ func (l *Listener) remove(c *conn) {
 	}
 }
 
-// A conn counts until it is closed.
+// A conn is counted until it is closed.
 type conn struct {
 	net.Conn
 	listener *Listener

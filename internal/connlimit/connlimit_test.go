@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestNetwork: an IPv6 network of 64 bits counts as one address, whatever its interface.
+// TestNetwork: an IPv6 /64 network counts as one address, whatever the interface.
 func TestNetwork(t *testing.T) {
 	for a, want := range map[string]string{
 		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1",
@@ -19,7 +19,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// crowd is a listener with peers at addresses of this machine, and what it has accepted.
+// crowd is a listener with peers at addresses of this machine, and the connections that it has accepted.
 type crowd struct {
 	t        *testing.T
 	at       string
@@ -56,7 +56,7 @@ func (c *crowd) dial(from string) net.Conn {
 	return n
 }
 
-// admitted is the other end of a connection that is accepted.
+// admitted returns the other end of an accepted connection.
 func (c *crowd) admitted(from string) (mine, theirs net.Conn) {
 	c.t.Helper()
 	mine = c.dial(from)
@@ -69,7 +69,7 @@ func (c *crowd) admitted(from string) (mine, theirs net.Conn) {
 	}
 }
 
-// wantClosed is that the listener closes the connection.
+// wantClosed requires that the listener closes the connection.
 func wantClosed(t *testing.T, what string, c net.Conn) {
 	t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
@@ -90,7 +90,7 @@ func wantOpen(t *testing.T, what string, mine, theirs net.Conn) {
 	}
 }
 
-// TestEach: an address has at most its number of connections, and gets the place of one that was closed.
+// TestEach: an address has at most its number of connections, and the place of a closed one becomes free.
 func TestEach(t *testing.T) {
 	c := newCrowd(t, 8, 2)
 	_, first := c.admitted("127.0.0.31")
@@ -103,8 +103,8 @@ func TestEach(t *testing.T) {
 	wantClosed(t, "one too many", c.dial("127.0.0.31"))
 }
 
-// TestTotal: where all places are taken whoever comes gets in, for the oldest connection of the address that has
-// most of them; who has one keeps it.
+// TestTotal: if all places are taken, a new connection replaces the oldest one of the address with the most
+// connections; an address with one connection keeps it.
 func TestTotal(t *testing.T) {
 	c := newCrowd(t, 5, 3)
 	honest, theirs := c.admitted("127.0.0.33")
@@ -114,7 +114,7 @@ func TestTotal(t *testing.T) {
 	c.admitted("127.0.0.32")
 	c.admitted("127.0.0.34")
 	wantClosed(t, "the oldest of those that have two", oldest)
-	c.admitted("127.0.0.35") // now each has one, of which the oldest goes next
+	c.admitted("127.0.0.35") // now each has one; the oldest is closed next
 	wantOpen(t, "the honest client's", honest, theirs)
 	c.admitted("127.0.0.36")
 	wantClosed(t, "the oldest of all", honest)

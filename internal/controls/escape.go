@@ -1,10 +1,10 @@
-// Package controls writes control characters that encoders of JSON leave as they are.
+// Package controls escapes control characters that JSON encoders leave unescaped.
 package controls
 
 import "fmt"
 
-// Escape has U+007F to U+009F, which a terminal may obey, written as in JSON and YAML, as \u009b. Within text in quotes that
-// is the same text.
+// Escape escapes U+007F to U+009F, which terminals may interpret, in the form of JSON and YAML, such as \u009b. Within
+// quoted text the meaning does not change.
 func Escape(text []byte) []byte {
 	var out []byte
 	from := 0

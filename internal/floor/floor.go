@@ -1,10 +1,8 @@
-// Package floor measures what UDP itself costs on this machine, over loopback,
-// with nothing of RDMA or NVMe on top: the round trip of two polling sockets and
-// the goodput of one flow with segmentation offload. What a fabric adds can then
-// be told from what the kernel takes.
+// Package floor measures the cost of UDP itself on this machine, over loopback, without RDMA or NVMe: the round trip
+// between two polling sockets, and the goodput of one flow with segmentation offload. Compared with that, the cost of a
+// fabric can be separated from the kernel's.
 //
-// Both use two threads that do not sleep, if not asked to, so they need two
-// processors that are otherwise idle.
+// Both use two threads that do not sleep unless requested, so they need two otherwise idle processors.
 package floor
 
 import (
@@ -17,8 +15,7 @@ import (
 	"time"
 )
 
-// yieldTurns is after how many turns without success a polling loop lets the Go
-// runtime in.
+// yieldTurns is the number of unsuccessful turns after which a polling loop yields to the Go runtime.
 const yieldTurns = 64
 
 // RoundTrips are the percentiles of a RoundTrip measurement.
@@ -31,22 +28,20 @@ func (r RoundTrips) String() string {
 	return fmt.Sprintf("p50 %v, p99 %v, p99.9 %v", r.P50, r.P99, r.P999)
 }
 
-// ErrNoAnswer says that a datagram got lost, or that the other thread did not run
-// for a second.
+// ErrNoAnswer says that a datagram was lost, or that the other thread did not run for a second.
 var ErrNoAnswer = errors.New("no answer over loopback within a second")
 
-// Threads are called on the two threads of a measurement before it begins, to pin
-// them to processors for instance. The zero value leaves them alone.
+// Threads has functions that are called on the two threads of a measurement before it begins, for example to pin them
+// to processors. The zero value does nothing.
 type Threads struct {
-	Active  func() error // of the side that sends requests, or the flow
-	Passive func() error // of the other
+	Active  func() error // on the thread that sends requests, or the flow
+	Passive func() error // on the other thread
 
-	// Pause is how long nothing happens before each request of a round trip. The
-	// other side sleeps in poll(2) then.
+	// Pause is an idle time before each request of a round trip. The other side then sleeps in poll(2).
 	Pause time.Duration
 }
 
-// enter locks the goroutine to its thread, which leave undoes.
+// enter locks the goroutine to its thread; leave undoes that.
 func enter(prepare func() error) (leave func(), err error) {
 	runtime.LockOSThread()
 	if prepare != nil {
@@ -55,15 +50,14 @@ func enter(prepare func() error) (leave func(), err error) {
 	return runtime.UnlockOSThread, err
 }
 
-// RoundTrip is [Threads.RoundTrip] on whatever threads there are.
+// RoundTrip is [Threads.RoundTrip] with the zero value.
 func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 	return Threads{}.RoundTrip(a, b, n, request, response)
 }
 
-// RoundTrip sends n requests, each after the answer to the one before, between
-// two sockets at addresses of this machine, such as 127.0.0.1, and measures each
-// until the answer is there. Sizes are bytes of UDP payload. Each side makes one
-// sendto and, while it waits, one recvfrom after the other.
+// RoundTrip sends n requests between two sockets at addresses of this machine, such as 127.0.0.1, each after the answer
+// to the previous one. It measures the time of each until the answer has arrived. Sizes are bytes of UDP payload. Each
+// side calls sendto once, and recvfrom repeatedly while it waits.
 func (t Threads) RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 	if n := max(request, response); n > maxDatagram {
 		return RoundTrips{}, fmt.Errorf("no datagram has %d bytes", n)

@@ -26,7 +26,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPause: a round trip after a pause has to wake the other side.
+// TestPause: a round trip after a pause must wake the other side.
 func TestPause(t *testing.T) {
 	start := time.Now()
 	r, err := Threads{Pause: 20 * time.Millisecond}.RoundTrip(addrA, addrB, 3, 80, 4164)

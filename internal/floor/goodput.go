@@ -11,17 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Goodput is [Threads.Goodput] on whatever threads there are.
+// Goodput is [Threads.Goodput] with the zero value.
 func Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
 	return Threads{}.Goodput(a, b, d, packet)
 }
 
-// Goodput is how many bytes of UDP payload a second one flow carries from
-// address a to address b of this machine, measured for d. It sends packets of
-// that size in runs as long as one send with segments allows (UDP_SEGMENT), and
-// has them merged on arrival (UDP_GRO), as softroce does; nothing is read or copied
-// besides. What is sent lies in 2 MiB, as 16 transfers of 128 KiB would. The sender never
-// has more under way than the receive buffer holds.
+// Goodput returns how many bytes of UDP payload per second one flow carries from address a to address b of this
+// machine, measured for d. It sends packets of that size in the longest runs that one send with segmentation allows
+// (UDP_SEGMENT), and has them merged on arrival (UDP_GRO), as softroce does. Nothing else is read or copied. The sent
+// data lies in 2 MiB, like 16 transfers of 128 KiB. The sender never has more in flight than the receive buffer holds.
 func (t Threads) Goodput(a, b netip.Addr, d time.Duration, packet int) (float64, error) {
 	from, err := openSocket(a)
 	if err != nil {
@@ -37,13 +35,13 @@ func (t Threads) Goodput(a, b netip.Addr, d time.Duration, packet int) (float64,
 	if err := unix.SetsockoptInt(from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, packet); err != nil {
 		return 0, fmt.Errorf("this kernel cannot segment UDP sends: %w", err)
 	}
-	_ = unix.SetsockoptInt(to.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) // kernels that do not have it deliver each packet alone
+	_ = unix.SetsockoptInt(to.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) // without it each packet arrives alone
 	buffer, err := to.enlarge()
 	if err != nil {
 		return 0, err
 	}
 
-	// Half of the buffer: the kernel counts more than the payload.
+	// Half of the buffer, since the kernel counts more than the payload.
 	f := flow{window: int64(min(buffer/2, maxWindow))}
 	done := make(chan error)
 	go func() { // ends when stop is set
@@ -63,23 +61,22 @@ func (t Threads) Goodput(a, b netip.Addr, d time.Duration, packet int) (float64,
 }
 
 const (
-	// maxWindow keeps what is under way within a second-level cache.
+	// maxWindow keeps the data in flight within a second-level cache.
 	maxWindow = 512 << 10
-	// Region is how many bytes are sent over and over.
+	// Region is the size of the memory that is sent repeatedly.
 	Region = 2 << 20
-	// A send with segments has at most so many, and so many bytes: older kernels refuse
-	// more, and one that with its headers is 64 KiB or longer is split before it reaches
-	// the device.
+	// The limits of a send with segmentation, in segments and in bytes. Older kernels refuse more. A send of 64 KiB or
+	// more with its headers would be split before it reaches the device.
 	maxSegments = 64
 	maxRun      = 65473
 )
 
-// flow is what sender and receiver share.
+// flow is the state that sender and receiver share.
 type flow struct {
 	window   int64
 	received atomic.Int64
 	stop     atomic.Bool
-	sent     int64 // the sender's
+	sent     int64 // written by the sender only
 }
 
 func (f *flow) receive(s *socket) {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDatagram is more than any UDP datagram has, merged or not.
+// maxDatagram is larger than any UDP datagram, merged or not.
 const maxDatagram = 65536
 
-// socket is a bare UDP socket that talks to one other.
+// socket is a plain UDP socket with one peer.
 type socket struct {
 	fd   int
 	is4  bool
 	buf  [maxDatagram]byte
-	name unix.RawSockaddrInet6 // of the peer
+	name unix.RawSockaddrInet6 // the peer's
 	size uintptr               // of name
 }
 
@@ -57,18 +57,18 @@ func (s *socket) send(b []byte) error {
 	return nil
 }
 
-// waitTime is how long a wait lasts at most, so that a measurement can end.
+// waitTime is the longest wait, so that a measurement can end.
 const waitTime = 50 // ms
 
-// wait sleeps until a datagram is there, and reports whether one is.
+// wait sleeps until a datagram has arrived, and reports whether one has.
 func (s *socket) wait() bool {
 	fds := [1]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 	n, _ := unix.Poll(fds[:], waitTime)
 	return n > 0
 }
 
-// receive polls until a datagram is there, or returns false once giveUp does,
-// which it asks now and then.
+// receive polls until a datagram has arrived. It returns false once giveUp returns true, which it calls from time to
+// time.
 func (s *socket) receive(giveUp func() bool) bool {
 	for turn := 1; ; turn++ {
 		_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&s.buf)), unsafe.Sizeof(s.buf),
@@ -85,11 +85,10 @@ func (s *socket) receive(giveUp func() bool) bool {
 	}
 }
 
-// receiveBuffer is what the receive buffer of a flow should hold, as softroce's does.
+// receiveBuffer is the requested size of a flow's receive buffer, that of softroce.
 const receiveBuffer = 8 << 20
 
-// enlarge makes the receive buffer as large as the system allows, and returns its size as
-// the kernel counts it.
+// enlarge makes the receive buffer as large as the system allows, and returns its size as the kernel counts it.
 func (s *socket) enlarge() (int, error) {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
@@ -103,8 +102,7 @@ func (s *socket) enlarge() (int, error) {
 
 const batchSlots = 64
 
-// A batch is the memory of one recvmmsg call. It lies in the heap, whose objects do not
-// move.
+// A batch is the memory of one recvmmsg call. It is on the heap, whose objects do not move.
 type batch struct {
 	messages [batchSlots]unix.Mmsghdr
 	vectors  [batchSlots]unix.Iovec
@@ -122,7 +120,7 @@ func newBatch() *batch {
 	return b
 }
 
-// receiveBatch takes what is there, and returns how many bytes that are.
+// receiveBatch receives what has arrived and returns its size in bytes.
 func (s *socket) receiveBatch(b *batch) (bytes int) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&b.messages)), batchSlots, unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {

@@ -6,37 +6,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// An Event is something that an engine is to know.
+// An Event is an input of an engine.
 type Event interface{ event() }
 
 // Events of the gateway itself.
 type (
-	// Begin starts a new incarnation, whose clients of the storage have these addresses. All
-	// clients of the one before are closed.
+	// Begin starts a new incarnation, whose storage clients have these addresses. All clients of the previous one must
+	// be closed.
 	Begin struct {
 		Incarnation Incarnation
 		Storage     []string
 	}
-	// Storage says that the clients of an incarnation have other addresses: before I/O by them. Of another
-	// incarnation than that of now it changes nothing: whoever fences this one would fence clients that are gone.
+	// Storage says that the storage clients of an incarnation have different addresses; it must come before their first
+	// I/O. It is ignored for any incarnation other than the present one: otherwise a gateway that fences the present
+	// one would fence clients that no longer exist.
 	Storage struct {
 		Incarnation Incarnation
 		Addresses   []string
 	}
-	// Configure says which groups there are.
+	// Configure sets the configured groups.
 	Configure struct{ Groups []Group }
-	// Loads says how much I/O each group has that is served here, and how many bytes its namespaces have together.
+	// Loads reports the I/O of each group that is served here, and the total size of its namespaces in bytes.
 	Loads struct {
 		Loads map[ID]uint64
 		Sizes map[ID]int64
 	}
-	// Tick says that the deadline has come.
+	// Tick says that the deadline has passed.
 	Tick struct{}
-	// Leave says that the gateway is to give back all groups, and end.
+	// Leave makes the gateway give back all groups and end.
 	Leave struct{}
 )
 
-// Events of the store. For each Get and Txn comes exactly one.
+// Events of the store. Each Get and each Txn is followed by exactly one result.
 type (
 	// Got is the result of a Get.
 	Got struct {
@@ -62,8 +63,8 @@ type (
 		Epoch uint64
 		Err   error
 	}
-	// Drained is the result of a Drain: nothing of the group is under way, what was written is
-	// durable, and the storage is released. With an error it is not.
+	// Drained is the result of a Drain. Without an error no command of the group is in progress, everything written is
+	// durable, and the storage is released.
 	Drained struct {
 		Group ID
 		Epoch uint64
@@ -76,42 +77,42 @@ type (
 	}
 	// Blocklisted says that the storage has refused this incarnation.
 	Blocklisted struct{ Incarnation Incarnation }
-	// Health says whether the gateway cannot serve, as one that no host reaches: others are to serve
-	// then, unless none of them can.
+	// Health says whether the gateway is stuck: unable to serve, for example because no host reaches it. Then other
+	// gateways should serve its groups, unless none of them can.
 	Health struct{ Stuck bool }
-	// Behind says whether the gateway does not have the group's configuration: others get the
-	// groups that are to be taken, where they can, since it may not know them. Starting says that it has
-	// just been started: it need not be sick.
+	// Behind says whether the gateway lacks the group's configuration. Other gateways then take orphaned groups in
+	// preference to this one, which may not know them. Starting says that the gateway has just been started, which need
+	// not be a fault.
 	Behind struct{ Behind, Starting bool }
-	// Gone says that no process of an incarnation is left, which the caller is sure of.
+	// Gone says that no process of an incarnation exists any more. The caller must be sure of that.
 	Gone struct{ Incarnation Incarnation }
 )
 
-// A Command is one of the administrator. Its result is an Answer with the same token.
+// A Command is a command of the administrator. Its result is an Answer with the same token.
 type Command struct {
 	Token   uint64
 	Kind    CommandKind
-	Gateway string // whom it concerns; of MoveGroup: the new owner
+	Gateway string // the gateway concerned; for MoveGroup: the new owner
 	Group   ID
 
-	begun  bool        // something of it was sent to the store
-	victim Incarnation // of FailGateway: which was found under the name
+	begun  bool        // a part of it was sent to the store
+	victim Incarnation // of FailGateway: the incarnation that was found under the name
 }
 
-// Cancel says that nobody waits for a Command any more: if nothing of it is under way it is not carried
-// out, as one would be when the store answers again an hour later.
+// Cancel says that the caller no longer waits for a Command. If nothing of the command was begun it is dropped:
+// otherwise it might be executed an hour later, when the store answers again.
 type Cancel struct{ Token uint64 }
 
-// A CommandKind says what the administrator wants.
+// A CommandKind is a kind of command.
 type CommandKind int
 
 // The commands.
 const (
-	DrainGateway   CommandKind = iota // it is to own nothing, until UndrainGateway
+	DrainGateway   CommandKind = iota // the gateway must own nothing until UndrainGateway
 	UndrainGateway                    // it may own groups again
-	RemoveGateway                     // one that has ended is forgotten
-	FailGateway                       // its incarnation ends now
-	MoveGroup                         // a group is to be the gateway's
+	RemoveGateway                     // forget a gateway that has ended
+	FailGateway                       // end the gateway's incarnation now
+	MoveGroup                         // move a group to the gateway
 )
 
 func (Begin) event()       {}
@@ -133,55 +134,54 @@ func (Gone) event()        {}
 func (Command) event()     {}
 func (Cancel) event()      {}
 
-// An Action is something that the caller is to do, in the order of the actions.
+// An Action is an output of an engine. The caller must execute actions in order.
 type Action interface{ action() }
 
 type (
-	// Get reads all entries under a prefix: Got.
+	// Get reads all entries under a prefix. The result is Got.
 	Get struct {
 		Token  uint64
 		Prefix string
 	}
-	// Txn carries out a transaction: Committed.
+	// Txn executes a transaction. The result is Committed.
 	Txn struct {
 		Token uint64
 		Txn   state.Txn
 	}
-	// Fence has the storage refuse an incarnation, for good: FenceResult, without an error
-	// only once nothing of it can take effect any more where a group is served later. On Ceph OSDs
-	// that do not have the map yet which says so take, and acknowledge, what a gateway writes that
-	// does not know of its fence. So a target that takes a group (Serve) has each OSD of the group's
-	// pools get that map first, by visiting their placement groups, and fails where one does not answer.
+	// Fence makes the storage refuse an incarnation permanently. The result is FenceResult. It has no error only when
+	// nothing of that incarnation can take effect any more where a group is served later. On Ceph, an OSD without the
+	// map that contains the fence still executes and acknowledges what a fenced gateway writes. So a target that takes
+	// a group (Serve) first makes each OSD of the group's pools get that map, by visiting their placement groups, and
+	// fails if one does not answer.
 	Fence struct {
 		Name        string
 		Incarnation Incarnation
 		Storage     []string
 	}
-	// Serve has the target serve a group: Served. It ends a Drain of the same epoch.
+	// Serve makes the target serve a group. The result is Served. It ends a Drain of the same epoch.
 	Serve struct {
 		Group   ID
 		Epoch   uint64
 		Backend Backend
 	}
-	// Drain has the target take no more commands for a group, and end what is under way:
-	// Drained.
+	// Drain makes the target accept no more commands for a group and finish those in progress. The result is Drained.
 	Drain struct {
 		Group ID
 		Epoch uint64
 	}
-	// Stop has the target take no more commands for a group, at once, and answer none that
-	// is under way as done from then on.
+	// Stop makes the target accept no more commands for a group, at once. From then on no command in progress is
+	// answered with success.
 	Stop struct {
 		Group ID
 		Epoch uint64
 	}
-	// Extend says until when groups of a lease may be served, by the engine's clock. The target
-	// looks at it before each command.
+	// Extend sets the time until which groups with leases may be served, by the engine's clock. The target checks it
+	// before each command.
 	Extend struct{ Until time.Duration }
-	// Rejoin ends the incarnation: all clients of the storage are closed, then comes Begin.
+	// Rejoin ends the incarnation: the caller closes all storage clients and then sends Begin.
 	Rejoin struct{ Why string }
-	// Left says that the gateway has left: nothing comes after it. A Txn before it may be
-	// under way, and is to be carried out.
+	// Left says that the gateway has left; it is the last action. A Txn before it may be in progress and must still be
+	// executed.
 	Left struct{}
 	// Answer is the result of a Command.
 	Answer struct {
@@ -193,9 +193,9 @@ type (
 		Group    ID
 		Epoch    uint64
 		Reason   Reason
-		Duration time.Duration // since its owner was last heard, or was asked to give it back
+		Duration time.Duration // since its owner was last heard from, or was asked to give it back
 	}
-	// Alarm is what an administrator has to know. It is repeated each minute while it lasts.
+	// Alarm is a message for the administrator. It is repeated every minute while its cause lasts.
 	Alarm struct {
 		Kind    AlarmKind
 		Gateway string
@@ -204,7 +204,7 @@ type (
 	}
 )
 
-// An AlarmKind is a kind of alarm, in words that do not change.
+// An AlarmKind is a kind of alarm. Its text never changes.
 type AlarmKind string
 
 // The kinds of alarms.
@@ -218,10 +218,10 @@ const (
 	AlarmUnfenced   AlarmKind = "unfenced-takeover"
 	AlarmDrain      AlarmKind = "drain-failed"
 	AlarmServe      AlarmKind = "serve-failed"
-	AlarmRejoined   AlarmKind = "fenced" // of the runner, for each Rejoin
+	AlarmRejoined   AlarmKind = "fenced" // sent by the runner for each Rejoin
 )
 
-// AlarmKinds are all kinds of alarms.
+// AlarmKinds returns all kinds of alarms.
 func AlarmKinds() []AlarmKind {
 	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmUnfenced, AlarmDrain, AlarmServe, AlarmRejoined}
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A load is that of the groups of a cluster.
+// A load is the I/O of the groups of a cluster.
 type load struct {
 	*cluster
-	heat  map[ID]uint64 // beside that which each group has
+	heat  map[ID]uint64 // in addition to the load of each group
 	rng   *rand.Rand
-	moves int // that each period may have
+	moves int // allowed per period
 }
 
-// report has each gateway report the I/O of its groups, which varies.
+// report makes each gateway report the I/O of its groups, which varies.
 func (l *load) report(noise float64) {
 	for _, g := range l.all {
 		all := map[ID]uint64{}
@@ -52,7 +52,7 @@ func (l *load) run(d time.Duration, noise float64) int {
 	return l.moved() - before
 }
 
-// hot counts the groups with much I/O that a gateway has.
+// hot returns the number of a gateway's groups with much I/O.
 func (l *load) hot(g *gateway) (n int) {
 	for id := range g.serving {
 		if l.heat[id] > 0 {
@@ -62,8 +62,8 @@ func (l *load) hot(g *gateway) (n int) {
 	return n
 }
 
-// TestHotNeighbours: groups with much I/O are spread over the gateways, a few at a time, and then stay,
-// although their I/O varies.
+// TestHotNeighbours: groups with much I/O are spread over the gateways, a few at a time, and then stay although their
+// I/O varies.
 func TestHotNeighbours(t *testing.T) {
 	c := newCluster(t, fenced(12)...)
 	a := c.start("a")
@@ -88,7 +88,7 @@ func TestHotNeighbours(t *testing.T) {
 	}
 }
 
-// TestJoinsMany: a gateway that joins gets its share of many groups that have no I/O, and at once.
+// TestJoinsMany: a gateway that joins gets its share of many groups without I/O at once.
 func TestJoinsMany(t *testing.T) {
 	c := newCluster(t, fenced(32)...)
 	a := c.start("a")
@@ -97,8 +97,8 @@ func TestJoinsMany(t *testing.T) {
 	c.until("b has its share", 15*time.Second, func() bool { return len(a.serving) <= 18 && len(a.serving)+len(b.serving) == 32 })
 }
 
-// TestJoinsEarly: a gateway that joins while another, which was started a moment before, has not yet heard
-// what I/O its groups have, gets them as those with I/O: a few at a time.
+// TestJoinsEarly: a gateway joins before another one, started shortly before, has received the I/O of its groups. It
+// gets groups like those with I/O: a few at a time.
 func TestJoinsEarly(t *testing.T) {
 	c := newCluster(t, fenced(32)...)
 	a := c.start("a")

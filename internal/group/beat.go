@@ -6,24 +6,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// beating is this gateway's own heartbeat.
+// beating is the state of this gateway's own heartbeats.
 type beating struct {
-	token    uint64 // under way; 0: none
+	token    uint64 // of the heartbeat in progress; 0: none
 	sent     time.Duration
 	next     time.Duration
 	count    uint64
-	revision state.Revision // of the last one
-	carried  state.Revision // of the last one that is known to have been carried out; 0: none, or the store has lost it
-	unsure   bool           // it is not known which the last one is: heartbeats are read first
+	revision state.Revision // of the last heartbeat
+	carried  state.Revision // of the last heartbeat known to have been executed; 0: none, or the store has lost it
+	unsure   bool           // the revision of the last heartbeat is unknown: heartbeats must be read first
 
-	through bool          // one was carried out
+	through bool          // a heartbeat was executed
 	last    time.Duration // when that was known
-	amnesty time.Duration // silence of others counts from here
-	until   time.Duration // the term of the lease
+	amnesty time.Duration // start of the silence of others, at the earliest
+	until   time.Duration // end of the lease
 }
 
-// beat sends a heartbeat when it is due. Heartbeats compare the one before, so that one that
-// is carried out late, or twice, changes nothing.
+// beat sends a heartbeat when it is due. A heartbeat compares the revision of the previous one, so that a late or
+// repeated execution changes nothing.
 func (e *Engine) beat() {
 	b := &e.beats
 	own := e.own()
@@ -50,15 +50,15 @@ func (e *Engine) beat() {
 	}})
 }
 
-// settle notes the revision that was read of the own heartbeat.
+// settle notes the revision of the own heartbeat as read from the store.
 func (b *beating) settle(r state.Revision) {
 	if b.token == 0 && (b.unsure || !b.through) {
 		b.revision, b.unsure = r, false
 	}
 }
 
-// beaten takes the result of a heartbeat. One that was carried out proves that this gateway
-// still owned what it owned, at some time after it was sent.
+// beaten handles the result of a heartbeat. An executed heartbeat proves that this gateway still owned its groups at
+// some time after it was sent.
 func (e *Engine) beaten(ev Committed) {
 	b := &e.beats
 	b.token = 0
@@ -87,15 +87,15 @@ func (e *Engine) beaten(ev Committed) {
 // A pulse is what this gateway has seen of the heartbeats of an incarnation.
 type pulse struct {
 	revision state.Revision
-	at       time.Duration // when it was first seen
-	beaten   bool          // it has changed since
+	at       time.Duration // when its present revision was first seen
+	beaten   bool          // it has changed since the first one
 	ended    time.Duration // when the fence record was first seen; 0: there was none
 }
 
 // listen compares heartbeats with those seen before.
 func (e *Engine) listen() {
 	if !e.store.all.fresh || !e.store.beats.fresh {
-		return // what was not read cannot have changed
+		return // without a new read nothing can have changed
 	}
 	next := make(map[Incarnation]pulse, len(e.view.members))
 	for i := range e.view.members {
@@ -129,19 +129,18 @@ func (e *Engine) listen() {
 	e.pulses = next
 }
 
-// judges reports whether this gateway may judge others: its own heartbeats are carried out,
-// and what it has read is recent.
+// judges reports whether this gateway may judge others: its own heartbeats are executed, and its view is recent.
 func (e *Engine) judges() bool {
 	recent := e.now - 2*e.cfg.Interval
 	return e.beats.through && e.beats.last >= recent && e.store.beats.at >= recent
 }
 
-// silentAt is when an incarnation has been silent for a term.
+// silentAt returns the time at which an incarnation has been silent for a term.
 func (e *Engine) silentAt(inc Incarnation) time.Duration {
 	return max(e.pulses[inc].at, e.beats.amnesty) + e.cfg.Term
 }
 
-// alive reports whether a gateway is registered and not silent for long.
+// alive reports whether a gateway is registered and has not been silent for a term.
 func (e *Engine) alive(m *entry[Member]) bool {
 	return m.err == nil && !m.value.Ended && (m.value.Incarnation == e.inc || e.now < e.silentAt(m.value.Incarnation))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// ClaimSlot finds the range of controller identifiers of a gateway's name among what the store has
-// under GroupPrefix: that which it has, or the first free one, with the transaction that makes it
-// the gateway's. A target needs it before there is an engine.
+// ClaimSlot returns the range of controller identifiers of a gateway, given the store's entries under GroupPrefix: the
+// range that the name has, or the first free one together with the transaction that claims it. A target needs its range
+// before it has an engine.
 func ClaimSlot(all []state.Entry, name string, slots int) (slot int, t *state.Txn, err error) {
 	taken := map[string]bool{}
 	for _, e := range all {
@@ -21,7 +21,7 @@ func ClaimSlot(all []state.Entry, name string, slots int) (slot int, t *state.Tx
 		taken[e.Key] = true
 		var holder SlotHolder
 		if err := decode(e.Value, &holder); err != nil || holder.Name != name {
-			continue // one that cannot be read is taken all the same
+			continue // a range that cannot be read is not free
 		}
 		if _, err := fmt.Sscanf(strings.TrimPrefix(e.Key, slotPrefix), "%d", &slot); err == nil {
 			return slot, nil, nil
@@ -37,8 +37,8 @@ func ClaimSlot(all []state.Entry, name string, slots int) (slot int, t *state.Tx
 	return 0, nil, fmt.Errorf("all %d ranges of controller identifiers are taken: remove a gateway that is no more (nvmeof gateway remove)", cmp.Or(slots, defaultSlots))
 }
 
-// registered reports whether another gateway goes by a range, whose key somebody has removed from the store: hosts refuse a
-// controller whose identifier is that of another one.
+// registered reports whether a gateway with another name is registered with a range although its key was removed from
+// the store. Hosts reject a controller whose identifier is that of another one.
 func (v *view) registered(slot int, name string) bool {
 	return slices.ContainsFunc(v.members, func(m entry[Member]) bool { return m.err == nil && m.value.Slot == slot && m.value.Name != name })
 }

@@ -23,14 +23,14 @@ func TestClaimSlot(t *testing.T) {
 		t.Error(err)
 	}
 	registered := state.Entry{Key: memberKey("a"), Value: encode(Member{Version: version, Name: "a", Slot: 1}, nil), Revision: 1}
-	for name, want := range map[string]int{"a": 1, "b": 2} { // somebody has removed the key of a's, which goes on
+	for name, want := range map[string]int{"a": 1, "b": 2} { // the key of gateway a was removed while it runs
 		if slot, txn, err := ClaimSlot([]state.Entry{registered}, name, 0); slot != want || txn == nil || err != nil {
 			t.Errorf("%s: %d, %+v, %v", name, slot, txn, err)
 		}
 	}
 }
 
-// TestSlotGone: the range of a gateway whose key somebody has removed is not given to another one.
+// TestSlotGone: the range of a gateway whose key was removed is not given to another one.
 func TestSlotGone(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")

@@ -18,7 +18,7 @@ import (
 // callLimit is how long a gateway waits for the store.
 const callLimit = time.Second
 
-// A cluster is some engines with a store and the simplest target that there can be.
+// A cluster consists of engines, a store, and the simplest possible target.
 type cluster struct {
 	t      *testing.T
 	clock  time.Duration
@@ -34,7 +34,7 @@ type due struct {
 	do func()
 }
 
-// A gateway is an engine with what it has asked for.
+// A gateway is an engine and its outstanding requests.
 type gateway struct {
 	*cluster
 	*Engine
@@ -46,13 +46,13 @@ type gateway struct {
 	births  int
 	serving map[ID]uint64
 	served  map[ID]uint64 // the latest epochs, of which the target accepts no earlier one
-	log     []Action      // but for those of the store
+	log     []Action      // except those for the store
 	stuck   bool          // drains do not end
 	broken  bool          // it cannot serve
 	noFence bool          // fences fail
-	slow    time.Duration // it takes for each group that it serves, one after the other
-	idle    time.Duration // when it has served those that it was asked to
-	lease   time.Duration // its end
+	slow    time.Duration // time that it takes to serve each group, one after the other
+	idle    time.Duration // when it has served all requested groups
+	lease   time.Duration // end of its lease
 }
 
 func newCluster(t *testing.T, groups ...Group) *cluster {
@@ -70,7 +70,7 @@ func (c *cluster) wall() time.Time { return time.Unix(0, 0).Add(c.clock) }
 
 func (c *cluster) after(d time.Duration, do func()) { c.later = append(c.later, due{c.clock + d, do}) }
 
-// start adds a gateway, or starts one again.
+// start starts a gateway, or restarts one.
 func (c *cluster) start(name string, change ...func(*Config)) *gateway {
 	cfg := Config{Name: name, Addresses: []string{name + ":4420"}}
 	for _, f := range change {
@@ -173,7 +173,7 @@ func (g *gateway) tryServe(a Serve) {
 	g.step(Served{a.Group, a.Epoch, nil})
 }
 
-// run lets time pass.
+// run advances the time.
 func (c *cluster) run(d time.Duration) {
 	c.t.Helper()
 	for end := c.clock + d; ; {
@@ -188,7 +188,7 @@ func (c *cluster) run(d time.Duration) {
 	}
 }
 
-// next is what happens next.
+// next returns what happens next.
 func (c *cluster) next() (at time.Duration, do func()) {
 	at = never
 	if w, ok := c.db.Next(); ok {
@@ -226,7 +226,7 @@ func (c *cluster) advance() {
 	}
 }
 
-// check: no group is served twice, whatever happens.
+// check verifies that no group is served twice.
 func (c *cluster) check() {
 	c.t.Helper()
 	for _, g := range c.config {
@@ -242,7 +242,7 @@ func (c *cluster) check() {
 	}
 }
 
-// until lets time pass until something holds, and returns how long that took.
+// until advances the time until a condition holds, and returns how long that took.
 func (c *cluster) until(what string, limit time.Duration, holds func() bool) time.Duration {
 	c.t.Helper()
 	for d := time.Duration(0); d <= limit; d += 10 * time.Millisecond {
@@ -258,7 +258,7 @@ func (c *cluster) until(what string, limit time.Duration, holds func() bool) tim
 	return 0
 }
 
-// spread is how many groups each serves that is alive.
+// spread returns how many groups each live gateway serves.
 func (c *cluster) spread() (n []int) {
 	for _, g := range c.all {
 		if !g.dead {
@@ -285,7 +285,7 @@ func (g *gateway) has(want Action) bool {
 	return slices.ContainsFunc(g.log, func(a Action) bool { return reflect.DeepEqual(a, want) })
 }
 
-// order is the actions of some kinds, as text.
+// order returns the actions of some kinds as text.
 func (g *gateway) order(from int) (all []string) {
 	for _, a := range g.log[from:] {
 		switch a := a.(type) {
@@ -304,7 +304,7 @@ func (c *cluster) outside(key, value string) {
 	c.db.Leave(client)
 }
 
-// stored is what the store has under a key.
+// stored returns the store's value of a key.
 func (c *cluster) stored(key string) string {
 	if s := c.db.Peek(key); len(s.Entries) > 0 {
 		return string(s.Entries[0].Value)

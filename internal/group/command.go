@@ -6,8 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// command carries out the first of the administrator's commands. It is answered when the store
-// has what it asks for.
+// command executes the first of the administrator's commands. It is answered when the store has the result.
 func (e *Engine) command() *state.Txn {
 	for len(e.commands) > 0 {
 		c := &e.commands[0]
@@ -22,15 +21,15 @@ func (e *Engine) command() *state.Txn {
 	return nil
 }
 
-// An administrator is who commands come from.
+// An administrator is the part of an engine that executes commands.
 type administrator struct{ *Engine }
 
-// execute returns what is to be changed, nil if nothing is.
+// execute returns the transaction of a command, or nil if nothing has to change.
 func (e administrator) execute(c Command) (*state.Txn, error) {
 	m := e.view.member(c.Gateway)
 	if m == nil {
 		if c.Kind == RemoveGateway && c.begun {
-			return nil, nil // what was asked for
+			return nil, nil // already the case
 		}
 		return nil, fmt.Errorf("the group has no gateway %s", c.Gateway)
 	}
@@ -40,7 +39,7 @@ func (e administrator) execute(c Command) (*state.Txn, error) {
 	switch c.Kind {
 	case DrainGateway, UndrainGateway:
 		return e.orderDrain(c.Gateway, c.Kind == DrainGateway), nil
-	case FailGateway: // accuse does it
+	case FailGateway: // done by accuse
 		if m.value.Incarnation == e.inc {
 			return nil, fmt.Errorf("gateway %s is this one: stop it, or drain it", c.Gateway)
 		}
@@ -86,8 +85,8 @@ func (e administrator) orderMove(c Command, m *entry[Member]) (*state.Txn, error
 	}, nil
 }
 
-// removal forgets a gateway that has ended. Its fences are not renewed any more: that nothing
-// of it is left is the administrator's word.
+// removal forgets a gateway that has ended. Its fences are no longer renewed: the administrator vouches that nothing of
+// it is left.
 func (e administrator) removal(m *entry[Member]) (*state.Txn, error) {
 	name := m.value.Name
 	var c change
@@ -104,7 +103,7 @@ func (e administrator) removal(m *entry[Member]) (*state.Txn, error) {
 		}
 		if next := f.value; !next.Gone {
 			if c.full() {
-				return c.txn(), nil // the gateway is there until the others are noted, too
+				return c.txn(), nil // the gateway remains until the other fence records are noted, too
 			}
 			next.Gone = true
 			c.compare(f.Key, f.Revision)

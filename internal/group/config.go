@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// Config is what a gateway is. Zero values are the defaults.
+// Config configures a gateway. Zero values select the defaults.
 type Config struct {
-	Name      string   // required: the same after each start
-	Addresses []string // which hosts connect to
+	Name      string   // required; the same after each start
+	Addresses []string // to which hosts connect
 
 	Interval     time.Duration // between heartbeats; 0: 500 ms
-	Term         time.Duration // of silence, after which a gateway is fenced; 0: four intervals
-	LeaseTerm    time.Duration // of groups whose backend is a lease; 0: 10 s
-	DrainTimeout time.Duration // of a group that is moved, or opened, since one was last; 0: 10 s
-	LeaveTimeout time.Duration // of a gateway that leaves, after which it ends all the same; 0: 30 s
+	Term         time.Duration // silence after which a gateway is fenced; 0: four intervals
+	LeaseTerm    time.Duration // for groups whose backend is a lease; 0: 10 s
+	DrainTimeout time.Duration // for a group that is moved or opened, since the last progress; 0: 10 s
+	LeaveTimeout time.Duration // after which a leaving gateway ends in any case; 0: 30 s
 	FenceRenew   time.Duration // between fences of an incarnation that may still exist; 0: 10 min
 	Settle       time.Duration // between moves for balance; 0: 5 s
-	MaxMoves     int           // for balance, at a time; 0: 4; four times as many where there is no I/O
-	Slots        int           // ranges of controller identifiers; 0: 32
+	MaxMoves     int           // concurrent moves for balance; 0: 4; four times as many without I/O
+	Slots        int           // number of ranges of controller identifiers; 0: 32
 }
 
-// A Group is an ANA group, as it is configured.
+// A Group is the configuration of an ANA group.
 type Group struct {
 	ID        ID
 	Backend   Backend
-	Preferred string // the gateway that owns it while it can; of None: the only one that does
+	Preferred string // the gateway that owns it whenever it can; with None: the only one that does
 }
 
-// controllerIDs is how many identifiers there are: 1 to FFEFh (NVMe base 2.0, figure 33).
+// controllerIDs is the number of controller identifiers: 1 to FFEFh (NVMe base 2.0, figure 33).
 const controllerIDs = 0xffef
 
-// ControllerIDs is the range of a slot, of as many as there are: 2,047 identifiers of 32.
+// ControllerIDs returns the range of controller identifiers of one of slots slots: 2,047 identifiers each for 32 slots.
 func ControllerIDs(slot, slots int) (first, last uint16) {
 	n := controllerIDs / cmp.Or(slots, defaultSlots)
 	return uint16((slot-1)*n + 1), uint16(slot * n)
@@ -45,7 +45,7 @@ const (
 	maxName      = 200
 )
 
-// withDefaults also refuses what makes no sense.
+// withDefaults returns c with defaults filled in, or an error if c is invalid.
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" || len(c.Name) > maxName || strings.ContainsAny(c.Name, "/ \t\n") {
 		return c, fmt.Errorf("name of the gateway %q: 1 to %d bytes without a slash or space", c.Name, maxName)
@@ -65,7 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// groups are sorted.
+// groups are the groups, sorted.
 type groups []Group
 
 func (g groups) find(id ID) *Group {
@@ -76,7 +76,7 @@ func (g groups) find(id ID) *Group {
 	return &g[i]
 }
 
-// leases reports whether the backend of any is a lease.
+// leases reports whether any group has a lease as its backend.
 func (g groups) leases() bool {
 	return slices.ContainsFunc(g, func(g Group) bool { return g.Backend == Lease })
 }

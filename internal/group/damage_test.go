@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// removed takes a value out of the store, as an administrator may do with what is damaged.
+// removed deletes a value from the store, as an administrator may do with a damaged one.
 func (c *cluster) removed(key string) {
 	client := c.db.Join()
 	c.db.Txn(c.wall(), client, state.Txn{Then: []state.Op{{Key: key, Delete: true}}}, callLimit)
@@ -18,8 +18,8 @@ func (c *cluster) removed(key string) {
 	c.db.Leave(client)
 }
 
-// TestDamagedRegistration: a gateway whose registration is damaged, also into JSON that no gateway has written, goes on
-// with what the storage fences, says which value it is, and goes on as before when that is what it was.
+// TestDamagedRegistration: a gateway whose registration is damaged, even into JSON that no gateway has written,
+// continues with what the storage fences, and names the value. When the value is restored it continues as before.
 func TestDamagedRegistration(t *testing.T) {
 	for _, damage := range []string{" ", "damaged", "null", "{}", `{"version":1,"name":"gw1","in`, `{"version":0,"name":"gw1"}`, `{"version":9}`} {
 		t.Run(damage, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestDamagedRegistration(t *testing.T) {
 	}
 }
 
-// TestRegistrationGone: what a gateway had whose registration somebody has removed, or replaced, is served again. It has
-// to be fenced for that, and the gateway alone knows by what.
+// TestRegistrationGone: the groups of a gateway whose registration was removed or replaced are served again. For that
+// it must be fenced, and only the gateway itself knows its storage addresses.
 func TestRegistrationGone(t *testing.T) {
 	const other = `{"version":1}`
 	for _, how := range []string{"removed", other} {
@@ -77,7 +77,8 @@ func TestRegistrationGone(t *testing.T) {
 	}
 }
 
-// TestStrangeOwner: a key that is another spelling of an owner's has no say. The cluster checks that nothing is served twice.
+// TestStrangeOwner: a key that is another spelling of an owner's key has no effect. The cluster checks that nothing is
+// served twice.
 func TestStrangeOwner(t *testing.T) {
 	c := newCluster(t, Group{ID: 33, Backend: Lease}, Group{ID: 34, Backend: Lease})
 	a, b := c.start("gw1"), c.start("gw2")
@@ -92,8 +93,8 @@ func TestStrangeOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerGone: a group whose owner somebody has removed, or that is an earlier one's, as in a copy of the store, is served
-// again in an epoch that gateways have not served yet.
+// TestOwnerGone: a group whose owner's value was removed, or is an earlier one, as in a copy of the store, is served
+// again in an epoch in which no gateway has served it yet.
 func TestOwnerGone(t *testing.T) {
 	for _, restored := range []bool{false, true} {
 		t.Run(fmt.Sprint(restored), func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestOwnerGone(t *testing.T) {
 			c.wantSpread(20*time.Second, 1)
 			copied := c.db.Copy()
 			b := c.start("gw2")
-			for _, g := range []*gateway{a, b} { // there and back again
+			for _, g := range []*gateway{a, b} { // a moves it to b and back
 				c.run(3 * time.Second) // until both are heard
 				g.step(Command{Kind: DrainGateway, Gateway: g.name})
 				c.until("the other has it", 20*time.Second, func() bool { return len(g.serving) == 0 && len(a.serving)+len(b.serving) == 1 })
@@ -123,8 +124,8 @@ func TestOwnerGone(t *testing.T) {
 	}
 }
 
-// TestDamagedOwner: a group whose owner's value is damaged is served as before, and can move when that is mended. One that a
-// later gateway has written is not.
+// TestDamagedOwner: a group whose owner's value is damaged is served as before, and can move when the value is
+// repaired. A value written by a later version is not damaged.
 func TestDamagedOwner(t *testing.T) {
 	for damage, want := range map[string]string{"damaged": "[1 1]", "{}": "[1 1]", `{"version":9}`: "[1 0]"} {
 		t.Run(damage, func(t *testing.T) {
@@ -148,8 +149,8 @@ func TestDamagedOwner(t *testing.T) {
 	}
 }
 
-// TestSessionGone: where the session is damaged, or somebody has removed it, a gateway that comes is in that of those who are
-// there: reservations have not ended.
+// TestSessionGone: if the session is damaged or was removed, a new gateway joins the session of the gateways that are
+// present: reservations have not ended.
 func TestSessionGone(t *testing.T) {
 	for _, damage := range []string{"", "damaged", "{}"} {
 		t.Run(damage, func(t *testing.T) {

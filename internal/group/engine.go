@@ -9,31 +9,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// An Engine decides for one gateway.
+// An Engine makes the decisions of one gateway.
 type Engine struct {
 	cfg Config
 
 	now  time.Duration
-	wake time.Duration // the earliest time that something waits for
+	wake time.Duration // the earliest time for which something waits
 	out  []Action
 
 	stage    stage
 	inc      Incarnation
-	past     []Incarnation            // of this process
-	clients  map[Incarnation][]string // of the storage, of these
+	past     []Incarnation            // the incarnations of this process
+	clients  map[Incarnation][]string // the storage addresses of these
 	storage  []string
 	groups   groups
 	loads    map[ID]uint64
 	sizes    map[ID]int64
-	leaving  time.Duration // since when, 0: it is not
-	sick     time.Duration // until when: it could not fence another; 0: it is not
+	leaving  time.Duration // since when; 0: not leaving
+	sick     time.Duration // until when, because it could not fence another gateway; 0: not
 	stuck    bool          // it cannot serve: see Health
-	behind   bool          // it does not have the group's configuration
-	starting bool          // it has not tried to get it yet
+	behind   bool          // it lacks the group's configuration
+	starting bool          // it has not tried to get the configuration yet
 
 	view      view
-	weight    map[ID]uint64 // of each group, as was last read
-	reports   map[ID]uint64 // what was last reported of each
+	weight    map[ID]uint64 // of each group, as last read
+	reports   map[ID]uint64 // the last report of each
 	load      uint64        // of all groups
 	store     exchange
 	loss      loss
@@ -42,29 +42,29 @@ type Engine struct {
 	fences    fences
 	held      holdings
 	latest    epochs
-	progress  time.Duration // when a group of these was last served, or drained
+	progress  time.Duration // when one of these was last served or drained
 	turnovers turnovers
 	plan      planning
 
 	commands []Command
-	gone     []Incarnation // which are to be noted
+	gone     []Incarnation // incarnations that are to be noted as gone
 	alarms   map[alarmKey]time.Duration
 }
 
-// A stage is how far an incarnation has come.
+// A stage is a stage in the life of an incarnation.
 type stage int
 
 const (
 	outside stage = iota // waits for Begin
-	joining              // is not registered
-	member               // is registered
-	left                 // has left, and does nothing more
+	joining              // not registered
+	member               // registered
+	left                 // has left and does nothing more
 )
 
-// never is a time that does not come.
+// never is later than any time.
 const never = time.Duration(1<<63 - 1)
 
-// New returns an engine, which waits for Begin and Configure.
+// New returns an engine that waits for Begin and Configure.
 func New(c Config) (*Engine, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -76,10 +76,10 @@ func New(c Config) (*Engine, error) {
 	}, nil
 }
 
-// Deadline is when the next Tick is due.
+// Deadline returns when the next Tick is due.
 func (e *Engine) Deadline() time.Duration { return e.wake }
 
-// Step takes an event, and returns what is to be done.
+// Step handles an event and returns the actions to be executed.
 func (e *Engine) Step(now time.Duration, ev Event) []Action {
 	e.now, e.out, e.wake = max(now, e.now), nil, never
 	e.handle(ev)
@@ -134,11 +134,11 @@ func (e *Engine) handle(ev Event) {
 	}
 }
 
-// ErrRejoining answers commands that were not carried out before the incarnation ended.
+// ErrRejoining is the answer to commands that were not executed before the incarnation ended.
 var ErrRejoining = errors.New("the gateway was fenced, and registers again: repeat the command")
 
-// begin starts an incarnation. What the one before has fenced is fenced again by this one,
-// whose clients of the storage are others.
+// begin starts an incarnation. It fences again what the previous one has fenced, because its storage clients are
+// different.
 func (e *Engine) begin(ev Begin) {
 	if e.stage == left {
 		return
@@ -172,7 +172,7 @@ func (e *Engine) configure(groups []Group) {
 	e.weigh()
 }
 
-// work does what there is to do, after each event.
+// work does everything that is due. It is called after each event.
 func (e *Engine) work() {
 	for _, part := range []func(){e.lapse, e.timeouts, e.beat, e.renewFences, e.decide, e.read} {
 		if e.stage == outside || e.stage == left {
@@ -182,8 +182,8 @@ func (e *Engine) work() {
 	}
 }
 
-// decide compares what was read with what should be. It makes one change at a time: what
-// follows is decided when that has been read.
+// decide compares the store's state with the intended one. It makes one change at a time and decides about the next one
+// after that change has been read.
 func (e *Engine) decide() {
 	if !e.store.settled() {
 		return
@@ -207,7 +207,7 @@ func (e *Engine) decide() {
 		e.join()
 		return
 	}
-	if e.own() == nil { // it cannot be read: this gateway, which has no heartbeats then, changes nothing until it can
+	if e.own() == nil { // the registration cannot be read: without heartbeats this gateway changes nothing until it can be
 		return
 	}
 	e.reconcile()
@@ -217,7 +217,7 @@ func (e *Engine) decide() {
 	for _, change := range []func() *state.Txn{
 		newcomer{e}.settle, e.update, e.handOver, e.giveUp, e.accuse, e.take, e.noteFences, e.command, e.planMoves,
 	} {
-		if e.stage != member { // it has ended
+		if e.stage != member { // the incarnation has ended
 			return
 		}
 		if t := change(); t != nil {
@@ -227,15 +227,15 @@ func (e *Engine) decide() {
 	}
 }
 
-// stop ends the service of everything.
+// stop stops serving all groups.
 func (e *Engine) stop() {
 	for _, id := range e.held.ids() {
 		e.drop(id)
 	}
 }
 
-// quit ends the incarnation. Nothing is written to the store: the next incarnation ends the
-// registration of this one, or another gateway does, whatever is still under way.
+// quit ends the incarnation. It writes nothing to the store: the next incarnation or another gateway ends the
+// registration, whatever is still in progress.
 func (e *Engine) quit(why string) {
 	e.stop()
 	e.stage = outside
@@ -253,17 +253,17 @@ func (e *Engine) quit(why string) {
 
 func (e *Engine) act(a Action) { e.out = append(e.out, a) }
 
-// at asks for a Tick.
+// at requests a Tick.
 func (e *Engine) at(t time.Duration) { e.wake = min(e.wake, max(t, e.now)) }
 
-// own is the entry of this gateway's registration.
+// own returns the entry of this gateway's registration.
 func (e *Engine) own() *entry[Member] { return e.view.living(e.inc) }
 
-// alarmEvery is how often an alarm is repeated while it lasts.
+// alarmEvery is the interval at which an alarm is repeated while its cause lasts.
 const alarmEvery = time.Minute
 
-// An alarmKey is what an alarm is about. Texts may differ each time, as those with the port of a
-// connection do.
+// An alarmKey identifies the subject of an alarm. The text may differ each time, for example in the port of a
+// connection.
 type alarmKey struct {
 	kind    AlarmKind
 	gateway string

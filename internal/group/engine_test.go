@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// TestShare: the first gateway takes all groups, each one that comes gets its share, and one
-// that is started again has its range of controller identifiers.
+// TestShare: the first gateway takes all groups, each new one gets its share, and a restarted one has its range of
+// controller identifiers.
 func TestShare(t *testing.T) {
 	c := newCluster(t, fenced(9)...)
 	c.start("a")
@@ -33,7 +33,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestTakeover: what a gateway that was killed owned is fenced, and then served by others.
+// TestTakeover: a killed gateway is fenced, and then its groups are served by others.
 func TestTakeover(t *testing.T) {
 	c := newCluster(t, fenced(4)...)
 	a, b := c.start("a"), c.start("b")
@@ -58,8 +58,8 @@ func TestTakeover(t *testing.T) {
 	c.wantSpread(time.Minute, 2, 2)
 }
 
-// TestRestart: a gateway that is killed and started at once takes its groups back as a new
-// incarnation, which fences the one before.
+// TestRestart: a gateway that is killed and restarted at once takes its groups back as a new incarnation, which fences
+// the previous one.
 func TestRestart(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	c.start("a").kill()
@@ -90,8 +90,7 @@ func TestFenceFails(t *testing.T) {
 	c.wantSpread(5*time.Second, 2)
 }
 
-// TestRefused: who has no addresses owns nothing that has to be fenced, and an owner that
-// nobody knows is not succeeded.
+// TestRefused: a gateway without addresses owns nothing that has to be fenced, and an unknown owner is not succeeded.
 func TestRefused(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	c.outside(ownerKey(2), `{"version":1,"owner":"x","incarnation":"x.1","epoch":7,"phase":"owned","backend":"fenced"}`)
@@ -112,8 +111,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLateStorage: what was about to be said of the clients of an incarnation that has ended is not taken for those of the
-// next one, which others would fence by addresses that nobody has any more.
+// TestLateStorage: an update of the storage addresses of an ended incarnation is not applied to the next one. Otherwise
+// others would fence that one by addresses that no client has any more.
 func TestLateStorage(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")
@@ -132,7 +131,7 @@ func TestLateStorage(t *testing.T) {
 	}
 }
 
-// TestFenced: a gateway that was fenced stops at once, and comes back as another incarnation.
+// TestFenced: a gateway that was fenced stops at once, and returns as another incarnation.
 func TestFenced(t *testing.T) {
 	for name, fence := range map[string]func(c *cluster, a *gateway){
 		"by a peer":      func(c *cluster, _ *gateway) { c.all[1].step(Command{Token: 7, Kind: FailGateway, Gateway: "a"}) },
@@ -156,8 +155,8 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestPause: who was stopped for a minute is fenced, judges nobody when it goes on, and has
-// its share again.
+// TestPause: a gateway that was stopped for a minute is fenced, judges no other gateway when it continues, and gets its
+// share again.
 func TestPause(t *testing.T) {
 	c := newCluster(t, fenced(4)...)
 	a, b := c.start("a"), c.start("b")
@@ -174,8 +173,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestOutage: owners of fenced groups go on while the store is down, and nobody is judged
-// silent afterwards.
+// TestOutage: owners of fenced groups continue while the store is down, and afterwards no gateway is judged silent.
 func TestOutage(t *testing.T) {
 	c := newCluster(t, append(fenced(2), Group{ID: 9, Backend: Lease})...)
 	a, b := c.start("a"), c.start("b")
@@ -195,7 +193,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestLease: a taker waits for the whole term, and says that there was no fence.
+// TestLease: a taker waits for the whole term, and reports that there was no fence.
 func TestLease(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
 	a := c.start("a")
@@ -218,8 +216,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestOtherBackend: a group whose namespaces are of another kind than those that it had is its owner's in a new epoch, and
-// only then served as that: what nobody fences its owner ends by its own clock, and who comes after it waits for that.
+// TestOtherBackend: a group whose backend has changed is owned in a new epoch, and only then served with the new
+// backend. An owner that cannot be fenced stops by its own clock, and its successor waits for that.
 func TestOtherBackend(t *testing.T) {
 	for _, to := range []Backend{Lease, Fenced} {
 		from := stricter(Fenced, Lease)
@@ -247,8 +245,8 @@ func TestOtherBackend(t *testing.T) {
 	}
 }
 
-// TestBothBackends: whose owner has a lease is not succeeded before that is over, and whose storage fences not before that
-// has, also where owner and taker have different configurations.
+// TestBothBackends: an owner with a lease is not succeeded before the lease has ended, and one with storage that can be
+// fenced not before it is fenced, even if owner and taker have different configurations.
 func TestBothBackends(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
 	a, b := c.start("a"), c.start("b")
@@ -263,8 +261,8 @@ func TestBothBackends(t *testing.T) {
 	}
 }
 
-// TestLeaseForgotten: of a gateway whose storage fences nobody no fence record stays once another one has
-// what it had, and it finds out that it has ended all the same.
+// TestLeaseForgotten: no fence record remains of a gateway whose storage cannot be fenced once another gateway has its
+// groups. It detects nevertheless that it has ended.
 func TestLeaseForgotten(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
 	c.bare = true
@@ -288,7 +286,7 @@ func TestLeaseForgotten(t *testing.T) {
 	}
 }
 
-// TestEndedUnseen: an incarnation that was registered, and ended, before it could read that, begins anew.
+// TestEndedUnseen: an incarnation that was registered and ended before it could read that starts again.
 func TestEndedUnseen(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "b"})
 	c.bare = true
@@ -313,7 +311,7 @@ func TestEndedUnseen(t *testing.T) {
 	}
 }
 
-// TestNone: a group that only one gateway has the data of goes nowhere else.
+// TestNone: a group whose data only one gateway has does not move.
 func TestNone(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: None, Preferred: "a"})
 	a, b := c.start("a"), c.start("b")
@@ -327,7 +325,7 @@ func TestNone(t *testing.T) {
 	c.wantSpread(5*time.Second, 0, 1)
 }
 
-// TestTwoOfOneName: the second is told, and does not fence the first.
+// TestTwoOfOneName: the second gateway of a name gets an alarm, and does not fence the first.
 func TestTwoOfOneName(t *testing.T) {
 	c := newCluster(t, fenced(1)...)
 	a := c.start("a")
@@ -367,10 +365,10 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestRemoveAfterManyDeaths: of a gateway that has died often no fence is left for ever, which nobody could end once it is
-// forgotten.
+// TestRemoveAfterManyDeaths: no fence of a gateway that was often restarted remains forever: once the gateway is
+// forgotten, none could end it.
 func TestRemoveAfterManyDeaths(t *testing.T) {
-	for _, deaths := range []int{47, 300} { // those of the first and of the gateway itself are one operation too many
+	for _, deaths := range []int{47, 300} { // with 47 one operation more than fits into a transaction
 		removeAfter(t, deaths)
 	}
 }
@@ -394,7 +392,7 @@ func removeAfter(t *testing.T, deaths int) {
 	}
 }
 
-// TestAlarmOnceAMinute: an error whose text is another each time is told once a minute, and not kept.
+// TestAlarmOnceAMinute: an error whose text changes each time is reported once a minute, and not accumulated.
 func TestAlarmOnceAMinute(t *testing.T) {
 	c := newCluster(t, fenced(1)...)
 	a := c.start("a")
@@ -408,8 +406,8 @@ func TestAlarmOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestCancel: a command whose sender waits no longer, since the store is down, is not carried out when
-// it is there again.
+// TestCancel: a command whose sender no longer waits, because the store is down, is not executed when the store
+// returns.
 func TestCancel(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a, b := c.start("a"), c.start("b")

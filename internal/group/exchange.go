@@ -6,37 +6,37 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// An exchange is what goes on with the store: at most one Get of each prefix, one change,
-// and one heartbeat.
+// An exchange is the state of the communication with the store: at most one Get of each prefix, one change, and one
+// heartbeat are in progress.
 type exchange struct {
-	token  uint64 // the last one
-	change uint64 // under way; 0: none
+	token  uint64 // the last one used
+	change uint64 // of the change in progress; 0: none
 
 	all   reading // GroupPrefix
 	beats reading // BeatPrefix
 }
 
-// A reading is about one prefix.
+// A reading is the state of the reads of one prefix.
 type reading struct {
-	token    uint64        // under way; 0: none
+	token    uint64        // of the read in progress; 0: none
 	due      time.Duration // when the next one begins
-	obsolete uint64        // results up to this token came too early
-	fresh    bool          // what was read is as late as everything that this gateway has changed
-	at       time.Duration // when the last result came
-	floor    floor         // of the one under way
+	obsolete uint64        // results up to this token are outdated
+	fresh    bool          // the view includes everything that this gateway has changed
+	at       time.Duration // when the last result arrived
+	floor    floor         // for the read in progress
 }
 
-// settled reports whether decisions can be made.
+// settled reports whether the view is recent enough for decisions.
 func (x *exchange) settled() bool { return x.change == 0 && x.all.fresh && x.beats.fresh }
 
-// restart forgets what is under way: it is another incarnation's.
+// restart forgets what is in progress: it belongs to another incarnation.
 func (x *exchange) restart(now time.Duration) {
 	x.change = 0
 	x.all.outdated(x.token, now)
 	x.beats.outdated(x.token, now)
 }
 
-// outdated says that only what is read from now on counts.
+// outdated discards all results of reads that began before now.
 func (r *reading) outdated(token uint64, now time.Duration) {
 	r.fresh, r.obsolete, r.due, r.token = false, token, now, 0
 }
@@ -52,15 +52,15 @@ func (e *Engine) commit(t state.Txn) {
 	e.act(Txn{e.store.change, t})
 }
 
-// read begins the reads that are due. All but heartbeats are also read when nobody has said
-// that they have changed, now and then.
+// read begins the reads that are due. All entries except heartbeats are also read from time to time without a notice of
+// change.
 func (e *Engine) read() {
 	for _, r := range []*reading{&e.store.all, &e.store.beats} {
 		switch {
 		case r.token != 0:
 		case e.now < r.due:
 			e.at(r.due)
-		case r == &e.store.all && e.store.change != 0: // which makes another one necessary
+		case r == &e.store.all && e.store.change != 0: // the change makes another read necessary
 		default:
 			r.token, r.floor = e.store.next(), witness{e}.floor()
 			prefix := BeatPrefix
@@ -88,7 +88,7 @@ func (e *Engine) got(ev Got) {
 	}
 	r.at = e.now
 	if w := (witness{e}); w.missed(r.floor, ev.Snapshot) {
-		w.lose() // nothing is decided from what else was read
+		w.lose() // decides nothing from what else was read
 		return
 	}
 	e.loss.sees(ev.Snapshot.Revision)
@@ -119,7 +119,7 @@ func (e *Engine) committed(ev Committed) {
 		if ev.Err != nil || !ev.Result.Done {
 			e.store.beats.outdated(e.store.token, e.now)
 		}
-		if ev.Err != nil { // the store is asked again, though not at once
+		if ev.Err != nil { // the store is asked again, but not at once
 			e.store.all.due = e.now + e.cfg.Interval/4
 		}
 	}

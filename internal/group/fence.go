@@ -7,15 +7,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// fencing is what this incarnation has done about a fence record.
+// fencing is what this incarnation has done for a fence record.
 type fencing struct {
-	begun bool          // under way
-	done  time.Duration // when the storage had refused it; 0: not yet
-	retry time.Duration // not before
+	begun bool          // a Fence is in progress
+	done  time.Duration // when the storage began to refuse it; 0: not yet
+	retry time.Duration // not before this time
 }
 
-// writeFence adds the record to a transaction by which an incarnation has ended. Where
-// the last heartbeat is given the transaction has to compare it.
+// writeFence adds the fence record to a transaction that ends an incarnation. If last is not zero, the transaction must
+// compare the last heartbeat.
 func writeFence(t *state.Txn, m *Member, last state.Revision) {
 	key := fenceKey(m.Incarnation)
 	f := FenceRecord{Version: version, Name: m.Name, Incarnation: m.Incarnation, Storage: m.Storage, Beat: last}
@@ -23,8 +23,8 @@ func writeFence(t *state.Txn, m *Member, last state.Revision) {
 	t.Then = append(t.Then, put(key, encode(f, nil)))
 }
 
-// accuse ends the registration of a gateway that was silent for a term, or is to fail, or has
-// left and was given a group in that moment.
+// accuse ends the registration of a gateway that was silent for a term, that is to fail, or that was given a group just
+// as it left.
 func (e *Engine) accuse() *state.Txn {
 	for i := range e.view.members {
 		m := &e.view.members[i]
@@ -51,8 +51,8 @@ func (e *Engine) accuse() *state.Txn {
 	return nil
 }
 
-// isToFail reports whether the administrator wants a gateway to end. An incarnation that begins since one
-// was ended for that is not meant.
+// isToFail reports whether the administrator wants a gateway to fail. It is false for an incarnation that begins after
+// one was ended by that command.
 func isToFail(e *Engine, m *entry[Member]) bool {
 	for i := range e.commands {
 		c := &e.commands[i]
@@ -64,7 +64,7 @@ func isToFail(e *Engine, m *entry[Member]) bool {
 	return false
 }
 
-// accusation compares the heartbeat too, unless the gateway is to end whether it lives or not.
+// accusation also compares the heartbeat, unless the gateway must end whether it is alive or not.
 func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
 	own := e.own()
 	t := state.Txn{If: []state.Compare{{Key: own.Key, Revision: own.Revision}, {Key: m.Key, Revision: m.Revision}}}
@@ -83,8 +83,8 @@ func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
 	return &t
 }
 
-// startFences fences what this gateway is to take groups from. The first gateway fences the
-// others too, so that nothing of them lands at any time.
+// startFences fences the incarnations from which this gateway is to take groups. The planner fences all others too, so
+// that none of their writes takes effect later.
 func (e *Engine) startFences() {
 	mine := map[Incarnation]bool{}
 	for _, o := range (taker{e}).assigned() {
@@ -101,8 +101,7 @@ func (e *Engine) startFences() {
 	}
 }
 
-// renewFences repeats fences before the storage forgets them, whether or not the store
-// answers.
+// renewFences repeats fences before the storage forgets them, whether or not the store answers.
 func (e *Engine) renewFences() {
 	if e.stage != member || !e.planner() {
 		return
@@ -119,7 +118,7 @@ func (e *Engine) renewFences() {
 	}
 }
 
-// fence asks for a fence unless this gateway has it, and it is not old.
+// fence starts a fence unless this gateway has a recent one.
 func (e *Engine) fence(f *FenceRecord) {
 	if len(f.Storage) == 0 {
 		return
@@ -139,11 +138,11 @@ func (e *Engine) fence(f *FenceRecord) {
 	}
 }
 
-// fences are what this incarnation has done about those of others.
+// fences are the fences of this incarnation, by fenced incarnation.
 type fences map[Incarnation]*fencing
 
-// hold reports whether this gateway itself has carried out a fence, not longer ago than a
-// time: its clients of the storage know of it.
+// hold reports whether this gateway itself has fenced inc, at most a given time ago. Then its storage clients know of
+// the fence.
 func (f fences) hold(inc Incarnation, now, most time.Duration) bool {
 	s := f[inc]
 	return s != nil && s.done > 0 && now < s.done+most
@@ -166,7 +165,7 @@ func (e *Engine) fenceResult(ev FenceResult) {
 	e.health(false)
 }
 
-// noteFences writes what has become of fences, and removes records that are of no use.
+// noteFences records the results of fences, and removes records that are no longer needed.
 func (e *Engine) noteFences() *state.Txn {
 	var c change
 	first := e.planner()
@@ -179,7 +178,7 @@ func (e *Engine) noteFences() *state.Txn {
 		next.Done = next.Done || e.fences.hold(inc, e.now, e.cfg.FenceRenew)
 		next.Gone = next.Gone || len(next.Storage) > 0 && (slices.Contains(e.past, inc) || slices.Contains(e.gone, inc))
 		switch {
-		case first && (next.Gone && next.Done || len(next.Storage) == 0) && !e.view.owns(inc): // without clients of a storage there is nothing to refuse
+		case first && (next.Gone && next.Done || len(next.Storage) == 0) && !e.view.owns(inc): // without storage clients there is nothing to refuse
 			c.remove(f.Key, f.Revision)
 		case next.Done != f.value.Done || next.Gone != f.value.Gone:
 			c.compare(f.Key, f.Revision)

@@ -8,27 +8,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A held group is one that the store says is this incarnation's, and the target knows of.
+// A held group is one that this incarnation owns according to the store, and that the target knows.
 type held struct {
 	epoch    uint64
 	backend  Backend
 	phase    holding
-	since    time.Duration // it is in that phase
-	retry    time.Duration // opening: when the target is asked again; 0: it has not answered
-	refused  bool          // a move was given up, and is to be deleted
-	used     bool          // it was served in this epoch: something of it may be under way
+	since    time.Duration // start of the phase
+	retry    time.Duration // opening: when to ask the target again; 0: it has not answered
+	refused  bool          // a move was given up and must be deleted
+	used     bool          // it was served in this epoch: some of its commands may be in progress
 	turnover turnover      // until it is served for the first time
 }
 
-// A holding is how far the service of a group is.
+// A holding is a phase in the service of a group.
 type holding int
 
 const (
 	opening  holding = iota // the target was asked to serve it
-	serving                 // it does
-	lapsed                  // the term of the lease is over: it was stopped, and may go on in the same epoch
-	draining                // the target was asked to end it
-	drained                 // it has. The group may have been offered to others: it is not served again in this epoch
+	serving                 // the target serves it
+	lapsed                  // the lease has ended: it was stopped, and may continue in the same epoch
+	draining                // the target was asked to drain it
+	drained                 // drained. It may have been offered to others, so it is not served again in this epoch
 )
 
 // holdings are the groups that an incarnation holds.
@@ -43,12 +43,12 @@ func (h holdings) ids() []ID {
 	return all
 }
 
-// giveWay stops groups that are not this incarnation's, as the store says.
+// giveWay stops groups that this incarnation no longer owns according to the store.
 func (h holdings) giveWay(e *Engine) {
 	for _, id := range h.ids() {
 		o := e.view.owner(id)
 		if o != nil && o.err != nil && !errors.Is(o.err, errLater) {
-			continue // it is damaged: nobody else takes it, and whoever mends it finds it served
+			continue // it is damaged: no other gateway takes it, and the administrator who repairs it finds it served
 		}
 		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != h[id].epoch {
 			e.drop(id)
@@ -56,7 +56,7 @@ func (h holdings) giveWay(e *Engine) {
 	}
 }
 
-// reconcile starts and stops groups as the store says.
+// reconcile starts and stops groups according to the store.
 func (e *Engine) reconcile() {
 	e.held.giveWay(e)
 	for i := range e.view.owners {
@@ -68,7 +68,7 @@ func (e *Engine) reconcile() {
 		h := e.held[id]
 		if h == nil {
 			h = newHeld(&o.value, e.groups.find(id), e.now)
-			if e.latest[id] > h.epoch { // the target accepts it no more: somebody has changed the store
+			if e.latest[id] > h.epoch { // the store was changed by hand; the target does not accept an earlier epoch
 				h.phase = drained
 			}
 			e.latest[id] = max(e.latest[id], h.epoch)
@@ -82,8 +82,9 @@ func (e *Engine) reconcile() {
 	}
 }
 
-// newHeld begins with a group of an owner's. One that is not configured here (g is nil), or otherwise, and that
-// another gateway has given to this one, is free at once: it was not served.
+// newHeld returns the initial state of a group that this incarnation owns. If the group is not configured here (g is
+// nil), or has a different backend, and another gateway has given it to this one, it counts as drained: it was never
+// served.
 func newHeld(o *Owner, g *Group, now time.Duration) *held {
 	h := &held{epoch: o.Epoch, backend: o.Backend, phase: drained, since: now}
 	if g != nil && !h.isOther(g) {
@@ -92,17 +93,17 @@ func newHeld(o *Owner, g *Group, now time.Duration) *held {
 	return h
 }
 
-// isOther reports whether a group is configured with another backend than that with which the store says it is owned: by
-// that others succeed its owner, and by that it is served. It has to be owned anew.
+// isOther reports whether the configured backend differs from the one with which the group is owned in the store. The
+// latter determines how it is served and how other gateways succeed the owner, so the group must be owned anew.
 func (h *held) isOther(g *Group) bool {
 	return h.backend != g.Backend && h.backend != None && g.Backend != None
 }
 
-// epochs are the last ones in which this process has owned groups.
+// epochs are the last epochs in which this process has owned groups.
 type epochs map[ID]uint64
 
-// after is the epoch after one of a group, and after all in which this process has owned it: that of an owner whose value was
-// removed, or restored from a copy, is not lower.
+// after returns the epoch that follows epoch, and all epochs in which this process has owned the group. So it is not
+// lower even if the owner's value was removed, or restored from a copy.
 func (all epochs) after(epoch uint64, id ID) uint64 { return max(epoch, all[id]) + 1 }
 
 func (e *Engine) serve(id ID, h *held) {
@@ -110,7 +111,7 @@ func (e *Engine) serve(id ID, h *held) {
 	e.act(Serve{id, h.epoch, h.backend})
 }
 
-// drop ends the service of a group that is not this incarnation's any more.
+// drop stops the service of a group that no longer belongs to this incarnation.
 func (e *Engine) drop(id ID) {
 	if h := e.held[id]; h.phase != drained && h.phase != lapsed {
 		e.act(Stop{id, h.epoch})
@@ -149,12 +150,12 @@ func (e *Engine) drained(ev Drained) {
 	e.progress = e.now
 }
 
-// mostTurns bounds how long a group waits while others are served and drained, in terms of DrainTimeout.
+// mostTurns limits how long a group waits while others are served and drained, in units of DrainTimeout.
 const mostTurns = 6
 
-// over is when a group has been opening or draining for too long. While the target has not answered, it
-// may be at work on others: a gateway that takes over thousands of namespaces needs longer for all of
-// them than for any, and would otherwise give away what it has not come to yet, as the next one would.
+// over returns when a group has been opening or draining for too long. Until the target has answered it may be working
+// on other groups: a gateway that takes over thousands of namespaces needs longer for all of them than for one. Without
+// this allowance it would give away groups that it has not reached yet, and so would the next gateway.
 func (h *held) over(progress, timeout time.Duration) time.Duration {
 	since := h.since
 	if h.retry == 0 {
@@ -163,7 +164,7 @@ func (h *held) over(progress, timeout time.Duration) time.Duration {
 	return since + timeout
 }
 
-// lapse stops groups whose lease is over.
+// lapse stops groups whose lease has ended.
 func (e *Engine) lapse() {
 	for _, id := range e.held.ids() {
 		h := e.held[id]
@@ -179,7 +180,7 @@ func (e *Engine) lapse() {
 	}
 }
 
-// timeouts bounds each phase.
+// timeouts limits the duration of each phase.
 func (e *Engine) timeouts() {
 	for _, id := range e.held.ids() {
 		h := e.held[id]
@@ -207,8 +208,8 @@ func (e *Engine) timeouts() {
 	}
 }
 
-// openTimeout asks the target again, and lets another gateway try where there is one: at once if
-// nothing can be under way.
+// openTimeout asks the target again. After the timeout it lets another gateway try, if there is one: at once if none of
+// the group's commands can be in progress.
 func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
 	if e.now >= over {
 		h.since, over = e.now, e.now+e.cfg.DrainTimeout
@@ -234,7 +235,7 @@ func (e *Engine) openTimeout(id ID, h *held, over time.Duration) {
 	e.at(over)
 }
 
-// startDrains begins to give back groups that are to move, or are not configured any more, or otherwise.
+// startDrains begins to give back groups that are to move, that are no longer configured, or whose backend has changed.
 func (e *Engine) startDrains() {
 	for _, id := range e.held.ids() {
 		h, m := e.held[id], e.view.move(id)
@@ -260,8 +261,8 @@ func (e *Engine) drain(id ID, h *held) {
 	e.at(e.now + e.cfg.DrainTimeout)
 }
 
-// drainFailed is the way out of a drain that does not end: the move is given up, or where the
-// group has to go the incarnation ends, so that others fence what is under way.
+// drainFailed handles a drain that does not end: the move is given up. If the group has to go, the incarnation ends, so
+// that other gateways fence what is in progress.
 func (e *Engine) drainFailed(id ID, why string) {
 	h, m := e.held[id], e.view.move(id)
 	e.alarm(Alarm{Kind: AlarmDrain, Gateway: e.cfg.Name, Group: id, Text: why})
@@ -273,7 +274,7 @@ func (e *Engine) drainFailed(id ID, why string) {
 	e.serve(id, h)
 }
 
-// handOver gives groups that were drained to their next owners.
+// handOver gives drained groups to their next owners.
 func (e *Engine) handOver() *state.Txn {
 	own := e.own()
 	var c change
@@ -306,9 +307,9 @@ func (e *Engine) handOver() *state.Txn {
 	return c.txn()
 }
 
-// successor is the next owner of a group that this gateway has drained: who it is to move to,
-// or else whoever has the least to do; this gateway itself if there is nobody else, or it was drained to be owned
-// with another backend, which others may not have heard of.
+// successor returns the next owner of a group that this gateway has drained: the target of its move, or otherwise the
+// gateway with the least I/O. It is this gateway itself if there is no other, or if the group was drained to be owned
+// with another backend, of which other gateways may not know yet.
 func (e *Engine) successor(cs []*candidate, id ID, h *held) *candidate {
 	g, m := e.groups.find(id), e.view.move(id)
 	if g == nil || m != nil && m.err == nil && m.value.To == "" {
@@ -330,8 +331,7 @@ func (e *Engine) successor(cs []*candidate, id ID, h *held) *candidate {
 	return best(cs, g, "")
 }
 
-// giveUp deletes moves that could not be made, and those to this gateway of what it owns
-// already.
+// giveUp deletes moves that could not be made, and moves to this gateway of groups that it already owns.
 func (e *Engine) giveUp() *state.Txn {
 	var c change
 	for _, id := range e.held.ids() {
@@ -343,10 +343,10 @@ func (e *Engine) giveUp() *state.Txn {
 	return c.txn()
 }
 
-// A change is a transaction that is put together.
+// A change is a transaction under construction.
 type change struct{ t state.Txn }
 
-// full leaves room for what one group needs.
+// full reports whether there is no room for another group. It leaves room for what one group needs.
 func (c *change) full() bool { return len(c.t.If)+len(c.t.Then) > state.MaxOps-8 }
 
 func (c *change) compare(key string, r state.Revision) {
@@ -362,7 +362,7 @@ func (c *change) remove(key string, r state.Revision) {
 	c.t.Then = append(c.t.Then, state.Op{Key: key, Delete: true})
 }
 
-// txn is nil where there is nothing to change.
+// txn returns the transaction, or nil if there is nothing to change.
 func (c *change) txn() *state.Txn {
 	if len(c.t.Then) == 0 {
 		return nil

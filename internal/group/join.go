@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// join registers this incarnation. One of the same name that has not ended is fenced in the
-// same transaction: it is of this process, or silent.
+// join registers this incarnation. If an incarnation of the same name has not ended, the same transaction fences it: it
+// belongs to this process, or is silent.
 func (e *Engine) join() {
 	key := memberKey(e.cfg.Name)
 	if m := e.view.member(e.cfg.Name); m != nil && m.value.Incarnation == e.inc {
@@ -34,18 +34,18 @@ func (e *Engine) join() {
 	e.commit(r.txn)
 }
 
-// relist is part of each transaction after which another set of gateways is registered.
+// relist returns the operation that must be part of each transaction that changes the set of registered gateways.
 func (v *view) relist(by string) state.Op {
 	return put(ListingKey, encode(Listing{version, by}, v.listing.raw(ListingKey)))
 }
 
-// A registration is a transaction that is put together.
+// A registration is a transaction under construction.
 type registration struct {
 	*Engine
 	txn state.Txn
 }
 
-// supersede ends the incarnation of the same name that is registered.
+// supersede ends the registered incarnation of the same name. It returns false if that is not possible yet.
 func (r *registration) supersede() bool {
 	m := r.view.member(r.cfg.Name)
 	switch {
@@ -75,8 +75,9 @@ func (r *registration) supersede() bool {
 	return true
 }
 
-// bury writes the fence records of incarnations of this process whose registrations are gone, as where somebody has
-// removed them from the store. Nobody else knows by what the storage can refuse them, and nobody takes over what they had.
+// bury writes the fence records of incarnations of this process whose registrations are gone, for example because they
+// were removed from the store by hand. No other gateway knows their storage addresses, so none could take over their
+// groups.
 func (r *registration) bury() {
 	registered := r.view.member(r.cfg.Name)
 	for _, inc := range r.past {
@@ -86,7 +87,7 @@ func (r *registration) bury() {
 	}
 }
 
-// slot is the range of controller identifiers: that which the name has, or the first free.
+// slot returns the range of controller identifiers: that of the name, or the first free one.
 func (r *registration) slot() (int, bool) {
 	for i := range r.view.slots {
 		if s := &r.view.slots[i]; s.value.Name == r.cfg.Name {
@@ -109,8 +110,8 @@ func (r *registration) slot() (int, bool) {
 	return 0, false
 }
 
-// update registers other addresses of the storage, and that this gateway leaves: whoever was about
-// to give it a group has compared its registration, and finds that changed.
+// update registers new storage addresses, and that this gateway leaves. A gateway that is about to give it a group
+// compares its registration, and fails since that has changed.
 func (e *Engine) update() *state.Txn {
 	own := e.own()
 	m := own.value
@@ -124,9 +125,9 @@ func (e *Engine) update() *state.Txn {
 	}
 }
 
-// leave ends the registration of a gateway that owns nothing more, and has been registered as one that
-// leaves, so that it gets nothing more. One that has not given back
-// its groups in time ends all the same, and others fence it: timeouts.
+// leave ends the registration of a leaving gateway that owns nothing more. The gateway must first be registered as
+// leaving, so that it gets no more groups. If it does not give back its groups in time, it ends in any case and other
+// gateways fence it: see timeouts.
 func (e *Engine) leave() {
 	own := e.own()
 	if !own.value.Leaving || e.view.owns(e.inc) || len(e.held) > 0 || (newcomer{e}).awaited() {
@@ -142,7 +143,7 @@ func (e *Engine) leave() {
 	e.act(Left{})
 }
 
-// sickFor is how long a gateway that could not fence gets no groups, where others can.
+// sickFor is how long a gateway that failed to fence gets no groups if other gateways can take them.
 const sickFor = 10 * time.Second
 
 func (e *Engine) isSick() bool { return e.stuck || e.behind || e.sick > 0 && e.now < e.sick }
@@ -157,14 +158,14 @@ func (e *Engine) health(sick bool) {
 	e.publish(was)
 }
 
-// publish sends a heartbeat soon where others are to know something new.
+// publish sends a heartbeat soon if the gateway's health has changed.
 func (e *Engine) publish(was bool) {
 	if was != e.isSick() {
 		e.beats.next = min(e.beats.next, e.now+e.cfg.Interval/10)
 	}
 }
 
-// rank orders gateways: the first that is alive plans.
+// rank orders gateways: the first one that is alive is the planner.
 func rank(a, b *entry[Member]) int {
 	return cmp.Or(cmp.Compare(a.value.Slot, b.value.Slot), cmp.Compare(a.value.Name, b.value.Name))
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A loss is that the store has lost what it had, as one that was restored from a copy. Gateways may own what somebody else owns by
-// what it has now, of whom nothing keeps them but that they see it. So each stops what is not its own any more, and until all others
-// have had the time for that takes nothing, gives nothing away, and does not register. Leases of who does not reach the store end
-// in that time, too.
+// A loss says that the store has lost entries, for example because it was restored from a copy. Then several gateways
+// may serve the same group, and only they themselves can detect that. So each gateway stops what it no longer owns.
+// Until all others have had the time for that, it takes nothing, gives nothing away, and does not register. The leases
+// of gateways that do not reach the store end in that time, too.
 type loss struct {
-	seen state.Revision // the latest of the store that this gateway knows of
+	seen state.Revision // the latest known revision of the store
 	over time.Duration  // when changes are made again; 0: nothing was lost
 }
 
 // sees notes a revision of the store.
 func (l *loss) sees(r state.Revision) { l.seen = max(l.seen, r) }
 
-// A floor is what a read that begins has to find.
+// A floor is the minimum that a new read must find.
 type floor struct {
 	store state.Revision
-	beat  state.Revision // of this gateway's own heartbeat, unless somebody has removed that; 0: none was carried out
+	beat  state.Revision // revision of this gateway's own heartbeat, if its key exists; 0: none was executed
 }
 
-// A witness is who notices a loss.
+// A witness is the part of an engine that detects a loss.
 type witness struct{ *Engine }
 
 func (e witness) floor() floor {
@@ -35,8 +35,8 @@ func (e witness) floor() floor {
 	return f
 }
 
-// missed reports whether a read proves that the store has lost something. The revision of a store that others use too may
-// have grown meanwhile: that of the own heartbeat has not.
+// missed reports whether a read proves that the store has lost entries. If other users share the store, its revision
+// may have grown again; that of the own heartbeat has not.
 func (e witness) missed(f floor, s state.Snapshot) bool {
 	if s.Revision < f.store {
 		return true
@@ -50,7 +50,7 @@ func (e witness) missed(f floor, s state.Snapshot) bool {
 	return false
 }
 
-// lose begins anew with what the store has. The same revision of a key may have another value now.
+// lose starts over with the store's present content. The same revision of a key may have a different value now.
 func (e witness) lose() {
 	e.loss = loss{over: e.now + e.cfg.LeaseTerm + e.cfg.Term}
 	e.view, e.pulses = view{}, map[Incarnation]pulse{}
@@ -60,7 +60,7 @@ func (e witness) lose() {
 		"stop gateways that do not reach the store, which go on with what they had"})
 }
 
-// lost reports whether the store has lost something lately. Until that is over groups are only given up.
+// lost reports whether the store has lost entries recently. While it does, groups are only given up.
 func (e witness) lost() bool {
 	if e.now >= e.loss.over {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// TestLeave: a gateway that is stopped gives back its groups first, and nobody fences it.
+// TestLeave: a gateway that is stopped first gives back its groups, and is not fenced.
 func TestLeave(t *testing.T) {
 	c := newCluster(t, fenced(4)...)
 	a, b := c.start("a"), c.start("b")
@@ -37,8 +37,8 @@ func TestLeave(t *testing.T) {
 	c.until("c has all", time.Second, func() bool { return len(c.all[2].serving) == 4 })
 }
 
-// TestLeaveRace: a gateway that leaves in the moment in which a group is handed to it gives that
-// away again before it ends, so that nobody has to fence it.
+// TestLeaveRace: a leaving gateway that is given a group at that moment gives it away before it ends, so that it need
+// not be fenced.
 func TestLeaveRace(t *testing.T) {
 	for late := time.Duration(0); late < 300*time.Millisecond; late += time.Millisecond {
 		c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
@@ -57,7 +57,7 @@ func TestLeaveRace(t *testing.T) {
 	}
 }
 
-// TestLeaveCannot: one that cannot give back its groups ends in the end.
+// TestLeaveCannot: a gateway that cannot give back its groups ends after its timeout.
 func TestLeaveCannot(t *testing.T) {
 	c := newCluster(t, fenced(1)...)
 	a := c.start("a")
@@ -78,8 +78,7 @@ func TestLeaveCannot(t *testing.T) {
 	}
 }
 
-// TestDrain: a gateway that is drained has nothing, also after a restart, until it is not
-// drained any more.
+// TestDrain: a drained gateway has no groups, even after a restart, until it is undrained.
 func TestDrain(t *testing.T) {
 	c := newCluster(t, fenced(6)...)
 	a, b := c.start("a"), c.start("b")
@@ -116,7 +115,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveErrors: what cannot be done is said.
+// TestMoveErrors: impossible moves are rejected with an error.
 func TestMoveErrors(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: None, Preferred: "a"}, Group{ID: 2, Backend: None, Preferred: "x"})
 	a := c.start("a")
@@ -159,8 +158,8 @@ func TestMoveErrors(t *testing.T) {
 	}
 }
 
-// TestDrainHangs: a move for balance that cannot be made is given up; where the group has to
-// go, the gateway ends its incarnation and is fenced.
+// TestDrainHangs: a move for balance that hangs is given up. If the group must move, the gateway ends its incarnation
+// and is fenced.
 func TestDrainHangs(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")
@@ -184,8 +183,8 @@ func TestDrainHangs(t *testing.T) {
 	}
 }
 
-// TestBroken: a group that cannot be served here is tried elsewhere, and keeps no other from
-// being served.
+// TestBroken: a group that cannot be served on one gateway is tried on another, and does not prevent the service of
+// other groups.
 func TestBroken(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")
@@ -198,7 +197,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestStuck: who has commands that do not end loses its groups, unless all have.
+// TestStuck: a gateway whose commands do not end loses its groups, unless that is so on all gateways.
 func TestStuck(t *testing.T) {
 	c := newCluster(t, fenced(4)...)
 	a, b := c.start("a"), c.start("b")
@@ -215,7 +214,7 @@ func TestStuck(t *testing.T) {
 	c.wantSpread(30*time.Second, 2, 2) // with new clients of the storage
 }
 
-// TestPreferred: a group goes back to the gateway that is preferred, which keeps it.
+// TestPreferred: a group returns to the preferred gateway, which keeps it.
 func TestPreferred(t *testing.T) {
 	c := newCluster(t, Group{1, Fenced, "b"}, Group{2, Fenced, "b"}, Group{3, Fenced, "b"}, Group{4, Fenced, ""})
 	c.start("a")
@@ -228,7 +227,7 @@ func TestPreferred(t *testing.T) {
 	}
 }
 
-// TestLoad: one group with as much I/O as all others has a gateway for itself.
+// TestLoad: a group with as much I/O as all others together gets a gateway for itself.
 func TestLoad(t *testing.T) {
 	c := newCluster(t, fenced(5)...)
 	loads := map[ID]uint64{1: 4000, 2: 1000, 3: 1000, 4: 1000, 5: 1000}
@@ -259,7 +258,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what a later version has written is left alone.
+// TestUnreadable: values of a later version are not changed.
 func TestUnreadable(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	c.outside(ownerKey(2), `{"version":2,"owner":"x"}`)
@@ -270,8 +269,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnreadableRegistration: a gateway whose own registration cannot be read goes on with what it serves, and
-// with everything when it can be read again.
+// TestUnreadableRegistration: a gateway whose own registration cannot be read continues to serve its groups, and does
+// everything again when it can be read.
 func TestUnreadableRegistration(t *testing.T) {
 	for _, value := range []string{`{"version":2,"name":"a","incarnation":"a.1"}`, `{"version":1,"incarnation":"a.1","addresses":"a"}`} {
 		c := newCluster(t, fenced(1)...)
@@ -320,7 +319,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestStatus shows what an administrator sees, and what a change of a reservation compares.
+// TestStatus: what an administrator sees, and what a change of a reservation compares.
 func TestStatus(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")
@@ -342,7 +341,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStoreWentBack: a store that was restored from a copy is not believed.
+// TestStoreWentBack: a store that was restored from a copy is not trusted.
 func TestStoreWentBack(t *testing.T) {
 	c := newCluster(t, fenced(1)...)
 	a := c.start("a")
@@ -354,11 +353,12 @@ func TestStoreWentBack(t *testing.T) {
 	}
 }
 
-// TestStoreRestored: where the store is restored from a copy, nobody serves what another gateway may serve yet, which has it from
-// what was lost: neither while it has not read the store, nor when the store has as many revisions as before. Then all is served.
+// TestStoreRestored: after the store is restored from a copy, no gateway serves a group that another gateway may still
+// serve because of lost entries: neither while that one has not read the store, nor when the store has as many
+// revisions as before. Then all is served.
 func TestStoreRestored(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		for _, others := range []int{0, 100000} { // that the store has done, for others than this group
+		for _, others := range []int{0, 100000} { // transactions of other users of the store
 			t.Run(fmt.Sprint(restart, others), func(t *testing.T) {
 				c := newCluster(t, Group{ID: 33, Backend: Lease}, Group{ID: 34, Backend: Lease}, Group{ID: 35, Backend: Lease}, Group{ID: 36, Backend: Lease})
 				a, b := c.start("a"), c.start("b")
@@ -393,8 +393,8 @@ func TestStoreRestored(t *testing.T) {
 	}
 }
 
-// TestGroupRemoved: a group that is configured no more is given back, also after its owner was
-// killed, and keeps nobody from leaving or from being removed.
+// TestGroupRemoved: a group that is no longer configured is given back, even after its owner was killed. It does not
+// prevent gateways from leaving or from being removed.
 func TestGroupRemoved(t *testing.T) {
 	c := newCluster(t, fenced(4)...)
 	a, b := c.start("a"), c.start("b")
@@ -432,8 +432,8 @@ func TestGroupRemoved(t *testing.T) {
 	}
 }
 
-// TestBehind: a gateway without the group's configuration gets nothing that others can have, and
-// keeps what it serves.
+// TestBehind: a gateway without the group's configuration gets no group that others can serve, and keeps what it
+// serves.
 func TestBehind(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a, b := c.start("a"), c.start("b")
@@ -453,8 +453,8 @@ func TestBehind(t *testing.T) {
 	c.wantSpread(2*time.Second, 6)
 }
 
-// TestTakeMany: a gateway that takes over so many groups that it needs longer than DrainTimeout for all of
-// them keeps those that it has not come to.
+// TestTakeMany: a gateway that takes over so many groups that it needs longer than DrainTimeout for all keeps those
+// that it has not reached yet.
 func TestTakeMany(t *testing.T) {
 	c := newCluster(t, fenced(60)...)
 	a, b, dead := c.start("a"), c.start("b"), c.start("c")
@@ -474,8 +474,8 @@ func TestTakeMany(t *testing.T) {
 	}
 }
 
-// TestOpenAfterDrain: a group whose drain has not ended, and that cannot be served again, goes to
-// nobody before what is under way has ended.
+// TestOpenAfterDrain: a group whose drain has not ended, and that cannot be served again, is not given to another
+// gateway before its commands in progress have ended.
 func TestOpenAfterDrain(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a, b := c.start("a"), c.start("b")

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// A candidate is a gateway that may own more groups, with the I/O that it has.
+// A candidate is a gateway that may own more groups, and its I/O.
 type candidate struct {
 	entry *entry[Member]
 	sum   uint64
@@ -12,7 +12,7 @@ type candidate struct {
 
 func (c *candidate) value() *Member { return &c.entry.value }
 
-// takes reports whether a gateway may own a group: it can be fenced if it has to be.
+// takes reports whether a gateway may own a group: it must be possible to fence it if the group requires that.
 func (c *candidate) takes(g *Group) bool {
 	switch g.Backend {
 	case None:
@@ -23,8 +23,7 @@ func (c *candidate) takes(g *Group) bool {
 	return true
 }
 
-// candidates are the gateways that are alive, are not to be drained, and are well; if none is,
-// those that are not.
+// candidates returns the gateways that are alive, not drained, and well; if none is well, those that are sick.
 func (e *Engine) candidates() []*candidate {
 	var well, sick []*candidate
 	for i := range e.view.members {
@@ -51,7 +50,7 @@ func (e *Engine) candidates() []*candidate {
 	return well
 }
 
-// sum adds up the I/O of each, as it will be after moves that are under way.
+// sum adds up the I/O of each candidate, as it will be after the moves in progress.
 func (e *Engine) sum(cs []*candidate) {
 	for _, g := range e.groups {
 		o := e.view.owner(g.ID)
@@ -79,8 +78,7 @@ func named(cs []*candidate, name string) *candidate {
 	return nil
 }
 
-// weigh notes the I/O of each group, and adds something for its being there, so that groups
-// without any are spread too.
+// weigh notes the I/O of each group, and adds a constant so that groups without I/O are spread too.
 func (e *Engine) weigh() {
 	var total uint64
 	e.weight = make(map[ID]uint64, len(e.groups))
@@ -96,8 +94,8 @@ func (e *Engine) weigh() {
 	}
 }
 
-// reported is the I/O that the owner of a group reports. One that has none to report yet has as
-// much to do as the owner before it.
+// reported returns the I/O that the owner of a group reports. An owner without a report yet counts as having the
+// previous owner's I/O.
 func (v *view) reported(id ID, before uint64) uint64 {
 	if o := v.owner(id); o != nil && o.value.Phase == Owned {
 		if b := v.beats.find(beatKey(o.value.Owner)); b != nil && b.value.Incarnation == o.value.Incarnation {
@@ -109,7 +107,7 @@ func (v *view) reported(id ID, before uint64) uint64 {
 	return before
 }
 
-// best is the candidate with the least I/O that takes a group, other than one.
+// best returns the candidate with the least I/O that may own a group, other than the one named not.
 func best(cs []*candidate, g *Group, not string) (found *candidate) {
 	if g == nil {
 		return nil
@@ -122,8 +120,8 @@ func best(cs []*candidate, g *Group, not string) (found *candidate) {
 	return found
 }
 
-// planner reports whether this gateway is the first of those that are alive, which plans
-// moves. Two that think so do no harm: all changes compare.
+// planner reports whether this gateway is the first one that is alive; it plans moves. Two planners do no harm, since
+// all changes compare.
 func (e *Engine) planner() bool {
 	own := e.own()
 	if own == nil {

@@ -6,21 +6,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// planning is what the planner remembers. Another one may forget it.
+// planning is the memory of the planner. A new planner starts without it.
 type planning struct {
-	next      time.Duration            // not before
-	epochs    map[ID]uint64            // of the groups that it has moved, when it did
-	avoided   map[ID]time.Duration     // groups that could not be drained, or have moved for balance, until when
+	next      time.Duration            // not before this time
+	epochs    map[ID]uint64            // of the groups that it has moved, at that time
+	avoided   map[ID]time.Duration     // groups that could not be drained or have moved for balance, until when
 	most      string                   // the gateway with the most I/O
-	since     time.Duration            // it is
-	balancing bool                     // gateways differ by so much that groups move
+	since     time.Duration            // since when that is so
+	balancing bool                     // the I/O of gateways differs enough to move groups
 	quiet     time.Duration            // since when no group has had I/O; 0: one has
-	stuck     map[string]time.Duration // gateways whose I/O does not end while that of others does, since when
+	stuck     map[string]time.Duration // gateways that are stuck while others are not, since when
 }
 
-// planMoves says which groups are to move: away from gateways that are drained, leave, or
-// cannot reach their storage; back to those that are preferred; and from those with much I/O
-// to those with little.
+// planMoves decides which groups move: away from gateways that are drained, leave, or cannot reach their storage; back
+// to preferred gateways; and from gateways with much I/O to those with little.
 func (e *Engine) planMoves() *state.Txn {
 	if !e.planner() {
 		return nil
@@ -50,7 +49,7 @@ func (e *Engine) planMoves() *state.Txn {
 	return p.txn()
 }
 
-// A planner puts together a change of moves.
+// A planner builds a transaction with moves.
 type planner struct {
 	*Engine
 	change
@@ -68,8 +67,8 @@ func (p *planner) order(o *entry[Owner], id ID, m Move) {
 	}
 }
 
-// noteRefusals finds moves that their owners have given up, and leaves these groups alone for
-// a while: hosts have waited for nothing.
+// noteRefusals finds moves that their owners have given up, and does not move these groups again for a while: hosts
+// have waited in vain.
 func (p *planner) noteRefusals() {
 	for id, epoch := range p.plan.epochs {
 		if p.view.move(id) != nil {
@@ -82,7 +81,8 @@ func (p *planner) noteRefusals() {
 	}
 }
 
-// dropMoves removes moves of groups without an owner, or to where they are or cannot be.
+// dropMoves removes moves of groups without an owner, moves to the present owner, and moves to gateways that cannot own
+// groups.
 func (p *planner) dropMoves() *state.Txn {
 	var c change
 	for i := range p.view.moves {
@@ -98,7 +98,7 @@ func (p *planner) dropMoves() *state.Txn {
 	return c.txn()
 }
 
-// movable is the owner of a group that can be moved now.
+// movable returns the owner of a group that can be moved now.
 func (v *view) movable(id ID) *entry[Owner] {
 	o := v.owner(id)
 	if o == nil || o.err != nil || o.value.Phase != Owned || v.living(o.value.Incarnation) == nil || v.move(id) != nil {
@@ -107,8 +107,7 @@ func (v *view) movable(id ID) *entry[Owner] {
 	return o
 }
 
-// noteStuck notes since when gateways are stuck. If all are, the storage is, and moves are of
-// no use.
+// noteStuck notes since when gateways are stuck. If all are stuck, the storage is the cause, and moves are useless.
 func (p *planner) noteStuck() {
 	next := map[string]time.Duration{}
 	for i := range p.view.members {
@@ -122,14 +121,14 @@ func (p *planner) noteStuck() {
 	p.plan.stuck = next
 }
 
-// stuckForLong leaves gateways alone that are stuck no longer than others may have been
-// before: the storage itself has paused.
+// stuckForLong reports whether a gateway has been stuck long enough to move its groups. For a shorter time the storage
+// itself may have paused for all.
 func (p *planner) stuckForLong(name string) bool {
 	since := p.plan.stuck[name]
 	return since > 0 && p.now >= since+p.cfg.Settle
 }
 
-// evacuate moves groups away from gateways that are to have none.
+// evacuate moves groups away from gateways that should have none.
 func (p *planner) evacuate(most int) (n int) {
 	for i := range p.groups {
 		g := &p.groups[i]
@@ -160,7 +159,7 @@ func (p *planner) evacuate(most int) (n int) {
 	return n
 }
 
-// failBack moves groups to the gateways that are preferred.
+// failBack moves groups back to preferred gateways.
 func (p *planner) failBack(most int) (n int) {
 	for i := range p.groups {
 		g := &p.groups[i]
@@ -176,16 +175,16 @@ func (p *planner) failBack(most int) (n int) {
 	return n
 }
 
-// rest is how long a group stays that has moved for balance, in terms of Settle: until what is
-// reported of it is its new owner's.
+// rest is how long a group that has moved for balance stays, in units of Settle: until its reported I/O is that of its
+// new owner.
 const rest = 3
 
-// steadiness is how long a gateway has to have the most I/O, likewise.
+// steadiness is how long a gateway must have the most I/O, in units of Settle.
 const steadiness = 2
 
-// balance moves groups from the gateway with the most I/O to that with the least. It begins where
-// these differ by more than a fifth of the mean, and ends where they differ by less than a tenth. More
-// move at a time where no I/O waits for them.
+// balance moves groups from the gateway with the most I/O to that with the least. It begins when these differ by more
+// than a fifth of the mean, and ends when they differ by less than a tenth. If there is no I/O, more groups move at a
+// time.
 func (p *planner) balance() (n int) {
 	most, moved, idle := p.cfg.MaxMoves, map[ID]bool{}, p.idle()
 	if idle {
@@ -213,8 +212,8 @@ func (p *planner) balance() (n int) {
 	return n
 }
 
-// idle reports whether no group has had I/O for a while. Where all gateways were started anew hosts have yet
-// to come back, and gateways to report what these do.
+// idle reports whether no group has had I/O for a while. After a restart of all gateways, hosts have yet to reconnect
+// and gateways to report.
 func (p *planner) idle() bool {
 	b := &p.plan
 	if p.load > 0 {
@@ -231,8 +230,8 @@ func (p *planner) idle() bool {
 	return p.now >= end
 }
 
-// lasts reports whether a gateway has had too much I/O for a while: I/O varies. Groups without any are
-// spread at once.
+// lasts reports whether a gateway has had too much I/O for a while, since I/O varies. Groups without I/O are spread at
+// once.
 func (p *planner) lasts(from *candidate, much, idle bool) bool {
 	b := &p.plan
 	if name := from.value().Name; name != b.most || !much {
@@ -246,7 +245,7 @@ func (p *planner) lasts(from *candidate, much, idle bool) bool {
 	return false
 }
 
-// extremes are the gateways with the most I/O and with the least, and the mean of all.
+// extremes returns the gateways with the most and the least I/O, and the mean of all.
 func (p *planner) extremes() (from, to *candidate, mean uint64) {
 	from, to = p.cs[0], p.cs[0]
 	for _, k := range p.cs {
@@ -261,8 +260,8 @@ func (p *planner) extremes() (from, to *candidate, mean uint64) {
 	return from, to, mean / uint64(len(p.cs))
 }
 
-// worthiest is the group whose move makes the greater of two sums least. One that makes the
-// gateway with less I/O that with more has to be worth a margin.
+// worthiest returns the group whose move minimizes the greater of the two gateways' sums. A move that makes the other
+// gateway the one with more I/O must gain at least margin.
 func (p *planner) worthiest(from, to *candidate, margin uint64, moved map[ID]bool) (found *Group, weight uint64) {
 	least, apart := from.sum, from.sum-to.sum
 	for i := range p.groups {

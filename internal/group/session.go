@@ -6,18 +6,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Session is the time in which there always was a gateway: its end is for the group what a power
-// loss is for a machine. It is named after the incarnation with which it has begun.
+// A Session is a time during which there always was a gateway. Its end is for the group what a power loss is for a
+// machine. It is named after the incarnation with which it began.
 type Session struct {
 	Version int         `json:"version"`
 	ID      Incarnation `json:"id"`
 }
 
-// SessionKey is that of the present Session.
+// SessionKey is the key of the present Session.
 const SessionKey = GroupPrefix + "session"
 
-// session is the present one; "": there was none. Where somebody has removed its key, or it is damaged, gateways that have not
-// ended know it: it has not ended either.
+// session returns the present session, or "" if there was none. If its key was removed or is damaged, the registrations
+// of gateways that have not ended contain it: so it has not ended either.
 func (v *view) session() Incarnation {
 	if s := v.sessions.find(SessionKey); s != nil && s.err == nil {
 		return s.value.ID
@@ -30,13 +30,13 @@ func (v *view) session() Incarnation {
 	return ""
 }
 
-// continued puts a session once more, or another one.
+// continued returns the operation that writes a session again, or writes a new one.
 func (v *view) continued(id Incarnation) state.Op {
 	return put(SessionKey, encode(Session{version, id}, v.sessions.raw(SessionKey)))
 }
 
-// inherit has a new incarnation of this process stay in the session of the one before: the process was
-// there all the time. The session is put again, so that nobody ends it in the same moment.
+// inherit keeps a new incarnation of this process in the session of the previous one, because the process never ended.
+// It writes the session again, so that no other gateway ends it at the same time.
 func (r *registration) inherit() Incarnation {
 	m, now := r.view.member(r.cfg.Name), r.view.session()
 	if m == nil || now == "" || m.value.Session != now || !slices.Contains(r.past, m.value.Incarnation) {
@@ -47,15 +47,14 @@ func (r *registration) inherit() Incarnation {
 	return now
 }
 
-// A newcomer is a gateway that does not know yet which session it belongs to.
+// A newcomer is a gateway that does not know its session yet.
 type newcomer struct{ *Engine }
 
-// settle finds the session of a gateway that has come: that of another one which is seen to be alive,
-// and a new one if all that were in the last one have ended. Until one of both is known it waits. A
-// gateway that is fenced before another one of its session has seen this one alive counts as ended,
-// although its process may go on.
+// settle finds the session of a newcomer: the session of another gateway that is seen to be alive, or a new one if all
+// gateways of the last session have ended. Until it knows one or the other it waits. A gateway that is fenced before
+// another gateway of its session has seen this one alive counts as ended, although its process may continue.
 //
-// Each of these changes puts the session, also where it stays the same, so that of two gateways one sees
+// Each of these changes writes the session, even if it does not change, so that one of two concurrent gateways sees
 // what the other has done.
 func (e newcomer) settle() *state.Txn {
 	own := e.own()
@@ -81,8 +80,8 @@ func (e newcomer) settle() *state.Txn {
 	return e.enter(t, own, e.inc)
 }
 
-// awaited reports whether a gateway that leaves has to stay for a while, since another one has come that
-// does not know its session yet: when both were there at one time it does not end.
+// awaited reports whether a leaving gateway must stay for a while because another one has come that does not know its
+// session yet. If both were present at one time the session does not end.
 func (e newcomer) awaited() bool {
 	own, until := e.own(), e.leaving+e.cfg.Term
 	if own.value.Session == "" || e.now >= until {
@@ -97,7 +96,7 @@ func (e newcomer) awaited() bool {
 	return false
 }
 
-// enter completes a transaction with which this gateway belongs to a session.
+// enter completes a transaction by which this gateway becomes part of a session.
 func (e newcomer) enter(t *state.Txn, own *entry[Member], id Incarnation) *state.Txn {
 	m := own.value
 	m.Session = id

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// session is that of the gateways that are alive, which is to be known to all.
+// session returns the session of the live gateways, which all must know.
 func (c *cluster) session() Incarnation {
 	c.t.Helper()
 	var id Incarnation
@@ -23,7 +23,7 @@ func (c *cluster) session() Incarnation {
 	return id
 }
 
-// TestSession: a session lasts as long as there is a gateway, whoever that is.
+// TestSession: a session lasts as long as there is any gateway.
 func TestSession(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a := c.start("a")
@@ -58,7 +58,7 @@ func TestSession(t *testing.T) {
 			t.Errorf("%s: session %s, want %s", step.what, s, first)
 		}
 	}
-	// All of them lose power, and the last that is back finds out that nobody is left.
+	// All of them lose power, and the last one that returns detects that none was left.
 	a.kill()
 	b.kill()
 	c.run(time.Minute)

@@ -6,31 +6,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Status is the group as a gateway sees it.
+// A Status is the group as this gateway sees it.
 type Status struct {
-	Gateways []GatewayStatus // by name
-	Groups   []GroupStatus   // those configured
+	Gateways []GatewayStatus // sorted by name
+	Groups   []GroupStatus   // the configured groups
 	Fences   []FenceRecord
-	// Listing is the revision at which the gateways that are registered were others for the last time.
+	// Listing is the revision of the last change of the set of registered gateways.
 	Listing state.Revision
 	Read    time.Duration // when the store was last read, by the engine's clock
 }
 
-// A GatewayStatus is about one gateway.
+// A GatewayStatus is the status of one gateway.
 type GatewayStatus struct {
 	Member  Member
 	Beat    Beat
-	Alive   bool // it is registered, and its heartbeats are seen
-	Drained bool // it is to own nothing
+	Alive   bool // registered, and its heartbeats are seen
+	Drained bool // it must own nothing
 }
 
-// A GroupStatus is about one ANA group.
+// A GroupStatus is the status of one ANA group.
 type GroupStatus struct {
 	Group  Group
 	Owner  Owner
 	Moving bool
-	To     string // if it is moving
-	Served bool   // by this gateway
+	To     string // the new owner, if it is moving
+	Served bool   // served by this gateway
 }
 
 // Status returns what was last read.
@@ -60,11 +60,11 @@ func (e *Engine) Status() Status {
 // A Hold is what a gateway knows of a group that it owns.
 type Hold struct {
 	Epoch   uint64
-	Session Incarnation     // empty: it is not known yet
-	Guard   []state.Compare // a transaction with these is carried out only while it owns the group
+	Session Incarnation     // empty: not known yet
+	Guard   []state.Compare // a transaction with these comparisons is executed only while it owns the group
 }
 
-// Holds returns a Hold of each group that this gateway owns as far as it knows.
+// Holds returns a Hold for each group that this gateway owns as far as it knows.
 func (e *Engine) Holds() map[ID]Hold {
 	all, own := map[ID]Hold{}, e.own()
 	for id, h := range e.held {

@@ -7,9 +7,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// Survivors are the names of the gateways that may still serve something, by what the store has under
-// GroupPrefix: of those registered all that have not ended, and those that have ended and whose groups
-// nobody has taken over yet, so that it is not known whether the storage refuses them.
+// Survivors returns the names of the gateways that may still serve something, given the store's entries under
+// GroupPrefix. These are the registered gateways that have not ended, and those that have ended and whose groups no
+// gateway has taken over yet: it is not known whether the storage refuses them.
 func Survivors(s state.Snapshot) (names []string, err error) {
 	var v view
 	v.read(s)

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// TestSurvivors: who has ended serves nothing once others have taken what it owned.
+// TestSurvivors: a gateway that has ended serves nothing once others have taken its groups.
 func TestSurvivors(t *testing.T) {
 	entry := func(key string, v any) state.Entry {
 		text, err := json.Marshal(v)

@@ -7,20 +7,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A taker decides what is to be taken over.
+// A taker is the part of an engine that decides about takeovers.
 type taker struct{ *Engine }
 
 // An orphan is a group whose owner has ended, or that has none.
 type orphan struct {
 	group   *Group
 	owner   *entry[Owner]       // nil: it never had one
-	fence   *entry[FenceRecord] // of its owner; nil: it has none
-	backend Backend             // what the takeover has to obey
-	leased  bool                // its owner may have a lease, beside what the storage fences
+	fence   *entry[FenceRecord] // of its owner; may be nil
+	backend Backend             // the rules for the takeover
+	leased  bool                // its owner may have a lease in addition to storage that can be fenced
 }
 
-// orphans finds them. A group whose owner is neither registered nor fenced is not one: nobody
-// knows what would keep that owner from writing.
+// orphans returns the orphans. A group whose owner is neither registered nor fenced is not an orphan: nothing is known
+// that would keep that owner from writing.
 func (e taker) orphans() (all []orphan) {
 	for i := range e.groups {
 		g := &e.groups[i]
@@ -45,9 +45,8 @@ func (e taker) orphans() (all []orphan) {
 	return append(all, e.removed()...)
 }
 
-// removed are the orphans that are configured no more, unless it is this gateway that does not have the
-// configuration. They are fenced as others are, and then have no owner: so the gateway that had them
-// can be removed, and its fence ends.
+// removed returns the orphans that are no longer configured, unless this gateway lacks the configuration. They are
+// fenced like others and then have no owner. So the gateway that owned them can be removed, and its fence ends.
 func (e taker) removed() (all []orphan) {
 	if e.behind {
 		return nil
@@ -66,7 +65,7 @@ func (e taker) removed() (all []orphan) {
 	return all
 }
 
-// stricter is what a takeover obeys where owner and taker have different configurations.
+// stricter returns the rules for a takeover if the configurations of owner and taker differ.
 func stricter(a, b Backend) Backend {
 	switch {
 	case a == None || b == None:
@@ -82,8 +81,8 @@ func (e taker) refuse(id ID, o *Owner, why string) {
 		Text: fmt.Sprintf("ANA group %d is not taken over from %s (%s): %s; without a fence both would write", id, o.Owner, o.Incarnation, why)})
 }
 
-// assigned are the orphans that this gateway is to take. All gateways come to the same
-// result from the same state; where they differ, the store decides.
+// assigned returns the orphans that this gateway must take. All gateways derive the same result from the same state; if
+// they differ, the store decides.
 func (e taker) assigned() (mine []orphan) {
 	all := e.orphans()
 	if len(all) == 0 {
@@ -104,7 +103,7 @@ func (e taker) assigned() (mine []orphan) {
 }
 
 func (e taker) bestFor(cs []*candidate, o orphan) *candidate {
-	if o.backend == None && o.owner != nil && o.owner.value.Owner != "" { // who has the data
+	if o.backend == None && o.owner != nil && o.owner.value.Owner != "" { // the gateway with the data
 		return named(cs, o.owner.value.Owner)
 	}
 	if m := e.view.move(o.group.ID); m != nil && m.value.To != "" { // it was about to move
@@ -148,14 +147,14 @@ func (e *Engine) take() *state.Txn {
 	return c.txn()
 }
 
-// proven reports whether the owner before cannot write any more.
+// proven reports whether the previous owner cannot write any more.
 func (e taker) proven(o orphan) bool {
 	if o.fence == nil {
 		return true
 	}
 	f := &o.fence.value
 	if o.backend == None {
-		return true // of the same gateway
+		return true // the taker is the same gateway
 	}
 	if over := e.leaseOver(f); o.leased && e.now < over {
 		e.at(over)
@@ -173,9 +172,8 @@ func (e taker) proven(o orphan) bool {
 	return e.fences.hold(f.Incarnation, e.now, e.cfg.FenceRenew)
 }
 
-// leaseOver is when the owner of leases has stopped: a whole term after its last heartbeat
-// was seen, or, if this gateway has not seen that, after the fence record was, which no
-// heartbeat follows.
+// leaseOver returns when the owner of leases has stopped: a whole term after its last heartbeat was seen. If this
+// gateway has not seen that heartbeat, it is a term after the fence record was seen, which no heartbeat follows.
 func (e taker) leaseOver(f *FenceRecord) time.Duration {
 	p := e.pulses[f.Incarnation]
 	if p.revision != 0 && p.revision == f.Beat {

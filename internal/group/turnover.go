@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Reason is why an ANA group has another owner, in words that do not change.
+// A Reason says why an ANA group has a new owner. Its text never changes.
 type Reason string
 
 // The reasons.
@@ -15,27 +15,27 @@ const (
 	ReasonFree      Reason = "free"      // it had no owner
 	ReasonDead      Reason = "dead"      // its owner has ended without giving it back
 	ReasonDrain     Reason = "drain"     // its owner is drained, or leaves
-	ReasonStuck     Reason = "stuck"     // its owner has said that it cannot serve: see Health
-	ReasonPreferred Reason = "preferred" // it went back to the gateway that is preferred
+	ReasonStuck     Reason = "stuck"     // its owner has reported that it cannot serve: see Health
+	ReasonPreferred Reason = "preferred" // it went back to the preferred gateway
 	ReasonBalance   Reason = "balance"   // its owner had more I/O than others
 	ReasonOperator  Reason = "operator"  // the administrator has moved it
-	ReasonOther     Reason = "other"     // its owner has given it away and did not say why
+	ReasonOther     Reason = "other"     // its owner has given it away without a reason
 )
 
-// Reasons are all of them.
+// Reasons returns all reasons.
 func Reasons() []Reason {
 	return []Reason{ReasonFree, ReasonDead, ReasonDrain, ReasonStuck, ReasonPreferred, ReasonBalance, ReasonOperator, ReasonOther}
 }
 
-// A turnover is what this gateway knows of a change of the owner that is under way.
+// A turnover is what this gateway knows of a change of owner in progress.
 type turnover struct {
 	reason Reason
-	since  time.Duration // the last heartbeat of an owner that has ended, or the wish to move the group, was first seen
-	taken  bool          // this gateway has begun to take the group, in which there is no move
-	epoch  uint64        // until then
+	since  time.Duration // when the last heartbeat of the ended owner, or the move, was first seen
+	taken  bool          // this gateway has begun to take the group, without a move
+	epoch  uint64        // of the group before that
 }
 
-// over reports whether the change has come to nothing. A view may be of before this gateway took the group.
+// over reports whether the change will not happen. The view may be older than this gateway's takeover.
 func (x *turnover) over(v *view, own Incarnation, id ID) bool {
 	o := v.owner(id)
 	if o != nil && o.value.Incarnation == own {
@@ -47,10 +47,10 @@ func (x *turnover) over(v *view, own Incarnation, id ID) bool {
 	return v.move(id) == nil
 }
 
-// turnovers are those of all groups.
+// turnovers are the turnovers of all groups.
 type turnovers map[ID]turnover
 
-// read remembers moves, which are deleted in the step in which the owner changes.
+// read remembers moves, because they are deleted in the same transaction in which the owner changes.
 func (t turnovers) read(v *view, own Incarnation, now time.Duration) {
 	for id, x := range t {
 		if x.over(v, own, id) {
@@ -81,8 +81,8 @@ func (e taker) succeed(o *orphan) {
 	e.turnovers[o.group.ID] = t
 }
 
-// of is what is known of the change that has made this gateway the owner of a group. What the owner
-// before has said counts, since the move may never have been read.
+// of returns and forgets the turnover that has made this gateway the owner of a group. The previous owner's reason has
+// precedence, since the move may never have been read.
 func (t turnovers) of(id ID, said Reason, now time.Duration) turnover {
 	x, known := t[id]
 	delete(t, id)

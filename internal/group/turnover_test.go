@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// TestTook: the caller learns why a group came here, and how long that took.
+// TestTook: the caller learns why a group moved here, and how long that took.
 func TestTook(t *testing.T) {
 	c := newCluster(t, fenced(4)...)
 	a := c.start("a")
@@ -45,8 +45,7 @@ func TestTook(t *testing.T) {
 	want(b, from, ReasonDead, n, a.cfg.Term, 2*a.cfg.Term)
 }
 
-// TestListing: within a second of a join, a leave and a loss all gateways know of it, with the same
-// number, which grows.
+// TestListing: within a second of a join, a leave and a loss all gateways know of it, with the same increasing number.
 func TestListing(t *testing.T) {
 	c := newCluster(t, fenced(2)...)
 	a, b := c.start("a"), c.start("b")
@@ -80,7 +79,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestTurnoverStale: what is read of before this gateway took a group does not make it forget why.
+// TestTurnoverStale: a read from before this gateway took a group does not make it forget the reason.
 func TestTurnoverStale(t *testing.T) {
 	owned := func(epoch uint64, by Incarnation) *view {
 		return &view{owners: table[Owner]{{Entry: state.Entry{Key: ownerKey(1)}, value: Owner{Owner: "x", Incarnation: by, Epoch: epoch, Phase: Owned}}}}

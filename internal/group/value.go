@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// version is that of the values. A gateway keeps fields that it does not know, and leaves
-// alone what has a later version.
+// version is the version of the values. A gateway preserves fields that it does not know, and does not touch values of
+// later versions.
 const version = 1
 
 // An ID is the identifier of an ANA group.
@@ -30,10 +30,10 @@ type Member struct {
 	Version     int         `json:"version"`
 	Name        string      `json:"name"`
 	Incarnation Incarnation `json:"incarnation"`
-	Addresses   []string    `json:"addresses,omitempty"` // which hosts connect to
-	Storage     []string    `json:"storage,omitempty"`   // of its clients at the storage, by which it is fenced
+	Addresses   []string    `json:"addresses,omitempty"` // to which hosts connect
+	Storage     []string    `json:"storage,omitempty"`   // of its storage clients, by which it is fenced
 	Slot        int         `json:"slot"`                // of controller identifiers
-	Session     Incarnation `json:"session,omitempty"`   // which it belongs to; empty: that is not known yet
+	Session     Incarnation `json:"session,omitempty"`   // the one to which it belongs; empty: not known yet
 	Leaving     bool        `json:"leaving,omitempty"`   // it gives back all groups, gets none, and ends
 	Ended       bool        `json:"ended,omitempty"`     // it has left, or there is a fence record
 }
@@ -45,20 +45,20 @@ type Beat struct {
 	Count       uint64        `json:"count"`
 	Loads       map[ID]uint64 `json:"loads,omitempty"`    // of the groups that it serves
 	Sizes       map[ID]int64  `json:"sizes,omitempty"`    // bytes of the namespaces of each of these
-	Sick        bool          `json:"sick,omitempty"`     // it should get no groups: it cannot fence, is stuck, or does not have the configuration
+	Sick        bool          `json:"sick,omitempty"`     // it should get no groups: it cannot fence, is stuck, or lacks the configuration
 	Stuck       bool          `json:"stuck,omitempty"`    // it cannot serve: see Health
-	Starting    bool          `json:"starting,omitempty"` // it is sick since it has just been started: see Behind
+	Starting    bool          `json:"starting,omitempty"` // it is sick only because it has just been started: see Behind
 }
 
-// An Owner says who owns an ANA group.
+// An Owner says which gateway owns an ANA group.
 type Owner struct {
 	Version     int         `json:"version"`
-	Owner       string      `json:"owner,omitempty"` // "": nobody
+	Owner       string      `json:"owner,omitempty"` // "": none
 	Incarnation Incarnation `json:"incarnation,omitempty"`
 	Epoch       uint64      `json:"epoch"`
 	Phase       Phase       `json:"phase"`
 	Backend     Backend     `json:"backend"`
-	Reason      Reason      `json:"reason,omitempty"` // why the owner before has given it away
+	Reason      Reason      `json:"reason,omitempty"` // why the previous owner has given it away
 }
 
 // A Phase says whether an ANA group has an owner.
@@ -70,31 +70,31 @@ const (
 	Owned Phase = "owned"
 )
 
-// A Backend says how the owner of an ANA group is kept from writing when it has another.
+// A Backend says how a previous owner of an ANA group is kept from writing.
 type Backend string
 
 // The kinds of backends.
 const (
-	Fenced Backend = "fenced" // the storage refuses what comes from a fenced incarnation
-	Lease  Backend = "lease"  // the owner ends by its own clock: unfenced
-	None   Backend = "none"   // nobody else has the data: the group does not move
+	Fenced Backend = "fenced" // the storage refuses a fenced incarnation
+	Lease  Backend = "lease"  // the owner stops by its own clock: unfenced
+	None   Backend = "none"   // no other gateway has the data: the group does not move
 )
 
-// A Move is the wish that an ANA group has another owner.
+// A Move is the request for another owner of an ANA group.
 type Move struct {
 	Version int    `json:"version"`
-	To      string `json:"to,omitempty"`   // "": nobody
+	To      string `json:"to,omitempty"`   // "": none
 	Must    bool   `json:"must,omitempty"` // an owner that cannot drain it ends its incarnation
 	Reason  Reason `json:"reason,omitempty"`
 }
 
-// A FenceRecord says that an incarnation has ended, and how the storage is made to refuse it.
+// A FenceRecord says that an incarnation has ended, and by which addresses the storage can refuse it.
 type FenceRecord struct {
 	Version     int            `json:"version"`
 	Name        string         `json:"name"`
 	Incarnation Incarnation    `json:"incarnation"`
 	Storage     []string       `json:"storage,omitempty"`
-	Beat        state.Revision `json:"beat,omitempty"` // of its last heartbeat, where that is known
+	Beat        state.Revision `json:"beat,omitempty"` // of its last heartbeat, if known
 	Done        bool           `json:"done,omitempty"` // the storage refuses it
 	Gone        bool           `json:"gone,omitempty"` // its process is known to have ended, so that the fence need not be renewed
 }
@@ -105,23 +105,23 @@ type SlotHolder struct {
 	Name    string `json:"name"`
 }
 
-// An Order is what the administrator wants of a gateway.
+// An Order is the administrator's order for a gateway.
 type Order struct {
 	Version int  `json:"version"`
-	Drained bool `json:"drained,omitempty"` // it is to own nothing
+	Drained bool `json:"drained,omitempty"` // it must own nothing
 }
 
-// A Listing is put whenever another set of gateways is registered. What counts is the revision of
-// its key, which grows.
+// A Listing is written whenever the set of registered gateways changes. Only the revision of its key matters, which
+// grows.
 type Listing struct {
 	Version int    `json:"version"`
 	By      string `json:"by,omitempty"` // the gateway that has made the change
 }
 
-// ListingKey is that of the Listing.
+// ListingKey is the key of the Listing.
 const ListingKey = GroupPrefix + "listing"
 
-// Prefixes of the keys of an engine: what is watched, and heartbeats.
+// Prefixes of an engine's keys: those that are watched, and heartbeats.
 const (
 	GroupPrefix = "group/"
 	BeatPrefix  = "beat/"
@@ -143,24 +143,23 @@ func slotKey(slot int) string           { return numbered(slotPrefix, slot) }
 func orderKey(name string) string       { return orderPrefix + name }
 func put(key string, b []byte) state.Op { return state.Op{Key: key, Value: b} }
 
-// numbered is a key with a number of three digits or more, so that keys are in its order.
+// numbered returns a key with a number of at least three digits, so that keys are in the order of numbers.
 func numbered(prefix string, n int) string {
 	digits := strconv.Itoa(n)
 	return prefix + "000"[min(len(digits), 3):] + digits
 }
 
-// ownerID is the group that a key of an owner is of. A group has one such key.
+// ownerID returns the group of an owner's key. A group has exactly one such key.
 func ownerID(key string) (ID, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(key, ownerPrefix), 10, 16)
 	return ID(n), err == nil && key == ownerKey(ID(n))
 }
 
-// encode returns the value with the fields of what it replaces that this version does not
-// know.
+// encode returns the value of v, with the fields of the replaced value that this version does not know.
 func encode(v any, replaced []byte) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // structs of strings and numbers
+		panic(err) // impossible for structs of strings and numbers
 	}
 	if len(replaced) == 0 {
 		return b
@@ -182,7 +181,7 @@ func encode(v any, replaced []byte) []byte {
 	return b
 }
 
-// fields are the names of a struct's fields in JSON.
+// fields returns the JSON names of a struct's fields.
 func fields(v any) map[string]bool {
 	known, t := map[string]bool{}, reflect.TypeOf(v)
 	for i := range t.NumField() {
@@ -192,8 +191,8 @@ func fields(v any) map[string]bool {
 	return known
 }
 
-// decode reads a value, a pointer to a struct with a Version, and refuses that of a later version, and one of none:
-// no gateway has made it, and its fields, which are empty, say nothing.
+// decode decodes a value into v, a pointer to a struct with a Version. It rejects values of a later version, and values
+// without a version: no gateway has written these, and their empty fields mean nothing.
 func decode(b []byte, v any) error {
 	if err := json.Unmarshal(b, v); err != nil {
 		return err
@@ -207,5 +206,5 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// errLater is wrapped by the error of a value that is not damaged, but which a later gateway has made.
+// errLater is wrapped by the error for a value that is not damaged but was written by a later version.
 var errLater = errors.New("of version")

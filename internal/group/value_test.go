@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// TestUnknownFields: what a later version has written stays.
+// TestUnknownFields: fields of a later version are preserved.
 func TestUnknownFields(t *testing.T) {
 	before := []byte(`{"version":1,"owner":"a","incarnation":"x","epoch":3,"phase":"owned","backend":"fenced","colour":{"red":1},"phases":2}`)
 	var o Owner
@@ -59,7 +59,7 @@ func TestRecord(t *testing.T) {
 	if _, _, err := hold.Change(state.Entry{Key: "k", Value: []byte(`{"version":9}`)}, nil); err == nil {
 		t.Error("a later version is overwritten")
 	}
-	for _, damage := range []string{"", "damaged", "{}"} { // whoever is to mend it has to know which one it is
+	for _, damage := range []string{"", "damaged", "{}"} { // the administrator has to know which value is damaged
 		if _, err := ReadRecord(state.Entry{Key: RecordKey("uuid"), Value: []byte(damage)}); err == nil || !strings.Contains(err.Error(), RecordKey("uuid")) {
 			t.Errorf("%q: %v", damage, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// An entry is a value of the store. One that cannot be read is left alone.
+// An entry is a value of the store. An entry with an error is not touched.
 type entry[T any] struct {
 	state.Entry
 	value T
@@ -19,7 +19,7 @@ type table[T any] []entry[T]
 
 func (t table[T]) find(key string) *entry[T] {
 	from, to := 0, len(t)
-	for from < to { // without the call for each comparison of slices.BinarySearchFunc: engines look for keys at each step
+	for from < to { // not slices.BinarySearchFunc, which calls a function for each comparison: engines search at each step
 		if i := (from + to) / 2; t[i].Key < key {
 			from = i + 1
 		} else {
@@ -32,7 +32,7 @@ func (t table[T]) find(key string) *entry[T] {
 	return &t[from]
 }
 
-// revision is that of a key, 0 where there is none.
+// revision returns the revision of a key, or 0 if there is none.
 func (t table[T]) revision(key string) state.Revision {
 	if e := t.find(key); e != nil {
 		return e.Revision
@@ -47,13 +47,12 @@ func (t table[T]) raw(key string) []byte {
 	return nil
 }
 
-// is compares a key with what was read.
+// is returns the comparison of a key with what was read.
 func (t table[T]) is(key string) state.Compare {
 	return state.Compare{Key: key, Revision: t.revision(key)}
 }
 
-// replaced is the table of a later snapshot. Values that have not changed are not decoded
-// again.
+// replaced returns the table of a later snapshot. It does not decode unchanged values again.
 func (t table[T]) replaced(all []state.Entry, prefix string) table[T] {
 	from, _ := slices.BinarySearchFunc(all, prefix, func(e state.Entry, p string) int { return strings.Compare(e.Key, p) })
 	n := 0
@@ -75,9 +74,9 @@ func (t table[T]) replaced(all []state.Entry, prefix string) table[T] {
 	return next
 }
 
-// A view is what was last read of the store.
+// A view is what was last read from the store.
 type view struct {
-	revision state.Revision // of all but heartbeats
+	revision state.Revision // of everything except heartbeats
 	members  table[Member]
 	owners   table[Owner]
 	moves    table[Move]
@@ -86,7 +85,7 @@ type view struct {
 	orders   table[Order]
 	beats    table[Beat]
 	listing  table[Listing]
-	sessions table[Session] // the one that there is
+	sessions table[Session] // at most one
 }
 
 func (v *view) read(s state.Snapshot) {
@@ -113,7 +112,7 @@ func (v *view) unreadable() (key string, err error) {
 	return "", nil
 }
 
-// orRemove is what else may be done about a value that cannot be read: where it only says what an administrator has asked for.
+// orRemove returns further advice for a value that cannot be read, if it only contains an order of an administrator.
 func orRemove(key string) string {
 	if strings.HasPrefix(key, movePrefix) || strings.HasPrefix(key, orderPrefix) {
 		return ", or remove it, which takes the order back"
@@ -136,7 +135,7 @@ func (v *view) move(id ID) *entry[Move] { return v.moves.find(moveKey(id)) }
 
 func (v *view) member(name string) *entry[Member] { return v.members.find(memberKey(name)) }
 
-// living is the registration of an incarnation that has not ended.
+// living returns the registration of an incarnation that has not ended.
 func (v *view) living(inc Incarnation) *entry[Member] {
 	for i := range v.members {
 		if m := &v.members[i]; m.err == nil && m.value.Incarnation == inc && !m.value.Ended {
@@ -153,7 +152,7 @@ func (v *view) drained(name string) bool {
 	return o != nil && o.value.Drained
 }
 
-// beat is the last heartbeat of an incarnation.
+// beat returns the last heartbeat of an incarnation.
 func (v *view) beat(m *Member) Beat {
 	if b := v.beats.find(beatKey(m.Name)); b != nil && b.value.Incarnation == m.Incarnation {
 		return b.value
@@ -166,8 +165,8 @@ func (v *view) owns(inc Incarnation) bool {
 	return slices.ContainsFunc(v.owners, func(o entry[Owner]) bool { return o.value.Phase == Owned && o.value.Incarnation == inc })
 }
 
-// superseded reports whether an incarnation has ended in the store. Of a registration that cannot be read that is not
-// known: whoever puts another one in its place fences it in the same transaction.
+// superseded reports whether an incarnation has ended in the store. It is false for a registration that cannot be read:
+// a gateway that replaces it fences it in the same transaction.
 func (v *view) superseded(name string, inc Incarnation, s stage) bool {
 	if v.fence(inc) != nil {
 		return true
@@ -177,7 +176,7 @@ func (v *view) superseded(name string, inc Incarnation, s stage) bool {
 		return false
 	}
 	if m != nil && m.value.Incarnation == inc {
-		return m.value.Ended // whether or not the incarnation has seen that it was registered
+		return m.value.Ended // even if the incarnation has not seen its own registration yet
 	}
 	return s == member
 }

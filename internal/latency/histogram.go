@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Schema is that of the native histogram: it has 1<<Schema bounds for each power of two.
+// Schema is the schema of the native histogram, which has 1<<Schema bounds for each power of two.
 const Schema = 2
 
-// The native bounds are the powers of 2^(1/4) seconds with these exponents. What is not above the
-// first is in the zero bucket, what is above the last in that of the next exponent.
+// The native bounds are the powers of 2^(1/4) seconds with these exponents. Durations up to the first one are in the
+// zero bucket, those above the last one in the bucket of the next exponent.
 const (
 	First = -20 << Schema // 0.95 µs
 	Last  = 6 << Schema   // 64 s
 )
 
-// Classic are the bounds of the classic histogram.
+// Classic returns the bounds of the classic histogram.
 func Classic() []time.Duration { return slices.Clone(table.classic) }
 
-// Bounds are the upper bounds of all buckets but the last, which has none.
+// Bounds returns the upper bounds of all buckets except the last, which has none.
 func Bounds() []time.Duration {
 	out := make([]time.Duration, buckets-1)
 	for i := range out {
@@ -36,12 +36,12 @@ const (
 	buckets       = nativeBounds + classicBounds - bothBounds + 1 // the last has no bound
 )
 
-// A bounds is what there is to know of the buckets.
+// A bounds describes the buckets.
 type bounds struct {
 	classic []time.Duration
-	upper   [buckets]int64 // nanoseconds; a bucket has what is above the bound before, and not above its own
-	native  [buckets]int   // exponent of the native bucket that a bucket is a part of
-	first   [keys]uint8    // the lowest bucket of the durations with a key
+	upper   [buckets]int64 // nanoseconds; a bucket counts durations above the previous bound and up to its own
+	native  [buckets]int   // exponent of the native bucket to which a bucket belongs
+	first   [keys]uint8    // the lowest bucket of durations with a key
 }
 
 // table is constant.
@@ -80,13 +80,13 @@ func makeBounds() *bounds {
 	return b
 }
 
-// nativeBound is a bound in nanoseconds, rounded down, since durations are whole.
+// nativeBound returns a bound in nanoseconds, rounded down, since durations are integers.
 func nativeBound(exponent int) int64 {
 	return int64(math.Exp2(float64(exponent)/(1<<Schema)) * 1e9)
 }
 
-// A key is the four highest bits of a duration, with their place, so that few buckets have a
-// duration of the same key.
+// A key is the four highest bits of a duration together with their position, so that durations with the same key are in
+// few buckets.
 const (
 	keyBits = 3
 	keys    = 64 << keyBits
@@ -100,7 +100,7 @@ func keyOf(ns int64) int {
 	return (n-keyBits)<<keyBits | int(ns>>(n-keyBits-1))&(1<<keyBits-1)
 }
 
-// lowest is the lowest duration of a key.
+// lowest returns the lowest duration with a key.
 func lowest(key int) int64 {
 	n := key >> keyBits
 	if n == 0 {
@@ -112,7 +112,7 @@ func lowest(key int) int64 {
 	return int64(1<<keyBits|key&(1<<keyBits-1)) << (n - 1)
 }
 
-// bucketOf is the bucket of a duration in nanoseconds, which is not negative.
+// bucketOf returns the bucket of a non-negative duration in nanoseconds.
 func bucketOf(ns int64) int {
 	i := int(table.first[keyOf(ns)])
 	for table.upper[i] < ns {
@@ -121,20 +121,20 @@ func bucketOf(ns int64) int {
 	return i
 }
 
-// A Histogram counts durations. The zero value has none.
+// A Histogram counts durations. The zero value is empty.
 type Histogram struct {
 	sum    int64 // nanoseconds
 	counts [buckets]uint64
 }
 
-// Observe counts a duration in nanoseconds. One that is negative counts as none.
+// Observe counts a duration in nanoseconds. A negative duration counts as zero.
 func (h *Histogram) Observe(ns int64) {
 	ns = max(ns, 0)
 	h.sum += ns
 	h.counts[bucketOf(ns)]++
 }
 
-// Add adds what another one has counted.
+// Add adds the counts of another histogram.
 func (h *Histogram) Add(o *Histogram) {
 	h.sum += o.sum
 	for i, n := range o.counts {
@@ -142,7 +142,7 @@ func (h *Histogram) Add(o *Histogram) {
 	}
 }
 
-// Sub takes away what another one has counted, which is the same one at an earlier time.
+// Sub subtracts the counts of another histogram, which must be an earlier copy of h.
 func (h *Histogram) Sub(o *Histogram) {
 	h.sum -= o.sum
 	for i, n := range o.counts {
@@ -150,7 +150,7 @@ func (h *Histogram) Sub(o *Histogram) {
 	}
 }
 
-// Count is how many durations there are.
+// Count returns the number of durations.
 func (h *Histogram) Count() (n uint64) {
 	for _, c := range h.counts {
 		n += c
@@ -158,10 +158,10 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Sum is their sum.
+// Sum returns the sum of the durations.
 func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum) }
 
-// Cumulative is how many are not above each bound of Classic.
+// Cumulative returns, for each bound of Classic, how many durations do not exceed it.
 func (h *Histogram) Cumulative() []uint64 {
 	out := make([]uint64, 0, classicBounds)
 	var n uint64
@@ -174,8 +174,8 @@ func (h *Histogram) Cumulative() []uint64 {
 	return out
 }
 
-// Native yields the exponent of each native bucket that has any, ascending, with its count. What
-// is not above 2^(First/4) seconds is in the bucket of First.
+// Native yields the exponent and count of each non-empty native bucket, in ascending order. Durations up to 2^(First/4)
+// seconds are in the bucket of First.
 func (h *Histogram) Native(yield func(exponent int, n uint64) bool) {
 	for i := 0; i < buckets; {
 		var n uint64
@@ -189,8 +189,8 @@ func (h *Histogram) Native(yield func(exponent int, n uint64) bool) {
 	}
 }
 
-// Buckets yields the index of each bucket that has any, ascending, and how many it has. A bucket
-// has what is not above the bound of its index in Bounds, and above the one before.
+// Buckets yields the index and count of each non-empty bucket, in ascending order. A bucket holds the durations that
+// exceed the previous bound and do not exceed the bound with its index in Bounds.
 func (h *Histogram) Buckets(yield func(i int, n uint64) bool) {
 	for i, n := range h.counts {
 		if n > 0 && !yield(i, n) {
@@ -199,8 +199,8 @@ func (h *Histogram) Buckets(yield func(i int, n uint64) bool) {
 	}
 }
 
-// Quantile estimates the duration that a share q of all, from 0 to 1, is not above: as if those
-// of a bucket lay at equal distances. It is 0 where there are none.
+// Quantile estimates the duration that a share q of the durations, from 0 to 1, do not exceed. It assumes that the
+// durations in a bucket are evenly distributed. It returns 0 if there are none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	total := h.Count()
 	if total == 0 {

@@ -18,7 +18,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBucketOf compares the bucket with the definition, at and around every bound and between.
+// TestBucketOf compares the bucket with the definition, at, around and between the bounds.
 func TestBucketOf(t *testing.T) {
 	check := func(ns int64) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// TestQuantile has errors of less than the width of a bucket.
+// TestQuantile: errors are smaller than the width of a bucket.
 func TestQuantile(t *testing.T) {
 	var h Histogram
 	if h.Quantile(0.5) != 0 {
@@ -125,7 +125,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// TestShared counts the same from several goroutines as a Histogram does from one.
+// TestShared: several goroutines count the same as a Histogram does from one.
 func TestShared(t *testing.T) {
 	var s Shared
 	var want, got Histogram

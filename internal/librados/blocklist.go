@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses are those of the client, as the cluster has them, by which it can be blocklisted.
+// Addresses returns the client's addresses as the cluster knows them, by which it can be blocklisted.
 func (c *Client) Addresses() (string, error) {
 	const size = 1024
 	b := (*C.char)(C.calloc(1, size))
@@ -27,14 +27,14 @@ func (c *Client) Addresses() (string, error) {
 	return C.GoString(b), err
 }
 
-// Block has the cluster refuse what comes from an address, for a time in whole seconds.
+// Block makes the cluster refuse requests from an address for a time in whole seconds.
 func (c *Client) Block(address string, most time.Duration) error {
 	var t texts
 	defer t.free()
 	return check("blocklist "+address, C.nl_block(c.lib, c.handle, t.add(address), C.uint32_t(most/time.Second)))
 }
 
-// Unblock takes an address from the blocklist.
+// Unblock removes an address from the blocklist.
 func (c *Client) Unblock(address string) error {
 	_, err := c.command(map[string]string{"prefix": "osd blocklist", "blocklistop": "rm", "addr": address})
 	return err
@@ -46,7 +46,7 @@ type Block struct {
 	Until   string `json:"until"` // in the local time of the monitor
 }
 
-// Blocks are the entries of the blocklist.
+// Blocks returns the entries of the blocklist.
 func (c *Client) Blocks() ([]Block, error) {
 	answer, err := c.command(map[string]string{"prefix": "osd blocklist ls", "format": "json"})
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Client) Blocks() ([]Block, error) {
 	return all, nil
 }
 
-// AwaitMap returns when the client has the newest map of the cluster: an OSD carries out none of
-// its requests then with an older map.
+// AwaitMap returns when the client has the newest map of the cluster. An OSD with an older map then executes none of
+// its requests.
 func (c *Client) AwaitMap() error {
 	return check("newest map of the cluster", C.nl_await_map(c.lib, c.handle))
 }

@@ -18,30 +18,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A MissingError says why the library cannot be used, as dlopen(3) does.
+// A MissingError says why the library cannot be loaded, in the words of dlopen(3).
 type MissingError string
 
 func (e MissingError) Error() string { return string(e) }
 
-// A Config says which cluster a client connects to, and as whom.
+// A Config selects a cluster and the user as which to connect.
 type Config struct {
-	Conf string // path of the configuration; empty: where Ceph's programs look for it
-	ID   string // without "client."; empty: admin
+	Conf string // path of the configuration; "": where Ceph's programs look for it
+	ID   string // without "client."; "": admin
 
-	Settings []Setting // go before those of the configuration
+	Settings []Setting // override those of the configuration
 }
 
-// A Setting is an option of Ceph. A library that does not have it does without.
+// A Setting is an option of Ceph. A library that does not know the option ignores it.
 type Setting struct{ Name, Value string }
 
-// A Client is one of a cluster's. Its methods may be called from any goroutine, and not after
-// Close.
+// A Client is a client of a cluster. Any goroutine may call its methods, but not after Close.
 type Client struct {
 	lib    *C.struct_nl_lib
 	handle unsafe.Pointer
 }
 
-// texts are C strings until they are freed.
+// texts are C strings to be freed together.
 type texts []*C.char
 
 func (t *texts) add(s string) *C.char {
@@ -56,7 +55,7 @@ func (t *texts) free() {
 	}
 }
 
-// check is the error of a call of the shim, or nil.
+// check returns the error for a result of the shim, or nil.
 func check(doing string, code C.int) error {
 	if code >= 0 {
 		return nil
@@ -102,17 +101,17 @@ func (c *Client) Close() {
 	C.free(unsafe.Pointer(c.lib))
 }
 
-// Handle is the library's own (rados_t), for other libraries of Ceph.
+// Handle returns the library's handle (rados_t), for other libraries of Ceph.
 func (c *Client) Handle() unsafe.Pointer { return c.handle }
 
-// Set changes a setting of a client that is connected.
+// Set changes a setting of a connected client.
 func (c *Client) Set(s Setting) error {
 	var t texts
 	defer t.free()
 	return check("set "+s.Name, C.nl_set(c.lib, c.handle, t.add(s.Name), t.add(s.Value)))
 }
 
-// FSID is the identifier of the cluster.
+// FSID returns the identifier of the cluster.
 func (c *Client) FSID() (string, error) {
 	const size = 64
 	b := (*C.char)(C.calloc(1, size))

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Blocklisted is the error by which a cluster refuses a client that it has blocklisted.
+// Blocklisted is the error with which a cluster refuses a blocklisted client.
 const Blocklisted = unix.ESHUTDOWN
 
-// Explain adds to an error of the cluster what can be done about it.
+// Explain adds advice to an error of the cluster.
 func Explain(doing string, errno unix.Errno) error {
 	hint := ""
 	switch errno {

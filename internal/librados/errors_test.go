@@ -21,7 +21,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainWhere: errors name the file, the client and the pool that were asked for.
+// TestExplainWhere: errors name the configuration file, the client and the pool.
 func TestExplainWhere(t *testing.T) {
 	for _, test := range []struct {
 		err   error

@@ -1,4 +1,4 @@
-// What is used of librados, whose headers are not needed.
+// The part of librados that is used; its headers are not needed.
 
 #ifndef NL_LIBRARY_H
 #define NL_LIBRARY_H
@@ -80,7 +80,7 @@ struct nl_lib {
 struct nl_pool {
 	struct nl_lib *lib;
 	void *context;
-	int notifications; // under way: the library uses the context for them, and does not count that
+	int notifications; // in progress: the library uses the context for them without counting that
 };
 
 #endif

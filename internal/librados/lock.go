@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BreakLock breaks an exclusive lock of an object if the address of who has it is one of those that
-// the function admits. It changes nothing where nobody has it.
+// BreakLock breaks an exclusive lock of an object if admits returns true for the address of the lock's owner. It does
+// nothing if the lock has no owner.
 func (p *Pool) BreakLock(object, lock string, admits func(address string) bool) error {
 	const size = 512
 	names := (*C.char)(C.calloc(3, size))
@@ -34,7 +34,7 @@ func (p *Pool) BreakLock(object, lock string, admits func(address string) bool) 
 		return nil
 	}
 	err := check("break the lock of "+object, C.nl_break_lock(p.handle, of, name, client, cookie))
-	if errors.Is(err, unix.ENOENT) { // it has come free
+	if errors.Is(err, unix.ENOENT) { // it was released meanwhile
 		return nil
 	}
 	return err

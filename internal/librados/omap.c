@@ -52,7 +52,7 @@ int nl_write(struct nl_pool *p, const char *object, const char *steps, size_t si
 	return err;
 }
 
-// A text grows.
+// A growing text.
 struct text {
 	char *at;
 	size_t size, room;
@@ -76,7 +76,7 @@ static void append(struct text *t, const void *from, size_t n)
 	t->size += n;
 }
 
-// collect appends the entries of an iterator and ends it.
+// collect appends the entries of an iterator and frees it.
 static void collect(struct nl_lib *l, struct text *t, void *iterator, uint32_t kind)
 {
 	if (!iterator)
@@ -99,7 +99,7 @@ static void collect(struct nl_lib *l, struct text *t, void *iterator, uint32_t k
 	l->rados_omap_get_end(iterator);
 }
 
-// ask adds to an operation the reading of the keys that steps name.
+// ask adds to an operation reads of the keys that the steps name.
 static int ask(struct nl_lib *l, void *op, const char *steps, size_t size, void **iterator, int *err)
 {
 	const char *end = steps + size, *at;

@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Pool is one of a cluster as a client uses it, or a namespace of it.
+// A Pool is a client's access to a pool of the cluster, or to a namespace of it.
 type Pool struct {
 	client *Client
 	handle *C.struct_nl_pool
 }
 
-// Pool enters a pool. The namespace may be empty.
+// Pool opens a pool. The namespace may be empty.
 func (c *Client) Pool(pool, namespace string) (*Pool, error) {
 	var t texts
 	defer t.free()
@@ -35,13 +35,13 @@ func (c *Client) Pool(pool, namespace string) (*Pool, error) {
 	return p, nil
 }
 
-// Close leaves the pool.
+// Close releases the pool.
 func (p *Pool) Close() { C.nl_leave_pool(p.handle) }
 
-// Handle is the library's own (rados_ioctx_t).
+// Handle returns the library's handle (rados_ioctx_t).
 func (p *Pool) Handle() unsafe.Pointer { return C.nl_context(p.handle) }
 
-// Stat fails where there is no such object.
+// Stat returns an error if there is no such object.
 func (p *Pool) Stat(object string) error {
 	var t texts
 	defer t.free()
@@ -51,17 +51,16 @@ func (p *Pool) Stat(object string) error {
 	return nil
 }
 
-// Steps are carried out together, or none of them is.
+// Steps are executed atomically: all of them or none.
 type Steps struct{ b []byte }
 
-// Create makes the object, and fails with EEXIST if it exists.
+// Create creates the object, and fails with EEXIST if it exists.
 func (s *Steps) Create() { s.add(C.NL_CREATE, "", nil) }
 
-// Compare fails with ECANCELED unless the key has the value; the empty one is also that of a
-// key that does not exist.
+// Compare fails with ECANCELED unless the key has the value. A missing key has the empty value.
 func (s *Steps) Compare(key string, value []byte) { s.add(C.NL_COMPARE, key, value) }
 
-// Set gives a key a value.
+// Set sets the value of a key.
 func (s *Steps) Set(key string, value []byte) { s.add(C.NL_SET, key, value) }
 
 // Remove removes a key, which may be missing.
@@ -74,7 +73,7 @@ func (s *Steps) add(kind uint32, key string, value []byte) {
 	s.b = append(append(s.b, key...), value...)
 }
 
-// Write carries out steps on an object.
+// Write executes steps on an object.
 func (p *Pool) Write(object string, s *Steps) error {
 	var t texts
 	defer t.free()
@@ -82,20 +81,20 @@ func (p *Pool) Write(object string, s *Steps) error {
 	return check("write", C.nl_write(p.handle, t.add(object), (*C.char)(unsafe.Pointer(unsafe.SliceData(s.b))), C.size_t(len(s.b))))
 }
 
-// An Entry is a key of an object.
+// An Entry is a key of an object and its value.
 type Entry struct {
 	Key   string
 	Value []byte
 }
 
-// A Listing asks for entries of an object in the order of their keys.
+// A Listing requests entries of an object in the order of their keys.
 type Listing struct {
 	Prefix, After string // without zero bytes
-	Most          int    // 0: none are asked for
+	Most          int    // 0: none
 }
 
-// Read returns the entries of keys, those of which there are, and those of a listing, with
-// whether it has more, all as they are at one moment.
+// Read returns the entries of those keys that exist, the entries of a listing, and whether the listing has more. All
+// are from one point in time.
 func (p *Pool) Read(object string, keys []string, list Listing) (named, listed []Entry, more bool, err error) {
 	var t texts
 	defer t.free()
@@ -116,7 +115,7 @@ func (p *Pool) Read(object string, keys []string, list Listing) (named, listed [
 	return named, listed, rest != 0, nil
 }
 
-// split copies entries.
+// split parses and copies entries.
 func split(b []byte) (named, listed []Entry) {
 	for len(b) > 0 {
 		kind, k, v := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint32(b[8:])

@@ -24,7 +24,7 @@ static int load(void *library, const char *name, void *to, char *message, size_t
 	return 0;
 }
 
-// The library stays loaded: it has threads of its own.
+// The library is never unloaded: it has threads of its own.
 struct nl_lib *nl_open_lib(char *message, size_t size)
 {
 	struct nl_lib *l = calloc(1, sizeof *l);
@@ -56,7 +56,7 @@ int nl_connect(struct nl_lib *l, const char *conf, const char *id, const char *s
 	while (!err && *settings) {
 		const char *value = settings + strlen(settings) + 1;
 
-		l->rados_conf_set(*cluster, settings, value); // a version that does not have it does without
+		l->rados_conf_set(*cluster, settings, value); // a version that does not know a setting ignores it
 		settings = value + strlen(value) + 1;
 	}
 	if (!err)
@@ -98,7 +98,7 @@ int nl_block(struct nl_lib *l, void *cluster, char *address, uint32_t seconds)
 
 int nl_await_map(struct nl_lib *l, void *cluster) { return l->rados_wait_for_latest_osdmap(cluster); }
 
-// own copies what the library allocated, so that free frees it.
+// own copies memory that the library allocated, so that it can be freed with free.
 static int own(struct nl_lib *l, char **text, size_t size)
 {
 	char *copy = malloc(size + 1);

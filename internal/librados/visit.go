@@ -22,10 +22,10 @@ import (
 // allNamespaces is LIBRADOS_ALL_NSPACES.
 const allNamespaces = "\x01"
 
-// visits is how many placement groups are visited at a time.
+// visits is the number of placement groups that are visited concurrently.
 const visits = 16
 
-// Epoch is that of the newest map that the monitors have.
+// Epoch returns the epoch of the newest map of the monitors.
 func (c *Client) Epoch() (uint64, error) {
 	var stat struct {
 		Epoch uint64 `json:"epoch"`
@@ -37,7 +37,7 @@ func (c *Client) Epoch() (uint64, error) {
 	return stat.Epoch, err
 }
 
-// PoolName is the name of a pool.
+// PoolName returns the name of a pool.
 func (c *Client) PoolName(id int64) (string, error) {
 	const size = 256
 	b := (*C.char)(C.calloc(1, size))
@@ -46,9 +46,9 @@ func (c *Client) PoolName(id int64) (string, error) {
 	return C.GoString(b), err
 }
 
-// Visit returns when each placement group of a pool has carried out an operation of this client's:
-// it has the client's map then, and so has whoever has the group later. A client whose
-// capabilities are for a namespace alone names it.
+// Visit returns when each placement group of a pool has executed an operation of this client. The group then has the
+// client's map, and so has any OSD that takes over the group later. A client whose capabilities are limited to a
+// namespace must name it.
 func (c *Client) Visit(pool, namespace string) error {
 	var of struct {
 		Groups int `json:"pg_num"`
@@ -63,8 +63,8 @@ func (c *Client) Visit(pool, namespace string) error {
 	return err
 }
 
-// visit asks each part of the pool. There are as many as groups or more, and their number is a power
-// of two, so that none has two groups.
+// visit queries each part of the pool. There are at least as many parts as groups, and their number is a power of two,
+// so that no part covers two groups.
 func (c *Client) visit(pool, namespace string, groups int) error {
 	p, err := c.Pool(pool, namespace)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Client) visit(pool, namespace string, groups int) error {
 	return errors.Join(errs...)
 }
 
-// query has the monitors answer a command in JSON.
+// query makes the monitors answer a command in JSON.
 func (c *Client) query(command map[string]string, to any) error {
 	answer, err := c.command(command)
 	if err != nil {

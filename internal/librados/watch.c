@@ -1,6 +1,6 @@
 //go:build rbd && cgo && linux
 
-// Messages from one client of an object to others.
+// Messages between the clients of an object.
 
 #include "shim.h"
 #include "library.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOTIFY_MS 2000 // how long the cluster waits for those that do not acknowledge
+#define NOTIFY_MS 2000 // how long the cluster waits for watchers that do not acknowledge
 
 struct message {
 	struct message *next;
@@ -25,7 +25,7 @@ struct nl_watch {
 	char *object;
 	uint64_t cookie;
 	int event;
-	pthread_mutex_t lock; // guards what follows
+	pthread_mutex_t lock; // guards the fields below
 	struct message *first, **last;
 	int error;
 };
@@ -34,7 +34,7 @@ static void wake(struct nl_watch *w)
 {
 	uint64_t one = 1;
 	ssize_t n = write(w->event, &one, sizeof one);
-	(void)n; // one that is full is readable, too
+	(void)n; // if it is full it is readable anyway
 }
 
 static void fail(struct nl_watch *w, int error)
@@ -45,7 +45,7 @@ static void fail(struct nl_watch *w, int error)
 	wake(w);
 }
 
-// watched is called by a thread of librados's.
+// watched is called on a thread of librados.
 static void watched(void *arg, uint64_t notification, uint64_t cookie, uint64_t notifier, void *data, size_t size)
 {
 	struct nl_watch *w = arg;
@@ -68,7 +68,7 @@ static void watched(void *arg, uint64_t notification, uint64_t cookie, uint64_t 
 	wake(w);
 }
 
-// lost is called by one, too.
+// lost is called on a thread of librados, too.
 static void lost(void *arg, uint64_t cookie, int error)
 {
 	(void)cookie;
@@ -141,11 +141,11 @@ void nl_unwatch(struct nl_watch *w)
 	struct nl_lib *l = w->pool->lib;
 
 	l->rados_unwatch2(w->pool->context, w->cookie);
-	l->rados_watch_flush(w->cluster); // no callback is called after it
+	l->rados_watch_flush(w->cluster); // no callback is called after this
 	destroy(w);
 }
 
-// notified is called by a thread of librados's.
+// notified is called on a thread of librados.
 static void notified(void *completion, void *arg)
 {
 	struct nl_pool *p = arg;

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watch has the messages to those who watch an object. It belongs to one goroutine.
+// A Watch receives the messages to the watchers of an object. It belongs to one goroutine.
 type Watch struct {
 	handle *C.struct_nl_watch
 	event  *os.File
@@ -40,12 +40,11 @@ func (p *Pool) Watch(object string) (*Watch, error) {
 	return w, nil
 }
 
-// Next waits for messages, at most for a time, and returns those that came. Its error says
-// that the watch is lost.
+// Next waits for messages, at most for a time, and returns those that arrived. An error means that the watch is lost.
 func (w *Watch) Next(most time.Duration) ([][]byte, error) {
 	var count [8]byte
 	_ = w.event.SetReadDeadline(time.Now().Add(most))
-	_, _ = w.event.Read(count[:]) // a time that has passed is no error here
+	_, _ = w.event.Read(count[:]) // a timeout is no error here
 	var all [][]byte
 	for {
 		var size C.size_t
@@ -59,7 +58,7 @@ func (w *Watch) Next(most time.Duration) ([][]byte, error) {
 	return all, check("watch", C.nl_watch_error(w.handle))
 }
 
-// Wake lets Next return; it may be called from any goroutine.
+// Wake makes Next return. Any goroutine may call it.
 func (w *Watch) Wake() { _, _ = w.event.Write(binary.NativeEndian.AppendUint64(nil, 1)) }
 
 // Close ends the watch.
@@ -68,7 +67,7 @@ func (w *Watch) Close() {
 	_ = w.event.Close()
 }
 
-// Notify sends a message to those who watch an object, and waits for none of them.
+// Notify sends a message to the watchers of an object without waiting for them.
 func (p *Pool) Notify(object, message string) error {
 	var t texts
 	defer t.free()

@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// TestReplacePowerFails: a power failure at any point leaves the old content or the new,
-// and the new one after Replace has returned; also in a folder that was made for it. The next
-// one removes what such a failure has left beside it.
+// TestReplacePowerFails: after a power failure at any point there is either the old or the new content, and the new one
+// after Replace has returned, even in a newly created folder. The next Replace removes what such a failure has left
+// behind.
 func TestReplacePowerFails(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		for _, folder := range []string{"", "/made/for/it"} {
@@ -50,8 +50,8 @@ func TestReplacePowerFails(t *testing.T) {
 	})
 }
 
-// TestReplaceWhereFoldersAreNotSynced: on a file system that does not sync folders, as that of a shared folder may not, what
-// is replaced is, and nobody is told otherwise.
+// TestReplaceWhereFoldersAreNotSynced: on a file system that does not sync folders, as that of a shared folder may not,
+// Replace works and reports no error.
 func TestReplaceWhereFoldersAreNotSynced(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		name := filepath.Join(disk.Dir, "f")

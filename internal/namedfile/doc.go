@@ -1,12 +1,12 @@
-// Package namedfile reads and replaces small files that somebody names:
-// configurations, keys, lists of controllers.
+// Package namedfile reads and replaces small files that are named by a user: configurations, keys, lists of
+// controllers.
 //
-// A name can be that of anything. [Read] takes so many bytes and no more, and gives up
-// after a while, or when its context ends, whatever the file is: a pipe into which
-// nobody writes, a device without an end, a file system that does not answer.
+// Such a name may refer to anything. [Read] reads a limited number of bytes, and gives up after a time or when its
+// context ends, whatever the file is: a pipe without a writer, an endless device, or a file system that does not
+// answer.
 //
-// [Replace] leaves the old content or the new, and a file that belongs to whom it
-// belonged. What a kill or a power failure leaves beside it the next Replace removes. A symbolic link stays: the file that it points to is replaced. What root
-// makes in a folder of another user, say that of a service, becomes that user's.
-// [Remove] removes one for good.
+// [Replace] leaves either the old or the new content, and keeps the owner of the file. What a crash leaves beside the
+// file is removed by the next Replace. If the name is a symbolic link, the file to which it points is replaced. A file
+// that root creates in the folder of another user, such as that of a service, belongs to that user. [Remove] removes a
+// file durably.
 package namedfile

@@ -18,7 +18,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A file is replaced as a whole, and read up to a bound.
+// A file is replaced as a whole, and read up to a limit.
 func Example() {
 	dir := must(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(dir)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Folder is a folder as a file system whose files [fs.ReadFile] reads as [Read] does.
+// Folder returns a folder as a file system whose files [fs.ReadFile] reads like [Read].
 func Folder(ctx context.Context, dir string, limit int64) fs.FS {
 	return &folder{os.DirFS(dir), ctx, dir, limit}
 }
@@ -27,5 +27,5 @@ func (f *folder) ReadFile(name string) ([]byte, error) {
 	return Read(f.ctx, filepath.Join(f.dir, filepath.FromSlash(name)), f.limit)
 }
 
-// Stat implements [fs.StatFS], which opening a pipe would not end.
+// Stat implements [fs.StatFS], because opening a pipe to stat it might block.
 func (f *folder) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.FS, name) }

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A wait is how long a file is waited for.
+// A wait says how long to wait for a file.
 type wait struct {
-	whole time.Duration // for all of it; 0: as long as the context
-	first time.Duration // for somebody to write into a pipe; 0: as long as the whole
+	whole time.Duration // in all; 0: as long as the context
+	first time.Duration // for a writer of a pipe; 0: as long as whole
 }
 
-// readLimits is that of [Read].
+// readLimits are the limits of [Read].
 var readLimits = wait{30 * time.Second, 5 * time.Second}
 
-// A TooLongError is a file with more bytes than are read.
+// A TooLongError says that a file has more bytes than the limit.
 type TooLongError struct {
 	Name  string
 	Limit int64
@@ -31,19 +31,17 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("%s is longer than %d bytes: is it the right file?", e.Name, e.Limit)
 }
 
-// errNobody says that a pipe stays empty.
+// errNobody says that a pipe has no writer.
 var errNobody = errors.New("it is a pipe without a writer")
 
-// Read reads a file of at most limit bytes, in at most 30 seconds, and not longer than
-// ctx. A pipe is read to its end. The error of a longer file is a [TooLongError], every
-// other a [fs.PathError].
+// Read reads a file of at most limit bytes, for at most 30 seconds and until ctx ends. A pipe is read to its end. The
+// error for a longer file is a [TooLongError], any other error an [fs.PathError].
 func Read(ctx context.Context, name string, limit int64) ([]byte, error) {
 	return read(ctx, name, func(f io.Reader) ([]byte, error) { return bounded(name, f, limit) }, readLimits)
 }
 
-// Fill reads the first bytes of a file into b, or, if name is empty, of what is open
-// already, for as long as ctx. Fewer than len(b) are an error as from [io.ReadFull]:
-// [io.EOF] if there are none, else [io.ErrUnexpectedEOF].
+// Fill reads the first bytes of a file, or of in if name is empty, into b, until ctx ends. Fewer than len(b) bytes are
+// an error as from [io.ReadFull]: [io.EOF] if there are none, else [io.ErrUnexpectedEOF].
 func Fill(ctx context.Context, name string, in io.Reader, b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -83,13 +81,13 @@ func read(ctx context.Context, name string, content func(io.Reader) ([]byte, err
 	return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 }
 
-// ReadFrom reads what is open already, as standard input is, to its end: at most limit
-// bytes, for as long as ctx. The name is for errors.
+// ReadFrom reads from an open file, such as standard input, to its end: at most limit bytes, and until ctx ends. The
+// name is for errors.
 func ReadFrom(ctx context.Context, name string, from io.Reader, limit int64) ([]byte, error) {
 	return within(ctx, func() ([]byte, error) { return bounded(name, from, limit) })
 }
 
-// within runs f for as long as ctx. What f still does then, nobody waits for.
+// within runs f until ctx ends. It does not wait for f after that.
 func within(ctx context.Context, f func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		text []byte
@@ -127,15 +125,15 @@ type reader struct {
 	first   time.Duration
 }
 
-// file opens and reads. Opening a pipe does not wait for its other end: that is done
-// here, where it can be ended.
+// file opens and reads the file. Opening a pipe does not wait for a writer: that wait is done here, where it can be
+// ended.
 func (r *reader) file(ctx context.Context) ([]byte, error) {
 	f, err := os.OpenFile(r.name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })() // of a file that can wait
+	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })() // for a file that supports deadlines
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -154,11 +152,11 @@ func (r *reader) file(ctx context.Context) ([]byte, error) {
 		case r.first > 0 && time.Since(begin) > r.first:
 			return nil, &fs.PathError{Op: "read", Path: r.name, Err: errNobody}
 		}
-		time.Sleep(10 * time.Millisecond) // the kernel does not tell of a first writer
+		time.Sleep(10 * time.Millisecond) // the kernel does not report the first writer
 	}
 }
 
-// Compare reports whether a file has that text and nothing else.
+// Compare reports whether the content of a file is exactly text.
 func Compare(ctx context.Context, name string, text []byte) (bool, error) {
 	old, err := Read(ctx, name, int64(len(text)))
 	var long *TooLongError

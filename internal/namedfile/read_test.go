@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadPipe: what somebody writes into a pipe is read, however late the writer comes.
+// TestReadPipe: what is written into a pipe is read, however late the writer comes.
 func TestReadPipe(t *testing.T) {
 	name := pipe(t)
 	wrote := make(chan error, 1)
@@ -75,8 +75,7 @@ func TestReadPipe(t *testing.T) {
 	}
 }
 
-// TestReadNothing: a pipe without a writer, or with one that says nothing, does not hold
-// anybody up for good.
+// TestReadNothing: a pipe without a writer, or with a silent one, does not block a reader forever.
 func TestReadNothing(t *testing.T) {
 	name := pipe(t)
 	_, err := read(t.Context(), name, io.ReadAll, wait{time.Minute, 20 * time.Millisecond})

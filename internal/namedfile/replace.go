@@ -11,21 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say how a file is replaced.
+// Options say how to replace a file.
 type Options struct {
-	// Secret says that nobody but the owner may read the file, whatever its mode was.
+	// Secret says that only the owner may read the file, whatever its mode was.
 	Secret bool
 }
 
-// Replace gives a file another content, or makes it with mode 0600. A crash leaves the
-// old content or the new.
+// Replace replaces the content of a file, or creates it with mode 0600. After a crash the file has either the old or
+// the new content.
 //
-// Mode, owner, group and access list stay as they were, as far as the process may set
-// them: a file becomes that of the process if it cannot stay another user's, and its
-// group may then read it only if it is the same. A file that root makes belongs to the
-// owner and group of its folder. A symbolic link is followed, by root not where another
-// user could have led it to files that are not that user's. What is no regular file, as
-// /dev/stdout, is written to.
+// Mode, owner, group and access list are kept as far as the process may set them. If the file cannot keep its owner, it
+// belongs to the user of the process, and its group may read it only if the group is unchanged. A file that root
+// creates belongs to the owner and group of its folder. A symbolic link is followed, except by root if another user
+// could have made it point to files that are not that user's. A file that is not regular, such as /dev/stdout, is
+// written to.
 func Replace(name string, text []byte, o Options) error {
 	s, err := Stage(name, text, o)
 	if err != nil {
@@ -34,18 +33,17 @@ func Replace(name string, text []byte, o Options) error {
 	return s.Commit()
 }
 
-// A Staged is the new content of a file, durable beside it under another name. Commit or
-// Discard ends it.
+// A Staged is the new content of a file, stored durably beside it under another name. End it with Commit or Discard.
 type Staged struct {
 	folder *os.Root
-	file   *os.File // the new one, locked: what nobody has locked was left behind
-	next   string   // name in the folder; empty: name is no regular file
+	file   *os.File // the new file, locked: an unlocked one was left behind
+	next   string   // name in the folder; "": the named file is not a regular file
 	final  string
 	name   string
 	text   []byte
 }
 
-// Stage does what can fail of [Replace], and leaves the file as it is.
+// Stage does the part of [Replace] that can fail, without changing the file.
 func Stage(name string, text []byte, o Options) (*Staged, error) {
 	if info, err := os.Stat(name); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice|fs.ModeSocket) != 0 {
 		return &Staged{name: name, text: text}, nil
@@ -66,7 +64,7 @@ func Stage(name string, text []byte, o Options) (*Staged, error) {
 	return s, nil
 }
 
-// Commit puts the new content in its place.
+// Commit replaces the file.
 func (s *Staged) Commit() error {
 	defer s.Discard()
 	if s.folder == nil {
@@ -81,7 +79,7 @@ func (s *Staged) Commit() error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	s.next = ""
-	_ = s.file.Close() // all of it is durable
+	_ = s.file.Close() // its content is already durable
 	d, err := s.folder.Open(".")
 	if err != nil {
 		return err
@@ -89,7 +87,7 @@ func (s *Staged) Commit() error {
 	return syncEntries(d)
 }
 
-// Discard removes what is not in its place. It may be called more than once.
+// Discard removes the new content if it was not committed. It may be called more than once.
 func (s *Staged) Discard() {
 	if s.folder == nil {
 		return
@@ -119,8 +117,8 @@ func (s *Staged) stage(text []byte, o Options) error {
 	return errors.Join(err, s.dress(s.file, old, o), s.file.Sync())
 }
 
-// dress gives a new file owner, group, mode and access list of the old one, or, if there
-// is none, those that it should have in its folder.
+// dress gives the new file the owner, group, mode and access list of the old one, or, if there is none, those for a new
+// file in its folder.
 func (s *Staged) dress(f *os.File, old fs.FileInfo, o Options) error {
 	mode := fs.FileMode(0o600)
 	like := old
@@ -137,7 +135,7 @@ func (s *Staged) dress(f *os.File, old fs.FileInfo, o Options) error {
 		mode = old.Mode().Perm()
 	}
 	if !give(f, like) {
-		mode &^= 0o070 // another group than that for which the mode was meant
+		mode &^= 0o070 // the mode was meant for another group
 	}
 	if o.Secret {
 		mode &= 0o700
@@ -148,15 +146,14 @@ func (s *Staged) dress(f *os.File, old fs.FileInfo, o Options) error {
 	return s.copyAccessList(f)
 }
 
-// give gives a file to owner and group of another, or to the group alone, and reports
-// whether it has the group.
+// give gives a file the owner and group of another file, or only the group, and reports whether it has the group.
 func give(f *os.File, like fs.FileInfo) bool {
 	want, ok := like.Sys().(*syscall.Stat_t)
 	if !ok {
 		return false
 	}
 	if f.Chown(int(want.Uid), int(want.Gid)) != nil {
-		_ = f.Chown(-1, int(want.Gid)) // what came of it is seen below
+		_ = f.Chown(-1, int(want.Gid)) // the result is checked below
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -166,13 +163,13 @@ func give(f *os.File, like fs.FileInfo) bool {
 	return ok && is.Gid == want.Gid
 }
 
-// accessList is where Linux keeps what setfacl sets.
+// accessList is the extended attribute for what setfacl sets.
 const accessList = "system.posix_acl_access"
 
 func (s *Staged) copyAccessList(to *os.File) error {
 	from, err := s.folder.OpenFile(s.final, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil // one that may be replaced, and not be read
+		return nil // a file that may be replaced but not read
 	}
 	defer from.Close()
 	list := make([]byte, 64<<10)
@@ -183,8 +180,8 @@ func (s *Staged) copyAccessList(to *os.File) error {
 	return unix.Fsetxattr(int(to.Fd()), accessList, list[:n], 0)
 }
 
-// MakeFolder makes a folder and those above it as far as they are missing, durably. They
-// have mode 0700, and made by root they belong to owner and group of the folder above.
+// MakeFolder creates a folder and its missing parents durably. They have mode 0700; if root creates them, they belong
+// to the owner and group of the folder above.
 func MakeFolder(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -217,13 +214,13 @@ func MakeFolder(name string) error {
 	return f.Close()
 }
 
-// Remove removes a file, if it is there, such that it stays away after a crash.
+// Remove removes a file, if it exists, such that it stays removed after a crash.
 func Remove(name string) error {
 	err := os.Remove(name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // whoever removed it may have been ended before it was durable
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // an earlier removal may not be durable
 		err = syncFolder(filepath.Dir(name))
 	}
-	if errors.Is(err, fs.ErrNotExist) { // nor is the folder
+	if errors.Is(err, fs.ErrNotExist) { // the folder is missing too
 		return nil
 	}
 	return err
@@ -244,7 +241,7 @@ func syncFolder(name string) error {
 // syncEntries makes the entries of an open folder durable, and closes it.
 func syncEntries(d *os.File) error {
 	err := d.Sync()
-	if errors.Is(err, syscall.EINVAL) { // such a file system does not sync folders
+	if errors.Is(err, syscall.EINVAL) { // the file system does not sync folders
 		err = nil
 	}
 	return errors.Join(err, d.Close())

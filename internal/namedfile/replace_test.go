@@ -63,8 +63,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceLink: links stay, relative and absolute, of the file and of a folder, and
-// one that points nowhere is filled.
+// TestReplaceLink: relative and absolute links, of the file and of a folder, are kept, and a dangling link gets its
+// file.
 func TestReplaceLink(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/real", 0o700); err != nil {
@@ -100,7 +100,7 @@ func TestReplaceLink(t *testing.T) {
 	}
 }
 
-// TestStage: until Commit the file is the old one, and Discard leaves nothing behind.
+// TestStage: until Commit the file is unchanged, and Discard leaves nothing behind.
 func TestStage(t *testing.T) {
 	dir := t.TempDir()
 	name := write(t, dir+"/f", "old")
@@ -123,7 +123,7 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestReplaceSpecial: what is no file is written to, and stays what it is.
+// TestReplaceSpecial: a file that is not regular is written to and stays what it is.
 func TestReplaceSpecial(t *testing.T) {
 	name := pipe(t)
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -143,7 +143,7 @@ func TestReplaceSpecial(t *testing.T) {
 	}
 }
 
-const other = 12345 // a user and a group that nobody is
+const other = 12345 // a user and a group that do not exist
 
 func needRoot(t *testing.T) {
 	t.Helper()
@@ -159,7 +159,7 @@ func chown(t *testing.T, name string, id int) {
 	}
 }
 
-// TestRootWrites: what root writes below a service's folder belongs to the service.
+// TestRootWrites: what root writes in a service's folder belongs to the service.
 func TestRootWrites(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestRootWrites(t *testing.T) {
 	}
 }
 
-// TestRootFollows: a service cannot have root replace files that are not its own.
+// TestRootFollows: a service cannot make root replace files that are not its own.
 func TestRootFollows(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

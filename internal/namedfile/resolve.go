@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links are followed, as Linux has it.
+// maxLinks is the maximum number of symbolic links followed, as in Linux.
 const maxLinks = 40
 
-// resolve is the path of a file without symbolic links. The file itself may be missing.
+// resolve returns the path of a file without symbolic links. The file itself may be missing.
 func resolve(name string, uid int) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -62,8 +62,8 @@ func resolve(name string, uid int) (string, error) {
 	return at, nil
 }
 
-// trusted refuses to let root follow a link of another user to what is not that user's:
-// a user who may make links in a folder could have any file replaced.
+// trusted prevents root from following another user's link to a file that is not that user's. Otherwise a user who may
+// create links in a folder could have any file replaced.
 func trusted(link string, info fs.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || owner.Uid == 0 {

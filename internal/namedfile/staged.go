@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// places is how many replacements of one file may be under way at a time under names that the
-// next one knows. More have names of their own, which nobody removes after a kill.
+// places is the number of concurrent replacements of one file whose file names are known to the next one. Further ones
+// use random names, which remain after a kill.
 const places = 4
 
-// create makes the file for the new content. What a process that was killed has left behind is
-// removed first, so that it does not pile up: it is not locked.
+// create creates the file for the new content. It first removes the unlocked files that killed processes have left
+// behind, so that they do not accumulate.
 func (s *Staged) create() error {
 	var names []string
 	for i := range places {
@@ -34,7 +34,7 @@ func (s *Staged) create() error {
 	return err
 }
 
-// clear removes what was left behind under a name, and reports whether that is free.
+// clear removes a file that was left behind under a name, and reports whether the name is free.
 func (s *Staged) clear(name string) bool {
 	info, err := s.folder.Lstat(name)
 	if err != nil {
@@ -50,18 +50,18 @@ func (s *Staged) clear(name string) bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	defer f.Close() // which unlocks it
+	defer f.Close() // also unlocks it
 	return lock(f) == nil && s.has(name, f) && s.folder.Remove(name) == nil
 }
 
-// make makes and locks a file. Somebody may take it for one that was left behind, before it is
-// locked: the error is then [fs.ErrExist], too.
+// make creates and locks a file. If another process takes the file for one that was left behind before it is locked,
+// the error is [fs.ErrExist], too.
 func (s *Staged) make(name string) error {
 	f, err := s.folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	if errors.Is(lock(f), syscall.EWOULDBLOCK) || !s.has(name, f) { // where there are no locks nobody takes it
+	if errors.Is(lock(f), syscall.EWOULDBLOCK) || !s.has(name, f) { // without file locks no process removes it
 		return errors.Join(fs.ErrExist, f.Close())
 	}
 	s.file, s.next = f, name
@@ -70,7 +70,7 @@ func (s *Staged) make(name string) error {
 
 func lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// has reports whether a file is the one of a name.
+// has reports whether f is the file with that name.
 func (s *Staged) has(name string, f *os.File) bool {
 	there, err := s.folder.Lstat(name)
 	is, err2 := f.Stat()

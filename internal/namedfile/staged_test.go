@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// killedVariable names to a process the file of which it is killed as it replaces it.
+// killedVariable names the file that a process replaces when it is killed.
 const killedVariable = "NVMEOF_NAMEDFILE_KILLED"
 
-// TestKilled: what replacements that were killed have left behind is gone after the next one,
-// and it takes nothing from those that are under way.
+// TestKilled: what killed replacements have left behind is removed by the next one, which does not disturb replacements
+// in progress.
 func TestKilled(t *testing.T) {
 	if name := os.Getenv(killedVariable); name != "" {
 		for _, mode := range []os.FileMode{0o600, 0o400} { // two at a time
@@ -63,8 +63,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: however many replace a file at the same time, each succeeds, with its own
-// content whole, and leaves nothing behind.
+// TestManyAtOnce: any number of concurrent replacements of a file succeed, each with its own content intact, and leave
+// nothing behind.
 func TestManyAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	name := write(t, dir+"/f", "old")
@@ -100,8 +100,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestForeignNames: what somebody else puts where new content would be is in nobody's way, and
-// stays if it is no file.
+// TestForeignNames: what others put at the names for new content does not prevent a replacement, and is kept if it is
+// not a file.
 func TestForeignNames(t *testing.T) {
 	dir := t.TempDir()
 	name := write(t, dir+"/f", "old")

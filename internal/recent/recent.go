@@ -1,4 +1,4 @@
-// Package recent bounds how often something is read that costs others time.
+// Package recent limits how often expensive readings are made.
 package recent
 
 import (
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Interval is for how long what was read is not read again.
+// Interval is how long a reading is reused.
 const Interval = time.Second
 
-// A Reading is what was read last. The zero value has nothing yet. Any goroutine may use it.
+// A Reading is the last reading. The zero value has none. Any goroutine may use it.
 type Reading[T any] struct {
 	mu   sync.Mutex
 	at   time.Time // zero: never
@@ -17,8 +17,8 @@ type Reading[T any] struct {
 	err  error
 }
 
-// Get returns what was read in the last Interval, or else what read returns. Who asks meanwhile
-// waits for the same. Nobody may change it.
+// Get returns the reading of the last Interval, or otherwise calls read. Concurrent callers wait for the same reading.
+// Do not modify the result.
 func (r *Reading[T]) Get(read func() (T, error)) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package shape tells whether the types of a record are those that another program has: formats that
-// name fields, as JSON and gob do, read a record whose fields are others without an error.
+// Package shape detects whether another program's types of a record differ. Formats with field names, such as JSON and
+// gob, decode a record with different fields without an error.
 package shape
 
 import (
@@ -13,11 +13,11 @@ import (
 // A Sum is a checksum of the types of a record.
 type Sum [8]byte
 
-// String is the sum in hexadecimal.
+// String returns the sum in hexadecimal.
 func (s Sum) String() string { return fmt.Sprintf("%x", s[:]) }
 
-// Of returns the sum for the type of v: what it is made of, with the names of fields and their tags.
-// Types that encode themselves count by their name.
+// Of returns the sum for the type of v: its structure, with the names and tags of fields. Types with their own encoding
+// count by their name.
 func Of(v any) Sum {
 	var b strings.Builder
 	(&writer{to: &b, seen: map[reflect.Type]bool{}}).write(reflect.TypeOf(v))
@@ -27,7 +27,7 @@ func Of(v any) Sum {
 
 type writer struct {
 	to   *strings.Builder
-	seen map[reflect.Type]bool // that were described
+	seen map[reflect.Type]bool // already described
 }
 
 var ownForms = []reflect.Type{reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler]()}
@@ -54,7 +54,7 @@ func (w *writer) write(t reflect.Type) {
 	}
 }
 
-// fields describes a struct, and one that was described by its name.
+// fields describes a struct, or only its name if it was described before.
 func (w *writer) fields(t reflect.Type) {
 	if t.Name() != "" {
 		fmt.Fprint(w.to, t.Name(), " ")

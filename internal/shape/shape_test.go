@@ -17,7 +17,7 @@ type (
 	}
 )
 
-// TestOf: each difference counts, and the same types have the same sum.
+// TestOf: each difference changes the sum, and equal types have the same sum.
 func TestOf(t *testing.T) {
 	type otherInner struct {
 		B, A int

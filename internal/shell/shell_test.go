@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestQuote has a shell read the words.
+// TestQuote makes a shell read the words.
 func TestQuote(t *testing.T) {
 	for s, want := range map[string]string{
 		"": "''", "/srv/disk.img": "/srv/disk.img", "nqn.2026-11.org.example:disk": "nqn.2026-11.org.example:disk",

@@ -1,12 +1,11 @@
-// Package socketfile makes unix sockets in the file system that are their owner's alone: of
-// mode 0600 from the first moment on, in the place of one that a process left behind, and
-// never in that of one that is served.
+// Package socketfile makes unix sockets in the file system that only their owner can use. They have mode 0600 from the
+// first moment on. A socket replaces one that a process left behind, but never one that is being served.
 //
-// Whether a socket is served only the attempt to connect tells, and a file can be removed
-// only by its name. Between the two another process may have begun to serve. Whoever makes or
-// removes a socket therefore locks the folder (flock): of many that begin at one path at the
-// same time one has it, and [Socket.Close] and [RemoveDead] remove nobody else's.
+// Only an attempt to connect tells whether a socket is served, and a file can be removed only by its name. Between the
+// two, another process may have begun to serve. A process that makes or removes a socket therefore locks the folder
+// (flock): of several that begin at one path concurrently only one succeeds, and [Socket.Close] and [RemoveDead] never
+// remove another process's socket.
 //
-// Everybody who may read a folder may lock it too, and some file systems have no such locks.
-// After a while sockets are made without it.
+// Every user who may read a folder may also lock it, and some file systems do not support such locks. After a time
+// sockets are made without the lock.
 package socketfile

@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Listener accepts from a socket, and from another in its place where its file was removed.
+// A Listener accepts connections on a socket. If the socket's file is removed, it can continue on a new one.
 type Listener struct {
 	path string
 
 	mu     sync.Mutex
 	now    *served
 	closed bool
-	done   chan struct{} // closed with it
+	done   chan struct{} // closed by Close
 }
 
-// served is a socket from which is accepted.
+// served is a socket on which connections are accepted.
 type served struct {
 	*Socket
 	accepting net.Listener
 }
 
-// NewListener listens as [Listen] does.
+// NewListener is like [Listen], but returns a Listener.
 func NewListener(path string) (*Listener, error) {
 	now, err := serve(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func serve(path string) (*served, error) {
 		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), s.Close())
 	}
 	file := os.NewFile(uintptr(fd), path)
-	l, err := net.FileListener(file) // with a descriptor of its own
+	l, err := net.FileListener(file) // has its own descriptor
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), s.Close())
 	}
@@ -61,7 +61,7 @@ func (l *Listener) current() *served {
 	return l.now
 }
 
-// Accept is [net.Listener]'s.
+// Accept implements [net.Listener].
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		now := l.current()
@@ -72,13 +72,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr is [net.Listener]'s.
+// Addr implements [net.Listener].
 func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
-// Path is that of the file.
+// Path returns the path of the file.
 func (l *Listener) Path() string { return l.path }
 
-// There reports whether the file is there and the listener's, or the listener closed.
+// There reports whether the file exists and is the listener's. It also returns true if the listener is closed.
 func (l *Listener) There() bool {
 	l.mu.Lock()
 	now, closed := l.now, l.closed
@@ -86,8 +86,8 @@ func (l *Listener) There() bool {
 	return closed || now.There()
 }
 
-// Renew makes the socket again. What was made before, whose file is gone, ends, and with it
-// connections that were not accepted.
+// Renew makes the socket again. The previous socket, whose file is gone, is closed with the connections that were not
+// accepted.
 func (l *Listener) Renew() error {
 	next, err := serve(l.path)
 	if err != nil {
@@ -104,13 +104,12 @@ func (l *Listener) Renew() error {
 	return before.end()
 }
 
-// lookInterval is how often a listener looks whether its file is there.
+// lookInterval is how often a listener checks that its file exists.
 const lookInterval = time.Second
 
-// Stay makes the socket again whenever its file is found to be gone, until the listener is
-// closed: who removes what is in a folder, or all of it, does not think of sockets. It calls folder before that,
-// which makes sure of the folder. What comes of it, with nil for success, goes
-// to report, where it is not what came of it before.
+// Stay makes the socket again whenever its file is gone, until the listener is closed: a user who empties a folder does
+// not think of the sockets in it. It first calls folder, which must ensure that the folder exists. It calls report with
+// each result that differs from the previous one; nil means success.
 func (l *Listener) Stay(folder func() error, report func(error)) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -136,7 +135,7 @@ func (l *Listener) Stay(folder func() error, report func(error)) {
 	}
 }
 
-// Close removes the file and ends the socket. Later calls change nothing.
+// Close removes the file and closes the socket. Later calls do nothing.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

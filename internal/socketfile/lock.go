@@ -8,20 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the wait for others that make or remove sockets in a folder, which takes each of
-// them next to no time.
+// Limits of the wait for other processes that make or remove sockets in a folder; each needs the lock only briefly.
 const (
 	lockWait   = 3 * time.Second
-	removeWait = 100 * time.Millisecond // where there will be another time
+	removeWait = 100 * time.Millisecond // if the removal can be tried again later
 	lockPause  = 5 * time.Millisecond
 )
 
-// lock keeps others from making and removing sockets in a folder until the file is closed.
-// It is nil where that cannot be had.
+// lock prevents other processes from making and removing sockets in a folder until the file is closed. It returns nil
+// if the lock cannot be acquired.
 func lock(dir string, wait time.Duration) *os.File {
 	folder, err := os.Open(dir)
 	if err != nil {
-		return nil // say it may be written to and not read
+		return nil // for example, the folder may be written to but not read
 	}
 	for end := time.Now().Add(wait); ; time.Sleep(lockPause) {
 		err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)

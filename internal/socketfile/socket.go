@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	backlog = 4096 // or what the system allows: who finds it full is refused
-	maxPath = 107  // unix(7), without the zero byte
+	backlog = 4096 // or what the system allows; beyond it clients are refused
+	maxPath = 107  // unix(7), without the terminating zero
 )
 
-// A Socket is a unix socket that listens, and its file.
+// A Socket is a listening unix socket and its file.
 type Socket struct {
 	path     string
 	fd       int
@@ -26,9 +26,9 @@ type Socket struct {
 	close    func() error
 }
 
-// Listen makes a socket of mode 0600, and listens: who connects waits in the backlog. A
-// socket that nobody serves is replaced. Of one that is served the error is a [*TakenError], of
-// another file a [*OccupiedError].
+// Listen makes a socket of mode 0600 and listens: clients that connect wait in the backlog. It replaces a socket that
+// is not served. If the socket is served the error is a [*TakenError]; if the path is that of another kind of file, an
+// [*OccupiedError].
 func Listen(path string) (*Socket, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -47,8 +47,7 @@ func listen(path string) (s *Socket, err error) {
 			_ = unix.Close(fd) // the error says why
 		}
 	}()
-	// The file that bind makes gets the mode that the socket has: at no time can
-	// others open it.
+	// The file that bind creates gets the mode of the socket, so that at no time can other users open it.
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
@@ -59,7 +58,7 @@ func listen(path string) (s *Socket, err error) {
 		}
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 	}
-	if errors.Is(err, unix.EADDRINUSE) { // somebody who had not the lock
+	if errors.Is(err, unix.EADDRINUSE) { // a process without the lock was faster
 		err = &TakenError{path}
 		return nil, err
 	}
@@ -84,34 +83,34 @@ func placeHint(path string, err error) string {
 	return fmt.Sprintf("give a path in a folder that user %d may write to", os.Geteuid())
 }
 
-// checkPath refuses what cannot be the name of a socket in the file system.
+// checkPath rejects a path that cannot be that of a socket in the file system.
 func checkPath(path string) error {
 	switch {
 	case path == "":
 		return errors.New("a socket needs a path")
 	case len(path) > maxPath:
 		return fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxPath)
-	case path[0] == '@': // for which the net package has sockets outside the file system
+	case path[0] == '@': // the net package uses such names for sockets outside the file system
 		return fmt.Errorf("%s is no path of a socket: give ./%s, or an absolute path", path, path)
 	}
 	return nil
 }
 
-// A TakenError says that a process serves at a socket.
+// A TakenError says that a process serves the socket.
 type TakenError struct{ Path string }
 
 func (e *TakenError) Error() string {
 	return e.Path + " is served by another process: end that, or choose another path"
 }
 
-// An OccupiedError says that a path is that of a file which is no socket.
+// An OccupiedError says that the file at the path is not a socket.
 type OccupiedError struct{ Path string }
 
 func (e *OccupiedError) Error() string {
 	return e.Path + " is there and is no socket; give another path, or move it away"
 }
 
-// Vacant says why [Listen] would not have a path, as far as a look tells.
+// Vacant returns the error with which [Listen] would reject a path, as far as can be seen without making the socket.
 func Vacant(path string) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -126,12 +125,12 @@ func Vacant(path string) error {
 	return mayRemove(path)
 }
 
-// RemoveDead removes a socket that nobody serves, and nothing else. It is for those that find
-// one which a process left behind.
+// RemoveDead removes a socket that is not served, and nothing else. Use it for a socket that another process left
+// behind.
 func RemoveDead(path string) error {
 	folder := lock(filepath.Dir(path), removeWait)
 	if folder == nil {
-		return nil // another time
+		return nil // try again another time
 	}
 	defer unlock(folder)
 	return removeDead(path)
@@ -147,7 +146,8 @@ func removeDead(path string) error {
 	return nil
 }
 
-// mayRemove refuses what is no socket, and one that is served. What is not there may go.
+// mayRemove returns an error for a file that is not a socket, and for a socket that is served. A missing file is no
+// error.
 func mayRemove(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -181,21 +181,20 @@ func identity(path string) (dev, ino uint64, err error) {
 	return uint64(st.Dev), st.Ino, nil
 }
 
-// Path is that of the file.
+// Path returns the path of the file.
 func (s *Socket) Path() string { return s.path }
 
-// Descriptor is that of the socket, which does not block. It is the socket's until Close.
+// Descriptor returns the socket's descriptor, which is non-blocking. The Socket owns it until Close.
 func (s *Socket) Descriptor() int { return s.fd }
 
-// There reports whether the file is there and the socket's: another program may have removed it.
+// There reports whether the file exists and is the socket's: another program may have removed it.
 func (s *Socket) There() bool {
 	dev, ino, err := identity(s.path)
 	return err == nil && dev == s.dev && ino == s.ino
 }
 
-// Close removes the file, unless another has taken its place, and then ends the socket: as long
-// as it is served nobody takes its place, and no other file gets its inode's number.
-// Later calls change nothing.
+// Close removes the file, unless another one has taken its place, and then closes the socket. In this order no other
+// process replaces the file, and no other file gets its inode number. Later calls do nothing.
 func (s *Socket) Close() error { return s.close() }
 
 func (s *Socket) end() error {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leave makes a socket that nobody serves.
+// leave makes a socket that is not served.
 func leave(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -28,7 +28,7 @@ func leave(t *testing.T, path string) {
 	}
 }
 
-// wantServed wants somebody to accept at a path.
+// wantServed requires that connections at a path are accepted.
 func wantServed(t *testing.T, l net.Listener, path string) {
 	t.Helper()
 	c, err := net.Dial("unix", path)
@@ -43,13 +43,13 @@ func wantServed(t *testing.T, l net.Listener, path string) {
 	_ = accepted.Close()
 }
 
-// TestOneOfMany: of many that begin at a path which a process left behind, while others clear
-// what is dead and end, one has it at a time, and its file stays until it ends.
+// TestOneOfMany: of many processes that begin at a path with a dead socket, while others remove dead sockets and end,
+// only one has it at a time, and its file remains until it ends.
 func TestOneOfMany(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	leave(t, path)
-	var turn sync.Mutex // held by who has it
+	var turn sync.Mutex // held by the process that has the socket
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
@@ -67,7 +67,7 @@ func TestOneOfMany(t *testing.T) {
 					return
 				}
 				had++
-				_ = RemoveDead(path) // it is not
+				_ = RemoveDead(path) // it is not dead
 				if !s.There() {
 					t.Error("its file has gone")
 				}
@@ -84,7 +84,7 @@ func TestOneOfMany(t *testing.T) {
 	}
 }
 
-// TestListen: what is in the way of a socket, and what is not.
+// TestListen: what prevents a socket from being made, and what does not.
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -139,8 +139,7 @@ func TestListen(t *testing.T) {
 	wantServed(t, served, at("served"))
 }
 
-// TestRenew: a socket whose file was removed is made again, and accepts for who accepted
-// before.
+// TestRenew: a socket whose file was removed is made again, and its listener continues to accept.
 func TestRenew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := NewListener(path)
@@ -194,7 +193,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRenewTaken: what came in the place of a socket that was removed stays.
+// TestRenewTaken: what replaced a removed socket is not touched.
 func TestRenewTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := NewListener(path)
@@ -220,8 +219,8 @@ func TestRenewTaken(t *testing.T) {
 	}
 }
 
-// TestLockedFolder: somebody who keeps the folder locked, as everybody may who can read it,
-// keeps nobody from listening, and what is dead from being cleared by others.
+// TestLockedFolder: a user who keeps the folder locked, as anyone who can read it may, does not prevent others from
+// listening or from removing dead sockets.
 func TestLockedFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

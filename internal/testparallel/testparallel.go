@@ -1,5 +1,5 @@
-// Package testparallel has a package's parallel tests run more at a time than there are
-// processors, as is right for those that wait more than they compute.
+// Package testparallel runs more of a package's parallel tests at a time than there are processors. That suits tests
+// that wait more than they compute.
 package testparallel
 
 import (
@@ -9,12 +9,11 @@ import (
 	"syscall"
 )
 
-// filesEach is more descriptors than a test of ours has open at once.
+// filesEach is more descriptors than any test has open at once.
 const filesEach = 32
 
-// Set has perProcessor tests run at once for each processor, or as many as there are file
-// descriptors for, unless the command line says how many (-parallel). It is for TestMain,
-// and parses the flags.
+// Set allows perProcessor parallel tests per processor, limited by the number of file descriptors, unless the command
+// line sets -parallel. Call it in TestMain; it parses the flags.
 func Set(perProcessor int) {
 	flag.Parse()
 	given := false

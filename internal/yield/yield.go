@@ -1,5 +1,5 @@
-// Package yield lets others have the processor while a loop polls: the Go scheduler,
-// and the kernel where more threads poll than there are processors.
+// Package yield yields the processor from a polling loop: to other goroutines, and to other threads if more threads
+// poll than there are processors.
 package yield
 
 import (
@@ -10,55 +10,50 @@ import (
 )
 
 const (
-	// idleWeight is how much more a turn counts that found nothing to do.
+	// idleWeight is the weight of a turn without work, relative to one with work.
 	idleWeight = 16
-	// yieldAt is 64 idle turns or 1024 useful ones.
+	// yieldAt is 64 turns without work or 1024 with work.
 	yieldAt = 1024
-	// spareYields is how many yields to the kernel come before one to the Go
-	// scheduler where GOMAXPROCS exceeds the number of CPUs, as it does where whoever
-	// started the loops left a processor for the rest of the program. A yield to Go
-	// then wakes a thread, by an interrupt to a CPU that polls, and costs more than
-	// all else in a turn.
+	// spareYields is the number of yields to the kernel per yield to the Go scheduler if GOMAXPROCS exceeds the number
+	// of CPUs. That is so if the program reserved a processor for everything except the loops. A yield to Go then wakes
+	// a thread by an interrupt to a polling CPU, which costs more than everything else in a turn.
 	spareYields = 64
 )
 
-// A Loop lets others run while a loop polls, which owns it. The zero value is ready.
+// A Loop yields for the polling loop that owns it. The zero value is ready.
 type Loop struct {
 	weight  uint32 // of the turns since the last yield to Go or the kernel
-	yields  uint32 // to the kernel, since the last to the Go scheduler
+	yields  uint32 // to the kernel, since the last one to the Go scheduler
 	every   uint32
 	single  bool   // the Go scheduler has one processor
-	idle    uint32 // idle turns since the kernel was last given the processor
-	spacing uint32 // idle turns until it is given again
-	wanted  uint32 // of the last offers, how many in a row somebody else took
+	idle    uint32 // turns without work since the kernel last got the processor
+	spacing uint32 // turns without work until it gets it again
+	wanted  uint32 // how many of the last offers in a row another thread took, up to crowdedFrom
 
-	last   int64 // nanoseconds: when the turn before ended, if it found nothing; else 0
-	polled int64 // nanoseconds in turns that found nothing, of late
-	lost   int64 // of these, in turns during which others had the processor
+	last   int64 // nanoseconds: when the previous turn ended, if it found no work; else 0
+	polled int64 // recent nanoseconds in turns without work
+	lost   int64 // of these, in turns during which other threads had the processor
 }
 
-// After so many idle turns the kernel gets the processor: where more threads poll than
-// there are processors, each holds up another in whose answer it would find its next
-// work; a host, its client and a target on two processors are such a case. A loop that is
-// alone on its processor, as the kernel's quick return shows, asks ever less often, since
-// asking costs it time in which an answer may come.
+// The kernel gets the processor after this many turns without work. If more threads poll than there are processors,
+// each holds up another whose answer would be its next work: for example a host, its client and a target on two
+// processors. A loop that is alone on its processor, as a quick return from the kernel shows, yields less and less
+// often, since yielding costs time in which an answer may arrive.
 const (
 	leastSpacing = 4
 	mostSpacing  = 64
 )
 
-// aloneBelow is how long the kernel takes at most to find that nobody else waits for the
-// processor.
+// aloneBelow is the longest time that the kernel takes to find that no other thread waits for the processor.
 const aloneBelow = 1500 * time.Nanosecond
 
-// Woke is called when a loop has slept, or begins work for a caller: the kernel
-// likes to wake the peer of whom we send to on our own processor, even if another
-// is free, where it waits for us as we wait for it. So the kernel gets the
-// processor soon.
+// Woke is called when a loop has slept, or begins work for a caller. The kernel tends to wake the peer to which we send
+// on our own processor, even if another one is free. There it would wait for us as we wait for it, so the kernel gets
+// the processor soon.
 func (l *Loop) Woke() { l.spacing, l.last = leastSpacing, 0 }
 
-// Paused is called when the loop is about to sleep, or is left to somebody else: what comes next does not
-// follow the turn before.
+// Paused is called when the loop is about to sleep or to change its owner: the next turn does not follow the previous
+// one at once.
 func (l *Loop) Paused() { l.last = 0 }
 
 // Turn is called after each turn of the loop.
@@ -77,8 +72,7 @@ func (l *Loop) Turn(useful bool) {
 	}
 }
 
-// offer lets the kernel have the processor, and learns from how long that took whether
-// somebody wanted it.
+// offer yields to the kernel, and learns from the duration whether another thread wanted the processor.
 func (l *Loop) offer() {
 	before := time.Now()
 	Processor()
@@ -90,15 +84,15 @@ func (l *Loop) offer() {
 	}
 }
 
-// A turn that found nothing takes a few microseconds, unless others had the processor meanwhile. The kernel
-// gives it to those that it wakes, who then do not wait for a yield.
+// A turn without work takes a few microseconds, unless other threads had the processor meanwhile: the kernel gives it
+// to threads that it wakes, without a yield.
 const (
 	lostFrom = 20 * time.Microsecond
-	window   = time.Millisecond // of polling, over which that is added up
-	lostMost = 4                // others want the processor where they had more than such a part of the time
+	window   = time.Millisecond // polling time over which lost time is added up
+	lostMost = 4                // others want the processor if they had more than 1/lostMost of the time
 )
 
-// Polled takes the time, in nanoseconds of a monotonic clock, after a turn that found nothing.
+// Polled records the end of a turn without work, in nanoseconds of a monotonic clock.
 func (l *Loop) Polled(now int64) {
 	if d := now - l.last; l.last > 0 {
 		l.polled += d
@@ -112,19 +106,18 @@ func (l *Loop) Polled(now int64) {
 	l.last = now
 }
 
-// crowdedFrom is how many times in a row somebody else takes the processor where others want it: once may
-// be the kernel itself, for a moment.
+// crowdedFrom is how many offers in a row other threads must take for the processor to count as wanted: a single one
+// may have been the kernel itself, briefly.
 const crowdedFrom = 2
 
-// Crowded reports whether others have wanted the processor of late, by what offers and turns that found
-// nothing took. To poll then keeps it from them, who may be those on whom the loop waits, and to sleep
+// Crowded reports whether other threads have recently wanted the processor, judging by the duration of offers and of
+// turns without work. Polling then keeps the processor from them, and the loop may be waiting for one of them. Sleeping
 // costs little: a processor that is in use need not be woken.
 func (l *Loop) Crowded() bool {
 	return l.wanted == crowdedFrom || l.polled >= int64(window)/2 && l.lost > l.polled/lostMost
 }
 
-// Await is called in a turn after which nothing happens until another goroutine has run
-// that was just woken.
+// Await is called in a turn after which nothing happens until a goroutine that was just woken has run.
 func (l *Loop) Await() {
 	l.learn()
 	if l.single {
@@ -134,7 +127,7 @@ func (l *Loop) Await() {
 	l.Turn(false)
 }
 
-// learn takes what processors the Go scheduler has, once.
+// learn determines the Go scheduler's number of processors, once.
 func (l *Loop) learn() {
 	if l.every > 0 {
 		return
@@ -149,8 +142,8 @@ func (l *Loop) learn() {
 func (l *Loop) yield() {
 	l.learn()
 	l.weight = 0
-	// Loops may hold every processor of the Go scheduler's, and other goroutines,
-	// timers and the network poller wait for them.
+	// Loops may hold every processor of the Go scheduler, while other goroutines, timers and the network poller wait
+	// for one.
 	if l.yields++; l.yields >= l.every {
 		l.yields = 0
 		runtime.Gosched()
@@ -158,8 +151,7 @@ func (l *Loop) yield() {
 	Processor()
 }
 
-// Processor lets the kernel run another thread on this processor. Without it a
-// spinning loop keeps its CPU for a whole time slice of the kernel's,
-// milliseconds, from the very thread that it waits for. It returns at once where
-// nobody waits.
+// Processor lets the kernel run another thread on this processor. Without it a spinning loop would keep its CPU for a
+// whole time slice of the kernel, milliseconds, from the very thread for which it waits. It returns at once if no
+// thread waits.
 func Processor() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

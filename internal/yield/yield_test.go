@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPolled: others want the processor where turns that find nothing take long, and no longer when they are
-// short again.
+// TestPolled: other threads want the processor if turns without work take long, and no longer when these are short
+// again.
 func TestPolled(t *testing.T) {
 	const us = int64(time.Microsecond)
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func TestPolled(t *testing.T) {
 	}
 }
 
-// TestPolledBetween: what comes between turns that found nothing is nobody else's.
+// TestPolledBetween: time between turns without work does not count as taken by others.
 func TestPolledBetween(t *testing.T) {
 	var l Loop
 	for now, i := time.Microsecond, 0; now < time.Second; now, i = now+2*time.Microsecond, i+1 {
@@ -53,7 +53,7 @@ func TestPolledBetween(t *testing.T) {
 		case 0:
 			l.Woke() // after a sleep
 		case 1:
-			l.Paused() // before one
+			l.Paused() // before a sleep
 		default:
 			l.Turn(true) // which took as long
 		}

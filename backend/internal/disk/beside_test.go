@@ -9,9 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A discard, which io_uring does not have, is made beside it, and its end is reported
-// of in each of the ways in which an owner may wait. On a regular file it ends
-// with ENOTTY, which is remembered.
+// A discard, which io_uring does not support, is made by the second engine. Its end is reported in each of the ways in
+// which an owner may wait. On a regular file it fails with ENOTTY, which is remembered.
 func TestBeside(t *testing.T) {
 	for _, engine := range []Engine{EngineAuto, EngineThreads} {
 		for _, watch := range []bool{false, true} {
@@ -60,7 +59,7 @@ func TestBeside(t *testing.T) {
 					t.Error("nothing was learnt of the discard")
 				}
 			}
-			// Close waits for one that has begun.
+			// Close waits for a call that has begun.
 			d.noDiscard.Store(false)
 			q.Submit([]backend.Request{{Op: backend.OpDeallocate, Length: 1 << 20}})
 			if err := q.Close(); err != nil {
@@ -73,7 +72,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// await sleeps as a shard does.
+// await sleeps like a shard.
 func await(t *testing.T, w backend.Watchable) {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(w.Descriptor()), Events: unix.POLLIN}}
@@ -85,8 +84,8 @@ func await(t *testing.T, w backend.Watchable) {
 	}
 }
 
-// An event that comes after its request was polled for, and the queue was armed with nothing in
-// flight, is cleared by the next call of Arm: it would end each sleep of its owner.
+// An event that arrives after its request was polled for, when the queue was armed with nothing in flight, is cleared
+// by the next call of Arm: otherwise it would end each sleep of the owner.
 func TestLateEvent(t *testing.T) {
 	d := openDisk(t, Config{Info: backend.Info{Size: 1 << 20}})
 	defer d.Close()

@@ -2,11 +2,10 @@ package disk
 
 import "golang.org/x/sys/unix"
 
-// ForgetCached lets the kernel forget what its page cache has of a file or device that
-// will be used directly. A direct write over a cached page has to take that away first,
-// which may block: io_uring then hands every such write to a worker thread. Pages that
-// are not on the disk yet stay, and are sent on their way to it. An image that was just
-// copied to its place is cached as a whole.
+// ForgetCached asks the kernel to drop a file's or device's pages from the page cache, before direct I/O. A direct
+// write must first invalidate cached pages, which may block, so io_uring passes every such write to a worker thread.
+// Dirty pages are not dropped, but their write-back is started. For example, an image that was just copied into place
+// is cached as a whole.
 func ForgetCached(fd int) {
-	_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // advice; without it all works as well
+	_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // only advice; everything works without it
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// ErrGone says that the device was taken away. Its disk is latched for good.
+// ErrGone says that the device was removed. Its disk stays latched until it is opened again.
 var ErrGone = errors.New("the device is gone: bring it back, then open it again")
 
-// setSize publishes a size and reports whether it is another one.
+// setSize sets the size and reports whether it changed.
 func (d *Disk) setSize(size int64) bool {
 	info := d.cfg.Info
 	info.Size = max(size, 0) &^ (d.block - 1)
@@ -56,9 +56,9 @@ func (d *Disk) Failed() error {
 // Fail implements [backend.Failer].
 func (d *Disk) Fail(why error) { d.sync.fail(why) }
 
-// Sync has f sync the descriptor, or another of the same open file, and returns when that has been done, by f or
-// by a flush that began meanwhile. It is one of the disk's syncs: beside another one it could take along, or have
-// taken, the one report of what was not written, and if it fails so has the disk. It is not for a shard.
+// Sync calls f to sync the descriptor, or another one of the same open file, and returns when that is done, by f or by
+// a flush that began after the call. f runs as one of the disk's numbered syncs: a sync beside them could consume the
+// only report of a failed write-back. If f fails, the disk is latched. Sync may block, so do not call it from a shard.
 func (d *Disk) Sync(f func() error) error {
 	y, ticket := &d.sync, d.sync.ticket()
 	for {
@@ -75,10 +75,10 @@ func (d *Disk) Sync(f func() error) error {
 	}
 }
 
-// syncPause is between two looks whether the sync that runs has ended.
+// syncPause is the interval at which Sync checks whether the running sync has ended.
 const syncPause = time.Millisecond
 
-// Clear implements [backend.Latcher]. It checks first whether the device is there.
+// Clear implements [backend.Latcher]. It first checks that the device is present.
 func (d *Disk) Clear() error {
 	if f := d.sync.latched(); f == nil {
 		return nil
@@ -91,12 +91,13 @@ func (d *Disk) Clear() error {
 	if !d.sync.clear() {
 		return fmt.Errorf("clear the failure of %s: a flush is still under way: try again", d.cfg.Name)
 	}
-	d.blocks.Wake() // flushes that wait learn that they have failed
+	d.blocks.Wake() // waiting flushes learn that they have failed
 	return nil
 }
 
-// Steady calls f, and reports whether none of the disk's own calls was giving storage back meanwhile, and how many had before. Of
-// those FALLOC_FL_ZERO_RANGE is one: a file system may take the storage of a range away, and give it other.
+// Steady calls f. It returns how many of the disk's calls had begun to free storage before f, and whether none of them
+// overlapped with f. FALLOC_FL_ZERO_RANGE counts as freeing, since a file system may free a range and allocate it
+// again.
 func (d *Disk) Steady(f func()) (before int64, is bool) {
 	ended := d.freed.Load()
 	before = d.freeing.Load()
@@ -104,10 +105,10 @@ func (d *Disk) Steady(f func()) (before int64, is bool) {
 	return before, before == ended && d.freeing.Load() == before
 }
 
-// Copied reports whether the file system has copied: XFS leaves holes in a copy of what nobody has written to.
+// Copied reports whether the file system has made a copy. XFS leaves holes in a copy of a range that was never written.
 func (d *Disk) Copied() bool { return d.copied.Load() }
 
-// isGone reports whether an error means that there is no device any more.
+// isGone reports whether an error means that the device no longer exists.
 func isGone(errno unix.Errno) bool {
 	return errno == unix.ENODEV || errno == unix.ENXIO || errno == unix.ESHUTDOWN
 }

@@ -58,8 +58,7 @@ func TestForceUnitAccess(t *testing.T) {
 	}
 }
 
-// While the drive takes its time over a flush, reads, writes and durable writes
-// go on, on the same queue and others.
+// While the drive is slow to flush, reads, writes and durable writes continue, on the same queue and on others.
 func TestFlushDoesNotBlock(t *testing.T) {
 	d, k := scripted(t, sparse)
 	a, b := k.queue(t, d), k.queue(t, d)
@@ -80,8 +79,8 @@ func TestFlushDoesNotBlock(t *testing.T) {
 	a.want(1, nil)
 }
 
-// A write that its owner gave up on, but that the kernel has begun: its queue's
-// Close waits for it, and what is newer waits too.
+// A write that its owner gave up on but that the kernel has begun: Close of its queue waits for it, and newer requests
+// wait too.
 func TestAbandonedWriteLandsFirst(t *testing.T) {
 	d, k := scripted(t, thick)
 	a, b := k.queue(t, d), k.queue(t, d)
@@ -102,7 +101,7 @@ func TestAbandonedWriteLandsFirst(t *testing.T) {
 	b.want(2, nil)
 }
 
-// One that the kernel has not begun never lands.
+// A write that the kernel has not begun never reaches the file.
 func TestAbandonedWriteNeverLands(t *testing.T) {
 	d, k := scripted(t, thick)
 	a, b := k.queue(t, d), k.queue(t, d)
@@ -114,7 +113,7 @@ func TestAbandonedWriteNeverLands(t *testing.T) {
 	b.succeed()
 	b.want(1, nil)
 	b.submit(3, backend.OpWrite, 0, a.block)
-	for range 1 << 14 { // the mark that the waiting write left wears off
+	for range 1 << 14 { // the mark of the waiting write expires
 		b.poll()
 	}
 	b.succeed()
@@ -157,9 +156,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// What was under way when the disk failed is not acknowledged after it was
-// cleared either: neither a flush, nor a write, which the failed sync may have
-// covered in part.
+// What was in progress when the disk failed is not acknowledged even after the failure was cleared: neither a flush,
+// nor a write, part of which the failed sync may have covered.
 func TestClearKeepsOldFlushesFailed(t *testing.T) {
 	d, k := scripted(t, thick)
 	a, b := k.queue(t, d), k.queue(t, d)
@@ -180,9 +178,9 @@ func TestClearKeepsOldFlushesFailed(t *testing.T) {
 	b.want(4, nil)
 }
 
-// A flush whose sync the kernel has when the disk fails does not show what the durable
-// write lost. It ends with its sync, not before: the queue is not idle as long as the
-// kernel has a call of it, and one that is idle can be closed from anywhere.
+// A flush whose sync is in the kernel when the disk fails does not succeed, since it does not cover what the durable
+// write lost. It ends with its sync, not before: the queue is not idle while the kernel has one of its calls, and an
+// idle queue can be closed on any thread.
 func TestFailureWhileSyncing(t *testing.T) {
 	d, k := scripted(t, thick)
 	qt, other := k.queue(t, d), k.queue(t, d)
@@ -208,8 +206,7 @@ func TestFailureWhileSyncing(t *testing.T) {
 	}
 }
 
-// The same with the kernel's own sync, of as much as takes a while, and with a ring whose
-// completions are made on one thread only.
+// The same with a real sync that takes a while, and with a ring whose completions are made on one thread only.
 func TestCloseAfterFailureWhileSyncing(t *testing.T) {
 	for _, engine := range []Engine{EngineAuto, EngineThreads} {
 		d := openDisk(t, Config{Info: backend.Info{Size: 64 << 20}, Options: Options{Engine: engine, LockedThreads: true}})
@@ -252,7 +249,7 @@ func TestCloseAfterFailureWhileSyncing(t *testing.T) {
 	}
 }
 
-// The device was taken away: everything says so, and there is nothing to clear.
+// The device was removed: every request fails, and the failure cannot be cleared.
 func TestGone(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENODEV, unix.ENXIO, unix.EIO} {
 		cfg := thick
@@ -287,7 +284,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A poll of the size finds out as well.
+// Reading the size detects it as well.
 func TestRefreshFindsGone(t *testing.T) {
 	cfg := thick
 	cfg.Measure = func() (int64, error) { return 0, fmt.Errorf("device: %w", ErrGone) }
@@ -332,7 +329,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// Before anybody refreshed, a device reports its new end in its own way.
+// Before a Refresh, a device reports its new end by its own errors.
 func TestBeyondTheEnd(t *testing.T) {
 	cfg := thick
 	size := cfg.Info.Size

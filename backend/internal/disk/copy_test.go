@@ -10,13 +10,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// whole is a disk with what else a store has.
+// whole is a disk with the other methods of a store.
 type whole struct{ *Disk }
 
 func (whole) Allocated() (int64, error) { return 0, nil }
 
-// copying is a disk that is configured to copy also where the file system does not share
-// blocks, which is slow, but right.
+// copying is a disk that is configured to copy even if the file system does not share blocks, which is slow but
+// correct.
 func copying(t *testing.T, e Engine, block int) *Disk {
 	return openDisk(t, Config{Options: Options{Engine: e}, Info: backend.Info{
 		Size: 20 << 20, BlockSize: block, Alignment: 1, Volatile: true, Compare: true, Copy: true,
@@ -33,8 +33,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCopyUnsupported: what the file system refuses is refused from then on without
-// asking it, and so are ranges of one stripe.
+// TestCopyUnsupported: an error of the file system is remembered, so that it is not asked again. Copies within one
+// stripe are unsupported too.
 func TestCopyUnsupported(t *testing.T) {
 	s := copying(t, EngineThreads, 512)
 	q, err := s.NewQueue(4, nil)

@@ -11,19 +11,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A landing is the place of a write in the order in which writes reached the
-// drive. Calls that conflict are never in the kernel together, so of two writes
-// of one block the higher number is the newer one.
+// A landing is the position of a write in the order in which writes reached the drive. Conflicting calls are never in
+// the kernel together, so of two writes of one block the one with the higher number is newer.
 type landing uint64
 
 // A platter is a drive with a volatile cache.
 type platter struct {
 	last    landing
-	durable map[int64]landing   // by block: what surely survives
+	durable map[int64]landing   // by block: what certainly survives
 	cached  map[int64][]landing // what may survive instead, oldest first
 }
 
-// write lands and, where durable, stays.
+// write performs a write, which is durable if requested.
 func (p *platter) write(c call) landing {
 	p.last++
 	for block := c.offset / 4096; block < (c.offset+c.bytes())/4096; block++ {
@@ -35,7 +34,7 @@ func (p *platter) write(c call) landing {
 	return p.last
 }
 
-// sync makes durable what had landed when it began.
+// sync makes durable what had reached the drive when it began.
 func (p *platter) sync(began landing) {
 	for block := range p.cached {
 		p.settle(block, began)
@@ -49,8 +48,7 @@ func (p *platter) settle(block int64, upTo landing) {
 	}
 }
 
-// lose is a sync that fails: of some blocks the kernel forgets what it did not
-// write.
+// lose is a sync that fails: for some blocks the kernel forgets what was not written.
 func (p *platter) lose(rnd *rand.Rand) {
 	for block := range p.cached {
 		if rnd.IntN(2) == 0 {
@@ -59,13 +57,12 @@ func (p *platter) lose(rnd *rand.Rand) {
 	}
 }
 
-// A promise is what the disk has reported to its user: a block surely holds this
-// landing or a newer one.
+// A promise is what the disk has reported to its user: a block holds this landing or a newer one.
 type promise map[int64]landing
 
 func (p promise) add(block int64, n landing) { p[block] = max(p[block], n) }
 
-// A crasher does random work and lets the power fail at every point of it.
+// A crasher does random work and simulates a power failure at every point of it.
 type crasher struct {
 	platter
 	rnd       *rand.Rand
@@ -74,14 +71,14 @@ type crasher struct {
 	landed    map[uint64]landing         // by tag
 	completed promise                    // by writes whose results were polled
 	flushes   map[uint64]promise         // in flight: what each will promise
-	began     map[*script]landing        // where a sync that runs began
+	began     map[*script]landing        // where the running sync began
 	promised  promise
-	promises  int // how often something was promised
+	promises  int // number of promises
 
-	syncsInWrites bool // a durable write is what breaks, not a flush
+	syncsInWrites bool // durable writes fail, not flushes
 }
 
-// breakable reports whether a call is what breaks in this run.
+// breakable reports whether a call may fail in this run.
 func (c *crasher) breakable(o call) bool {
 	if c.syncsInWrites {
 		return o.kind == callWrite && o.flags == unix.RWF_DSYNC
@@ -89,11 +86,10 @@ func (c *crasher) breakable(o call) bool {
 	return o.kind == callSync
 }
 
-// Power fails at every point of random work on two queues, with calls that end
-// in any order and late. What a completed force unit access write, or a
-// completed flush after a completed write, promised must be there in each of the
-// states that the drive may be left in. In every fourth run a sync fails, and in another
-// the sync of a durable write does, for want of space.
+// The power fails at every point of random work on two queues, whose calls end late and in any order. In each state in
+// which the drive may be left, what was promised must be there: by a completed force unit access write, or by a
+// completed flush after a completed write. In every fourth run a sync fails, and in another one the sync of a durable
+// write fails for lack of space.
 func TestCrashConsistency(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -174,7 +170,7 @@ func (c *crasher) submit(qt *tester) {
 	})
 }
 
-// noteSyncs remembers where a sync that has just begun did.
+// noteSyncs records where a sync that has just begun started.
 func (c *crasher) noteSyncs(qs []*tester) {
 	for _, qt := range qs {
 		for _, o := range qt.calls {
@@ -185,7 +181,7 @@ func (c *crasher) noteSyncs(qs []*tester) {
 	}
 }
 
-// end ends a call well.
+// end ends a call with success.
 func (c *crasher) end(qt *tester, i int) {
 	switch o := qt.calls[i]; o.kind {
 	case callWrite:
@@ -197,7 +193,7 @@ func (c *crasher) end(qt *tester, i int) {
 	qt.end(i, qt.calls[i].bytes(), 0)
 }
 
-// poll takes the disk at its word.
+// poll records what the disk promises.
 func (c *crasher) poll(qt *tester) {
 	qt.poll()
 	for tag, err := range qt.results {

@@ -13,36 +13,33 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/uring"
 )
 
-// Config is a descriptor and what its opener found out.
+// Config is a descriptor and what its opener knows about it.
 type Config struct {
 	Options
-	Name string       // in errors: the path
-	FD   int          // a regular file or a block device; the disk's until Close
-	Info backend.Info // Size may be any; it is rounded down to whole blocks
+	Name string       // the path, for errors
+	FD   int          // a regular file or a block device; the disk owns it until Close
+	Info backend.Info // Size is rounded down to whole blocks
 
-	Device      bool // FD is a block device: it may vanish, and takes BLKDISCARD
-	Direct      bool // I/O bypasses the page cache; without it a durable write is a write and a sync
-	PunchZeroes bool // OpWriteZeroes gives storage back, whatever the request says
+	Device      bool // FD is a block device: it may be removed, and supports BLKDISCARD
+	Direct      bool // I/O bypasses the page cache; otherwise a durable write is a write and a sync
+	PunchZeroes bool // OpWriteZeroes frees storage, whatever the request says
 
-	// Allocates says that a write may need storage that the file does not have yet. A
-	// durable one is then a write and a sync, so that a write for which there is no space
-	// is not taken for a sync that failed.
+	// Allocates says that a write may need storage that the file does not have yet. A durable write is then a write and
+	// a separate sync, so that running out of space is not taken for a failed sync.
 	Allocates bool
 
-	// Measure is the size now, in bytes. It does not block. An error that wraps
-	// ErrGone latches the disk.
+	// Measure returns the present size in bytes. It does not block. An error that wraps ErrGone latches the disk.
 	Measure func() (int64, error)
 	// Release closes FD.
 	Release func() error
 }
 
-// Disk implements [backend.Store] but for Allocated, and [backend.Latcher] and
-// [backend.Resizer].
+// Disk implements [backend.Store] except for Allocated, and [backend.Latcher] and [backend.Resizer].
 type Disk struct {
 	cfg       Config
 	info      atomic.Pointer[backend.Info] // replaced by Refresh
-	block     int64                        // of info, which never changes
-	notes     []string                     // under mu, once it is opened
+	block     int64                        // of info; never changes
+	notes     []string                     // guarded by mu once the disk is open
 	blocks    *stripe.Table
 	sync      syncer
 	zeroes    []byte // writeStep bytes
@@ -50,21 +47,21 @@ type Disk struct {
 
 	threadsNoted sync.Once
 
-	// What the descriptor was found not to do.
+	// Operations that turned out to be unsupported.
 	noPunch, noDiscard, noZeroRange, noDsync, noCopy atomic.Bool
 
-	// Calls of byPunching and byZeroRange that have begun, and that have ended.
+	// The numbers of calls of byPunching and byZeroRange that have begun and ended.
 	freeing, freed atomic.Int64
 	copied         atomic.Bool // there was a copy
 
 	using sync.RWMutex // held by Stat, which may take as long as the file system does, and by Close
 
-	mu     sync.Mutex // guards what follows, and is not held while something is asked
+	mu     sync.Mutex // guards the fields below; not held during system calls on the file
 	queues int
 	closed bool
 }
 
-// New makes a disk of an open descriptor. The caller keeps that if it fails.
+// New returns a disk for an open descriptor. If it fails, the caller still owns the descriptor.
 func New(cfg Config) (*Disk, error) {
 	opts, err := cfg.Options.Check()
 	if err != nil {
@@ -79,7 +76,7 @@ func New(cfg Config) (*Disk, error) {
 		return nil, err
 	}
 	d.blocks = stripe.New(cfg.Info.Size)
-	// Never touched, so all of it is the kernel's one page of zeroes.
+	// Never written, so it consists of the kernel's single page of zeroes.
 	d.zeroes, err = unix.Mmap(-1, 0, writeStep, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map zeroes: %w", err)
@@ -87,7 +84,7 @@ func New(cfg Config) (*Disk, error) {
 	return d, nil
 }
 
-// setEngine picks the engine by trying.
+// setEngine selects the engine by trying.
 func (d *Disk) setEngine() error {
 	d.newEngine = newThreads
 	if d.cfg.Engine == EngineThreads {
@@ -105,14 +102,13 @@ func (d *Disk) setEngine() error {
 	return nil
 }
 
-// noteThreads notes why threads do what io_uring would do better.
+// noteThreads notes why threads are used where io_uring would be better.
 func (d *Disk) noteThreads(err error) {
 	d.threadsNoted.Do(func() { d.notes = append(d.notes, fmt.Sprintf("threads do its I/O: %v", err)) })
 }
 
-// openEngine opens an engine for one queue. Each ring takes descriptors and memory, which
-// may be all in use although there was a ring before: then EngineAuto takes threads for
-// the queue. Called with mu held.
+// openEngine opens an engine for one queue. A ring needs descriptors and memory, which may be exhausted even if an
+// earlier ring could be opened. EngineAuto then uses threads for the queue. It is called with mu held.
 func (d *Disk) openEngine(calls int, notify func()) (engine, error) {
 	e, err := d.newEngine(d, calls, notify)
 	if err == nil || d.cfg.Engine != EngineAuto {
@@ -125,18 +121,17 @@ func (d *Disk) openEngine(calls int, notify func()) (engine, error) {
 // Info implements [backend.Store].
 func (d *Disk) Info() backend.Info { return *d.info.Load() }
 
-// Notes are what an administrator should know of the engine: sentences without a
-// capital and a full stop.
+// Notes returns what an administrator should know about the engine: sentences without an initial capital and a full
+// stop.
 func (d *Disk) Notes() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.notes)
 }
 
-// Stat calls f while the descriptor is sure to be open. If f hangs Close does too, and
-// nothing else.
+// Stat calls f while the descriptor cannot be closed. If f hangs, only Close hangs too.
 func (d *Disk) Stat(f func(fd int) error) error {
-	if d.isClosed() { // while Close waits for another call using cannot be had
+	if d.isClosed() { // while Close waits for another call, using cannot be locked
 		return backend.ErrClosed
 	}
 	d.using.RLock()
@@ -180,7 +175,7 @@ func (d *Disk) queueClosed() {
 	d.queues--
 }
 
-// Close gives the descriptor up. It does not flush.
+// Close closes the descriptor. It does not flush.
 func (d *Disk) Close() error {
 	if first, err := d.retire(); !first {
 		return err
@@ -196,7 +191,7 @@ func (d *Disk) Close() error {
 	return nil
 }
 
-// retire lets nobody use the disk any more, and reports whether it was not so before.
+// retire marks the disk as closed and reports whether it was open.
 func (d *Disk) retire() (first bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

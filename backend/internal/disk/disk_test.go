@@ -16,15 +16,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// These are the kinds of regular files of package file: one that keeps its storage, one
-// that has holes, and one that is to have them. As far as a disk knows they are used directly.
+// The kinds of regular files of package file: one that keeps its storage, one that has holes, and one that is to have
+// them. The disk assumes direct I/O for them.
 var (
 	thick  = Config{Direct: true, Info: backend.Info{Size: 32 << 20}}
 	sparse = Config{Direct: true, Info: backend.Info{Size: 32 << 20, Deallocate: true}}
 	thin   = Config{Direct: true, Info: backend.Info{Size: 32 << 20, Deallocate: true}, PunchZeroes: true}
 )
 
-// openDisk makes a disk of a new sparse file of Info.Size, through the page cache.
+// openDisk returns a disk of a new sparse file of Info.Size, with I/O through the page cache.
 func openDisk(t testing.TB, cfg Config) *Disk {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "namespace.img"))
@@ -42,7 +42,7 @@ func openDisk(t testing.TB, cfg Config) *Disk {
 	return d
 }
 
-// attach opens a file that exists.
+// attach opens an existing file.
 func attach(path string, cfg Config) (*Disk, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -63,9 +63,8 @@ func attach(path string, cfg Config) (*Disk, error) {
 	return New(cfg)
 }
 
-// TestNoRingForQueue: rings take memory and descriptors, which may be short for one queue
-// after there were enough for another. Threads then do its work, unless only io_uring will
-// do.
+// TestNoRingForQueue: memory or descriptors for a ring may be exhausted for one queue after earlier queues had enough.
+// Threads are then used, unless io_uring is required.
 func TestNoRingForQueue(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EPERM, unix.ENOSYS} {
 		for _, kind := range []Engine{EngineAuto, EngineURing} {
@@ -110,7 +109,7 @@ func TestNoRingForQueue(t *testing.T) {
 	}
 }
 
-// TestStatHangs: while a call of Stat hangs, and Close waits for it, others end.
+// TestStatHangs: while a call of Stat hangs and Close waits for it, other calls end.
 func TestStatHangs(t *testing.T) {
 	d := openDisk(t, sparse)
 	began, goOn, closed := make(chan struct{}), make(chan struct{}), make(chan error)

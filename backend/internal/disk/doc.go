@@ -1,6 +1,5 @@
-// Package disk moves the requests of package backend to and from one file
-// descriptor, whatever is behind it. Packages file and block open descriptors
-// for it.
+// Package disk executes the requests of package backend on one file descriptor. Packages file and block open the
+// descriptors.
 //
 // # Durability
 //
@@ -15,37 +14,31 @@
 //	              BLKDISCARD; it reads as zero, as before, or, after the latter,
 //	              as anything
 //
-// Without Info.Deallocate storage is kept: Write Zeroes makes no hole, and Deallocate
-// does nothing.
+// Without Info.Deallocate no storage is freed: Write Zeroes makes no hole, and Deallocate does nothing.
 //
-// A block is never seen half written. Whether a power failure may tear one is in
-// Info.AtomicUnit.
+// A block is never seen half written. Info.AtomicUnit says whether a power failure may tear one.
 //
-// At most one sync runs at a time for a disk, and one serves every flush that was
-// submitted before it began, on whatever queue. It runs beside the queue, which
-// goes on with everything else.
+// At most one sync per disk runs at a time. It serves every flush that was submitted before it began, on whatever
+// queue. The queue continues with other requests meanwhile.
 //
-// No sync is ever repeated: the kernel forgets what a failed one did not write, and
-// reports it once. Such a failure latches the disk ([Disk.Failed]), as does a write
-// with RWF_DSYNC that fails, with whatever error: it may be that of its sync, which
-// then told of earlier writes. Where a write may find no space ([Config.Allocates])
-// it and its sync are therefore two calls; and so they are through the page cache, where the
-// sync of a write could take along what a flush beside it, which succeeds, should have been told.
-// What makes a file longer syncs it in its turn ([Disk.Sync]). A device that is gone latches the disk,
-// too. From then on nothing is acknowledged but reads:
-// also a write that was under way then ends with [backend.ErrFailed], whatever
-// became of it. [Disk.Clear], or opening it again, takes that back.
+// No sync is ever repeated: the kernel forgets what a failed sync did not write, and reports the failure once. Such a
+// failure latches the disk ([Disk.Failed]). So does any failed write with RWF_DSYNC: the failure may be that of its
+// sync, which then reported earlier writes. Two kinds of durable writes are therefore a write and a separate sync:
+// those that may run out of space ([Config.Allocates]), and those through the page cache, where the sync of a write
+// could consume the report that is due to a concurrent flush. A program that extends a file syncs it in the same
+// sequence ([Disk.Sync]). The removal of a device latches the disk, too.
+//
+// Once the disk is latched only reads succeed. A write that was already in progress fails with [backend.ErrFailed],
+// whatever its outcome. [Disk.Clear], or opening the file again, ends that.
 //
 // # Order
 //
-// Two requests of which one writes what the other touches are never in the
-// kernel together, whatever their queues. Closing a queue drops what the kernel
-// has not begun and waits for the rest: a write that its owner gave up on has
-// landed by then, or never will.
+// Two requests are never in the kernel together if one of them writes what the other one accesses, whatever their
+// queues. Closing a queue drops what the kernel has not begun and waits for the rest: when Close returns, a write has
+// either reached the file or never will.
 //
 // # Engines
 //
-// Each queue has its own io_uring, or, where the kernel has none or no memory or
-// descriptor is left for it, goroutines that call preadv2(2) and pwritev2(2). With [Options.LockedThreads] the former
-// is faster.
+// Each queue has its own io_uring. If the kernel does not support io_uring, or has no memory or descriptor left for it,
+// the queue uses goroutines that call preadv2(2) and pwritev2(2). io_uring is faster with [Options.LockedThreads].
 package disk

@@ -2,29 +2,27 @@ package disk
 
 import "golang.org/x/sys/unix"
 
-// An engine makes system calls for one queue without keeping it waiting. One
-// goroutine at a time calls its methods.
+// An engine makes system calls for one queue without blocking it. Its methods are called by one goroutine at a time.
 type engine interface {
-	// start takes a call. The queue has at most as many outstanding as the
-	// engine was made for.
+	// start accepts a call. The queue has no more calls outstanding than the engine was made for.
 	start(c call)
-	// submit sees to it that what was started is carried out.
+	// submit makes the started calls begin.
 	submit()
 	// reap stores outcomes and returns how many. It never blocks.
 	reap(outs []outcome) int
-	// arm has notify called once something can be reaped. It reports
-	// whether that was not so before: then reap must be tried once more.
+	// arm requests a call of notify once an outcome is available. It returns false if it already was armed, and true
+	// otherwise: then try reap once more.
 	arm() bool
-	// disarm takes that back.
+	// disarm undoes arm.
 	disarm()
-	// abort gives up what the kernel has not begun: its outcome is ECANCELED.
+	// abort cancels the calls that the kernel has not begun: their outcome is ECANCELED.
 	abort()
-	// wait blocks until something can be reaped. Something must be outstanding.
+	// wait blocks until an outcome is available. A call must be outstanding.
 	wait() error
-	// release gives the file up, when nothing is outstanding and nothing is started any more. It never blocks.
+	// release closes the engine's own reference to the file. No call may be outstanding or be started any more. It
+	// never blocks.
 	release()
-	// close frees the engine, when nothing is outstanding; notify is not called
-	// afterwards.
+	// close frees the engine when no call is outstanding. notify is not called afterwards.
 	close() error
 }
 
@@ -41,21 +39,21 @@ const (
 // A call is one system call.
 type call struct {
 	kind   callKind
-	id     uint32 // comes back in the outcome
+	id     uint32 // returned in the outcome
 	flags  uint32
 	buf    []byte // callRead, callWrite
 	offset int64
 	length int64 // callAllocate, callDiscard
 }
 
-// An outcome is the end of a call: bytes transferred, or an error number.
+// An outcome is the result of a call: bytes transferred, or an error number.
 type outcome struct {
 	id    uint32
 	n     int32
 	errno unix.Errno
 }
 
-// newOutcome splits a result as the kernel gives it.
+// newOutcome splits a result in the kernel's format.
 func newOutcome(id uint32, result int32) outcome {
 	if result < 0 {
 		return outcome{id: id, errno: unix.Errno(-result)}

@@ -8,25 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threads makes calls on goroutines that block in them, for machines without
-// io_uring, and for calls that it does not have.
+// threads is an engine of goroutines that make blocking calls. It is for machines without io_uring, and for calls that
+// io_uring does not support.
 type threads struct {
 	fd          int
-	limit       int // of workers
+	limit       int // maximum number of workers
 	jobs        chan call
 	workers     sync.WaitGroup
-	running     int // workers
+	running     int // number of workers
 	outstanding int
 
-	// Outcomes in a ring with room for all calls: id+1 and the result, in one
-	// word, or zero.
+	// The outcomes, in a ring with room for all calls: id+1 and the result in one word, or zero.
 	ring []atomic.Uint64
 	head uint32
 	tail atomic.Uint32
 
 	notify  func()
 	armed   atomic.Bool
-	waiting atomic.Bool   // the owner is in wait, or was
+	waiting atomic.Bool   // the owner is or was in wait
 	wake    chan struct{} // ends wait
 }
 
@@ -60,7 +59,7 @@ func (e *threads) start(c call) {
 	e.jobs <- c
 }
 
-// work makes calls until close.
+// work makes calls until the engine is closed.
 func (e *threads) work() {
 	defer e.workers.Done()
 	for c := range e.jobs {
@@ -103,7 +102,7 @@ func (e *threads) arm() bool {
 
 func (e *threads) disarm() { e.armed.Store(false) }
 
-// abort does nothing: calls in the channel are made, and wait waits for them.
+// abort does nothing: calls in the channel are still made, and wait waits for them.
 func (e *threads) abort() {}
 
 func (e *threads) wait() error {
@@ -122,10 +121,10 @@ func (e *threads) close() error {
 	return nil
 }
 
-// maxTransfer bounds one read or write, so that its result fits.
+// maxTransfer limits one read or write so that its result fits.
 const maxTransfer = 1 << 30
 
-// run makes the call and returns what io_uring would.
+// run makes the call and returns the result that io_uring would return.
 func (c *call) run(fd int) int32 {
 	var err error
 	n := 0
@@ -148,7 +147,7 @@ func (c *call) run(fd int) int32 {
 	return int32(n)
 }
 
-// pwrite is pwritev2(2) of one buffer; unix.Pwritev2 would allocate.
+// pwrite is pwritev2(2) for one buffer; unix.Pwritev2 would allocate.
 func pwrite(fd int, b []byte, offset int64, flags uint32) (int, error) {
 	if flags == 0 {
 		return unix.Pwrite(fd, b, offset)
@@ -163,7 +162,7 @@ func pwrite(fd int, b []byte, offset int64, flags uint32) (int, error) {
 	return int(n), nil
 }
 
-// discard is ioctl(2) with BLKDISCARD, of a block device.
+// discard is ioctl(2) with BLKDISCARD on a block device.
 func discard(fd int, offset, length int64) error {
 	span := [2]uint64{uint64(offset), uint64(length)}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.BLKDISCARD, uintptr(unsafe.Pointer(&span)))

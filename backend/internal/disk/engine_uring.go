@@ -10,22 +10,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/uring"
 )
 
-// ringEngine is an io_uring.
+// ringEngine is an engine with an io_uring.
 type ringEngine struct {
 	ring   *uring.Ring
 	reaped []uring.Completion
-	failed []outcome // of calls that the kernel did not take
+	failed []outcome // of calls that the kernel did not accept
 	armed  bool
 
-	// Two ways to learn of completions while nobody reaps: the queue's owner
-	// watches the ring's eventfd itself, or a goroutine does and calls notify.
+	// Completions are reported in one of two ways: the queue's owner watches the ring's eventfd itself, or a goroutine
+	// watches it and calls notify.
 	watched  bool
 	notify   func()
 	listener *os.File
 	stopped  chan struct{}
 
-	// Calls that io_uring does not have are made beside it; the eventfd reports
-	// them too. Nil until the first.
+	// Calls that io_uring does not support are made by a second engine, whose completions the eventfd reports too. It
+	// is nil until the first such call.
 	fd    int
 	calls int
 	side  *threads
@@ -112,8 +112,8 @@ func (e *ringEngine) arm() bool {
 	return true
 }
 
-// listen starts the goroutine that turns events into calls of notify. It ends
-// with close. Where that cannot be, polling goes on by notifying at once.
+// listen starts the goroutine that calls notify for events. It ends with close. If it cannot be started, listen calls
+// notify at once, so that the owner keeps polling.
 func (e *ringEngine) listen() bool {
 	fd, err := unix.FcntlInt(uintptr(e.ring.Event()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -153,16 +153,16 @@ func (e *ringEngine) disarm() {
 	}
 }
 
-// watch makes the owner of the queue wait for the eventfd.
+// watch returns the eventfd, for which the queue's owner waits from now on.
 func (e *ringEngine) watch() int {
 	e.watched = true
-	e.unlisten() // it would take the events away
+	e.unlisten() // it would consume the events
 	return e.ring.Event()
 }
 
-// armWatched is arm for a watched ring. With no call outstanding the eventfd is only
-// cleared: turned on it would count calls that come later and are polled for, and stay
-// readable for an owner who has no reason to arm again.
+// armWatched is arm for a watched ring. If no call is outstanding it only clears the eventfd. An enabled eventfd would
+// count later calls whose completions are polled for, and would stay readable for an owner that has no reason to arm
+// again.
 func (e *ringEngine) armWatched(outstanding bool) {
 	e.ring.ClearEvent()
 	if !outstanding {
@@ -176,7 +176,7 @@ func (e *ringEngine) armWatched(outstanding bool) {
 	}
 }
 
-// beside is the engine for what io_uring does not have. One thread is enough.
+// beside returns the engine for calls that io_uring does not support. One thread is enough.
 func (e *ringEngine) beside() *threads {
 	if e.side == nil {
 		one := binary.NativeEndian.AppendUint64(nil, 1)
@@ -199,7 +199,7 @@ func (e *ringEngine) release() { _ = e.ring.Release() } // else the kernel does,
 
 func (e *ringEngine) close() error {
 	if e.side != nil {
-		_ = e.side.close() // it cannot fail
+		_ = e.side.close() // cannot fail
 	}
 	e.unlisten()
 	return e.ring.Close()

@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// This test binary, started again with the variable set, works on a file and
-// kills itself at a point: "ENGINE POINT PATH".
+// This test binary, started again with the variable set, works on a file and kills itself at a point: "ENGINE POINT
+// PATH".
 const killVariable = "NVMEOF_DISK_TEST_KILL"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 
 const killBlocks = 8
 
-// A killer lets a number of calls and outcomes pass between a queue and its
-// engine, then ends the process as kill -9 does.
+// A killer lets a number of calls and outcomes pass between a queue and its engine, and then kills the process like
+// kill -9.
 type killer struct {
 	engine
 	left *int
@@ -57,8 +57,7 @@ func (e *killer) reap(outs []outcome) int {
 	return n
 }
 
-// dieAt writes numbered blocks, several at a time, and prints each number once
-// its write was acknowledged.
+// dieAt writes numbered blocks, several at a time, and prints each number once its write is acknowledged.
 func dieAt(role string) {
 	fields := strings.SplitN(role, " ", 3)
 	kind, _ := ParseEngine(fields[0])
@@ -113,8 +112,8 @@ func exitOn(err error) {
 	}
 }
 
-// kill -9 at every point: no block is torn, and each has what was acknowledged
-// last, or something newer that was under way.
+// kill -9 at every point: no block is torn, and each holds what was last acknowledged or a newer write that was in
+// progress.
 func TestKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	engines := []Engine{EngineThreads, EngineURing}
@@ -138,7 +137,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// killedAt reports whether the process came to its end before the point.
+// killedAt reports whether the process ended before the point.
 func killedAt(t *testing.T, engine Engine, point int) (end bool) {
 	t.Helper()
 	path := t.TempDir() + "/namespace.img"

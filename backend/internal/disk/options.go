@@ -2,11 +2,11 @@ package disk
 
 import "fmt"
 
-// Engine is how a disk does its I/O.
+// Engine selects how a disk does its I/O.
 type Engine uint8
 
 const (
-	EngineAuto    Engine = iota // io_uring where the kernel has it and one can be made, else threads
+	EngineAuto    Engine = iota // io_uring if the kernel supports it and a ring can be opened, else threads
 	EngineURing                 // io_uring, or an error
 	EngineThreads               // goroutines in blocking system calls
 )
@@ -23,7 +23,7 @@ func (e Engine) String() string {
 	return fmt.Sprintf("engine %d", uint8(e))
 }
 
-// ParseEngine is the reverse of String.
+// ParseEngine is the inverse of String.
 func ParseEngine(s string) (Engine, error) {
 	for e := EngineAuto; e <= EngineThreads; e++ {
 		if e.String() == s {
@@ -33,18 +33,17 @@ func ParseEngine(s string) (Engine, error) {
 	return 0, fmt.Errorf("engine %q: must be auto, uring or threads", s)
 }
 
-// Options are what an administrator may choose. A zero field takes the default.
+// Options are an administrator's choices. A zero field selects the default.
 type Options struct {
 	Engine  Engine
-	Threads int // most goroutines of a queue under EngineThreads; default 16
+	Threads int // maximum goroutines per queue under EngineThreads; default 16
 
-	// LockedThreads promises that each queue is used from one goroutine that is
-	// locked to its OS thread, from the first Submit to Close, if the queue is
-	// [backend.ThreadBound].
+	// LockedThreads promises that each queue that is [backend.ThreadBound] is used from one goroutine locked to its OS
+	// thread, from the first Submit to Close.
 	LockedThreads bool
 }
 
-// Check applies defaults and limits.
+// Check checks the limits and applies the defaults.
 func (o Options) Check() (Options, error) {
 	switch {
 	case o.Engine > EngineThreads:

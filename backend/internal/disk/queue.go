@@ -14,34 +14,34 @@ const (
 	reapBatch = 64
 )
 
-// A queue moves requests through three places: waiting for their blocks, in
-// calls of the engine, and syncing.
+// A queue's requests pass through three states: waiting for their blocks, in calls of the engine, and waiting for a
+// sync.
 type queue struct {
 	disk     *Disk
 	depth    int
 	engine   engine
 	outcomes []outcome // of one batch
-	calls    int       // the engine has
-	inFlight int       // requests taken, and their results not yet polled
+	calls    int       // outstanding in the engine
+	inFlight int       // requests taken whose results are not yet polled
 	slots    []slot
 	free     []uint32
-	waiting  []uint32      // slots that want blocks, in the order of submission
+	waiting  []uint32      // slots that wait for blocks, in the order of submission
 	order    backend.Order // of waiting
-	syncing  []uint32      // slots that want a sync to end
+	syncing  []uint32      // slots that wait for a sync
 	copies   copies
-	copying  int // calls of copies
+	copying  int // outstanding calls of copies
 	results  backend.Results
 	waiter   *stripe.Waiter
 	notify   func() // never nil
-	again    bool   // something waits for nothing but the next turn
-	watched  bool   // the owner arms
+	again    bool   // a request waits only for the next turn
+	watched  bool   // the owner calls Arm
 	closing  bool
 	closed   bool
 }
 
 // newQueue is called with the disk's mutex held.
 func newQueue(d *Disk, depth int, notify func()) (*queue, error) {
-	// Besides the requests' calls there may be a sync, for other queues too.
+	// In addition to the requests' calls there may be a sync, possibly for other queues.
 	e, err := d.openEngine(depth+1, notify)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func newQueue(d *Disk, depth int, notify func()) (*queue, error) {
 	return q, nil
 }
 
-// syncID is of the sync's call; those of requests are their slots.
+// syncID returns the identifier of the sync's call; a request's call has the identifier of its slot.
 func (q *queue) syncID() uint32 { return uint32(q.depth) }
 
 // Submit implements [backend.Queue].
@@ -86,7 +86,7 @@ func (q *queue) Submit(rs []backend.Request) int {
 	return n
 }
 
-// take puts a request on its way.
+// take begins a request.
 func (q *queue) take(r *backend.Request) {
 	info := q.disk.info.Load()
 	failure, err := q.disk.admit(r, info)
@@ -114,7 +114,7 @@ func (q *queue) Poll(rs []backend.Result) int {
 	case n > 0:
 		q.engine.disarm()
 	case q.inFlight > 0 && !q.watched:
-		// Once more after arming: what is not there now is notified.
+		// Try once more after arming: notify is called for whatever arrives later.
 		if q.arm() {
 			q.turn()
 			n = q.drain(rs)
@@ -126,7 +126,7 @@ func (q *queue) Poll(rs []backend.Result) int {
 	return n
 }
 
-// arm reports whether there may be something since the last turn.
+// arm reports whether something may have arrived since the last turn.
 func (q *queue) arm() bool {
 	others := len(q.waiting)+len(q.syncing) > 0
 	if others {
@@ -141,7 +141,7 @@ func (q *queue) drain(rs []backend.Result) int {
 	return n
 }
 
-// turn moves everything that can move.
+// turn advances every request that can be advanced.
 func (q *queue) turn() {
 	q.again = false
 	q.reap()
@@ -177,8 +177,7 @@ func (q *queue) start(c call) {
 	q.engine.start(c)
 }
 
-// retry tries everything that waits for blocks, in order; conflicting requests
-// do not overtake each other.
+// retry tries every request that waits for blocks, in order; conflicting requests do not overtake each other.
 func (q *queue) retry() {
 	old := q.waiting
 	q.waiting = old[:0]
@@ -198,8 +197,8 @@ func (q *queue) Release() {
 	}
 }
 
-// Close implements [backend.Queue]. Under Options.LockedThreads it fails on
-// another thread than the queue's while something is in flight.
+// Close implements [backend.Queue]. Under Options.LockedThreads it fails on a thread other than the queue's while
+// requests are in flight.
 func (q *queue) Close() error {
 	if q.closed {
 		return nil
@@ -230,7 +229,7 @@ func explainThread(err error) error {
 	return err
 }
 
-// watchableQueue adds what the owner of an io_uring can do.
+// watchableQueue adds the methods of a queue with an io_uring.
 type watchableQueue struct {
 	*queue
 	ring *ringEngine
@@ -250,7 +249,7 @@ func (q *watchableQueue) Arm() bool {
 	q.arm()
 	q.ring.armWatched(q.calls > 0)
 	q.turn()
-	reported := q.calls == 0 || q.ring.armed // of calls that began in this turn
+	reported := q.calls == 0 || q.ring.armed // whether calls that began in this turn will be reported
 	return q.results.Len() == 0 && !q.again && reported
 }
 

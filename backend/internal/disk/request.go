@@ -11,51 +11,50 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/internal/stripe"
 )
 
-// Long ranges are carried out in parts, so that they hold few blocks at a time.
+// Long ranges are processed in parts, so that they hold few blocks at a time.
 const (
 	allocStep = 8 << 20 // bytes of one fallocate(2)
 	writeStep = 1 << 20 // bytes of one write of zeroes
 )
 
-// maxTries bounds how often a call that the kernel had no resources for is
-// repeated, one turn after the other.
+// maxTries limits how often a call is repeated for which the kernel had no resources, once per turn.
 const maxTries = 1000
 
-// method is how a part of a range is carried out.
+// method is how a part of a range is processed.
 type method uint8
 
 const (
 	byTransfer  method = iota // the request is a read or a write
 	byPunching                // FALLOC_FL_PUNCH_HOLE
-	byDiscard                 // BLKDISCARD: what is there afterwards is unknown
+	byDiscard                 // BLKDISCARD: the content is undefined afterwards
 	byZeroRange               // FALLOC_FL_ZERO_RANGE
 	byWriting                 // zeroes
 )
 
-// A slot is a request on its way. It holds the blocks of its part.
+// A slot is a request in progress. It holds the blocks of its current part.
 type slot struct {
 	req      backend.Request
 	done     int64  // bytes of finished parts
-	part     int64  // bytes of the part in progress; 0: none
-	moved    int64  // bytes of the part that were transferred
+	part     int64  // bytes of the current part; 0: none
+	moved    int64  // bytes of the part transferred so far
 	method   method // of the part
 	tries    int
-	dsync    bool   // the call in progress writes durably: its error may be that of a sync
-	unsynced bool   // force unit access takes a sync at the end
-	ticket   uint64 // of the sync waited for
-	compared bool   // OpCompareAndWrite: the part was found as given
+	dsync    bool   // the current call writes durably: its error may be that of a sync
+	unsynced bool   // force unit access needs a sync at the end
+	ticket   uint64 // of the sync for which it waits
+	compared bool   // OpCompareAndWrite: the part had the expected content
 
-	failure *syncFailure // the disk's last one when the request was taken
+	failure *syncFailure // the disk's last failure when the request was taken
 }
 
 func (s *slot) exclusive() bool { return s.req.Op != backend.OpRead }
 
-// reading reports whether the call in progress reads.
+// reading reports whether the current call reads.
 func (s *slot) reading() bool {
 	return s.req.Op == backend.OpRead || s.req.Op == backend.OpCompareAndWrite && !s.compared
 }
 
-// data is the memory that the call in progress reads into or writes from.
+// data returns the memory of the current call.
 func (s *slot) data(i *backend.Info) []byte {
 	if s.req.Op != backend.OpCompareAndWrite {
 		return s.req.Buf
@@ -67,7 +66,7 @@ func (s *slot) data(i *backend.Info) []byte {
 	return room
 }
 
-// admit reports why a request cannot be carried out, and the disk's last failure.
+// admit returns the error of a request that cannot be executed, and the disk's last failure.
 func (d *Disk) admit(r *backend.Request, info *backend.Info) (*syncFailure, error) {
 	if err := info.Check(r); err != nil {
 		return nil, err
@@ -79,8 +78,7 @@ func (d *Disk) admit(r *backend.Request, info *backend.Info) (*syncFailure, erro
 	return f, nil
 }
 
-// advance begins the next part of a request, lets it wait for its blocks, or
-// ends it.
+// advance begins the next part of a request, makes it wait for its blocks, or ends it.
 func (q *queue) advance(i uint32) {
 	s := &q.slots[i]
 	if s.req.Op == backend.OpCopy {
@@ -93,7 +91,7 @@ func (q *queue) advance(i uint32) {
 		return
 	}
 	part, how := q.disk.plan(s)
-	if part == 0 { // nothing can be done, nor need it
+	if part == 0 { // nothing can be done, or need be done
 		q.complete(i)
 		return
 	}
@@ -113,7 +111,7 @@ func (q *queue) hold(offset, length int64, exclusive bool) bool {
 	return out == stripe.Taken
 }
 
-// plan decides the next part's length and how it is carried out.
+// plan chooses the next part's length and method.
 func (d *Disk) plan(r *slot) (int64, method) {
 	left := r.req.Length - r.done
 	frees := d.cfg.Info.Deallocate
@@ -139,7 +137,7 @@ func (d *Disk) plan(r *slot) (int64, method) {
 	return min(left, writeStep), byWriting
 }
 
-// issue starts the call for what is left of the part.
+// issue starts the call for the rest of the part.
 func (q *queue) issue(i uint32) {
 	s := &q.slots[i]
 	if s.req.Op == backend.OpCopy {
@@ -168,7 +166,7 @@ func (q *queue) issue(i uint32) {
 	q.start(c)
 }
 
-// writeFlags is for pwritev2(2), with or without force unit access.
+// writeFlags returns the flags of pwritev2(2), with or without force unit access.
 func (q *queue) writeFlags(s *slot) uint32 {
 	if s.dsync = s.req.FUA && !q.disk.noDsync.Load(); s.dsync {
 		return unix.RWF_DSYNC
@@ -176,7 +174,7 @@ func (q *queue) writeFlags(s *slot) uint32 {
 	return 0
 }
 
-// called continues a request after a call of it.
+// called continues a request after one of its calls.
 func (q *queue) called(o outcome) {
 	s := &q.slots[o.id]
 	if s.method == byPunching || s.method == byZeroRange {
@@ -197,8 +195,7 @@ func (q *queue) called(o outcome) {
 	}
 }
 
-// transferred counts bytes read or written; the rest of a short transfer follows
-// from the last whole block on.
+// transferred counts bytes read or written. After a short transfer the rest is repeated from the last whole block.
 func (q *queue) transferred(i uint32, n int64) {
 	s := &q.slots[i]
 	if s.moved+n == s.part {
@@ -229,7 +226,7 @@ func (q *queue) parted(i uint32) {
 	q.advance(i)
 }
 
-// compare goes on to the write of an OpCompareAndWrite, whose blocks stay held.
+// compare compares the part and continues with the write of an OpCompareAndWrite, whose blocks remain held.
 func (q *queue) compare(i uint32) {
 	s := &q.slots[i]
 	expected, _, room := s.req.Parts(q.disk.info.Load())
@@ -252,7 +249,7 @@ func (q *queue) release(s *slot) {
 	s.part, s.moved, s.compared = 0, 0, false
 }
 
-// failed ends a request whose call failed, or tries it another way.
+// failed ends a request whose call failed, or tries another method.
 func (q *queue) failed(i uint32, errno unix.Errno) {
 	s := &q.slots[i]
 	how, durably := s.method, s.dsync
@@ -272,17 +269,16 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 	q.finish(i, err)
 }
 
-// refused reports whether the error of a durable write is surely the write's own. All
-// others may be those of the sync in it: whatever error an earlier write met when it was
-// to be written back, the kernel reports it once, and no later sync reports it again.
+// refused reports whether the error of a durable write is certainly that of the write itself. Any other error may be
+// that of its sync: the kernel reports a write-back error of an earlier write only once, and no later sync reports it
+// again.
 func (d *Disk) refused(err error) bool {
-	// A device refuses what begins beyond its end before it does anything, and nothing
-	// waits to be written back to one that is used directly, as it is where writes are durable.
+	// A device rejects a write beyond its end before doing anything. And a device with direct I/O, the only case in
+	// which a single call writes durably, has nothing to write back.
 	return d.cfg.Device && (err == backend.ErrOutOfRange || err == backend.ErrNoSpace)
 }
 
-// otherwise notes what the file system cannot do, and reports whether there is
-// another way.
+// otherwise notes what the file system does not support, and reports whether there is another method.
 func (d *Disk) otherwise(r *slot, how method, errno unix.Errno) bool {
 	switch errno {
 	case unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.ENOTTY:
@@ -306,7 +302,7 @@ func (d *Disk) otherwise(r *slot, how method, errno unix.Errno) bool {
 	return false
 }
 
-// complete ends a request that was carried out.
+// complete ends a request that was executed, after a sync if it needs one.
 func (q *queue) complete(i uint32) {
 	if q.slots[i].unsynced {
 		q.awaitSync(i)
@@ -315,8 +311,8 @@ func (q *queue) complete(i uint32) {
 	q.finish(i, nil)
 }
 
-// finish gives a request's result and frees its slot. No write is acknowledged
-// that a failure of the disk came in between of.
+// finish stores a request's result and frees its slot. A write fails if the disk failed while the write was in
+// progress.
 func (q *queue) finish(i uint32, err error) {
 	s := &q.slots[i]
 	if err == nil && s.exclusive() && s.req.Op != backend.OpFlush && s.failure != q.disk.sync.failure.Load() {
@@ -327,7 +323,7 @@ func (q *queue) finish(i uint32, err error) {
 	q.free = append(q.free, i)
 }
 
-// awaitSync lets a request wait for a sync that begins from now on.
+// awaitSync makes a request wait for a sync that begins from now on.
 func (q *queue) awaitSync(i uint32) {
 	q.slots[i].ticket = q.disk.sync.ticket()
 	if !q.syncEnded(i) {
@@ -346,8 +342,7 @@ func (q *queue) checkSyncs() {
 	q.syncing = kept
 }
 
-// syncEnded ends a request whose sync has, or begins the sync where it is its
-// turn.
+// syncEnded ends a request whose sync has ended, or begins the sync if it is the next one and none is running.
 func (q *queue) syncEnded(i uint32) bool {
 	y, ticket := &q.disk.sync, q.slots[i].ticket
 	ended, err := y.outcome(ticket)
@@ -361,7 +356,7 @@ func (q *queue) syncEnded(i uint32) bool {
 	return false
 }
 
-// synced ends the sync that this queue ran, and notifies all that wait for it.
+// synced ends the sync that this queue ran, and notifies all waiters.
 func (q *queue) synced(o outcome) {
 	y := &q.disk.sync
 	switch o.errno {
@@ -375,8 +370,7 @@ func (q *queue) synced(o outcome) {
 	q.disk.blocks.Wake()
 }
 
-// stuck is the error of a transfer that the kernel makes no progress with: it
-// ends where the file or the device does.
+// stuck returns the error of a transfer that makes no progress: it reached the end of the file or device.
 func (d *Disk) stuck(r *backend.Request) error {
 	if err := d.lost(r); err != nil {
 		return err
@@ -387,7 +381,7 @@ func (d *Disk) stuck(r *backend.Request) error {
 	return d.mediaError(r, unix.EIO)
 }
 
-// lost is why a request's range is not there any more, or nil.
+// lost returns why a request's range no longer exists, or nil.
 func (d *Disk) lost(r *backend.Request) error {
 	size, err := d.cfg.Measure()
 	switch {
@@ -400,10 +394,10 @@ func (d *Disk) lost(r *backend.Request) error {
 	return nil
 }
 
-// mediaError is what a request gets for an error of the operating system.
+// mediaError returns the error of a request for an error of the operating system.
 func (d *Disk) mediaError(r *backend.Request, errno unix.Errno) error {
 	switch errno {
-	case unix.ENOSPC, unix.EDQUOT: // also what a device says beyond its end
+	case unix.ENOSPC, unix.EDQUOT: // a device also returns ENOSPC beyond its end
 		if err := d.lost(r); err != nil {
 			return err
 		}

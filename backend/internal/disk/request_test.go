@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// Whatever two queues are asked, the kernel never has two calls of which one
-// writes what the other touches; and everything ends.
+// Whatever two queues are requested to do, the kernel never has two calls of which one writes what the other accesses,
+// and every request ends.
 func TestConflictsNeverMeet(t *testing.T) {
 	s, d := scripted(t, thin)
 	qs := []*tester{d.queue(t, s), d.queue(t, s)}
@@ -52,7 +52,7 @@ func TestConflictsNeverMeet(t *testing.T) {
 	}
 }
 
-// A request that waits keeps its place before later ones that conflict with it.
+// A waiting request keeps its place before later ones that conflict with it.
 func TestWaitingInOrder(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
@@ -74,8 +74,8 @@ func TestWaitingInOrder(t *testing.T) {
 	qt.want(3, nil)
 }
 
-// BAD-INPUT: a writer that went away leaves a mark that wears off only while
-// somebody polls, so a waiting read keeps its shard awake.
+// BAD-INPUT: the mark of a writer that went away expires only while someone polls, so a waiting read keeps its shard
+// awake.
 func TestYieldingKeepsAwake(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
@@ -162,8 +162,7 @@ func TestEndlessEAGAIN(t *testing.T) {
 	qt.want(1, unix.EAGAIN)
 }
 
-// The kernel makes no progress. (What a file that was cut off leads to is in
-// contract_test.go.)
+// The kernel makes no progress. (For a file that was truncated see contract_test.go.)
 func TestNoProgress(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
@@ -175,8 +174,8 @@ func TestNoProgress(t *testing.T) {
 	qt.want(2, unix.EIO)
 }
 
-// Row 79 of the catalogue of bad input: the backend's errors. None of them latches the store, where
-// the call is not a sync, too.
+// Row 79 of the catalogue of bad input: errors of the backend. None of them latches the store if the call is not also a
+// sync.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		op    backend.Op
@@ -212,7 +211,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The ways to zero and to free, and what follows where one is not supported.
+// The methods of zeroing and freeing, and what follows if one is not supported.
 func TestZeroing(t *testing.T) {
 	const m = 1 << 20
 	no := unix.EOPNOTSUPP
@@ -224,7 +223,7 @@ func TestZeroing(t *testing.T) {
 		op      backend.Op
 		change  func(*backend.Request)
 		length  int64
-		answers []unix.Errno // then success
+		answers []unix.Errno // followed by success
 		want    []string
 	}{
 		{"thick", thick, backend.OpWriteZeroes, nil, m, nil, []string{"zero 0+1048576"}},
@@ -280,7 +279,7 @@ func TestZeroing(t *testing.T) {
 	}
 }
 
-// What was learnt of the file system is not queried again.
+// What was learned about the file system is remembered.
 func TestUnsupportedIsRemembered(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
@@ -303,7 +302,7 @@ func TestUnsupportedIsRemembered(t *testing.T) {
 	qt.want(4, unix.EOPNOTSUPP)
 }
 
-// A long range is dropped where it stands when its queue closes.
+// A long range is abandoned at its present position when its queue is closed.
 func TestCloseDropsTheRest(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)

@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// A script is the engine of one queue whose calls the test ends, in any order
-// and with any outcome. It keeps the file's content itself.
+// A script is the engine of one queue. The test ends its calls, in any order and with any outcome. It keeps the content
+// of the file itself.
 type script struct {
 	t        *testing.T
 	kernel   *kernel
@@ -23,8 +23,8 @@ type script struct {
 	aborts   bool // the kernel has begun nothing
 }
 
-// A kernel is what the scripts of one disk share. It checks that no two calls
-// that conflict are outstanding together.
+// A kernel is the shared state of the scripts of one disk. It checks that no two conflicting calls are outstanding
+// together.
 type kernel struct {
 	scripts []*script
 	started []string // every call, in words
@@ -106,7 +106,7 @@ func (e *script) end(i int, n int64, errno unix.Errno) {
 	e.calls = slices.Delete(e.calls, i, i+1)
 }
 
-// succeed ends the oldest call as the kernel does.
+// succeed ends the oldest call like the kernel.
 func (e *script) succeed() {
 	e.t.Helper()
 	if len(e.calls) == 0 {
@@ -132,7 +132,7 @@ func (e *script) abort() {
 	}
 }
 
-// wait is what Close calls: the kernel ends everything in time.
+// wait is called by Close: the kernel ends everything eventually.
 func (e *script) wait() error {
 	if e.aborts {
 		e.t.Error("Close waits for what the kernel has not begun")
@@ -150,7 +150,7 @@ func (e *script) close() error {
 	return nil
 }
 
-// A tester is a queue over a script.
+// A tester is a queue on a script.
 type tester struct {
 	t *testing.T
 	*script
@@ -215,7 +215,7 @@ func (qt *tester) poll() {
 	}
 }
 
-// wantCalls fails unless exactly these are outstanding.
+// wantCalls fails unless exactly these calls are outstanding.
 func (qt *tester) wantCalls(want ...string) {
 	qt.t.Helper()
 	var got []string
@@ -227,7 +227,7 @@ func (qt *tester) wantCalls(want ...string) {
 	}
 }
 
-// want fails unless exactly the request has a result now, this one.
+// want fails unless exactly this request has a result now, and it is this one.
 func (qt *tester) want(tag uint64, want error) {
 	qt.t.Helper()
 	qt.poll()

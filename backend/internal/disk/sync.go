@@ -6,31 +6,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A syncer sees to it that one fdatasync runs at a time for a disk, whichever
-// queues ask, and that none follows one that failed.
+// A syncer ensures that only one fdatasync runs at a time for a disk, whichever queues request it, and that none
+// follows a failed one.
 //
-// Syncs are numbered in the order in which they begin. Who needs one takes a
-// ticket: the number of the next sync to begin from then on, which therefore
-// covers everything that has completed. Then it looks at every turn whether
-// that sync has ended, or begins it if none is running.
+// Syncs are numbered in the order in which they begin. A request that needs a sync takes a ticket: the number of the
+// next sync to begin, which covers everything that has completed by then. In every turn it checks whether that sync has
+// ended, and begins it if none is running.
 type syncer struct {
-	state   atomic.Uint64 // number of the last sync that began; lowest bit: it is running
+	state   atomic.Uint64 // number of the last sync that began, shifted; bit 0: it is running
 	failure atomic.Pointer[syncFailure]
 }
 
-// A syncFailure latches the disk. It does not change: clear replaces it.
+// A syncFailure latches the disk. It is immutable: clear replaces it.
 type syncFailure struct {
-	number  uint64 // of the sync that failed; 0: it was something else
-	last    uint64 // tickets up to this failed with it; 0: all, it is in force
+	number  uint64 // of the failed sync; 0: the failure is not that of a sync
+	last    uint64 // tickets up to this one failed with it; 0: all, the failure is in force
 	err     error
-	earlier *syncFailure // that was cleared
+	earlier *syncFailure // an earlier failure that was cleared
 }
 
 func (y *syncer) ticket() uint64 { return y.state.Load()>>1 + 1 }
 
-// outcome says whether a ticket's sync has ended, and how. Those behind a
-// failed one get an error without being tried. One that is running ends first,
-// whatever has failed meanwhile: who began it has a request for as long as the
+// outcome reports whether a ticket's sync has ended, and its result. Tickets after a failed sync fail without being
+// tried. A running sync is not ended by another failure: the request that began it must stay in flight as long as the
 // kernel has the call.
 func (y *syncer) outcome(ticket uint64) (ended bool, err error) {
 	state := y.state.Load() // before failure, which is set first
@@ -53,15 +51,15 @@ func (y *syncer) outcome(ticket uint64) (ended bool, err error) {
 	return last >= ticket, nil
 }
 
-// begin reports whether the caller is to run the ticket's sync and call end. It
-// covers earlier tickets too, as there are after undo.
+// begin reports whether the caller must run the ticket's sync and call end. The sync also covers earlier tickets that
+// undo left behind.
 func (y *syncer) begin(ticket uint64) bool {
 	state := y.state.Load()
 	idle := state&1 == 0 && state>>1 < ticket
 	return idle && !y.failed() && y.state.CompareAndSwap(state, ticket<<1|1)
 }
 
-// end records how the sync that is running went.
+// end records the result of the running sync.
 func (y *syncer) end(err error) {
 	number := y.state.Load() >> 1
 	if err != nil {
@@ -70,8 +68,7 @@ func (y *syncer) end(err error) {
 	y.state.Store(number << 1)
 }
 
-// undo says that the sync that is running never came to run: somebody else may
-// begin it.
+// undo records that the running sync was never started, so that another queue may begin it.
 func (y *syncer) undo() {
 	number := y.state.Load() >> 1
 	y.state.Store((number - 1) << 1)
@@ -80,7 +77,7 @@ func (y *syncer) undo() {
 // fail latches the disk for a reason other than a sync.
 func (y *syncer) fail(err error) { y.latch(0, err) }
 
-// latch keeps the first failure.
+// latch sets the failure, unless one is in force.
 func (y *syncer) latch(number uint64, err error) {
 	for {
 		old := y.failure.Load()
@@ -93,7 +90,7 @@ func (y *syncer) latch(number uint64, err error) {
 	}
 }
 
-// latched is the failure in force, or nil.
+// latched returns the failure in force, or nil.
 func (y *syncer) latched() *syncFailure {
 	if f := y.failure.Load(); f.inForce() {
 		return f
@@ -105,8 +102,8 @@ func (f *syncFailure) inForce() bool { return f != nil && f.last == 0 }
 
 func (y *syncer) failed() bool { return y.latched() != nil }
 
-// clear ends the failure in force. All tickets that exist keep it: the next one
-// is of a later sync. It reports false while a sync runs.
+// clear ends the failure in force. It still applies to all existing tickets: the next ticket is that of a later sync.
+// clear returns false while a sync is running.
 func (y *syncer) clear() bool {
 	f := y.latched()
 	if f == nil {

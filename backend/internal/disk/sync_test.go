@@ -25,7 +25,7 @@ func TestSyncer(t *testing.T) {
 			t.Fatalf("begin(%d) = %v, want %v", ticket, got, want)
 		}
 	}
-	// Two that came together, and one that came while their sync ran.
+	// Two flushes that arrived together, and one that arrived while their sync was running.
 	first, same := y.ticket(), y.ticket()
 	begin(first, true)
 	begin(same, false)
@@ -49,8 +49,7 @@ func TestSyncer(t *testing.T) {
 	begin(last, false)
 }
 
-// One sync serves every flush that was submitted before it began, on all
-// queues, and none that came later.
+// One sync serves every flush that was submitted before it began, on all queues, and no later one.
 func TestSyncsAreCoalesced(t *testing.T) {
 	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
@@ -83,8 +82,7 @@ func TestSyncsAreCoalesced(t *testing.T) {
 	}
 }
 
-// Row 80 of the catalogue of bad input: a failed sync fails the flushes it was for, latches the store, and
-// is never repeated.
+// Row 80 of the catalogue of bad input: a failed sync fails its flushes, latches the store, and is never repeated.
 func TestFailedSyncLatches(t *testing.T) {
 	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
@@ -95,7 +93,7 @@ func TestFailedSyncLatches(t *testing.T) {
 	a.want(1, unix.EIO)
 	b.want(2, backend.ErrFailed)
 	a.succeed()
-	a.want(3, backend.ErrFailed) // it was under way: not acknowledged any more
+	a.want(3, backend.ErrFailed) // it was in progress: not acknowledged any more
 	for _, qt := range []*tester{a, b, d.queue(t, s)} {
 		for i, op := range []backend.Op{backend.OpWrite, backend.OpFlush, backend.OpWriteZeroes, backend.OpDeallocate} {
 			qt.submit(uint64(10+i), op, 0, qt.block)
@@ -112,7 +110,7 @@ func TestFailedSyncLatches(t *testing.T) {
 	}
 }
 
-// EINTR of a sync is a failure like any other: nobody knows what it wrote.
+// EINTR of a sync is a failure like any other: what it wrote is unknown.
 func TestSyncIsNotRepeated(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EINTR, unix.EAGAIN, unix.ENOSPC} {
 		s, d := scripted(t, thin)
@@ -127,8 +125,8 @@ func TestSyncIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A durable write may have failed in its sync, with whatever error an earlier write met
-// when it was written back. The kernel reports that once, so that the next sync succeeds.
+// A durable write may have failed in its sync, with any error that an earlier write met when it was written back. The
+// kernel reports that once, so that the next sync succeeds.
 func TestFailedDurableWriteLatches(t *testing.T) {
 	for _, errno := range []unix.Errno{
 		unix.EIO, unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EPERM, unix.EINTR, unix.EINVAL, unix.ETIMEDOUT, unix.ESTALE,
@@ -171,8 +169,7 @@ func TestFailedDurableWriteLatches(t *testing.T) {
 	}
 }
 
-// Where a write may find no space, that is the matter of the write alone: its sync is a
-// call of its own.
+// If a write may run out of space, that is an error of the write alone: its sync is a separate call.
 func TestDurableWriteWithoutSpace(t *testing.T) {
 	full := []unix.Errno{unix.ENOSPC, unix.EDQUOT}
 	for _, errno := range full {
@@ -203,16 +200,16 @@ func TestDurableWriteWithoutSpace(t *testing.T) {
 	qt := d.queue(t, s)
 	qt.submit(1, backend.OpWrite, 0, qt.block, fua)
 	qt.wantCalls("write durably 0+4096")
-	qt.end(0, 0, unix.ENOSPC) // a pool that is full
+	qt.end(0, 0, unix.ENOSPC) // as from a full thin pool
 	qt.want(1, backend.ErrNoSpace)
 	if err := s.Failed(); err != nil {
 		t.Errorf("a device without space: failed: %v", err)
 	}
 }
 
-// Through the page cache the kernel tells one of those that sync of what it could not write back, and the others
-// nothing. So a durable write is a write and one of the disk's syncs: a flush that ends before it, and succeeds, was
-// not to hear what the write's own sync has taken along; nor was another durable write.
+// Through the page cache the kernel reports a failed write-back to only one of several syncs. So a durable write is a
+// write and one of the disk's syncs. Otherwise its sync could consume the report that is due to a flush that ends
+// before it and succeeds, or to another durable write.
 func TestCachedDurableWriteIsSynced(t *testing.T) {
 	for _, device := range []bool{false, true} {
 		cfg := thick
@@ -239,7 +236,7 @@ func TestCachedDurableWriteIsSynced(t *testing.T) {
 	}
 }
 
-// What a file grew by has no storage yet.
+// What was added to a file has no storage yet.
 func TestDurableWriteAfterGrowth(t *testing.T) {
 	cfg := thick
 	size := cfg.Info.Size
@@ -265,7 +262,7 @@ func TestDurableWriteAfterGrowth(t *testing.T) {
 	write("write 0+4096")
 }
 
-// Zeroes that need a sync learn of its failure.
+// Zeroing that needs a sync fails if the sync fails.
 func TestDurableZeroesShareTheSync(t *testing.T) {
 	s, d := scripted(t, thin)
 	qt := d.queue(t, s)
@@ -280,7 +277,7 @@ func TestDurableZeroesShareTheSync(t *testing.T) {
 	qt.want(2, unix.EIO)
 }
 
-// A queue that closes before the kernel has begun its sync leaves it to others.
+// A queue that is closed before the kernel has begun its sync leaves the sync to other queues.
 func TestAbortedSyncIsTakenOver(t *testing.T) {
 	s, d := scripted(t, thin)
 	a, b := d.queue(t, s), d.queue(t, s)
@@ -303,7 +300,7 @@ func TestAbortedSyncIsTakenOver(t *testing.T) {
 	}
 }
 
-// What else syncs the file is one of the syncs: none runs beside it, and its failure is that of the disk.
+// Another sync of the file counts as one of the disk's syncs: none runs beside it, and if it fails the disk has failed.
 func TestSyncByOthers(t *testing.T) {
 	for _, want := range []error{nil, unix.EIO} {
 		s, d := scripted(t, thin)

@@ -8,15 +8,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// An ataAttribute is one row of the SMART table.
+// An ataAttribute is an attribute of the SMART table.
 type ataAttribute struct {
 	name   string // without spaces
-	format string // of the raw value, as the library calls it
+	format string // of the raw value, as the library names it
 }
 
-// ataAttributes are those that most vendors use alike. The units of what was read
-// and written differ between vendors, and thresholds are not to be had: fields
-// that need these stay unknown.
+// ataAttributes are the attributes that most vendors use alike. The units of read and written data differ between
+// vendors, and thresholds are not available, so fields that need these are not reported.
 var ataAttributes = map[int]ataAttribute{
 	9:   {"Power_On_Hours", "raw24(raw8)"},
 	12:  {"Power_Cycle_Count", "raw48"},
@@ -31,13 +30,13 @@ var ataAttributes = map[int]ataAttribute{
 	233: {"Media_Wearout_Indicator", "raw48"},
 }
 
-// An ataRow is what a drive says of an attribute.
+// An ataRow is a drive's value of an attribute.
 type ataRow struct {
-	value uint64 // normalised: 1 is worst, 100 or more is new
+	value uint64 // normalized: 1 is worst, 100 or more is new
 	raw   uint64
 }
 
-// parseATA reads rows of the library's table:
+// parseATA parses rows of the library's table:
 //
 //	9 Power_On_Hours           0x32   098   098   000      Old_age  Always  1234 (0 0 0)
 func parseATA(text string) (backend.Health, error) {
@@ -53,7 +52,7 @@ func parseATA(text string) (backend.Health, error) {
 		}
 		value, err := strconv.ParseUint(f[3], 10, 8)
 		raw, err2 := strconv.ParseUint(f[8], 10, 64)
-		if err == nil && err2 == nil { // a temperature below zero is none that we report
+		if err == nil && err2 == nil { // temperatures below zero are not reported
 			rows[id] = ataRow{value, raw}
 		}
 	}
@@ -63,7 +62,7 @@ func parseATA(text string) (backend.Health, error) {
 	return healthOf(rows), nil
 }
 
-// healthOf takes of several attributes that say the same the first.
+// healthOf fills in Health. If several attributes have the same meaning, the first one counts.
 func healthOf(rows map[int]ataRow) (h backend.Health) {
 	take := func(known backend.HealthFields, set func(ataRow), ids ...int) {
 		for _, id := range ids {

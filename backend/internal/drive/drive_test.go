@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// nvmeText has the form of what the library prints of an NVMe drive.
+// nvmeText has the format of the library's text for an NVMe drive.
 const nvmeText = `NVMe call: opcode=0x06, size=0x1000, nsid=0x00000000, cdw10=0x00000001
 
 Vendor ID          : 0x1b36
@@ -52,7 +52,7 @@ func TestParseNVMe(t *testing.T) {
 	if got, err := parseNVMe(nvmeText); err != nil || got != want {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
 	}
-	// A drive that reports no temperature: 0 K, which the library's sum makes 65263.
+	// A drive without a temperature: 0 K, for which the library prints 65263.
 	got, err := parseNVMe(strings.Replace(nvmeText, "38°", "65263°", 1))
 	if err != nil || got.Temperature != 0 {
 		t.Errorf("no temperature: %d, %v", got.Temperature, err)
@@ -76,7 +76,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// tree makes a sysfs of files, and links ("-> TARGET").
+// tree creates a sysfs tree of files and links ("-> TARGET").
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// Node is the device node by which the drive below a block device is queried; empty where
-// there is no drive to query.
+// Node returns the device node through which the drive below a block device is queried, or "" if there is no drive to
+// query.
 func Node(dev uint64) string {
 	d, err := find("/sys", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)))
 	if err != nil {
@@ -22,9 +22,8 @@ func Node(dev uint64) string {
 	return d.node
 }
 
-// Health queries the drive below a block device, given by its number. It may take
-// many seconds: a drive that sleeps is woken. The error wraps
-// [backend.ErrNoHealth] where there is no drive to query.
+// Health queries the drive below the block device with that number. It may take many seconds, since a sleeping drive is
+// woken. The error wraps [backend.ErrNoHealth] if there is no drive to query.
 func Health(dev uint64) (backend.Health, error) {
 	d, err := find("/sys", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)))
 	if err != nil {
@@ -37,8 +36,8 @@ func Health(dev uint64) (backend.Health, error) {
 	return h, nil
 }
 
-// health reads and parses. An error in reading counts only where what was read
-// before is not enough: the library requires more than we need.
+// health reads and parses. A read error counts only if the text up to it is not sufficient: the library requires more
+// than is used here.
 func (d *drive) health() (backend.Health, error) {
 	text, readErr := d.read()
 	h, err := d.parse(text)
@@ -48,17 +47,17 @@ func (d *drive) health() (backend.Health, error) {
 	return h, err
 }
 
-// A drive is a device node and how to speak to it.
+// A drive is a device node and the protocol to query it.
 type drive struct {
 	node  string
 	read  func() (string, error)
 	parse func(text string) (backend.Health, error)
 }
 
-// maxLayers bounds how many devices may lie on each other.
+// maxLayers limits how many devices may be stacked.
 const maxLayers = 8
 
-// find goes down from a block device's number to the one drive below.
+// find follows a block device to the single drive below it.
 func find(sys, number string) (*drive, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Join(sys, "dev/block", number))
 	if err != nil {
@@ -83,14 +82,14 @@ func find(sys, number string) (*drive, error) {
 	return nil, fmt.Errorf("%w: too many devices on each other", backend.ErrNoHealth)
 }
 
-// kind is the command set of a disk, by the kernel's name of it.
+// kind returns the command set of a disk, derived from its kernel name.
 func kind(dir string) (*drive, error) {
 	name := filepath.Base(dir)
 	vendor, _ := os.ReadFile(dir + "/device/vendor")
 	switch node := "/dev/" + name; {
 	case strings.HasPrefix(name, "nvme"):
 		if controller, err := filepath.EvalSymlinks(dir + "/device"); err == nil {
-			// With multipath it is the subsystem, which has no node.
+			// With multipath this is the subsystem, which has no node.
 			if c := filepath.Base(controller); !strings.Contains(c, "subsys") {
 				node = "/dev/" + c
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// nvmeFields are the lines of the library's text that have a field of Health.
+// nvmeFields are the lines of the library's text that correspond to a field of Health.
 var nvmeFields = map[string]struct {
 	known backend.HealthFields
 	set   func(h *backend.Health, v uint64)
@@ -32,8 +32,7 @@ var nvmeFields = map[string]struct {
 	"Error information log entries": {backend.HealthErrorLogEntries, func(h *backend.Health, v uint64) { h.ErrorLogEntries = v }},
 }
 
-// parseNVMe reads "Power on hours: 1234" and the like, all of which must be
-// there.
+// parseNVMe parses lines such as "Power on hours: 1234". All fields must be present.
 func parseNVMe(text string) (h backend.Health, err error) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
@@ -58,8 +57,8 @@ func parseNVMe(text string) (h backend.Health, err error) {
 	return h, nil
 }
 
-// leadingNumber reads "93%", "0x01", "38° Celsius" or "123 [63.0 GB]". Fields of
-// 128 bits may exceed what we keep: the largest number stands for those.
+// leadingNumber parses "93%", "0x01", "38° Celsius" or "123 [63.0 GB]". A field of 128 bits that does not fit is
+// replaced by the largest number.
 func leadingNumber(s string) (uint64, error) {
 	end := strings.IndexAny(s, "%° [(")
 	if end < 0 {

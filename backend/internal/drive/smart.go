@@ -33,15 +33,15 @@ func readATA(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, ok := d.(*scsi.SATDevice); !ok { // what the library prints of others may end in a panic
+	if _, ok := d.(*scsi.SATDevice); !ok { // for others the library's print function may panic
 		_ = d.Close()
 		return "", fmt.Errorf("%w: it answers as a SCSI disk", backend.ErrNoHealth)
 	}
 	return text(d)
 }
 
-// text is what the library prints, until an error. It is work in progress by its own words, so a
-// panic in it, over an answer that it does not expect, is an error of the drive.
+// text returns what the library prints, up to an error. By its own description the library is unfinished, so a panic
+// caused by an unexpected answer is treated as an error of the drive.
 func text(d printer) (out string, err error) {
 	var b bytes.Buffer
 	defer d.Close()
@@ -54,7 +54,7 @@ func text(d printer) (out string, err error) {
 	return b.String(), err
 }
 
-// ataNames says how the attributes that we know are to be printed.
+// ataNames specifies how to print the attributes that this package knows.
 func ataNames() drivedb.DriveModel {
 	presets := map[string]drivedb.AttrConv{}
 	for id, a := range ataAttributes {

@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// smartPage is SMART READ DATA of a SATA SSD: its attributes, 12 bytes each, as
-// ATA lays them out: number, flags, value, worst, raw (6 bytes), reserved.
+// smartPage is the SMART READ DATA of a SATA SSD: attributes of 12 bytes each, in the layout of ATA: number, flags,
+// value, worst, raw (6 bytes), reserved.
 var smartPage = append([]byte{1, 0}, bytes.Join([][]byte{
 	{0x05, 0x33, 0x00, 0x64, 0x64, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00}, // reallocated sectors 0
 	{0x09, 0x32, 0x00, 0x5f, 0x5f, 0x2d, 0x57, 0x00, 0x00, 0x00, 0x00, 0x00}, // 22317 hours
@@ -65,7 +65,7 @@ func TestLibraryPanics(t *testing.T) {
 	if out != nvmeText || err != fault {
 		t.Errorf("%q, %v, want %v", out, err, fault)
 	}
-	// What was printed before is enough, or it is not.
+	// The text printed before an error may be sufficient or not.
 	d := &drive{read: func() (string, error) { return nvmeText, fault }, parse: parseNVMe}
 	if h, err := d.health(); err != nil || h.Spare != 93 {
 		t.Errorf("%+v, %v", h, err)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beneath looks for who serves the file of a loop device, be it the device that is named or one
-// below it. Who only reads does not mind others that do. Where nobody is found it returns nil.
+// Beneath looks for the program that serves the file of a loop device: of the named device or of one below it. A
+// read-only user does not conflict with other readers. It returns nil if no user is found.
 func Beneath(path string, readOnly bool) *Error {
 	device, ok := look(unix.AT_FDCWD, path)
 	if !ok {
@@ -34,8 +34,7 @@ func Beneath(path string, readOnly bool) *Error {
 	return nil
 }
 
-// loopsBelow are the directories in sysfs of the loop devices of which a device, by its
-// directory there, consists.
+// loopsBelow returns the sysfs directories of the loop devices below the device with the sysfs directory dir.
 func loopsBelow(dir string) (dirs []string) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -54,7 +53,7 @@ func loopsBelow(dir string) (dirs []string) {
 	return dirs
 }
 
-// backing is the file of a loop device, whose name may be another one in this mount
+// backing returns the file of a loop device. It asks the device, since the file may have another name in this mount
 // namespace.
 func backing(dir string) (i inode, ok bool) {
 	f, err := os.Open("/dev/" + filepath.Base(dir))
@@ -67,8 +66,8 @@ func backing(dir string) (i inode, ok bool) {
 	return look(unix.AT_FDCWD, content(dir+"/loop/backing_file"))
 }
 
-// Locker is a process that has flock(2)ed a file, 0 where none is known; or only one that
-// does not share that with others.
+// Locker returns a process that holds a flock(2) on a file, or 0 if none is known. With alone it looks only for
+// exclusive locks.
 func Locker(dev, ino uint64, alone bool) (pid int) {
 	locks, err := os.Open("/proc/locks")
 	if err != nil {
@@ -78,7 +77,7 @@ func Locker(dev, ino uint64, alone bool) (pid int) {
 	return findLocker(locks, dev, ino, alone)
 }
 
-// findLocker looks in the format of /proc/locks, proc_locks(5):
+// findLocker parses the format of /proc/locks, proc_locks(5):
 //
 //	1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
 func findLocker(locks io.Reader, dev, ino uint64, alone bool) (pid int) {
@@ -88,7 +87,7 @@ func findLocker(locks io.Reader, dev, ino uint64, alone bool) (pid int) {
 		if len(f) < 6 || f[1] != "FLOCK" || f[5] != file || alone && f[3] != "WRITE" {
 			continue
 		}
-		// A holder in another PID namespace shows as 0 or -1.
+		// A holder in another PID namespace is shown as 0 or -1.
 		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 {
 			return pid
 		}

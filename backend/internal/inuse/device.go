@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Device looks for who has a device, or a partition of it. Where nobody is found User
-// is empty.
+// Device looks for the user of a device, or of a partition of it. User is empty if none is found.
 func Device(path string) *Error {
 	e := &Error{Path: path}
 	device, ok := look(unix.AT_FDCWD, path)
@@ -32,8 +31,8 @@ func Device(path string) *Error {
 	return e
 }
 
-// Exported looks for a target of the kernel that serves a device. Unlike the other users
-// it may not have opened the device exclusively. Where there is none it returns nil.
+// Exported looks for a kernel target that serves a device. Unlike other users it may not have opened the device
+// exclusively. It returns nil if there is none.
 func Exported(path string) *Error {
 	device, ok := look(unix.AT_FDCWD, path)
 	if !ok {
@@ -80,14 +79,14 @@ func mounted(devs []part) (user, mend string) {
 	return "", ""
 }
 
-// findMount looks in the format of /proc/self/mountinfo, proc_pid_mountinfo(5):
+// findMount parses the format of /proc/self/mountinfo, proc_pid_mountinfo(5):
 //
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
 //
-// File systems over several devices have a number of their own there, but name
-// one of them. A line has no bound: one of overlayfs names all of its lower folders.
+// A file system on several devices has its own device number there, but names one of the devices. Lines are not limited
+// in length: that of an overlayfs names all of its lower directories.
 func findMount(r io.Reader, devs []part) string {
-	table, _ := io.ReadAll(r) // as much as there is
+	table, _ := io.ReadAll(r) // as much as can be read
 	for line := range strings.Lines(string(table)) {
 		front, back, _ := strings.Cut(line, " - ")
 		f, source := strings.Fields(front), strings.Fields(back)
@@ -103,7 +102,7 @@ func findMount(r io.Reader, devs []part) string {
 	return ""
 }
 
-// quoted is a word for a shell.
+// quoted quotes a word for a shell.
 func quoted(s string) string {
 	if strings.ContainsAny(s, " \t\n'\"\\$`&;|<>()*?[]#~!{}") {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -111,7 +110,7 @@ func quoted(s string) string {
 	return s
 }
 
-// unescape turns \040 into a space, and so on.
+// unescape replaces \040 by a space, and so on.
 func unescape(s string) string {
 	for _, code := range []struct{ from, to string }{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
 		s = strings.ReplaceAll(s, code.from, code.to)
@@ -135,7 +134,7 @@ func swapped(devs []part) (user, mend string) {
 	return "", ""
 }
 
-// held looks for device-mapper and RAID devices on top.
+// held looks for device-mapper and RAID devices on top of a device.
 func held(devs []part) (user, mend string) {
 	for _, d := range devs {
 		holders, _ := os.ReadDir(d.dir + "/holders")
@@ -153,7 +152,7 @@ func held(devs []part) (user, mend string) {
 	return "", ""
 }
 
-// openerOf is a process that has one of the devices open, 0 where none is seen.
+// openerOf returns a process that has one of the devices open, or 0 if none is found.
 func openerOf(devs []part) (pid int) {
 	inDev := func(name string) bool { return strings.HasPrefix(name, "/dev/") }
 	return opener(-1, inDev, func(other inode) bool {
@@ -162,7 +161,7 @@ func openerOf(devs []part) (pid int) {
 	})
 }
 
-// sysfsOf is a device's directory in sysfs(5).
+// sysfsOf returns a device's directory in sysfs(5).
 func sysfsOf(dev uint64) string {
 	return fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev))
 }

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File looks for what of the kernel has a regular file, open as fd: a loop device, swap, a
-// mount or a target. Who only reads does not mind others that do. Where nobody is found
-// it returns nil.
+// File looks for a kernel user of the regular file that is open as fd: a loop device, swap, a mount or a target. A
+// read-only user does not conflict with other readers. It returns nil if no user is found.
 func File(fd int, path string, readOnly bool) *Error {
 	own, ok := look(fd, "")
 	if !ok {
@@ -58,8 +57,7 @@ func attached(is func(inode) bool, readOnly bool) (user, mend string) {
 	return "", ""
 }
 
-// loopOn queries a loop device itself, whose file may have another name in this mount
-// namespace, or none.
+// loopOn queries the loop device itself, because its file may have another name in this mount namespace, or none.
 func loopOn(device string, is func(inode) bool) bool {
 	f, err := os.Open(device)
 	if err != nil {
@@ -80,8 +78,8 @@ func swapFile(is func(inode) bool) (user, mend string) {
 	return "", ""
 }
 
-// mountedImage looks for a file system that is mounted from the file itself, without a
-// loop device: EROFS can, and what serves an image by way of FUSE.
+// mountedImage looks for a file system that is mounted from the file itself, without a loop device. EROFS supports
+// that, and so do FUSE file systems that serve an image.
 func mountedImage(path string, is func(inode) bool) (user, mend string) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -98,9 +96,9 @@ func mountedImage(path string, is func(inode) bool) (user, mend string) {
 	return "", ""
 }
 
-// findImage looks in the format of findMount for a source of that name that is the file.
+// findImage searches text in the format of findMount for a source with that name that is the file.
 func findImage(r io.Reader, name string, is func(inode) bool) string {
-	table, _ := io.ReadAll(r) // as much as there is
+	table, _ := io.ReadAll(r) // as much as can be read
 	for line := range strings.Lines(string(table)) {
 		front, back, _ := strings.Cut(line, " - ")
 		f, source := strings.Fields(front), strings.Fields(back)
@@ -114,10 +112,10 @@ func findImage(r io.Reader, name string, is func(inode) bool) string {
 	return ""
 }
 
-// configfs is where the kernel's targets are set up.
+// configfs is where kernel targets are configured.
 const configfs = "/sys/kernel/config"
 
-// exported looks for a target of the kernel that serves a file or a device.
+// exported looks for a kernel target that serves a file or a device.
 func exported(root string, is func(inode) bool) (user, mend string) {
 	namespaces, _ := filepath.Glob(root + "/nvmet/subsystems/*/namespaces/*")
 	for _, dir := range namespaces {
@@ -141,8 +139,7 @@ func exported(root string, is func(inode) bool) (user, mend string) {
 	return "", ""
 }
 
-// content is what a small file has, without the end of its line; "" where it cannot be
-// read.
+// content returns the content of a small file without the final newline, or "" if it cannot be read.
 func content(name string) string {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -151,7 +148,7 @@ func content(name string) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// sameAs reports whether a name leads to what is looked for.
+// sameAs reports whether name refers to the file or device that is looked for.
 func sameAs(name string, is func(inode) bool) bool {
 	if name == "" {
 		return false

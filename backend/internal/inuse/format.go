@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// formats are kinds of images by what is at an offset in them.
+// formats are image formats, identified by bytes at an offset.
 var formats = []struct {
 	offset int
 	magic  string
@@ -24,9 +24,8 @@ var formats = []struct {
 	{0, "LUKS\xba\xbe", "encrypted with LUKS"},
 }
 
-// Format looks at the first bytes of a file, 512 or more, for the signature of a format whose
-// bytes are not those of the disk that it holds, and returns a sentence about it for an
-// administrator, or "".
+// Format checks the first bytes of a file, 512 or more, for the signature of an image format other than raw. It returns
+// a sentence about the format for an administrator, or "".
 func Format(head []byte) string {
 	for _, f := range formats {
 		if len(head) < f.offset || !bytes.HasPrefix(head[f.offset:], []byte(f.magic)) {

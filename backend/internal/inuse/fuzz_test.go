@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzFindMount: a line about the device is found whatever stands before it.
+// FuzzFindMount: a line about the device is found whatever precedes it.
 func FuzzFindMount(f *testing.F) {
 	f.Add("22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n36 22 8:1 /sub /srv/my\\040disk rw,noatime shared:1 - xfs /dev/sda1 rw")
 	f.Add("nonsense\n38 22 8:17\n - \n\n")

@@ -1,9 +1,9 @@
-// Package inuse finds out who else has a file or a block device that is to be served,
-// and takes the locks by which QEMU finds that out.
+// Package inuse finds other users of a file or a block device that is to be served, and takes the locks that announce
+// this use to QEMU.
 //
-// The kernel reports mounts, swap space, loop devices, device-mapper, RAID and its own
-// targets, as far as the caller may look: in another mount namespace, or as another user
-// than root, some of it is hidden. Who takes no lock and is none of these is not found.
+// The kernel reports mounts, swap space, loop devices, device-mapper, RAID and its own targets. Some of these are
+// hidden from a process in another mount namespace or without root privileges. A user that takes no lock and is none of
+// these is not found.
 package inuse
 
 import (
@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Error says that a file or a device belongs to somebody else.
+// An Error says that another user has a file or a device.
 type Error struct {
 	Path string
-	User string // "mounted on /srv", "in use by process 77 (nvmeof)"; "" where unknown
-	Mend string // a command that ends that, "" where none is known
+	User string // "mounted on /srv", "in use by process 77 (nvmeof)"; "" if unknown
+	Mend string // a command that ends that use, or "" if none is known
 
-	here bool // by this process
+	here bool // used by this process
 }
 
 func (e *Error) Error() string {
@@ -37,12 +37,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s is %s: %s (the option force exports it all the same, and risks its data)", e.Path, user, mend)
 }
 
-// Note is the sentence for the log where the option force was given.
+// Note returns the sentence for the log if option force was given.
 func (e *Error) Note() string {
 	return fmt.Sprintf("it was opened by force although it is %s: another writer destroys data", e.User)
 }
 
-// process makes a process the user, unless it is 0.
+// process sets the user to a process, unless pid is 0.
 func (e *Error) process(pid int) {
 	if pid == 0 {
 		return
@@ -54,7 +54,7 @@ func (e *Error) process(pid int) {
 	}
 }
 
-// An inode is what is known of a file or a device.
+// An inode identifies a file or a device.
 type inode struct {
 	dev, ino uint64
 	mode     uint16
@@ -63,11 +63,11 @@ type inode struct {
 
 func (i inode) isBlock() bool { return i.mode&unix.S_IFMT == unix.S_IFBLK }
 
-// same reports whether another name or descriptor leads to the same file.
+// same reports whether both refer to the same file.
 func (i inode) same(other inode) bool { return i.dev == other.dev && i.ino == other.ino }
 
-// look is stat(2), but takes what the kernel knows already: a server that is gone, of which
-// somebody else may have files, must not be queried. An empty name means the descriptor.
+// look is stat(2), but uses only what the kernel has cached: it must not query a file server that may not respond, on
+// which other processes may have files. An empty name selects the descriptor.
 func look(fd int, name string) (i inode, ok bool) {
 	flags := unix.AT_STATX_DONT_SYNC
 	if name == "" {
@@ -81,8 +81,8 @@ func look(fd int, name string) (i inode, ok bool) {
 		rdev: unix.Mkdev(st.Rdev_major, st.Rdev_minor)}, true
 }
 
-// opener is a process that has open what both functions say yes to, its name and what is
-// known of it, otherwise than by this process's descriptor except; 0 where none is seen.
+// opener returns a process that has a file open for which both functions return true: one for its name, one for its
+// inode. It ignores this process's descriptor except. It returns 0 if none is found.
 func opener(except int, named func(string) bool, is func(inode) bool) (pid int) {
 	for _, process := range namesIn("/proc") {
 		id, err := strconv.Atoi(process)
@@ -101,15 +101,15 @@ func opener(except int, named func(string) bool, is func(inode) bool) (pid int) 
 				continue
 			}
 			if pid = id; pid != os.Getpid() {
-				return pid // another one is more likely who is looked for
+				return pid // another process is more likely the user than this one
 			}
 		}
 	}
 	return pid
 }
 
-// namesIn is what a directory has, as far as it can be read. That of a process itself is
-// not, as filepath.Glob would: the kernel makes an inode of each of its many files.
+// namesIn returns the names in a directory, as far as they can be read. filepath.Glob would also read each process's
+// directory itself, for whose many files the kernel then creates inodes.
 func namesIn(path string) []string {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// QEMU says in locks of single bytes what it does with an image: one byte for each
-// permission that it uses, and one for each that it does not leave to others. All are
-// shared locks, so that who may only read can take them; a conflict is found by asking
-// for an exclusive one. See block/file-posix.c of QEMU.
+// QEMU announces its use of an image by locks of single bytes: one byte for each permission that it uses, and one for
+// each that it denies to others. All locks are shared, so that read-only users can take them. A conflict is found by
+// testing for an exclusive lock. See block/file-posix.c of QEMU.
 const (
 	usedBase = 100
 	keptBase = 200
@@ -23,13 +22,13 @@ const (
 	permResize         = 3
 )
 
-// lingering is how long locks may outlive the process that had them: the kernel ends an
-// io_uring, which keeps the file, some time after its process.
+// lingering is how long locks may outlive their process: the kernel ends an io_uring, which keeps the file open, some
+// time after its process.
 const lingering = 2 * time.Second
 
-// Lock shows QEMU that the file or device is served, until the last descriptor is closed
-// or Unlock is called. Who serves it for writing has it alone; readers share it. The
-// error is an [*Error] where a process has it otherwise: the locks are held all the same.
+// Lock announces to QEMU that the file or device is served, until the last descriptor is closed or Unlock is called. A
+// writer has it exclusively; readers share it. If another process has it in a conflicting way, the error is an
+// [*Error], and the locks are held nevertheless.
 func Lock(fd int, path string, readOnly bool) error {
 	used, kept := []int64{permConsistentRead}, []int64{permWrite, permResize}
 	if !readOnly {
@@ -51,8 +50,8 @@ func Lock(fd int, path string, readOnly bool) error {
 	}
 }
 
-// tryLock takes the locks and reports whether nobody has one that conflicts. Where the
-// file system has no such locks QEMU cannot have them either.
+// tryLock takes the locks and reports whether there is no conflicting lock. If the file system does not support such
+// locks, QEMU cannot have any either.
 func tryLock(fd int, used, kept []int64) (free bool, err error) {
 	takeAll := func(base int64, bytes []int64) error {
 		for _, b := range bytes {
@@ -81,7 +80,7 @@ func tryLock(fd int, used, kept []int64) (free bool, err error) {
 	return free, err
 }
 
-// nobodyHas reports whether no other descriptor has one of the bytes locked.
+// nobodyHas reports whether no other descriptor has a lock on one of the bytes.
 func nobodyHas(fd int, base int64, bytes []int64) (bool, error) {
 	for _, b := range bytes {
 		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: base + b, Len: 1}
@@ -101,14 +100,13 @@ func control(fd, command int, lock *unix.Flock_t) error {
 	}
 }
 
-// Unlock gives the locks back, which otherwise last until the end of the last io_uring
-// on the file.
+// Unlock releases the locks, which otherwise last until the end of the last io_uring on the file.
 func Unlock(fd int) {
-	_ = control(fd, unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK, Start: usedBase, Len: keptBase}) // it can only be that there are none
+	_ = control(fd, unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK, Start: usedBase, Len: keptBase}) // fails only without locks
 }
 
-// holder is a process that has the file or device open otherwise than as fd, 0 where none
-// is seen: such locks have no owner that the kernel names.
+// holder returns a process that has the file or device open by a descriptor other than fd, or 0 if none is found. The
+// kernel reports no owner for such locks.
 func holder(fd int, path string) (pid int) {
 	own, ok := look(fd, "")
 	if !ok {

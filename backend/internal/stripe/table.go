@@ -1,18 +1,13 @@
-// Package stripe keeps, for the stores of package backend, the promise that no
-// logical block is seen half written.
+// Package stripe ensures, for the stores of package backend, that no logical block is seen half written.
 //
-// A [Table] has one atomic word for each 4 KiB of a store; stores of more than
-// 1 GiB share words between places that lie far apart. An operation takes the
-// words it touches, shared to read and exclusively to write, all of them or
-// none, without ever blocking. A loser tries again later; a [Waiter] says when
-// that is worth while, and an Order of package backend keeps losers of one queue in the
-// order of their submission.
+// A [Table] has one atomic word for each 4 KiB of a store; in a store of more than 1 GiB, distant places share words.
+// An operation takes the words of its range, shared for reading and exclusively for writing. It takes all of them or
+// none, and never blocks. If it fails it is tried again later. A [Waiter] says when that is worthwhile, and an Order of
+// package backend keeps the waiting operations of one queue in the order of their submission.
 //
-// Readers that overlap each other without end do not starve a writer: a writer
-// that they refuse leaves a mark that turns new readers away until it had its
-// turn. The mark wears off if the writer does not come back. Writers do not
-// starve readers either, since a mark against readers is left only where
-// readers were in the way. Among writers chance decides.
+// Readers that overlap continuously do not starve a writer: a refused writer leaves a mark that turns away new readers
+// until the writer has succeeded. The mark expires if the writer does not return. Writers do not starve readers either,
+// since a mark is left only where readers were in the way. Among writers the order is random.
 package stripe
 
 import (
@@ -22,12 +17,12 @@ import (
 )
 
 const (
-	granule    = 4096    // bytes guarded by one word
+	granule    = 4096    // bytes that one word guards
 	maxStripes = 1 << 18 // 1 MiB of words
 )
 
-// A word is free when zero. It counts its readers, or has the exclusive bit;
-// the bits between count how many more readers to turn away for a writer.
+// A free word is zero. A word that is held has the number of its readers or the exclusive bit. The bits in between hold
+// the number of readers that are still to be turned away for a writer.
 const (
 	reader       uint32 = 1
 	readersMask  uint32 = 1<<16 - 1
@@ -35,39 +30,37 @@ const (
 	refusalMask  uint32 = exclusiveBit - refusalOne
 	exclusiveBit uint32 = 1 << 31
 
-	// maxRefusals is how often readers are turned away from a free stripe before
-	// the writer that waits for it is given up: many turns of a polling loop,
-	// some milliseconds.
+	// maxRefusals is how often readers are turned away from a free stripe before the waiting writer is given up: many
+	// turns of a polling loop, some milliseconds.
 	maxRefusals = 8192 * refusalOne
 )
 
-// Outcome is what became of an attempt.
+// Outcome is the result of an attempt.
 type Outcome uint8
 
 const (
 	Taken   Outcome = iota
-	Held            // by others, whose release wakes armed waiters
-	Yielded         // free, but left to a writer for now: try again soon
+	Held            // by another operation, whose release wakes armed waiters
+	Yielded         // free, but reserved for a writer for now: try again soon
 )
 
-// Table guards one store. Its methods may be called from any goroutine.
+// Table guards one store. Any goroutine may call its methods.
 type Table struct {
-	words []atomic.Uint32 // a power of two
+	words []atomic.Uint32 // a power of two of them
 
 	armed   atomic.Int32 // waiters to be woken by the next release
-	mu      sync.Mutex   // joining and leaving
+	mu      sync.Mutex   // serializes Join and Leave
 	waiters atomic.Pointer[[]*Waiter]
 }
 
 // New returns a table for a store of size bytes.
 func New(size int64) *Table { return newTable(make([]atomic.Uint32, wordsFor(size))) }
 
-// Bytes is how much memory the words of a store of size bytes take.
+// Bytes returns the size of the words for a store of size bytes.
 func Bytes(size int64) int64 { return int64(wordsFor(size)) * int64(unsafe.Sizeof(atomic.Uint32{})) }
 
-// NewIn is New with the words in memory of the caller's, Bytes(size) of it, zeroed and
-// aligned to words, which stays as long as the table. Pages of a mapping are taken only
-// when a word in them is.
+// NewIn is like New, with the words in the caller's memory: Bytes(size) bytes, zeroed and aligned to words, which must
+// stay valid as long as the table. A page of a mapping is populated only when one of its words is used.
 func NewIn(size int64, memory []byte) *Table {
 	_ = memory[Bytes(size)-1]
 	return newTable(unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(unsafe.SliceData(memory))), wordsFor(size)))
@@ -87,8 +80,7 @@ func newTable(words []atomic.Uint32) *Table {
 	return t
 }
 
-// span is the words of a byte range: [lo, hi) and, where the range continues at
-// the table's start, [0, wrapped).
+// span is the words of a byte range: [lo, hi) and, if the range wraps around at the end of the table, [0, wrapped).
 type span struct{ wrapped, lo, hi uint64 }
 
 func (t *Table) span(offset, length int64) span {
@@ -108,10 +100,10 @@ func (t *Table) span(offset, length int64) span {
 	return span{lo: lo, hi: hi}
 }
 
-// Try takes the words of length bytes at offset, all or none.
+// Try takes the words of length bytes at offset, all or none of them.
 func (t *Table) Try(offset, length int64, exclusive bool) Outcome {
 	s := t.span(offset, length)
-	// Ascending, so that of two overlapping attempts one succeeds.
+	// In ascending order, so that one of two overlapping attempts succeeds.
 	out := t.take(0, s.wrapped, exclusive)
 	if out != Taken {
 		t.refused(s, exclusive)
@@ -127,8 +119,7 @@ func (t *Table) Try(offset, length int64, exclusive bool) Outcome {
 	return out
 }
 
-// Share reports whether two ranges have a word in common, so that no one can hold
-// both but exclusively.
+// Share reports whether two ranges have a word in common. Such ranges cannot both be held, unless both are held shared.
 func (t *Table) Share(offset1, length1, offset2, length2 int64) bool {
 	a, b := t.span(offset1, length1), t.span(offset2, length2)
 	meet := func(lo1, hi1, lo2, hi2 uint64) bool { return lo1 < hi2 && lo2 < hi1 }
@@ -136,7 +127,7 @@ func (t *Table) Share(offset1, length1, offset2, length2 int64) bool {
 		meet(0, a.wrapped, b.lo, b.hi) || meet(a.lo, a.hi, 0, b.wrapped)
 }
 
-// Release gives back what Try took with the same arguments.
+// Release releases what Try took with the same arguments.
 func (t *Table) Release(offset, length int64, exclusive bool) {
 	s := t.span(offset, length)
 	t.drop(0, s.wrapped, exclusive)
@@ -145,8 +136,7 @@ func (t *Table) Release(offset, length int64, exclusive bool) {
 }
 
 func (t *Table) take(lo, hi uint64, exclusive bool) Outcome {
-	// A look first: taking words only to give them back delays
-	// others, and wakes them for nothing.
+	// Check first: taking words only to release them again delays other operations and wakes them for nothing.
 	if hi-lo > 1 && t.held(lo, hi, exclusive) {
 		return Held
 	}
@@ -223,8 +213,7 @@ func takeShared(word *atomic.Uint32) Outcome {
 	}
 }
 
-// refused follows an attempt that failed: a writer marks the words that readers
-// keep from it.
+// refused is called after a failed attempt. A writer marks the words that readers keep from it.
 func (t *Table) refused(s span, exclusive bool) {
 	if exclusive {
 		t.mark(0, s.wrapped)
@@ -238,13 +227,12 @@ func (t *Table) mark(lo, hi uint64) {
 		if w == 0 || w&exclusiveBit != 0 {
 			continue
 		}
-		// Losing the race leaves the mark to the next attempt.
+		// If the word has changed, the next attempt leaves the mark.
 		t.words[i].CompareAndSwap(w, w&readersMask|maxRefusals)
 	}
 }
 
-// Free reports whether nothing is held. It is for tests: what it sees may
-// change at once.
+// Free reports whether nothing is held. It is for tests: the result may be outdated at once.
 func (t *Table) Free() bool {
 	return !t.held(0, uint64(len(t.words)), true)
 }

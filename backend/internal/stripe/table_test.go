@@ -42,7 +42,7 @@ func TestSharedAndExclusive(t *testing.T) {
 	wantFree(t, table)
 }
 
-// A failed attempt leaves nothing taken, wherever in its range it failed.
+// A failed attempt takes nothing, wherever in its range it failed.
 func TestAllOrNothing(t *testing.T) {
 	for at := range int64(16) {
 		table := New(16 * granule)
@@ -76,7 +76,7 @@ func TestSpan(t *testing.T) {
 			t.Errorf("span(%d, %d) = %+v, want %+v", tt.offset, tt.length, got, tt.want)
 		}
 	}
-	// Around the end: both parts are taken, and both given back.
+	// A range that wraps around: both parts are taken and released.
 	want(t, table.Try(end-4096, 8192, true), Taken, "around the end")
 	want(t, table.Try(0, 512, false), Held, "reader at the start")
 	want(t, table.Try(end-512, 512, false), Held, "reader at the end")
@@ -84,7 +84,7 @@ func TestSpan(t *testing.T) {
 	wantFree(t, table)
 }
 
-// Readers that overlap without a gap let a writer through.
+// Readers that overlap continuously let a writer through.
 func TestWriterIsNotStarved(t *testing.T) {
 	table := New(1 << 20)
 	want(t, table.Try(0, 512, false), Taken, "reader")
@@ -101,7 +101,7 @@ func TestWriterIsNotStarved(t *testing.T) {
 	wantFree(t, table)
 }
 
-// The marks of a writer over many stripes add up, so that it gets them all.
+// The marks of a writer on many stripes accumulate, so that it gets them all.
 func TestWideWriterIsNotStarved(t *testing.T) {
 	table := New(64 * granule)
 	held := int64(0)
@@ -113,8 +113,7 @@ func TestWideWriterIsNotStarved(t *testing.T) {
 		if table.Try(0, 64*granule, true) == Taken {
 			break
 		}
-		// One reader is always somewhere in the range: the next one enters
-		// before the last one leaves.
+		// One reader is always in the range: the next one enters before the last one leaves.
 		next := (held + 7) % 64
 		if table.Try(next*granule, granule, false) == Taken {
 			table.Release(held*granule, granule, false)
@@ -129,7 +128,7 @@ func TestWideWriterIsNotStarved(t *testing.T) {
 	wantFree(t, table)
 }
 
-// A writer that gave up does not lock readers out.
+// A writer that gave up does not lock out readers.
 func TestMarkWearsOff(t *testing.T) {
 	table := New(1 << 20)
 	want(t, table.Try(0, 512, false), Taken, "reader")
@@ -143,7 +142,7 @@ func TestMarkWearsOff(t *testing.T) {
 	wantFree(t, table)
 }
 
-// A writer that waits for a writer leaves no mark against readers.
+// A writer that waits for another writer leaves no mark against readers.
 func TestReaderIsNotStarved(t *testing.T) {
 	table := New(1 << 20)
 	want(t, table.Try(0, 512, true), Taken, "writer")
@@ -178,7 +177,7 @@ func TestWaiter(t *testing.T) {
 	if woken != 1 {
 		t.Errorf("woken %d times by two releases after arming, want once", woken)
 	}
-	// An attempt that fails leaves no reason to try again.
+	// A failed attempt leaves no reason to try again.
 	want(t, table.Try(4096, 4096, true), Taken, "holder")
 	w.Arm()
 	want(t, table.Try(0, 8192, true), Held, "attempt")
@@ -193,8 +192,8 @@ func TestWaiter(t *testing.T) {
 	}
 }
 
-// Counters guarded by nothing but stripes: the race detector and the sums show
-// whether exclusive means exclusive, and waiters whether a wake-up gets lost.
+// Counters protected only by stripes. The race detector and the sums show whether exclusive access is exclusive, and
+// waiters whether a wakeup gets lost.
 func TestConcurrent(t *testing.T) {
 	const stripes, workers, rounds = 8, 4, 1000
 	table := New(stripes * granule)
@@ -293,7 +292,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A table in memory of the caller's is as one of its own.
+// A table in the caller's memory behaves like one in its own.
 func TestTableInMemory(t *testing.T) {
 	for _, size := range []int64{1, 4096, 5000, 1 << 20, 1<<30 + 1, 1 << 40} {
 		b := Bytes(size)

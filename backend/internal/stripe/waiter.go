@@ -2,16 +2,14 @@ package stripe
 
 import "sync/atomic"
 
-// A Waiter is a queue that may sleep while operations of it wait for others to
-// release stripes.
+// A Waiter represents a queue that may sleep while its operations wait for other operations to release stripes.
 type Waiter struct {
 	table  *Table
 	notify func()
 	armed  atomic.Bool
 }
 
-// Join adds a waiter. Its notify is called on the goroutine that releases, so
-// it must not block.
+// Join adds a waiter. notify is called on the goroutine that releases stripes, so it must not block.
 func (t *Table) Join(notify func()) *Waiter {
 	w := &Waiter{table: t, notify: notify}
 	t.mu.Lock()
@@ -23,7 +21,7 @@ func (t *Table) Join(notify func()) *Waiter {
 	return w
 }
 
-// Leave ends the waiter. A call of notify that has begun may still be running.
+// Leave removes the waiter. A call of notify that has begun may still be running.
 func (w *Waiter) Leave() {
 	w.disarm()
 	t := w.table
@@ -38,14 +36,13 @@ func (w *Waiter) Leave() {
 	t.waiters.Store(&list)
 }
 
-// Arm requests one call of notify at the next release by anyone. What was
-// refused before must be tried once more after it, since the release may have
-// just happened.
+// Arm requests one call of notify at the next release. Retry refused operations once more after Arm, since the release
+// may have just happened.
 func (w *Waiter) Arm() {
 	if w.armed.Load() {
 		return
 	}
-	w.table.armed.Add(1) // first, so that the count never falls short
+	w.table.armed.Add(1) // first, so that the count is never too low
 	if !w.armed.CompareAndSwap(false, true) {
 		w.table.armed.Add(-1)
 	}
@@ -59,7 +56,7 @@ func (w *Waiter) disarm() bool {
 	return was
 }
 
-// Wake notifies every armed waiter. It costs one load while there is none.
+// Wake notifies every armed waiter. If there is none it costs one load.
 func (t *Table) Wake() {
 	if t.armed.Load() == 0 {
 		return

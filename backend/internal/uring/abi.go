@@ -1,15 +1,15 @@
 package uring
 
-// The kernel's interface, io_uring(7), as far as it is used here. Names are
-// those of linux/io_uring.h without the prefix IORING.
+// The part of the kernel interface, io_uring(7), that this package uses. The names are those of linux/io_uring.h
+// without the prefix IORING.
 
 const (
-	setupRDisabled    = 1 << 6  // starts disabled
+	setupRDisabled    = 1 << 6  // the ring starts disabled
 	setupSubmitAll    = 1 << 7  // 5.18: an entry in error does not end a batch
-	setupCoopTaskrun  = 1 << 8  // 5.19: completing does not interrupt the thread
+	setupCoopTaskrun  = 1 << 8  // 5.19: completions do not interrupt the thread
 	setupTaskrunFlag  = 1 << 9  // 5.19: sqTaskrun says that there is work to run
 	setupSingleIssuer = 1 << 12 // 6.0: one thread submits
-	setupDeferTaskrun = 1 << 13 // 6.1: completions are made in its calls only
+	setupDeferTaskrun = 1 << 13 // 6.1: completions are made only in the thread's calls
 
 	featSingleMmap    = 1 << 0 // 5.4
 	featNodrop        = 1 << 1 // 5.5
@@ -61,7 +61,7 @@ type params struct {
 	cq           cqOffsets
 }
 
-// sqOffsets are places in the mapping of the rings.
+// sqOffsets are offsets in the mapping of the rings.
 type sqOffsets struct {
 	head, tail, ringMask, ringEntries, flags, dropped, array, _ uint32
 	_                                                           uint64

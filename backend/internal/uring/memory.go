@@ -6,23 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is what the kernel may keep mapped for reads and writes: an operation on
-// it need not look up, pin and release each page. Parts are registered when they are
-// used first, since that makes all of a part resident.
+// memory is memory that the kernel may keep pinned for reads and writes: an operation on it need not look up, pin and
+// release each page. A part is registered when it is first used, since registration makes all of the part resident.
 type memory struct {
 	start, size uintptr
 	part        uintptr
 	known       []bool // parts that are registered
-	vector      iovec  // of the part being registered: what the kernel is pointed to must not move
+	vector      iovec  // of the part being registered; it must not move, since the kernel is given its address
 }
 
-// maxParts is how many parts are registered at most; 1<<14 is the kernel's limit.
+// maxParts is the maximum number of registered parts; the kernel's limit is 1<<14.
 const maxParts = 1 << 12
 
-// UseMemory announces that buffers of operations will lie in mem, which the caller keeps
-// mapped until Close, and that none of them crosses a multiple of part bytes from its
-// start. It is an optimization: where the kernel is older than 5.19 or its limit on
-// locked memory is reached, operations do without. Call it before the first Submit.
+// UseMemory announces that buffers of operations will lie in mem and that none of them crosses a multiple of part bytes
+// from its start. The caller keeps mem mapped until Close. It is an optimization: if the kernel is older than 5.19 or
+// its limit on locked memory is reached, operations work without it. Call it before the first Submit.
 func (r *Ring) UseMemory(mem []byte, part int) {
 	n := (len(mem) + part - 1) / part
 	if n == 0 || n > maxParts {
@@ -39,10 +37,10 @@ func (r *Ring) UseMemory(mem []byte, part int) {
 	}
 }
 
-// fixed returns the part that a buffer lies in, if it is or can be registered.
+// fixed returns the part with a buffer, if that part is or can be registered.
 func (r *Ring) fixed(b []byte) (part uint16, ok bool) {
 	m := &r.memory
-	off := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - m.start // wraps for what lies before
+	off := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - m.start // wraps around for an address before start
 	if off >= m.size || len(b) == 0 {
 		return 0, false
 	}
@@ -56,7 +54,7 @@ func (r *Ring) fixed(b []byte) (part uint16, ok bool) {
 	return uint16(i), true
 }
 
-// registerPart reports whether the kernel took the part. If not, no other is tried.
+// registerPart registers a part and reports whether the kernel accepted it. If not, no further part is tried.
 func (r *Ring) registerPart(i uintptr) bool {
 	m := &r.memory
 	m.vector = iovec{base: uint64(m.start + i*m.part), length: uint64(min(m.part, m.size-i*m.part))}

@@ -10,7 +10,7 @@ import (
 
 const testPart = 64 << 10
 
-// mapped is memory outside the Go heap that the ring knows.
+// mapped allocates memory outside the Go heap and announces it to the ring.
 func mapped(t *testing.T, r *Ring, parts int) []byte {
 	t.Helper()
 	mem, err := unix.Mmap(-1, 0, parts*testPart, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -22,8 +22,7 @@ func mapped(t *testing.T, r *Ring, parts int) []byte {
 	return mem
 }
 
-// TestUseMemory: data is right wherever the buffer lies, and what lies in one part
-// uses the kernel's mapping.
+// TestUseMemory: the data is correct wherever the buffer is, and a buffer within one part uses the kernel's mapping.
 func TestUseMemory(t *testing.T) {
 	both(t, func(t *testing.T, locked bool) {
 		r, _ := newRing(t, 8, locked)
@@ -71,7 +70,7 @@ func TestUseMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryRefused: memory that the kernel does not register is used all the same.
+// TestMemoryRefused: memory that the kernel does not register is used nevertheless.
 func TestMemoryRefused(t *testing.T) {
 	r, _ := newRing(t, 8, false)
 	mem := mapped(t, r, 2)

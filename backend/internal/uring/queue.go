@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepare returns the next free submission entry, zeroed, or nil when all are
-// waiting for Submit.
+// prepare returns the next free submission queue entry, zeroed, or nil if all entries wait for Submit.
 func (r *Ring) prepare(op uint8, userData uint64) *sqe {
 	if r.tail-atomic.LoadUint32(r.sqHead) > r.sqMask {
 		return nil
@@ -19,8 +18,8 @@ func (r *Ring) prepare(op uint8, userData uint64) *sqe {
 	return e
 }
 
-// Read prepares a read into b at the file's offset. Like all that prepare, it
-// reports false when there is no free entry before the next Submit.
+// Read prepares a read into b at the file's offset. Like all methods that prepare an operation, it returns false if
+// there is no free entry before the next Submit.
 func (r *Ring) Read(b []byte, offset int64, userData uint64) bool {
 	e := r.prepare(opRead, userData)
 	if e == nil {
@@ -41,7 +40,7 @@ func (r *Ring) Write(b []byte, offset int64, flags uint32, userData uint64) bool
 	return true
 }
 
-// setBuffer makes the operation that on registered memory if b lies there.
+// setBuffer sets the operation's buffer, and selects the fixed operation if b is in registered memory.
 func (r *Ring) setBuffer(e *sqe, fixed uint8, b []byte, offset int64) {
 	if part, ok := r.fixed(b); ok {
 		e.opcode, e.bufIndex = fixed, part
@@ -81,12 +80,11 @@ func (r *Ring) Nop(userData uint64) bool {
 	return true
 }
 
-// pending is how many prepared entries the kernel has not taken.
+// pending returns how many prepared entries the kernel has not taken.
 func (r *Ring) pending() uint32 { return r.tail - atomic.LoadUint32(r.sqHead) }
 
-// Submit hands what was prepared to the kernel. A kernel short of memory takes
-// less; the rest goes with the next Submit. An error means that it takes
-// nothing: see Withdraw.
+// Submit passes the prepared operations to the kernel. A kernel short of memory takes fewer; the rest is passed by the
+// next Submit. After an error the kernel takes none: see Withdraw.
 func (r *Ring) Submit() error {
 	n := r.pending()
 	if n == 0 {
@@ -102,11 +100,11 @@ func (r *Ring) Submit() error {
 	atomic.StoreUint32(r.sqTail, r.tail)
 	var flags uintptr
 	if r.deferred {
-		flags = enterGetevents // completes what is done while we are there
+		flags = enterGetevents // also processes completions during the call
 	}
 	for n > 0 {
-		// RawSyscall: what would block goes to a worker of the kernel's, and the Go
-		// scheduler's monitor would wake with each call.
+		// RawSyscall: the call does not block, since the kernel passes blocking operations to its workers. Syscall
+		// would wake the Go scheduler's monitor each time.
 		_, _, errno := unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 0, flags, 0, 0)
 		switch errno {
 		case 0, unix.EINTR:
@@ -124,8 +122,7 @@ func (r *Ring) Submit() error {
 	return nil
 }
 
-// Withdraw takes back what the kernel has not taken, oldest first, and calls f
-// with the user data of each.
+// Withdraw removes the entries that the kernel has not taken, oldest first, and calls f with the user data of each.
 func (r *Ring) Withdraw(f func(userData uint64)) {
 	head := atomic.LoadUint32(r.sqHead)
 	tail := r.tail
@@ -165,9 +162,8 @@ func (r *Ring) ready() bool {
 	return *r.cqHead != atomic.LoadUint32(r.cqTail) || atomic.LoadUint32(r.sqFlags)&(sqTaskrun|sqCQOverflow) != 0
 }
 
-// Wait blocks until there is a completion. Something must be in flight. It fails with
-// EEXIST on another thread than that of [Config.LockedThread], which alone makes
-// completions.
+// Wait blocks until there is a completion. An operation must be in flight. With [Config.LockedThread] it fails with
+// EEXIST on any other thread, since completions are made only on the ring's thread.
 func (r *Ring) Wait() error {
 	for *r.cqHead == atomic.LoadUint32(r.cqTail) {
 		_, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), 0, 1, enterGetevents, 0, 0)
@@ -178,22 +174,20 @@ func (r *Ring) Wait() error {
 	return nil
 }
 
-// Event is an eventfd that the kernel adds to for each completion between Arm
-// and Disarm. The ring closes it.
+// Event returns an eventfd that the kernel increments for each completion between Arm and Disarm. The ring closes it.
 func (r *Ring) Event() int { return r.event }
 
-// ClearEvent makes the eventfd unreadable until the kernel adds to it again.
+// ClearEvent makes the eventfd unreadable until the kernel increments it again.
 func (r *Ring) ClearEvent() {
 	var count [8]byte
-	unix.RawSyscall(unix.SYS_READ, uintptr(r.event), uintptr(unsafe.Pointer(&count)), 8) // EAGAIN: it was
+	unix.RawSyscall(unix.SYS_READ, uintptr(r.event), uintptr(unsafe.Pointer(&count)), 8) // EAGAIN: it already was
 }
 
-// Arm turns the eventfd on. It reports false when there is something to reap
-// already, which the eventfd may not report.
+// Arm enables the eventfd. It returns false if there are completions already, which the eventfd may not report.
 func (r *Ring) Arm() bool {
 	atomic.StoreUint32(r.cqFlags, 0)
 	return !r.ready()
 }
 
-// Disarm turns the eventfd off; what it counted stays.
+// Disarm disables the eventfd; its count remains.
 func (r *Ring) Disarm() { atomic.StoreUint32(r.cqFlags, cqEventfdDisabled) }

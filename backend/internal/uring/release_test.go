@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCloseLetsGoOfFile: who closes a ring and then the file has given the file up: it can be
-// unmounted, or opened exclusively, at once. A lease for reading is refused as long as anything has
-// the file open for writing (fcntl(2), F_SETLEASE).
+// TestCloseLetsGoOfFile: after a ring and then its file were closed, the file is no longer open: its file system can be
+// unmounted, or a device opened exclusively, at once. A read lease is refused while anything has the file open for
+// writing (fcntl(2), F_SETLEASE).
 func TestCloseLetsGoOfFile(t *testing.T) {
 	both(t, func(t *testing.T, locked bool) {
 		for _, used := range []bool{false, true} {

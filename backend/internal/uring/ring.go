@@ -1,27 +1,23 @@
-// Package uring is a small io_uring(7): one submission and one completion queue
-// over one file, for reads, writes, fallocate and fdatasync.
+// Package uring is a minimal io_uring(7): one submission queue and one completion queue on one file, for reads, writes,
+// fallocate and fdatasync.
 //
 // # Threads
 //
-// A ring is used by one goroutine at a time. With [Config.LockedThread] that
-// goroutine is locked to its OS thread from the first Submit to the end, and the
-// kernel makes completions only inside this package's calls, which costs no
-// interrupt and no lock. Calls from another thread then fail with EEXIST.
-// Without it the goroutine may move between threads; completions are made
-// whenever the kernel likes, which costs more.
+// A ring is used by one goroutine at a time. With [Config.LockedThread] that goroutine stays locked to its OS thread
+// from the first Submit to the end. The kernel then makes completions only inside this package's calls, which needs no
+// interrupt and no lock. Calls from another thread fail with EEXIST. Without LockedThread the goroutine may move
+// between threads, and the kernel makes completions at any time, which costs more.
 //
 // # The Go runtime
 //
-// Only Wait, which blocks, goes through the runtime's system call entry. Its monitor
-// would get up for every other, and look every 20 µs for a while: what Submit cannot do
-// without blocking goes to a worker of the kernel's, and Reap and ClearEvent cannot block.
+// Only Wait, which blocks, uses the runtime's system call entry. For any other call the runtime's monitor would wake
+// up, and then poll every 20 µs for a while. Submit passes blocking operations to a kernel worker, and Reap and
+// ClearEvent cannot block.
 //
 // # Buffers
 //
-// The kernel reads and writes buffers after the call that named them returned.
-// The caller keeps them allocated until the completion: memory outside the Go
-// heap, or a slice that stays referenced, since the collector does not move
-// what is on the heap.
+// The kernel accesses buffers after the call that named them has returned. The caller must keep them allocated until
+// the completion: memory outside the Go heap, or a referenced slice, since the collector does not move heap objects.
 package uring
 
 import (
@@ -34,36 +30,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is the reason why there is no io_uring: the kernel is older
-// than 5.12, or forbids it (the sysctl kernel.io_uring_disabled, a container's
-// seccomp filter).
+// ErrUnsupported says why there is no io_uring: the kernel is older than 5.12, or forbids it (the sysctl
+// kernel.io_uring_disabled, or a container's seccomp filter).
 var ErrUnsupported = errors.New("io_uring is not available")
 
-// Config describes a ring. A zero field takes the default.
+// Config configures a ring. A zero field selects the default.
 type Config struct {
-	Entries      int  // operations in flight, at most 16384; required
-	File         int  // the descriptor that all operations are on
+	Entries      int  // maximum operations in flight, at most 16384; required
+	File         int  // the descriptor for all operations
 	LockedThread bool // see the package documentation
 }
 
-// A Completion is the outcome of one operation.
+// A Completion is the result of one operation.
 type Completion struct {
 	UserData uint64
-	Result   int32 // bytes, or the negative error number
+	Result   int32 // bytes, or a negative error number
 }
 
 // Ring is an open io_uring.
 type Ring struct {
 	fd, event int
 	disabled  bool // until the first Submit, whose thread becomes the issuer
-	deferred  bool // completions are made by our calls only
+	deferred  bool // completions are made only in our calls
 
 	rings, entries []byte // mappings
 
 	sqHead, sqTail, sqFlags *uint32
 	sqMask                  uint32
 	sqes                    []sqe
-	tail                    uint32 // prepared entries; the kernel sees them at Submit
+	tail                    uint32 // end of the prepared entries; the kernel sees them at Submit
 
 	cqHead, cqTail, cqFlags *uint32
 	cqMask                  uint32
@@ -72,7 +67,7 @@ type Ring struct {
 	memory memory
 }
 
-// New opens a ring. The error wraps [ErrUnsupported] where that is the reason.
+// New opens a ring. The error wraps [ErrUnsupported] if io_uring is not available.
 func New(cfg Config) (*Ring, error) {
 	if cfg.Entries < 1 || cfg.Entries > 16384 {
 		return nil, fmt.Errorf("io_uring of %d entries: must be 1 to 16384", cfg.Entries)
@@ -152,7 +147,7 @@ func (r *Ring) open(p *params, file int) (err error) {
 	return nil
 }
 
-// locate finds the parts of the mappings.
+// locate finds the fields in the mappings.
 func (r *Ring) locate(p *params) {
 	at := func(offset uint32) unsafe.Pointer { return unsafe.Pointer(&r.rings[offset]) }
 	r.sqHead, r.sqTail, r.sqFlags = (*uint32)(at(p.sq.head)), (*uint32)(at(p.sq.tail)), (*uint32)(at(p.sq.flags))
@@ -160,8 +155,7 @@ func (r *Ring) locate(p *params) {
 	r.sqMask, r.cqMask = p.sqEntries-1, p.cqEntries-1
 	r.sqes = unsafe.Slice((*sqe)(unsafe.Pointer(&r.entries[0])), p.sqEntries)
 	r.cqes = unsafe.Slice((*cqe)(at(p.cq.cqes)), p.cqEntries)
-	// Entries are used in the order of their places, so the indirection of the
-	// submission queue stays the identity.
+	// Entries are used in the order of their positions, so the submission queue's index array stays the identity.
 	array := unsafe.Slice((*uint32)(at(p.sq.array)), p.sqEntries)
 	for i := range array {
 		array[i] = uint32(i)
@@ -177,10 +171,10 @@ func (r *Ring) register(op uintptr, fd int32) error {
 	return nil
 }
 
-// Release takes the file from the ring: no operation can begin any more, and those that have go on. Close alone
-// would not do: the kernel frees a ring some time after it was closed, tens of milliseconds, and has
-// the file open until then, so that who unmounts its file system or opens its device exclusively is told that it is
-// busy. With [Config.LockedThread] it fails on another thread than that of Submit.
+// Release removes the file from the ring: no further operation can begin, and those in flight continue. Close alone is
+// not enough: the kernel frees a ring tens of milliseconds after it was closed and has the file open until then. In
+// that time its file system cannot be unmounted, nor its device be opened exclusively. With [Config.LockedThread]
+// Release fails on any thread other than that of Submit.
 func (r *Ring) Release() error {
 	none := int32(-1)
 	u := filesUpdate{fds: uint64(uintptr(unsafe.Pointer(&none)))}
@@ -192,7 +186,7 @@ func (r *Ring) Release() error {
 	return nil
 }
 
-// Close frees the ring, and lets go of the file as [Ring.Release] does, unless another thread has submitted. Nothing
+// Close frees the ring, and removes the file as [Ring.Release] does, unless another thread has submitted. No operation
 // may be in flight.
 func (r *Ring) Close() error {
 	if r.fd < 0 {

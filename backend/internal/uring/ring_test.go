@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newRing opens a ring over a fresh file, or skips where the kernel has none.
+// newRing opens a ring on a new file, or skips the test if the kernel does not support it.
 func newRing(t testing.TB, entries int, locked bool) (*Ring, *os.File) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(t.TempDir(), "file"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -104,7 +104,7 @@ func TestErrorsAreResults(t *testing.T) {
 		r, _ := newRing(t, 4, locked)
 		r.Read(make([]byte, 10), -5, 1)
 		r.Fallocate(0xffff, 0, 4096, 2)
-		r.Nop(3) // what follows an operation in error is carried out
+		r.Nop(3) // what follows a failed operation is executed
 		got := finish(t, r, 3)
 		if got[1] != -int32(unix.EINVAL) || got[2] >= 0 || got[3] != 0 {
 			t.Errorf("results %v", got)
@@ -157,7 +157,7 @@ func TestWithdraw(t *testing.T) {
 	finishNop(4)
 }
 
-// The other thread is notified, and nothing of what it prepared is lost.
+// The other thread is notified, and nothing that it prepared is lost.
 func TestLockedThreadIsEnforced(t *testing.T) {
 	runtime.LockOSThread()
 	r, _ := newRing(t, 4, true)
@@ -180,8 +180,7 @@ func TestLockedThreadIsEnforced(t *testing.T) {
 	}
 }
 
-// Completions that wait to be made on their own thread end no Wait on another, and do not
-// let it spin.
+// Pending completions of a ring's own thread do not end a Wait on another thread, and do not make it spin.
 func TestWaitOnOtherThread(t *testing.T) {
 	runtime.LockOSThread()
 	r, _ := newRing(t, 4, true)
@@ -227,9 +226,8 @@ func TestEvent(t *testing.T) {
 		}
 		var count [8]byte
 		for range 3 {
-			// A sync goes to another thread of the kernel, so it is not done
-			// when Submit returns.
-			// The kernel's flag that it has work for this thread may outlive that work.
+			// A sync is executed by another kernel thread, so it is not done when Submit returns. The kernel's flag
+			// that it has work for this thread may outlive that work.
 			for until := time.Now().Add(5 * time.Second); !r.Arm(); {
 				if n := r.Reap(make([]Completion, 3)); n > 0 || time.Now().After(until) {
 					t.Fatalf("idle ring has something to reap: %d", n)
@@ -242,8 +240,8 @@ func TestEvent(t *testing.T) {
 			if !wait(5 * time.Second) {
 				t.Fatal("no event")
 			}
-			// The kernel asks whether the eventfd is armed after it has posted a completion,
-			// so that an event of the one before, which was reaped disarmed, may come now.
+			// The kernel checks whether the eventfd is armed after it has posted a completion, so the event of the
+			// previous completion, which was reaped while disarmed, may arrive now.
 			for r.Arm() {
 				unix.Read(r.Event(), count[:])
 				if r.Arm() && !wait(5*time.Second) {

@@ -12,22 +12,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// followPrefix is that of what Note writes. It is not under Prefix, whose changes gateways follow.
+// followPrefix is the prefix of the keys that Note writes. It is not under Prefix, whose changes gateways follow.
 const followPrefix = "follow/"
 
-// A Follower is what a gateway has said of itself. It is the value of its key.
+// A Follower is what a gateway has reported about itself. It is the value of its key.
 type Follower struct {
 	Version  int   `json:"version"`
 	Revision int64 `json:"revision"`
-	// But are the namespaces, as the caller names them, of which the revision may not be in force.
+	// But are the namespaces in which the revision may not be in effect, as the caller names them.
 	But []string `json:"but,omitempty"`
-	// Err is why the value cannot be read, where it cannot: the gateway has said nothing until it does so again.
+	// Err says why the value cannot be read, if so: then nothing is known of the gateway until it reports again.
 	Err error `json:"-"`
 }
 
-// Note says that a gateway has what a revision says, and that what this takes from hosts has ended
-// there, but in some namespaces. It never goes back: who comes later under the same name begins with the
-// present revision.
+// Note records that a gateway follows a revision, and that access which this revision takes from hosts has ended there,
+// except in the namespaces but. The recorded revision never decreases: a gateway that later joins under the same name
+// begins with the present revision.
 func Note(ctx context.Context, s state.Store, gateway string, number int64, but []string) error {
 	key := FollowKey(gateway)
 	value, err := json.Marshal(Follower{Version: version, Revision: number, But: but})
@@ -44,12 +44,12 @@ func Note(ctx context.Context, s state.Store, gateway string, number int64, but 
 		}
 		txn := state.Txn{Then: []state.Op{{Key: key, Value: value}}, If: []state.Compare{{Key: key}}}
 		for _, e := range snapshot.Entries {
-			if e.Key == key { // and not one that begins with it
+			if e.Key == key { // not a longer key with the same prefix
 				txn.If[0].Revision = e.Revision
 			}
 		}
 		switch result, err := s.Txn(ctx, txn); {
-		case errors.Is(err, state.ErrUnknown): // what is there now says it
+		case errors.Is(err, state.ErrUnknown): // the next read shows the result
 		case err != nil:
 			return err
 		case result.Done:
@@ -58,10 +58,10 @@ func Note(ctx context.Context, s state.Store, gateway string, number int64, but 
 	}
 }
 
-// FollowKey is the key of what a gateway has said.
+// FollowKey returns the key of a gateway's report.
 func FollowKey(gateway string) string { return followPrefix + gateway }
 
-// Followers are what Note has written, by the names of gateways.
+// Followers returns what Note has written, by the names of gateways.
 func Followers(ctx context.Context, s state.Store) (map[string]Follower, error) {
 	snapshot, err := s.Get(ctx, followPrefix)
 	if err != nil {
@@ -86,8 +86,8 @@ func followers(s state.Snapshot) map[string]Follower {
 	return all
 }
 
-// lost is [ErrLost] where gateways have followed a later revision than base, which one without a pointer is made of: who of
-// them has the latest is who can write it again.
+// lost returns [ErrLost] if a gateway has followed a revision later than base, so that the pointer must have existed.
+// The gateway with the latest revision can write it again.
 func lost(ctx context.Context, s state.Store, base int64) error {
 	all, err := Followers(ctx, s)
 	if err != nil {
@@ -99,7 +99,7 @@ func lost(ctx context.Context, s state.Store, base int64) error {
 			name = n
 		}
 	}
-	if name == "" || base > 0 && all[name].Revision <= base { // for whoever knows nothing, one that cannot be read is one too
+	if name == "" || base > 0 && all[name].Revision <= base { // with base 0 even a follower that cannot be read is proof
 		return nil
 	}
 	return fmt.Errorf("%w: %s is missing, and gateway %s has followed revision %d: restore the key from a copy of the store, or, at a gateway that runs since and has that revision, "+

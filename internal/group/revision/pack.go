@@ -13,39 +13,39 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// packed is a text, compressed in pieces. Each is a member of a file in the format of gzip (RFC 1952), of which
-// all together are one file: whoever knows nothing of pieces reads the whole.
+// packed is a text, compressed in pieces. Each piece is a member in the gzip format (RFC 1952). Together they are one
+// file, so that a reader that knows nothing of pieces can read the whole.
 type packed struct {
 	text, packed []byte
-	hash         string // of packed
+	hash         string // of the compressed bytes
 	pieces       []piece
 }
 
-// A piece is a part of a text, and what became of it.
+// A piece is a part of a text and its compressed form.
 type piece struct{ text, packed span }
 
 type span struct{ from, to int }
 
-// Pieces end where a line does. Which line that is follows from what it says, so that those after a change are
-// what they were before.
+// A piece ends at the end of a line. Which line that is depends only on the line's content, so that the pieces after a
+// change stay the same.
 const (
 	minPiece = 4 << 10
 	maxPiece = 64 << 10
-	oneIn    = 64 // lines that may end one
+	oneIn    = 64 // one line in this many may end a piece
 )
 
-// spare is for what a text has more than the one before.
+// spare is room for what a text has more than the one before.
 const spare = 16 << 10
 
-// An extra field of a member (RFC 1952, section 2.3.1.1) says how long the member is.
+// The extra field of a member (RFC 1952, section 2.3.1.1) that contains the length of the member.
 const (
 	memberID   = "NV"
-	extraAt    = 12 // behind the header and the length of the field
-	extraSize  = 8  // the identifier, the length of what follows, and that
+	extraAt    = 12 // after the header and the length of the field
+	extraSize  = 8  // the identifier, the length of the value, and the value
 	memberSize = extraAt + extraSize
 )
 
-// pack compresses what of a text is not in the one before.
+// pack compresses a text. It reuses the pieces that also are in the one before.
 func pack(text []byte, before *packed) (*packed, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("%w: the configuration has %d bytes, of at most %d", state.ErrTooLarge, len(text), MaxText)
@@ -71,7 +71,7 @@ func pack(text []byte, before *packed) (*packed, error) {
 	return p, nil
 }
 
-// nextPiece is the length of the piece with which a text begins.
+// nextPiece returns the length of the first piece of a text.
 func nextPiece(text []byte) int {
 	for from := 0; ; {
 		n := bytes.IndexByte(text[from:], '\n') + 1
@@ -86,12 +86,12 @@ func nextPiece(text []byte) int {
 	}
 }
 
-// compress appends a member. The writer, which is large, is made for the first.
+// compress appends a member. It creates the writer, which is large, for the first one.
 func compress(z **gzip.Writer, out, text []byte) ([]byte, error) {
 	to := bytes.NewBuffer(out)
 	if *z == nil {
 		var err error
-		if *z, err = gzip.NewWriterLevel(to, gzip.BestSpeed); err != nil { // the first revision has all
+		if *z, err = gzip.NewWriterLevel(to, gzip.BestSpeed); err != nil { // the first revision needs all pieces
 			return nil, err
 		}
 	}
@@ -107,9 +107,10 @@ func compress(z **gzip.Writer, out, text []byte) ([]byte, error) {
 	return all, nil
 }
 
-// memberLen is the length of the member with which a file begins; all of it where the member does not say it.
+// memberLen returns the length of the first member of a file, or of the whole file if the member does not contain its
+// length.
 func memberLen(file []byte) int {
-	const hasExtra = 4 // in the flags
+	const hasExtra = 4 // flag of the header
 	if len(file) < memberSize || file[3]&hasExtra == 0 || binary.LittleEndian.Uint16(file[10:]) != extraSize || string(file[extraAt:extraAt+2]) != memberID {
 		return len(file)
 	}
@@ -120,7 +121,7 @@ func memberLen(file []byte) int {
 	return int(n)
 }
 
-// unpack decompresses what of a file is not in the one before. Its hash is not set.
+// unpack decompresses a file. It reuses the pieces that also are in the one before. It does not set the hash.
 func unpack(file []byte, before *packed) (*packed, error) {
 	p := &packed{text: make([]byte, 0, len(before.text)+spare), packed: file}
 	old := seeker{pieces: before.pieces}
@@ -151,16 +152,16 @@ func unpack(file []byte, before *packed) (*packed, error) {
 
 func (s span) of(b []byte) []byte { return b[s.from:s.to] }
 
-// A seeker finds pieces again in another text, mostly in the same order.
+// A seeker finds the pieces of one text in another text, where most are in the same order.
 type seeker struct {
 	pieces []piece
 	at     int // where the next one is expected
 }
 
-// seekAhead is how many pieces may be left out before the next one.
+// seekAhead is how many pieces may be skipped before the next one.
 const seekAhead = 64
 
-// find is the next piece that is the right one; nil: there is none near.
+// find returns the next matching piece, or nil if there is none nearby.
 func (s *seeker) find(is func(piece) bool) *piece {
 	ahead := s.pieces[s.at:min(s.at+seekAhead, len(s.pieces))]
 	i := slices.IndexFunc(ahead, is)

@@ -14,7 +14,7 @@ import (
 
 var long = flag.Bool("long", false, "more seeds and changes")
 
-// choose returns the first number, and with -long the second.
+// choose returns the first number, or with -long the second.
 func choose(quick, whole int) int {
 	if *long {
 		return whole
@@ -22,8 +22,8 @@ func choose(quick, whole int) int {
 	return quick
 }
 
-// TestPieces changes a text again and again: what is packed of it is what any reader of gzip reads, and what is
-// unpacked with what was there before.
+// TestPieces changes a text repeatedly: the packed text is readable by any reader of gzip, and unpacking reuses the
+// previous text.
 func TestPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []string
@@ -72,7 +72,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// common is how many pieces of one are also in the other.
+// common returns how many pieces of one text are also in the other.
 func common(a, b *packed) (n int) {
 	for _, p := range a.pieces {
 		if slices.ContainsFunc(b.pieces, func(o piece) bool { return bytes.Equal(o.packed.of(b.packed), p.packed.of(a.packed)) }) {
@@ -82,7 +82,7 @@ func common(a, b *packed) (n int) {
 	return n
 }
 
-// FuzzUnpack unpacks what may be no pieces.
+// FuzzUnpack unpacks arbitrary bytes.
 func FuzzUnpack(f *testing.F) {
 	before, err := pack([]byte(strings.Repeat("some text\n", 3000)), new(packed))
 	if err != nil {
@@ -112,7 +112,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// BenchmarkOneLine is a text of 10,000 namespaces of which one is another than before.
+// BenchmarkOneLine packs a text of 10,000 namespaces, of which one has changed.
 func BenchmarkOneLine(b *testing.B) {
 	var all strings.Builder
 	for i := range 10000 {

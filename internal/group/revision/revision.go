@@ -1,9 +1,9 @@
-// Package revision keeps the configuration of a group in its store: one text after another,
-// each with a number, of which readers find the whole of one or the whole of another.
+// Package revision keeps the configuration of a group in its store: a sequence of numbered texts. Readers always find a
+// complete text.
 //
-// The text is compressed, in pieces of which most are the same in the next one, and put under keys that follow from
-// its content, in parts. Only then one key is changed, by compare, that says which text is the present one. A writer that dies
-// before leaves parts that nobody finds, and that a later writer removes.
+// A text is compressed in pieces, most of which are the same in the next text. It is stored in parts under keys that
+// depend on its content. Only then is the one key changed, by compare-and-set, that says which text is the present one.
+// A writer that dies before that leaves unreferenced parts, which a later writer removes.
 package revision
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// Prefix is that of all keys, and of those that change with each revision.
+// Prefix is the prefix of all keys; the others are those of the keys that change with each revision.
 const (
 	Prefix = "config/"
 
@@ -35,26 +35,26 @@ const (
 	maxParts = 64 // of compressed text
 )
 
-// MaxText is how many bytes a text may have: no more than gateways read. A few bytes of what is compressed may say
-// that there are many.
+// MaxText is the maximum size of a text in bytes, since gateways read no more. A few compressed bytes may stand for
+// very many.
 const MaxText = 16 << 20
 
-// ErrConflict is that the present revision is another than the writer knows.
+// ErrConflict says that the present revision is not the one that the writer knows.
 var ErrConflict = errors.New("the group's configuration was changed by another gateway")
 
-// ErrLost is wrapped by the error that the group has had a configuration, which the store has no more.
+// ErrLost is wrapped by the error for a group whose configuration is missing from the store although it once had one.
 var ErrLost = errors.New("the store has lost it")
 
 // A pointer is the value of currentKey.
 type pointer struct {
 	Version  int    `json:"version"`
 	Revision int64  `json:"revision"`
-	Hash     string `json:"hash"` // SHA-256 of the compressed text: two compressors may make two of one text
+	Hash     string `json:"hash"` // SHA-256 of the compressed text, which compressors may produce differently
 	Parts    int    `json:"parts"`
-	Before   string `json:"before,omitempty"` // hash of the revision before, which readers may be reading
+	Before   string `json:"before,omitempty"` // hash of the previous revision, which readers may be reading
 }
 
-// present reads the pointer; one of revision 0 is that nothing was written yet.
+// present reads the pointer. Its revision is 0 if no configuration was ever written.
 func present(ctx context.Context, s state.Store) (p pointer, at state.Revision, err error) {
 	if p, at, err = read(ctx, s); err == nil && at == 0 {
 		err = lost(ctx, s, 0)
@@ -62,7 +62,7 @@ func present(ctx context.Context, s state.Store) (p pointer, at state.Revision, 
 	return p, at, err
 }
 
-// read reads the pointer; at revision 0 of the store there is none.
+// read reads the pointer. at is 0 if there is none.
 func read(ctx context.Context, s state.Store) (p pointer, at state.Revision, err error) {
 	snapshot, err := s.Get(ctx, currentKey)
 	if err != nil || len(snapshot.Entries) == 0 {
@@ -75,19 +75,19 @@ func read(ctx context.Context, s state.Store) (p pointer, at state.Revision, err
 	switch {
 	case p.Version > version:
 		return p, 0, fmt.Errorf("the configuration was written by a later version: upgrade this gateway")
-	case p.Version < 1, p.Revision < 1: // or the group would have no configuration, and serve nothing
+	case p.Version < 1, p.Revision < 1: // otherwise the group would have no configuration and serve nothing
 		return pointer{}, 0, fmt.Errorf("%s is damaged: it has no revision: restore it from a copy of the store", currentKey)
 	}
 	return p, e.Revision, nil
 }
 
-// Number is that of the present revision; 0: there is none.
+// Number returns the number of the present revision, or 0 if there is none.
 func Number(ctx context.Context, s state.Store) (int64, error) {
 	p, _, err := present(ctx, s)
 	return p.Revision, err
 }
 
-// Present is the comparison that holds as long as a revision is the present one; [ErrConflict]: it is not.
+// Present returns a comparison that holds while number is the present revision, or [ErrConflict] if it is not.
 func Present(ctx context.Context, s state.Store, number int64) (state.Compare, error) {
 	p, at, err := present(ctx, s)
 	if err == nil && p.Revision != number {
@@ -96,21 +96,21 @@ func Present(ctx context.Context, s state.Store, number int64) (state.Compare, e
 	return state.Compare{Key: currentKey, Revision: at}, err
 }
 
-// A Cache reads and writes the configuration. It remembers the text that it has read or written last, and
-// compresses and decompresses of another what that has not. The zero value is ready for use, by any goroutine.
+// A Cache reads and writes the configuration. It remembers the last text that it has read or written, and compresses or
+// decompresses only what is new in another one. The zero value is ready for use. Any goroutine may use it.
 type Cache struct {
 	last   atomic.Pointer[packed]
 	failed atomic.Pointer[failure]
 }
 
-// A failure is why a text is none. It is one for as long as its hash is the present one: readers come again and
-// again.
+// A failure says why a text is invalid. It is remembered as long as its hash is the present one, since readers try
+// repeatedly.
 type failure struct {
 	hash string
 	err  error
 }
 
-// Read is the present revision with its text, which must not be changed; 0: there is none.
+// Read returns the present revision and its text, which must not be modified. The number is 0 if there is none.
 func (c *Cache) Read(ctx context.Context, s state.Store) (number int64, text []byte, err error) {
 	for {
 		p, _, err := present(ctx, s)
@@ -135,10 +135,10 @@ func (c *Cache) Read(ctx context.Context, s state.Store) (number int64, text []b
 	}
 }
 
-// errPart is that a part is missing: a later revision may be there.
+// errPart says that a part is missing. There may be a later revision.
 var errPart = errors.New("a part of the configuration is missing")
 
-// known is the text of before; without one it is empty.
+// known returns the remembered text, or an empty one.
 func (c *Cache) known() *packed {
 	if last := c.last.Load(); last != nil {
 		return last
@@ -185,10 +185,10 @@ func hashOf(packed []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Write makes a text the revision after base, and returns its number. It is [ErrConflict] if
-// base is not the present one. With [state.ErrUnknown] it may be that of the group now, or later. The text must
-// not be changed afterwards. Where the store has lost the pointer, whoever has the latest revision that was followed writes
-// the one after it.
+// Write writes a text as the revision after base, and returns its number. The error is [ErrConflict] if base is not the
+// present revision. After [state.ErrUnknown] the text may be the group's revision now, or later. The text must not be
+// modified afterwards. If the store has lost the pointer, a gateway with the latest followed revision as base can write
+// the next one.
 func (c *Cache) Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, error) {
 	p, at, err := read(ctx, s)
 	if err == nil && at == 0 {
@@ -222,7 +222,7 @@ func (c *Cache) Write(ctx context.Context, s state.Store, base int64, text []byt
 	switch {
 	case errors.Is(err, state.ErrUnknown):
 		if now, _, readErr := present(ctx, s); readErr == nil && now == next {
-			return next.Revision, nil // so it was carried out
+			return next.Revision, nil // the transaction was executed
 		}
 		return 0, err
 	case err != nil:
@@ -230,13 +230,13 @@ func (c *Cache) Write(ctx context.Context, s state.Store, base int64, text []byt
 	case !result.Done:
 		return 0, ErrConflict
 	}
-	_ = collect(ctx, s, &next, result.Revision) // the next writer tries again
+	_ = collect(ctx, s, &next, result.Revision) // after an error the next writer tries again
 	return next.Revision, nil
 }
 
-// putParts puts the parts of a text, and returns the comparisons that hold while they are there:
-// another writer may be removing what nobody refers to. Parts that are there already, as those of the
-// present revision when its text is written once more, are put as they are.
+// putParts writes the parts of a text, and returns comparisons that hold while they exist: another writer may be
+// removing unreferenced parts. Parts that already exist, for example because the present text is written again, are
+// written again.
 func putParts(ctx context.Context, s state.Store, p *pointer, packed []byte) (txn state.Txn, err error) {
 	for part := range slices.Chunk(packed, partSize) {
 		key := fmt.Sprintf("%s%s/%03d", dataPrefix, p.Hash, p.Parts)
@@ -250,7 +250,7 @@ func putParts(ctx context.Context, s state.Store, p *pointer, packed []byte) (tx
 	return txn, nil
 }
 
-// notYet is an error before anything was changed that readers find.
+// notYet returns the error of a call before anything was changed that readers can see.
 func notYet(err error) error {
 	if errors.Is(err, state.ErrUnknown) {
 		return fmt.Errorf("%w: nothing was changed", state.ErrUnavailable)
@@ -258,8 +258,8 @@ func notYet(err error) error {
 	return err
 }
 
-// collect removes the texts that are neither the present one nor the one before, while the pointer is
-// that of a revision of the store: a writer that was held up since knows of none that came later.
+// collect removes the texts other than the present and the previous one. It does so only while the pointer has the
+// store's revision at, since a delayed writer does not know of later texts.
 func collect(ctx context.Context, s state.Store, p *pointer, at state.Revision) error {
 	snapshot, err := s.Get(ctx, dataPrefix)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// TestWritersAndReaders has writers with a store that loses requests and replies, and readers: each
-// revision is one writer's, whole, and none is lost that was acknowledged.
+// TestWritersAndReaders runs writers on a store that loses requests and replies, and readers: each revision is a whole
+// text of one writer, and no acknowledged revision is lost.
 func TestWritersAndReaders(t *testing.T) {
 	for seed := range uint64(choose(2, 5)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestWritersAndReaders(t *testing.T) {
 	}
 }
 
-// lines are much like those of other calls.
+// lines returns lines that resemble those of other calls.
 func lines(rng *rand.Rand) string {
 	var b strings.Builder
 	for i := range 1000 {
@@ -94,7 +94,7 @@ func lines(rng *rand.Rand) string {
 	return b.String()
 }
 
-// afterwards checks that a writer removes what others have left.
+// afterwards checks that a writer removes what others have left behind.
 func afterwards(t *testing.T, s state.Store) {
 	t.Helper()
 	base, _, err := new(Cache).Read(t.Context(), s)
@@ -131,7 +131,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// TestDamaged reads what is not whole, or of a later version.
+// TestDamaged reads texts that are incomplete or of a later version.
 func TestDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -166,8 +166,8 @@ func TestDamaged(t *testing.T) {
 	})
 }
 
-// TestExpands: what is small in the store, and large once it is decompressed, is refused before it takes much
-// memory, and not decompressed again until there is something else.
+// TestExpands: a text that is small in the store and large when decompressed is rejected before it takes much memory.
+// It is not decompressed again until the text changes.
 func TestExpands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
@@ -237,8 +237,8 @@ func (s heldUp) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 	return s.Store.Txn(ctx, t)
 }
 
-// TestHeldUpWriter: a writer that stands still before it removes old texts removes none of those
-// that others have written meanwhile.
+// TestHeldUpWriter: a writer that is delayed before it removes old texts does not remove texts that others have written
+// meanwhile.
 func TestHeldUpWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
@@ -261,8 +261,8 @@ func TestHeldUpWriter(t *testing.T) {
 	})
 }
 
-// TestSameTextOtherCompressor: who writes the present text once more, and dies meanwhile, leaves it
-// whole, however it compresses.
+// TestSameTextOtherCompressor: a writer that writes the present text again and dies meanwhile leaves it intact, however
+// it compresses.
 func TestSameTextOtherCompressor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Minute)
@@ -297,7 +297,7 @@ func TestSameTextOtherCompressor(t *testing.T) {
 	})
 }
 
-// TestNote: what is noted of a gateway never goes back, whoever has its name.
+// TestNote: the noted revision of a gateway never decreases, even if another gateway has its name.
 func TestNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -317,7 +317,7 @@ func TestNote(t *testing.T) {
 			}
 		}
 		all.Wait()
-		time.Sleep(time.Minute) // for what is late
+		time.Sleep(time.Minute) // for late requests
 		if got, err := Followers(t.Context(), s); err != nil || len(got) != 2 || got["gw1"].Revision != 19 || got["gw10"].Revision != 19 {
 			t.Error(got, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
-// ask has the goroutine of the engine do something, and waits for it.
+// ask runs do on the engine's goroutine and waits for it.
 func (r *Runner) ask(ctx context.Context, do func()) error {
 	done := make(chan struct{})
 	select {
@@ -21,8 +21,8 @@ func (r *Runner) ask(ctx context.Context, do func()) error {
 	return nil
 }
 
-// Command carries out a command of the administrator. If the context ends before it was, it is not
-// carried out unless that has begun.
+// Command executes a command of the administrator. If the context ends first, the command is dropped unless its
+// execution has begun.
 func (r *Runner) Command(ctx context.Context, c group.Command) error {
 	answer, token := make(chan error, 1), uint64(0)
 	err := r.ask(ctx, func() {
@@ -48,19 +48,19 @@ func (r *Runner) Command(ctx context.Context, c group.Command) error {
 	}
 }
 
-// Status is the group as this gateway sees it, and when that was, by the runner's clock.
+// Status returns the group as this gateway sees it, and the time of that view by the runner's clock.
 func (r *Runner) Status(ctx context.Context) (s group.Status, err error) {
 	err = r.ask(ctx, func() { s = r.engine.Status() })
 	return s, err
 }
 
-// Configure says which groups there are.
+// Configure sets the configured groups.
 func (r *Runner) Configure(groups []group.Group) {
 	r.post(func() { r.step(group.Configure{Groups: groups}) })
 }
 
-// Storage says that the clients of an incarnation have other addresses. What is said before that has begun, or when it
-// has ended, counts for nothing: it is to be said again until Status has the addresses.
+// Storage says that the storage clients of an incarnation have different addresses. It is ignored before the
+// incarnation has begun and after it has ended: repeat it until Status shows the addresses.
 func (r *Runner) Storage(inc group.Incarnation, addresses []string) {
 	r.post(func() { r.step(group.Storage{Incarnation: inc, Addresses: addresses}) })
 }
@@ -80,18 +80,18 @@ func (r *Runner) Starting() {
 	r.post(func() { r.step(group.Behind{Behind: true, Starting: true}) })
 }
 
-// Behind says whether the gateway does not have the group's configuration.
+// Behind says whether the gateway lacks the group's configuration.
 func (r *Runner) Behind(behind bool) {
 	r.post(func() { r.step(group.Behind{Behind: behind}) })
 }
 
-// Gone says that no process of an incarnation is left.
+// Gone says that no process of an incarnation exists any more.
 func (r *Runner) Gone(inc group.Incarnation) {
 	r.post(func() { r.step(group.Gone{Incarnation: inc}) })
 }
 
-// Leave gives back all groups, and ends the registration. It takes as long as commands under
-// way do, at most the engine's LeaveTimeout. Close comes after it.
+// Leave gives back all groups and ends the registration. It takes as long as the commands in progress, at most the
+// engine's LeaveTimeout. Call Close after it.
 func (r *Runner) Leave(ctx context.Context) error {
 	if err := r.ask(ctx, func() { r.step(group.Leave{}) }); err != nil && !errors.Is(err, ErrClosed) {
 		return err

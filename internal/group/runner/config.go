@@ -11,31 +11,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Target is what groups are served with. Its methods return soon after their context ends. The
-// runner calls Stop, Extend, Loads and Sizes from the goroutine of the engine, the others from any.
+// A Target serves groups. Its methods must return soon after their context ends. The runner calls Stop, Extend, Loads
+// and Sizes on the engine's goroutine, and the others on any goroutine.
 type Target interface {
-	// Open opens clients of the storage, and returns their addresses.
+	// Open opens storage clients and returns their addresses.
 	Open(ctx context.Context, inc group.Incarnation) (addresses []string, err error)
-	// Close ends everything, and the clients of the storage. What is under way there may stay.
+	// Close ends everything and closes the storage clients. Requests that are in progress in the storage may remain.
 	Close()
 	// Serve serves a group.
 	Serve(ctx context.Context, id group.ID, epoch uint64, b group.Backend) error
-	// Drain takes no more commands for a group, and returns when those under way have ended,
+	// Drain makes the target accept no more commands for a group. It returns when the commands in progress have ended,
 	// what they wrote is durable, and the storage is released.
 	Drain(ctx context.Context, id group.ID, epoch uint64) error
-	// Stop takes no more commands for a group, and returns at once. It may come twice.
+	// Stop makes the target accept no more commands for a group, and returns at once. It may be called twice.
 	Stop(id group.ID, epoch uint64)
-	// Extend says until when groups of a lease may be served, by the runner's clock.
+	// Extend sets the time until which groups with leases may be served, by the runner's clock.
 	Extend(until time.Duration)
-	// Fence has the storage refuse an incarnation, everywhere: see group.Fence.
+	// Fence makes the storage refuse an incarnation everywhere: see group.Fence.
 	Fence(ctx context.Context, f group.Fence) error
-	// Loads is how much I/O each group has that is served.
+	// Loads returns the I/O of each group that is served.
 	Loads() map[group.ID]uint64
-	// Sizes is how many bytes the namespaces of each group have together that is served.
+	// Sizes returns, for each group that is served, the total size of its namespaces in bytes.
 	Sizes() map[group.ID]int64
 }
 
-// Config is what a runner is made of. Zero values are the defaults.
+// Config configures a runner. Zero values select the defaults.
 type Config struct {
 	Gateway group.Config
 	Groups  []group.Group
@@ -45,13 +45,12 @@ type Config struct {
 	CallTimeout  time.Duration // of the store; 0: 1 s
 	FenceTimeout time.Duration // 0: 10 s
 
-	// Clock must not stand still while the machine sleeps. Default: CLOCK_BOOTTIME.
+	// Clock must continue while the machine sleeps. Default: CLOCK_BOOTTIME.
 	Clock func() time.Duration
-	// Alarm, Took and Changed are called by the goroutine of the engine, and must not wait. Default:
-	// nobody is called.
+	// Alarm, Took and Changed are called on the engine's goroutine and must not block. They may be nil.
 	Alarm   func(group.Alarm)
 	Took    func(group.Took)
-	Changed func(group.Status) // when gateways, groups or fences have changed
+	Changed func(group.Status) // called when gateways, groups or fences have changed
 }
 
 func (c Config) withDefaults() (Config, error) {

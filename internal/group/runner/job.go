@@ -6,14 +6,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
-// A job is something that the target does with a group.
+// A job is an operation of the target on a group.
 type job struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it has ended
 }
 
-// begin does something with a group, once what was before has ended. The engine gets the result, if there is
-// one and it has not wanted something else of the group since: it would take it for the result of that.
+// begin starts an operation on a group once the previous one has ended. It passes the result to the engine, unless the
+// engine has requested another operation on the group meanwhile: it would take the result for that of the later one.
 func (r *Runner) begin(id group.ID, do func(ctx context.Context) group.Event) {
 	before, life := r.jobs[id], r.life
 	ctx, cancel := context.WithCancel(life)
@@ -55,7 +55,7 @@ func (r *Runner) drain(a group.Drain) {
 	})
 }
 
-// stop stops at once, and again when what was under way has ended.
+// stop stops a group at once, and again when the operation in progress has ended.
 func (r *Runner) stop(a group.Stop) {
 	r.cfg.Target.Stop(a.Group, a.Epoch)
 	if r.jobs[a.Group] != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
-// ErrClosed is the error of what is asked of a runner that has ended.
+// ErrClosed is the error of calls to a runner that has ended.
 var ErrClosed = errors.New("the gateway has left its group")
 
-// A Runner is a gateway of a group.
+// A Runner is one gateway of a group.
 type Runner struct {
 	cfg    Config
 	ctx    context.Context // of everything
 	cancel context.CancelFunc
-	inbox  chan func() // for the goroutine of the engine
+	inbox  chan func() // functions for the engine's goroutine
 	done   chan struct{}
-	wait   sync.WaitGroup // for what is under way
+	wait   sync.WaitGroup // for all goroutines except transactions
 	calls  sync.WaitGroup // for transactions
 	holds  atomic.Pointer[map[group.ID]group.Hold]
 
-	// What follows belongs to the goroutine of the engine.
+	// Only the engine's goroutine uses these.
 	engine  *group.Engine
 	life    context.Context // of the incarnation
 	end     context.CancelFunc
@@ -38,10 +38,10 @@ type Runner struct {
 	left    bool
 }
 
-// loadsEvery is how often the target is asked how much I/O there is.
+// loadsEvery is how often the target is asked for its I/O.
 const loadsEvery = time.Second
 
-// Start begins a gateway, which registers as soon as its storage and the store answer.
+// Start starts a gateway, which registers as soon as its storage and the store answer.
 func Start(c Config) (*Runner, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -54,19 +54,19 @@ func Start(c Config) (*Runner, error) {
 	r := &Runner{cfg: c, engine: e, inbox: make(chan func()), done: make(chan struct{}), jobs: map[group.ID]*job{}, answers: map[uint64]chan error{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.holds.Store(new(map[group.ID]group.Hold))
-	go r.run() // until Close, or until the gateway has left
+	go r.run() // ends with Close, or when the gateway has left
 	r.spawn(func() {
 		_ = c.Store.Watch(r.ctx, group.GroupPrefix, func() { r.post(func() { r.step(group.Changed{}) }) })
 	})
 	return r, nil
 }
 
-// spawn does something that takes time. It ends when a context of the runner does.
+// spawn starts a slow operation. It ends when a context of the runner ends.
 func (r *Runner) spawn(do func()) {
 	r.wait.Go(do) // Close waits for it
 }
 
-// post has the goroutine of the engine do something.
+// post queues a function for the engine's goroutine.
 func (r *Runner) post(do func()) bool {
 	select {
 	case r.inbox <- do:
@@ -98,7 +98,7 @@ func (r *Runner) run() {
 	}
 }
 
-// open begins an incarnation, once what was before has ended.
+// open begins an incarnation once the previous one has ended.
 func (r *Runner) open(before func()) {
 	r.life, r.end = context.WithCancel(r.ctx)
 	life, inc := r.life, newIncarnation()
@@ -126,7 +126,7 @@ func newIncarnation() group.Incarnation {
 	return group.Incarnation(hex.EncodeToString(b[:]))
 }
 
-// step hands an event to the engine, and does what it says.
+// step passes an event to the engine and executes the resulting actions.
 func (r *Runner) step(ev group.Event) {
 	if r.left {
 		return
@@ -192,7 +192,7 @@ func (r *Runner) get(a group.Get) {
 	})
 }
 
-// txn also carries out what a gateway that has left has begun.
+// txn executes a transaction, also one that a gateway began before it left.
 func (r *Runner) txn(a group.Txn) {
 	r.calls.Add(1)
 	r.spawn(func() {
@@ -204,7 +204,7 @@ func (r *Runner) txn(a group.Txn) {
 	})
 }
 
-// fence reports the result to the incarnation that has asked.
+// fence passes the result to the incarnation that requested it.
 func (r *Runner) fence(a group.Fence) {
 	life := r.life
 	r.spawn(func() {
@@ -215,7 +215,7 @@ func (r *Runner) fence(a group.Fence) {
 	})
 }
 
-// during hands an event to the engine unless the incarnation has ended.
+// during passes an event to the engine unless the incarnation has ended.
 func (r *Runner) during(life context.Context, ev group.Event) {
 	r.post(func() {
 		if life.Err() == nil {
@@ -224,7 +224,7 @@ func (r *Runner) during(life context.Context, ev group.Event) {
 	})
 }
 
-// rejoin ends the incarnation, and begins another one.
+// rejoin ends the incarnation and begins another one.
 func (r *Runner) rejoin() {
 	r.end()
 	jobs := r.jobs
@@ -237,8 +237,8 @@ func (r *Runner) rejoin() {
 	})
 }
 
-// Hold returns what a transaction has to compare so that it is carried out only while the gateway
-// owns a group; false if it does not, as far as it knows. It does not wait.
+// Hold returns what a transaction must compare so that it is executed only while the gateway owns a group. It returns
+// false if the gateway does not own the group, as far as it knows. It does not block.
 func (r *Runner) Hold(id group.ID) (group.Hold, bool) {
 	h, ok := (*r.holds.Load())[id]
 	return h, ok

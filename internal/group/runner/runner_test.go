@@ -15,10 +15,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// A target notes what it is asked for.
+// A target records its calls.
 type target struct {
 	name   string
-	openIn time.Duration // what it takes to open the storage, and a group
+	openIn time.Duration // time that it takes to open the storage, and a group
 
 	mu     sync.Mutex
 	log    []string
@@ -26,7 +26,7 @@ type target struct {
 	opens  int
 	fails  error
 	hangs  bool          // drains do not end
-	deaf   time.Duration // how long it opens a group before it looks whether that is still wanted
+	deaf   time.Duration // time before the opening of a group checks its context
 	until  time.Duration
 }
 
@@ -163,7 +163,7 @@ func (w *world) until(what string, limit time.Duration, holds func() bool) {
 	}
 }
 
-// TestTakeover: two gateways share, one that ends at once is fenced, one that leaves gives back.
+// TestTakeover: two gateways share the groups; one that ends at once is fenced, one that leaves gives back its groups.
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, group.Fenced, group.Fenced, group.Lease)
@@ -211,7 +211,7 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// TestCommands: an administrator moves a group, and fails a gateway, which comes back.
+// TestCommands: an administrator moves a group, and fails a gateway, which returns.
 func TestCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, group.Fenced, group.Fenced)
@@ -256,7 +256,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// incarnation is that of a gateway, as it sees itself.
+// incarnation returns a gateway's incarnation, as the gateway sees it.
 func incarnation(t *testing.T, r *Runner, name string) group.Incarnation {
 	t.Helper()
 	s, err := r.Status(t.Context())
@@ -269,7 +269,7 @@ func incarnation(t *testing.T, r *Runner, name string) group.Incarnation {
 	return ""
 }
 
-// TestDrainHangs: the context of a drain ends when the engine goes on without it.
+// TestDrainHangs: the context of a drain ends when the engine continues without it.
 func TestDrainHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, group.Fenced)
@@ -309,8 +309,8 @@ func TestDrainHangs(t *testing.T) {
 	})
 }
 
-// TestOpeningOutlivesLease: a group whose lease has ended while it was being opened is opened once more, and that
-// the time before was in vain ends no attempt after it.
+// TestOpeningOutlivesLease: a group whose lease has ended while it was being opened is opened again, and the earlier
+// time does not end later attempts.
 func TestOpeningOutlivesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, group.Lease)
@@ -319,7 +319,7 @@ func TestOpeningOutlivesLease(t *testing.T) {
 		w.shared.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(true) })
 		time.Sleep(10 * time.Second) // the lease has ended
 		ta.mu.Lock()
-		ta.deaf = time.Second // longer than the engine waits until it asks again
+		ta.deaf = time.Second // longer than the engine waits before it asks again
 		ta.mu.Unlock()
 		w.shared.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
 		w.until("the group is served", 10*time.Second, func() bool { return ta.count() == 1 })

@@ -7,8 +7,8 @@ import (
 
 var errEmptyKey = errors.New("state: a key is empty")
 
-// Check says what is wrong with a transaction that no store carries out: it exceeds the limits,
-// or has a key that is empty or that two operations have.
+// Check returns the error of a transaction that no store executes: one that exceeds the limits, has an empty key, or
+// has the same key in two operations.
 func (t Txn) Check() error {
 	if n := len(t.If) + len(t.Then); n > MaxOps {
 		return fmt.Errorf("%w: a transaction of %d comparisons and operations, at most %d", ErrTooLarge, n, MaxOps)

@@ -6,22 +6,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Command is one command of a controller's queue, in a context that was made
-// with the queue and is used again.
+// A Command is one command of a controller's queue. Its memory is allocated with the queue and reused.
 type Command struct {
 	SQE capsule.Command
-	// Index is the context's number, from 0 to Queue().Commands() - 1: a handler's own state
-	// of a command goes into an array of its own. It is constant.
+	// Index is the number of the context, from 0 to Queue().Commands() - 1. It never changes, so a handler can keep its
+	// own state of each command in an array.
 	Index int32
 
 	queue  *TargetQueue
 	state  commandState
-	given  bool           // the handler knows it
+	given  bool           // it was passed to the handler
 	wrong  capsule.Status // see Wrong
-	holds  bool           // recv, which has not been posted again
+	holds  bool           // it holds receive recv, which has not been posted again
 	recv   int32
-	bytes  int32 // that arrived after the command
-	posted int32 // work requests of the response, for the send queue's accounts
+	bytes  int32 // received after the command
+	posted int32 // work requests of the response, for the send queue's accounting
 	data   data
 	pieces []rdmatransport.SGE
 	fetch  fetch
@@ -29,45 +28,41 @@ type Command struct {
 
 	cqe      capsule.Completion
 	link     list.Link[Command] // in one list of the queue
-	sameHash *Command           // identifiers has it
+	sameHash *Command           // next in its list of identifiers
 }
 
 type commandState uint8
 
 const (
 	commandFree       commandState = iota
-	commandHeld                    // the handler has it
+	commandHeld                    // the handler owns it
 	commandFetching                // RDMA READs queued or in flight
-	commandResponding              // answered, not posted
+	commandResponding              // answered; the response is not posted
 	commandSent                    // response posted, not acknowledged
-	commandDead                    // on its way back to the handler
+	commandDead                    // to be returned to the handler
 )
 
-// Wrong is why the command must fail, or success: what is wrong with its SGL or its
-// identifier.
+// Wrong returns the status with which the command must fail because of its SGL or its identifier, or success.
 func (c *Command) Wrong() capsule.Status { return c.wrong }
 
-// Queue is the command's queue.
+// Queue returns the command's queue.
 func (c *Command) Queue() *TargetQueue { return c.queue }
 
-// Length is how many bytes of data the command's SGL describes.
+// Length returns the length in bytes of the data that the command's SGL describes.
 func (c *Command) Length() int { return c.data.length }
 
-// InCapsule is the data that arrived with the command, nil if its data is in
-// host memory or there is none. It starts at a multiple of 4096 if the host put
-// it at offset 0, and stays valid until the command is answered.
+// InCapsule returns the data that arrived with the command, or nil if there is none or the data is in host memory. It
+// starts at a multiple of 4096 if the host put it at offset 0, and is valid until the command is answered.
 func (c *Command) InCapsule() []byte { return c.data.inCapsule }
 
-// Remote reports whether the data is in host memory, so that it takes Fetch or
-// RespondData to move it.
+// Remote reports whether the data is in host memory, so that Fetch or RespondData must move it.
 func (c *Command) Remote() bool { return len(c.data.remotes) > 0 }
 
-// Direction is which way the opcode says that data goes.
+// Direction returns the direction of the data transfer that the opcode specifies.
 func (c *Command) Direction() capsule.Direction { return direction(&c.SQE) }
 
-// Fetch reads the command's data from host memory into the given pieces, which
-// together are as long as Length says, and calls Handler.Fetched. The slice may
-// be reused at once, the memory not before Fetched or Done.
+// Fetch reads the command's data from host memory into the given pieces, whose total length must be Length, and then
+// calls Handler.Fetched. The slice may be reused at once, the memory only after Fetched or Done.
 func (c *Command) Fetch(pieces []rdmatransport.SGE) {
 	c.mustBeHeld()
 	c.setPieces(pieces)
@@ -88,16 +83,14 @@ func (c *Command) Fetch(pieces []rdmatransport.SGE) {
 // Reading reports whether RDMA READs of Fetch are in flight.
 func (c *Command) Reading() bool { return c.state == commandFetching && c.fetch.flying > 0 }
 
-// Respond answers the command without sending data.
+// Respond answers the command without data.
 func (c *Command) Respond(s capsule.Status, result uint64) {
 	c.mustBeHeld()
 	c.respond(s, result, 0)
 }
 
-// RespondData sends the given pieces, no more than Length bytes, to host memory
-// and then answers with success. The slice may be reused at once; the memory
-// must stay as it is until Handler.Done, since a lost packet is sent again from
-// there.
+// RespondData sends the given pieces, at most Length bytes, to host memory and then answers with success. The slice may
+// be reused at once. The memory must not change until Handler.Done, since retransmissions read it again.
 func (c *Command) RespondData(pieces []rdmatransport.SGE, result uint64) {
 	c.mustBeHeld()
 	n := piecesLength(pieces)
@@ -108,19 +101,18 @@ func (c *Command) RespondData(pieces []rdmatransport.SGE, result uint64) {
 	c.respond(capsule.StatusSuccess, result, n)
 }
 
-// Charge counts n bytes more to the turns of the command's party, for a command that takes as long as those.
+// Charge adds n bytes to the cost of a command whose execution takes as long as that many bytes.
 func (c *Command) Charge(n int) {
 	if p := c.queue.party; p != nil {
 		p.credit -= n
 	}
 }
 
-// Movable reports whether MoveData is possible on the queue.
+// Movable reports whether the queue supports MoveData.
 func (c *Command) Movable() bool { return c.queue.mover != nil }
 
-// MoveData has the data of RespondData, which was one piece, sent from to from now on,
-// which has the same content: the memory that was given before is the handler's again if
-// it returns true.
+// MoveData replaces the memory from which the data of RespondData is sent by to, which has the same content.
+// RespondData must have had one piece. If MoveData returns true, the old memory belongs to the handler again.
 func (c *Command) MoveData(to rdmatransport.SGE) bool {
 	if len(c.pieces) != 1 || len(c.pieces[0].Buf) != len(to.Buf) {
 		return false

@@ -7,36 +7,35 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A remote is a part of host memory that a keyed descriptor names.
+// A remote is a range of host memory that a keyed descriptor names.
 type remote struct {
 	addr   uint64
 	length int
 	key    rdmatransport.RKey
 }
 
-// data is where a command's data is.
+// data describes where a command's data is.
 type data struct {
-	length     int      // bytes described, in all
+	length     int      // total number of bytes described
 	inCapsule  []byte   // host to controller, arrived with the command
 	remotes    []remote // in host memory
-	invalidate bool     // the response kills key at the host
+	invalidate bool     // the response invalidates key at the host
 	key        rdmatransport.RKey
 }
 
-// dataLimits are what a target allows of descriptors.
+// dataLimits are the limits that a target sets for SGLs.
 type dataLimits struct {
 	inCapsule   int // bytes
 	total       int // bytes
-	descriptors int // in a list; below 2: none
+	descriptors int // in a list; below 2: no lists
 }
 
-// interpret reads a command's SGL. received is what came after the command in
-// its capsule, so that nothing of an earlier capsule is ever taken for data.
-// The status tells what is wrong, Do Not Retry included.
+// interpret reads a command's SGL. received is what followed the command in its capsule; passing exactly that ensures
+// that nothing of an earlier capsule is taken for data. The returned status says what is wrong, Do Not Retry included.
 func (d *data) interpret(c *capsule.Command, received []byte, l dataLimits) capsule.Status {
 	*d = data{remotes: d.remotes[:0]}
-	// NVMe base 2.0, 3.3.3.1: PRPs are not used over fabrics; metadata SGLs
-	// need a capability that we do not report.
+	// NVMe base 2.0, 3.3.3.1: PRPs are not used over fabrics. Metadata SGLs need a capability that this target does not
+	// report.
 	if c.Flags.PSDT() != capsule.PSDTSGLContiguous {
 		return capsule.StatusInvalidField | capsule.StatusDNR
 	}
@@ -59,14 +58,14 @@ func (d *data) interpret(c *capsule.Command, received []byte, l dataLimits) caps
 
 func (d *data) addKeyed(s capsule.SGL, l dataLimits) capsule.Status {
 	n := int(s.Length())
-	if n > l.total-d.length { // beyond MDTS (NVMe base 2.0, 5.17.2.1)
+	if n > l.total-d.length { // more than MDTS (NVMe base 2.0, 5.17.2.1)
 		return capsule.StatusInvalidField
 	}
 	if s.Subtype() == capsule.SGLInvalidate && !d.invalidate {
-		// A response carries one key; the host invalidates others itself.
+		// A response can invalidate one key; the host invalidates the others itself.
 		d.invalidate, d.key = true, rdmatransport.RKey(s.Key())
 	}
-	if n > 0 { // a zero length RDMA operation hangs some adapters
+	if n > 0 { // an RDMA operation of length zero hangs some adapters
 		d.remotes = append(d.remotes, remote{s.Address, n, rdmatransport.RKey(s.Key())})
 		d.length += n
 	}
@@ -88,7 +87,7 @@ func (d *data) setInCapsule(c *capsule.Command, received []byte, l dataLimits) c
 	return capsule.StatusSuccess
 }
 
-// addList reads a list of keyed descriptors that lies in the capsule.
+// addList reads a list of keyed descriptors in the capsule.
 func (d *data) addList(s capsule.SGL, received []byte, l dataLimits) capsule.Status {
 	off, n := s.Address, uint64(s.Length())
 	switch {
@@ -121,7 +120,7 @@ func (d *data) addList(s capsule.SGL, received []byte, l dataLimits) capsule.Sta
 	return capsule.StatusSuccess
 }
 
-// direction is which way a command's data goes.
+// direction returns the direction of a command's data.
 func direction(c *capsule.Command) capsule.Direction {
 	if c.Opcode == capsule.OpcodeFabrics {
 		return c.FabricsType().Direction()

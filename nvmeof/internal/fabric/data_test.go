@@ -131,7 +131,7 @@ func TestInterpretAccepts(t *testing.T) {
 		t.Errorf("keyed data %+v", ds)
 	}
 
-	// An invalidation without data, as of a Write Zeroes from a host that asks for it.
+	// An invalidation without data, as of a Write Zeroes from a host that requests it.
 	cmd = command(capsule.IOWriteZeroes, capsule.KeyedSGL(0, 0, 5, true))
 	if s := ds.interpret(&cmd, nil, limits); !s.OK() || ds.length != 0 || len(ds.remotes) != 0 || !ds.invalidate || ds.key != 5 {
 		t.Errorf("invalidation without data: %v, %+v", s, ds)
@@ -158,8 +158,8 @@ func TestInterpretList(t *testing.T) {
 	}
 }
 
-// FuzzInterpret: whatever the SGL, data lies in what was received, no limit is
-// exceeded, and a refusal leaves nothing.
+// FuzzInterpret: whatever the SGL, the data is within what was received, no limit is exceeded, and a rejection leaves
+// no data.
 func FuzzInterpret(f *testing.F) {
 	f.Add(uint64(0), uint64(512)|1<<56, []byte("data"), byte(1))
 	f.Add(uint64(math.MaxUint64), uint64(0x40)<<56|4096, []byte{}, byte(2))

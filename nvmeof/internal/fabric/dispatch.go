@@ -7,77 +7,73 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A Dispatcher decides when the commands of a shard's queues begin. While one party sends
-// I/O commands they begin as they arrive. While several do, each gets turns, by bytes (deficit
-// round robin), and only so much begins in a turn of the shard, which takes all that has
-// arrived first: what is left waits in its queues, where a command of somebody else overtakes it. In the
-// order of arrival a host with one command at a time would wait for all that others have
-// outstanding.
+// A Dispatcher decides when the commands of a shard's queues begin. While only one party sends I/O commands, they begin
+// as they arrive. While several parties do, they take turns, by bytes (deficit round robin). The shard then first takes
+// everything that has arrived, and only a limited amount begins in each of its turns. The remaining commands wait in
+// their queues, where another party's command can overtake them. In the order of arrival, a host with one command at a
+// time would wait for everything that the others have outstanding.
 type Dispatcher struct {
 	shard   *shard.Shard
-	last    *Party           // whose command came last
+	last    *Party           // whose command arrived last
 	crowded int64            // until then commands take turns
-	line    list.List[Party] // those whose commands wait, in the order of their turns
-	round   int64            // in which each of them has a turn
+	line    list.List[Party] // parties with waiting commands, in the order of their turns
+	round   int64            // the round in which each of them has a turn
 	held    bool             // no command begins
 }
 
-// A Party is one of those who share a shard: a host with all its queues there, say. It
-// bounds nothing by itself: a party alone gets everything. It is part of whatever stands for
-// the party.
+// A Party is one of the users that share a shard, for example a host with all its queues there. It sets no limit by
+// itself: a single party gets everything. A Party is embedded in the user's own structure.
 type Party struct {
 	reads readShare
 
-	queues list.List[TargetQueue] // with commands that wait, in the order of their turns
-	credit int                    // bytes that it may still begin in its turn; what it began beyond is negative
-	round  int64                  // in which it had its last turn
+	queues list.List[TargetQueue] // with waiting commands, in the order of their turns
+	credit int                    // bytes that it may still begin in its turn; negative if it began more
+	round  int64                  // the round in which it had its last turn
 	link   list.Link[Party]
 }
 
-// Open makes it a party of a shard.
+// Open makes p a party of a shard.
 func (p *Party) Open(s *shard.Shard) {
 	*p = Party{}
 	p.reads.open(s)
 }
 
 const (
-	// crowdedFor is how long after a command of another party commands take turns.
+	// crowdedFor is how long commands take turns after a command of another party has arrived.
 	crowdedFor = 100 * time.Millisecond
-	// commandCost is what a command costs beside its data, in bytes.
+	// commandCost is the cost of a command in bytes, in addition to its data.
 	commandCost = 4 << 10
-	// atOnce is what a party begins as it arrives, in each round: a command of 4 KiB.
-	// What a larger one takes is counted to the rounds that follow.
+	// atOnce is what a party may begin on arrival in each round: a command of 4 KiB. The excess of a larger one is
+	// charged to the following rounds.
 	atOnce = 2 * commandCost
-	// partyTurn is what a party begins in its turn: several commands, whose responses are sent
-	// together.
+	// partyTurn is what a party begins in its turn: several commands, whose responses are sent together.
 	partyTurn = 8 * atOnce
-	// queueTurn is how many commands of a queue begin one after the other, while what
-	// belongs to the queue is in the processor's cache.
+	// queueTurn is how many commands of a queue begin in a row, while the queue's memory is in the processor's cache.
 	queueTurn = 8
-	// maxRounds is more than what any command takes.
+	// maxRounds is more rounds than any command takes.
 	maxRounds = 1 << 10
-	// shardTurn is what begins in one turn of the shard while commands take turns. The
-	// responses are sent at its end.
+	// shardTurn is how much begins in one turn of the shard while commands take turns. Responses are sent at the end of
+	// the turn.
 	shardTurn = 3 * partyTurn
 )
 
-// NewDispatcher returns the dispatcher of a shard, for all its queues.
+// NewDispatcher returns the dispatcher for all queues of a shard.
 func NewDispatcher(s *shard.Shard) *Dispatcher {
 	d := &Dispatcher{shard: s}
 	s.AddPoller(d)
 	return d
 }
 
-// Hold keeps commands from beginning: what arrives waits in its queue, until Release.
+// Hold keeps commands from beginning: they wait in their queues until Release.
 func (d *Dispatcher) Hold() { d.held = true }
 
-// Release ends what Hold began.
+// Release undoes Hold.
 func (d *Dispatcher) Release() {
 	d.held = false
 	d.shard.Wake()
 }
 
-// defers reports whether a command of the queue that has just arrived waits for a turn.
+// defers reports whether a command that has just arrived on the queue must wait for a turn.
 func (d *Dispatcher) defers(q *TargetQueue) bool {
 	p := q.party
 	if p == nil {
@@ -99,13 +95,13 @@ func (d *Dispatcher) defers(q *TargetQueue) bool {
 	if p.link.Linked() {
 		return true
 	}
-	// Others have had their turns meanwhile.
+	// Other parties have had their turns since p's last one.
 	p.credit = min(0, p.credit+int(min(d.round-p.round, maxRounds))*partyTurn)
 	p.round = d.round
 	return p.credit <= -atOnce
 }
 
-// wait has the queue take turns until what has arrived has begun.
+// wait makes the queue take turns until all commands that have arrived have begun.
 func (d *Dispatcher) wait(q *TargetQueue) {
 	if q.turns.Linked() {
 		return
@@ -120,7 +116,7 @@ func (d *Dispatcher) wait(q *TargetQueue) {
 	}
 }
 
-// forget takes the queue out.
+// forget removes the queue.
 func (d *Dispatcher) forget(q *TargetQueue) {
 	if !q.turns.Linked() {
 		return
@@ -132,7 +128,7 @@ func (d *Dispatcher) forget(q *TargetQueue) {
 	}
 }
 
-// Poll implements [shard.Poller]: it begins what may begin in this turn.
+// Poll implements [shard.Poller]. It begins the commands of this turn.
 func (d *Dispatcher) Poll() bool {
 	d.shard.Drain(d.crowded >= d.shard.Now())
 	if d.held {
@@ -161,9 +157,9 @@ func (d *Dispatcher) Poll() bool {
 	return left < shardTurn
 }
 
-// begin begins the oldest command of a queue whose turn it is, and returns what that costs.
+// begin begins the oldest command of the queue whose turn it is and returns its cost.
 func (d *Dispatcher) begin(q *TargetQueue) int {
-	if q.state != StateLive || q.free.First() == nil { // it has failed, or goes on when a context is free
+	if q.state != StateLive || q.free.First() == nil { // it has failed, or continues when a context is free
 		d.forget(q)
 		return 0
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestCommandsTakeTurns: beside a host that has hundreds of commands outstanding, few of
-// those come before the one command of another host, which otherwise waits for all.
+// TestCommandsTakeTurns: of a host with hundreds of outstanding commands only a few begin before the single command of
+// another host, which otherwise waits for all.
 func TestCommandsTakeTurns(t *testing.T) {
 	const queues, depth = 4, 100
 	for _, taking := range []bool{true, false} {
@@ -46,7 +46,7 @@ func TestCommandsTakeTurns(t *testing.T) {
 		most, n, at := 0, 0, -1
 		add(&parties[0], 1, capsule.IORead, func() {
 			if at >= 0 {
-				if n++; n > 5 { // at first nobody knows that there are two
+				if n++; n > 5 { // at first only one party is known
 					most = max(most, others-at)
 				}
 			}
@@ -80,11 +80,10 @@ func endIdle(h *HostQueue, s *store) bool {
 type reader struct {
 	queues, depth, size int
 	contexts            int // of each queue that are free; 0: all
-	cost                int // of a command beside its data, in bytes
+	cost                int // of a command in addition to its data, in bytes
 }
 
-// turnsBeside has hosts read as much as they can beside each other, and returns the fairness
-// index of what begins.
+// turnsBeside makes hosts read concurrently as much as they can, and returns the fairness index of what begins.
 func turnsBeside(t *testing.T, readers ...reader) float64 {
 	r := newRig(t, 0)
 	d := NewDispatcher(r.target.shard)
@@ -142,15 +141,15 @@ func turnsBeside(t *testing.T, readers ...reader) float64 {
 	return sum * sum / (squares * float64(len(got)))
 }
 
-// TestTurnsAreEqual: hosts that have more outstanding than begins in a turn get the same bytes.
+// TestTurnsAreEqual: hosts that have more outstanding than begins in a turn get the same number of bytes.
 func TestTurnsAreEqual(t *testing.T) {
 	if j := turnsBeside(t, reader{1, 100, 4 << 10, 0, 0}, reader{8, 100, 4 << 10, 0, 0}, reader{2, 100, 32 << 10, 0, 0}); j < 0.98 {
 		t.Errorf("fairness %.3f", j)
 	}
 }
 
-// TestTurnsOfLargeCommands: a host whose few commands are larger than what it begins in its turn
-// gets no more bytes than others, although nothing of it waits at times.
+// TestTurnsOfLargeCommands: a host with few commands, each larger than what begins in its turn, gets no more bytes than
+// others, although it sometimes has none waiting.
 func TestTurnsOfLargeCommands(t *testing.T) {
 	for _, depth := range []int{1, 2, 4} {
 		if j := turnsBeside(t, reader{4, 100, 4 << 10, 0, 0}, reader{1, depth, 1 << 20, 0, 0}); j < 0.98 {
@@ -159,16 +158,16 @@ func TestTurnsOfLargeCommands(t *testing.T) {
 	}
 }
 
-// TestTurnsWithoutContexts: a host that acknowledges responses late, so that its commands begin
-// when a context is free, has the same turns.
+// TestTurnsWithoutContexts: a host that acknowledges responses late, so that its commands begin when a context is free,
+// gets the same turns.
 func TestTurnsWithoutContexts(t *testing.T) {
 	if j := turnsBeside(t, reader{4, 100, 4 << 10, 50, 0}, reader{4, 100, 4 << 10, 0, 0}); j < 0.98 {
 		t.Errorf("fairness %.3f", j)
 	}
 }
 
-// TestTurnsOfCostlyCommands: a host whose commands take long, which they tell as they are executed, gets no more
-// than others do.
+// TestTurnsOfCostlyCommands: a host whose commands take long, as Charge reports during their execution, gets no more
+// than others.
 func TestTurnsOfCostlyCommands(t *testing.T) {
 	if j := turnsBeside(t, reader{4, 100, 4 << 10, 0, 0}, reader{1, 30, 4 << 10, 0, 1 << 20}); j < 0.98 {
 		t.Errorf("fairness %.3f", j)

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestEndInEveryState ends a queue at each step of a command: every command and
-// request comes back once, and the shards' resources with them.
+// TestEndInEveryState ends a queue at each step of a command: every command and request is returned once, and so are
+// the shards' resources.
 func TestEndInEveryState(t *testing.T) {
 	ends := map[string]func(h *HostQueue, s *store){
 		"host":   func(h *HostQueue, _ *store) { h.Disconnect() },
@@ -23,7 +23,7 @@ func TestEndInEveryState(t *testing.T) {
 	}
 	for name, end := range ends {
 		for _, windows := range []bool{false, true} {
-			for turns := range 8 { // so that commands stand at different steps
+			for turns := range 8 { // so that commands are at different steps
 				t.Run(fmt.Sprintf("%s,windows=%v,turns=%d", name, windows, turns), func(t *testing.T) { endAfter(t, turns, windows, end) })
 			}
 		}
@@ -89,7 +89,7 @@ func endAfter(t *testing.T, turns int, windows bool, end func(*HostQueue, *store
 	}
 }
 
-// TestFetchAfterEnd: a handler that does not know yet gets its command back.
+// TestFetchAfterEnd: a handler that does not know of the end yet gets its command back.
 func TestFetchAfterEnd(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(64 << 10)
@@ -103,7 +103,7 @@ func TestFetchAfterEnd(t *testing.T) {
 	}
 	r.until("commands arrive", func() bool { return len(s.held) == 3 })
 	s.queue.Disconnect()
-	s.held[0].Fetch(s.sges(s.held[0])) // before the end is carried out
+	s.held[0].Fetch(s.sges(s.held[0])) // before the end is processed
 	r.until("the queue fails", func() bool { return s.failed != nil })
 	s.held[1].Fetch(s.sges(s.held[1])) // and after
 	s.held[2].Respond(capsule.StatusSuccess, 0)
@@ -113,7 +113,7 @@ func TestFetchAfterEnd(t *testing.T) {
 	}
 }
 
-// TestOrderlyEnd: a response whose Done has come is with the host.
+// TestOrderlyEnd: a response whose Done was called has reached the host.
 func TestOrderlyEnd(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(4096)
@@ -162,7 +162,7 @@ func TestTimeout(t *testing.T) {
 	r.until("the target's end ends", func() bool { return s.closed == 1 })
 }
 
-// TestConnectRefused: a queue whose connection was not made is taken down alike.
+// TestConnectRefused: a queue whose connection failed is closed in the same way.
 func TestConnectRefused(t *testing.T) {
 	r := newRig(t, 0)
 	var ending error

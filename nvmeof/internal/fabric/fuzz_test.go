@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// FuzzTargetCapsule: whatever a host sends, its command is answered once, or its
-// queue ends; the handler never sees data beyond what arrived.
+// FuzzTargetCapsule: whatever a host sends, its command is answered once or its queue ends; the handler never sees data
+// beyond what was received.
 func FuzzTargetCapsule(f *testing.F) {
 	flush := command(capsule.IOFlush, capsule.KeyedSGL(0, 0, 0, false))
 	f.Add(encode(flush))
@@ -47,8 +47,8 @@ func FuzzTargetCapsule(f *testing.F) {
 	})
 }
 
-// FuzzHostResponse: whatever a controller answers, the request comes back once,
-// with success only if the answer is the request's own.
+// FuzzHostResponse: whatever a controller answers, the request is returned once, with success only if the response is
+// its own.
 func FuzzHostResponse(f *testing.F) {
 	f.Add(make([]byte, 16), uint16(0))
 	f.Add(make([]byte, 15), uint16(1))

@@ -12,93 +12,92 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// HostConfig describes a host's queue. A zero field takes the default, except
-// where it is required.
+// HostConfig configures a host's queue. A zero field selects the default, unless the field is required.
 type HostConfig struct {
 	Shard  *shard.Shard         // required
 	Domain rdmatransport.Domain // required
-	Attrs  rdmatransport.Attrs  // required: the device's
+	Attrs  rdmatransport.Attrs  // required; those of the device
 
-	// Depth is the submission queue's size, SQSIZE + 1, at least 2. One command
-	// less can be outstanding (NVMe base 2.0, 3.3.1.5). Required.
+	// Depth is the submission queue's size, SQSIZE + 1, at least 2. Depth - 1 commands can be outstanding (NVMe base
+	// 2.0, 3.3.1.5). Required.
 	Depth int
-	// Reserved is how many of those entries are for requests alone that are urgent: see [Urgency].
+	// Reserved is how many of those entries are reserved for urgent requests: see [Urgency].
 	Reserved int
-	// InCapsule is how many bytes of data the controller takes beside a command.
+	// InCapsule is how many bytes of data the controller accepts after a command in its capsule.
 	InCapsule int
-	// Descriptors is how many parts a command's data may have (MSDBD); default 1. Their
-	// list, 16 bytes each, goes into the capsule.
+	// Descriptors is how many parts a command's data may have (MSDBD); default 1. Their list, 16 bytes for each part,
+	// goes into the capsule.
 	Descriptors int
-	// Windows gives each command a key of its own that is dead before its buffer
-	// goes back; needs Attrs.Windows, and Memory registered with windows.
+	// Windows gives each command a key of its own that is invalid before its buffer goes back to the caller. It needs
+	// Attrs.Windows, and Memory registered with windows.
 	Windows bool
-	// Timeout ends the queue when a command has no answer for that long; 0: never.
+	// Timeout ends the queue when a command has had no response for that long; 0: never.
 	Timeout time.Duration
-	// Ending is called when the queue has ended, before any request comes back with err.
+	// Ending is called when the queue has ended, before any request is returned with err.
 	Ending func(err error)
-	// Ended is called when the queue has ended and all requests are back.
+	// Ended is called when the queue has ended and all requests are returned.
 	Ended func(err error)
 }
 
-// ErrTimeout ends a queue whose controller does not answer.
+// ErrTimeout ends a queue whose controller does not respond.
 var ErrTimeout = errors.New("command timed out")
 
-// Urgency is of how many reserved entries of a queue a request may use the last one.
+// Urgency says how many reserved entries of a queue a request may use.
 type Urgency uint8
 
-// Urgencies. Requests of a lower one leave an entry for those of each higher one.
+// Urgencies in ascending order. Requests of one urgency leave an entry free for each higher one.
 const (
 	Usual    Urgency = iota
-	Pressing         // what ends other commands
-	Urgent           // what keeps the association, or ends it
+	Pressing         // for commands that end other commands
+	Urgent           // for commands that keep the association alive, or end it
 )
 
-// A Request is one command of a host and its outcome. It belongs to the queue
-// from Submit until Done is called, and can be used again then.
+// A Request is a command of a host and its result. It belongs to the queue from Submit until Done is called, and can be
+// reused then.
 type Request struct {
-	// Command is filled by the caller except for CID, PSDT and SGL. The halves of a
-	// fused operation are submitted one right after the other.
+	// Command is filled in by the caller, except for CID, PSDT and SGL. The two commands of a fused operation are
+	// submitted in immediate succession.
 	Command capsule.Command
 
-	// The data: Length bytes at Offset of Memory. 0 for none.
+	// The data is Length bytes at Offset of Memory; 0 for no data.
 	Memory         *Memory
 	Offset, Length int
 
-	// More are further parts of the data, up to HostConfig.Descriptors with the first.
+	// More are further parts of the data. With the first one there may be HostConfig.Descriptors parts.
 	More []Part
 
-	// Source is what the request is for; nil stands for all that has no source.
+	// Source is the source of the request; nil selects the queue's own, for all requests without a source.
 	Source *Source
 
-	// Urgency is how many of HostConfig.Reserved the request may use. With a Source of their own those of one urgency wait
-	// for no other.
+	// Urgency says how many entries of HostConfig.Reserved the request may use. If the requests of an urgency have
+	// their own Source, they wait for no other request.
 	Urgency Urgency
 
-	// Patient requests have no timeout: Asynchronous Event Request.
+	// Patient requests have no timeout: Asynchronous Event Requests.
 	Patient bool
 
-	// Whole says that the controller sends all of the data if it succeeds. Where the
-	// provider counts what came, and it was less, Err is [ErrShortData].
+	// Whole says that a successful controller sends all of the data. If the provider counts received bytes and fewer
+	// arrived, Err is [ErrShortData].
 	Whole bool
 
 	// Done is called in the loop at the end, once per Submit.
 	Done func(*Request)
 
-	Completion capsule.Completion // if Err is nil
-	// Err is why the queue ended; the command may have taken effect. ErrShortData and
-	// ErrCanceled are the command's alone.
+	Completion capsule.Completion // valid if Err is nil
+	// Err is the reason why the queue ended; the command may have been executed. ErrShortData and ErrCanceled concern
+	// only this command.
 	Err error
 
 	link list.Link[Request] // while it waits to be sent
 }
 
-// A Part is data of a request beyond the first: Length bytes at Offset of Memory.
+// A Part is a further part of a request's data: Length bytes at Offset of Memory.
 type Part struct {
 	Memory         *Memory
 	Offset, Length int
 }
 
-// total is the length of all data.
+// total returns the length of all data.
 func (r *Request) total() int {
 	n := r.Length
 	for i := range r.More {
@@ -107,7 +106,7 @@ func (r *Request) total() int {
 	return n
 }
 
-// Buf is the request's data, of several parts the first.
+// Buf returns the request's data, or its first part if there are several.
 func (r *Request) Buf() []byte {
 	if r.Length == 0 {
 		return nil
@@ -118,7 +117,7 @@ func (r *Request) Buf() []byte {
 // writes reports whether data goes to the controller.
 func (r *Request) writes() bool { return direction(&r.Command) == capsule.HostToController }
 
-// A HostQueue is a host's end of one queue.
+// A HostQueue is the host's end of a queue.
 type HostQueue struct {
 	cfg   HostConfig
 	slot  shard.Slot
@@ -128,40 +127,40 @@ type HostQueue struct {
 
 	slab   *shard.Slab
 	region rdmatransport.MemoryRegion
-	stride int // of the capsules
+	stride int // from one capsule to the next
 
 	slots    []hostSlot
 	slotBits int
 	free     []int32
 	windows  int               // commands that may need an invalidation
-	own      Source            // of requests that name none
-	line     list.List[Source] // those with requests to be sent
-	starting []int32           // slots whose commands go out in this turn
-	kills    []int32           // slots whose windows are to be closed in this turn
+	own      Source            // for requests without a source
+	line     list.List[Source] // sources with requests to be sent
+	starting []int32           // slots whose commands are sent in this turn
+	kills    []int32           // slots whose windows are to be invalidated in this turn
 	spares   spareWindows
 
 	send    sendBatch
 	recvs   []rdmatransport.RecvWR
 	sges    []rdmatransport.SGE // of the receives
 	credits creditRing
-	inline  int // bytes that a SEND may copy at the post
+	inline  int // bytes that a SEND may copy when it is posted
 	watch   shard.Timer
 }
 
-// A hostSlot is what the queue knows of an outstanding command.
+// A hostSlot is the state of an outstanding command.
 type hostSlot struct {
 	req        *Request
 	cid        capsule.CID
 	generation uint16
-	retained   capsule.CID // given to no command, if retains
+	retained   capsule.CID // given to no other command while retains is set
 	retains    bool
 	answered   bool
 	sending    bool          // the provider may still read the capsule or its data
-	keyed      bool          // the command has a key of its own, not known to be dead
+	keyed      bool          // the command has a key of its own that is not known to be invalid
 	killing    bool          // our own invalidation is posted
-	more       int           // keys of further parts that are not known to be dead
+	more       int           // keys of further parts that are not known to be invalid
 	admitted   int           // bytes taken from budget
-	budget     *shard.Budget // nil: nothing is, or it was given back already
+	budget     *shard.Budget // nil: nothing is taken, or it was given back already
 	source     *Source
 	sentAt     int64
 	window     rdmatransport.Window
@@ -208,8 +207,7 @@ func NewHost(cfg HostConfig) (*HostQueue, error) {
 	return q, nil
 }
 
-// sends is the send queue's depth: bind, SEND and invalidation of each command
-// and what is not signaled yet.
+// sends returns the depth of the send queue: bind, SEND and invalidation of each command, and what is not signaled yet.
 func (q *HostQueue) sends() int {
 	n := 3*q.cfg.Depth + 2*signalInterval + 2*len(q.spares.all)
 	if limit := q.cfg.Attrs.MaxQueueDepth; limit > 0 {
@@ -237,7 +235,7 @@ func (q *HostQueue) mapMemory() error {
 	return nil
 }
 
-// capsuleSize is a command with a list of as many descriptors as there may be.
+// capsuleSize returns the size of a command with the longest list of descriptors.
 func (q *HostQueue) capsuleSize() int {
 	n := capsule.CommandSize
 	if q.cfg.Descriptors > 1 {
@@ -246,13 +244,13 @@ func (q *HostQueue) capsuleSize() int {
 	return (n + hostReceiveStride - 1) &^ (hostReceiveStride - 1)
 }
 
-// capsule is the buffer of a slot's command and its list.
+// capsule returns the buffer for a slot's command and its list.
 func (q *HostQueue) capsule(i int32) []byte {
 	return part(q.slab.Bytes(), int(i)*q.stride, q.stride)
 }
 
-// Open creates the queue pair and posts the receives. Device.Connect follows,
-// then Established, or Disconnect if it failed.
+// Open creates the queue pair and posts the receives. The caller then calls Device.Connect, followed by Established, or
+// by Disconnect if Connect failed.
 func (q *HostQueue) Open() (rdmatransport.QueuePair, error) {
 	windows := 0
 	if q.cfg.Windows {
@@ -285,7 +283,7 @@ func (q *HostQueue) Open() (rdmatransport.QueuePair, error) {
 	return qp, nil
 }
 
-// Established says that the connection is made: commands can be sent.
+// Established tells the queue that it is connected, so that commands can be sent.
 func (q *HostQueue) Established() {
 	if q.state != StateNew {
 		return
@@ -297,7 +295,7 @@ func (q *HostQueue) Established() {
 	q.slot.Flush()
 }
 
-// RequestData is what the host attaches to its connection request.
+// RequestData returns the private data of the host's connection request.
 func (q *HostQueue) RequestData(id capsule.QID, cntlid capsule.ControllerID) []byte {
 	b := make([]byte, capsule.RequestDataSize)
 	capsule.RequestData{
@@ -306,12 +304,11 @@ func (q *HostQueue) RequestData(id capsule.QID, cntlid capsule.ControllerID) []b
 	return b
 }
 
-// SetInCapsule changes how many bytes of data go into capsules, which a host
-// learns from Identify data after it has connected.
+// SetInCapsule changes how many bytes of data go into capsules. A host learns this from Identify data after it has
+// connected.
 func (q *HostQueue) SetInCapsule(n int) { q.cfg.InCapsule = n }
 
-// Free unmaps the queue's memory: after Ended, or if Open failed or was never
-// called.
+// Free unmaps the queue's memory. Call it after Ended, or if Open failed or was never called.
 func (q *HostQueue) Free() error {
 	if q.slab == nil {
 		return nil
@@ -321,17 +318,17 @@ func (q *HostQueue) Free() error {
 	return err
 }
 
-// State is where in its life the queue is.
+// State returns the state of the queue.
 func (q *HostQueue) State() State { return q.state }
 
-// Err is why the queue ended, nil while it has not.
+// Err returns the reason why the queue ended, or nil if it has not ended.
 func (q *HostQueue) Err() error { return q.err }
 
-// Outstanding is how many requests have been sent and not come back.
+// Outstanding returns how many requests have been sent and not been returned.
 func (q *HostQueue) Outstanding() int { return len(q.slots) - len(q.free) }
 
-// Submit takes a request: it is sent at the end of the turn, or when the queue
-// has room. The error is why the queue has ended; Done is not called then.
+// Submit queues a request, which is sent at the end of the turn or when the queue has room. The error is the reason why
+// the queue has ended; Done is not called then.
 func (q *HostQueue) Submit(r *Request) error {
 	if q.state >= StateFailing {
 		return q.err
@@ -351,8 +348,8 @@ func (q *HostQueue) sourceOf(r *Request) *Source {
 	return r.Source
 }
 
-// Disconnect ends the queue; requests come back with an error.
+// Disconnect ends the queue; requests are returned with an error.
 func (q *HostQueue) Disconnect() { q.fail(rdmatransport.ErrDisconnected) }
 
-// Fail ends the queue for a reason that the caller found.
+// Fail ends the queue with an error that the caller found.
 func (q *HostQueue) Fail(err error) { q.fail(err) }

@@ -6,12 +6,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// ErrCanceled ends a request that was taken back before it was sent.
+// ErrCanceled ends a request that was canceled before it was sent.
 var ErrCanceled = errors.New("request was canceled before it was sent")
 
-// Cancel takes back a request that waits to be sent, with the other half of its
-// fused operation: Done is called with [ErrCanceled]. Of one that has been sent and
-// has no answer yet it returns the identifier, for an Abort command.
+// Cancel cancels a request that waits to be sent, and the other command of its fused operation: Done is called with
+// [ErrCanceled]. For a request that has been sent and has no response yet, it returns the identifier, for an Abort
+// command.
 func (q *HostQueue) Cancel(r *Request) (cid capsule.CID, sent bool) {
 	if first, second := q.withdraw(r); first != nil {
 		for _, r := range []*Request{first, second} {
@@ -30,18 +30,17 @@ func (q *HostQueue) Cancel(r *Request) (cid capsule.CID, sent bool) {
 	return 0, false
 }
 
-// A Retention is what became of [HostQueue.Retain].
+// A Retention is the result of [HostQueue.Retain].
 type Retention uint8
 
 const (
 	Retained       Retention = iota // until Release
-	NotOutstanding                  // the command has its answer
-	RetainedOther                   // an earlier identifier of the same slot is: try again when that was released
+	NotOutstanding                  // the command has its response
+	RetainedOther                   // an earlier identifier of the same slot is retained: try again when it was released
 )
 
-// Retain keeps the identifier of an outstanding command from being given to another one
-// until Release, however long that is after the command's end: an Abort command names it,
-// and may be carried out late.
+// Retain keeps the identifier of an outstanding command from being reused until Release, even after the command's end.
+// An Abort command names the identifier and may be executed late.
 func (q *HostQueue) Retain(cid capsule.CID) Retention {
 	at := int(cid & (1<<q.slotBits - 1))
 	switch {
@@ -57,8 +56,7 @@ func (q *HostQueue) Retain(cid capsule.CID) Retention {
 // Release ends a retention.
 func (q *HostQueue) Release(cid capsule.CID) { q.slots[cid&(1<<q.slotBits-1)].retains = false }
 
-// withdraw takes a request that waits to be sent out of the queue, and the other half of
-// a fused one.
+// withdraw removes from the queue a request that waits to be sent, and the other command of a fused operation.
 func (q *HostQueue) withdraw(r *Request) (first, second *Request) {
 	if !r.link.Linked() {
 		return nil, nil

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestCancel takes requests back from every place of the queue, and leaves the others
-// in their order.
+// TestCancel cancels requests at every position of the queue; the others keep their order.
 func TestCancel(t *testing.T) {
 	for taken := range 5 {
 		t.Run(fmt.Sprint("the one at ", taken), func(t *testing.T) {
@@ -60,8 +59,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestFusedHalves: they leave together and adjacent, however full the queue is, and
-// are taken back together.
+// TestFusedHalves: the commands of a fused operation are sent together and adjacent, however full the queue is, and are
+// canceled together.
 func TestFusedHalves(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		r := newRig(t, 0)
@@ -112,8 +111,8 @@ func TestFusedHalves(t *testing.T) {
 	}
 }
 
-// TestCanceledReadTakesNothing: a read that is taken back while it waits for room in the
-// budget keeps none of it, though its queue sends nothing any more.
+// TestCanceledReadTakesNothing: a read that is canceled while it waits for the budget keeps none of it, even if its
+// queue sends nothing any more.
 func TestCanceledReadTakesNothing(t *testing.T) {
 	const size = 16 << 10
 	r := newRig(t, size)

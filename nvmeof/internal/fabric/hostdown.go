@@ -2,8 +2,7 @@ package fabric
 
 import "errors"
 
-// fail ends the queue. What follows is left to the retry step, since fail is
-// called from anywhere.
+// fail ends the queue. The rest happens in the retry step, because fail may be called at any point of a turn.
 func (q *HostQueue) fail(err error) {
 	if q.state >= StateFailing || q.qp == nil {
 		return
@@ -22,8 +21,8 @@ func (h *hostConsumer) Retry() {
 	}
 }
 
-// tearDown closes the queue pair, after which neither provider nor controller
-// reaches any memory of the queue, and gives every request back.
+// tearDown closes the queue pair, after which neither the provider nor the controller can access memory of the queue,
+// and returns every request.
 func (q *HostQueue) tearDown() {
 	q.qp.Disconnect()
 	q.closeWindows()
@@ -58,7 +57,7 @@ func (q *HostQueue) tearDown() {
 func (q *HostQueue) closeWindows() {
 	for i := range q.slots {
 		if s := &q.slots[i]; s.window != nil {
-			s.window.Close() // its queue pair goes with it
+			s.window.Close() // its queue pair is closed next
 			s.window = nil
 		}
 	}

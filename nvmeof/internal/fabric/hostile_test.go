@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A gremlin is a bare queue pair that says what it likes. It uses a shard of the
-// rig as its loop.
+// A gremlin is a bare queue pair that sends arbitrary capsules. It uses a shard of the rig as its loop.
 type gremlin struct {
 	r      *rig
 	end    *rigEnd
@@ -46,10 +45,10 @@ func (g *gremlin) recv(i int) {
 	}
 }
 
-// send sends a capsule, with changes to the work request.
+// send sends a capsule after changes to the work request.
 func (g *gremlin) send(b []byte, change ...func(*rdmatransport.SendWR)) {
 	g.r.t.Helper()
-	at := 16<<10 + g.sent%4*(8<<10) // not one that may still be going out
+	at := 16<<10 + g.sent%4*(8<<10) // not one that may still be in flight
 	g.sent++
 	n := copy(g.mem[at:], b)
 	wr := rdmatransport.SendWR{
@@ -71,7 +70,7 @@ func (g *gremlin) answer(n int) []byte {
 	return g.mem[n*512 : n*512+int(g.slot.got[n].Bytes)]
 }
 
-// A gremlinSlot notes what arrives.
+// A gremlinSlot records what arrives.
 type gremlinSlot struct {
 	slot shard.Slot
 	got  []rdmatransport.Completion // of receives
@@ -118,7 +117,7 @@ func (g *gremlin) wantStatus(n int, id capsule.CID, want capsule.Status) {
 	}
 }
 
-// TestHostileCapsules is row 58 and what else ends a queue.
+// TestHostileCapsules is row 58 and other cases that end a queue.
 func TestHostileCapsules(t *testing.T) {
 	flush := encode(command(capsule.IOFlush, capsule.KeyedSGL(0, 0, 0, false)))
 	cases := []struct {
@@ -161,8 +160,8 @@ func TestHostileCapsules(t *testing.T) {
 	}
 }
 
-// TestExtraBytes: data that no SGL speaks of is ignored, and is never taken for
-// data by a later command with the same buffer (rows 49 and 58).
+// TestExtraBytes: data that no SGL describes is ignored, and is never taken for data of a later command with the same
+// buffer (rows 49 and 58).
 func TestExtraBytes(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(4096)
@@ -191,8 +190,8 @@ func TestImmediate(t *testing.T) {
 	g.wantStatus(0, 0, capsule.StatusInvalidOpcode|capsule.StatusDNR)
 }
 
-// TestIdentifierOfAnEvent is row 61 where the handler gives the first command up: the
-// second has the one answer, and the first costs the host no entry of its queue.
+// TestIdentifierOfAnEvent is row 61 if the handler gives up the first command: the second one gets the only response,
+// and the first one costs the host no queue entry.
 func TestIdentifierOfAnEvent(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(4096)
@@ -211,7 +210,7 @@ func TestIdentifierOfAnEvent(t *testing.T) {
 	g.wantStatus(0, 7, capsule.StatusSuccess)
 }
 
-// TestSameCIDTwice is row 61: the first is not disturbed.
+// TestSameCIDTwice is row 61: the first command is not disturbed.
 func TestSameCIDTwice(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(4096)
@@ -237,8 +236,8 @@ func TestSameCIDTwice(t *testing.T) {
 	r.until("the command arrives", func() bool { return len(s.held) == 2 })
 }
 
-// TestRefusedKey is row 57: a failed RDMA READ ends the queue and nothing of the
-// command is executed; a failed WRITE gives no response.
+// TestRefusedKey is row 57: a failed RDMA READ ends the queue and no part of the command is executed; after a failed
+// WRITE there is no response.
 func TestRefusedKey(t *testing.T) {
 	for _, op := range []capsule.IOOpcode{capsule.IOWrite, capsule.IORead} {
 		r := newRig(t, 0)
@@ -256,8 +255,7 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestDescriptorList moves data of a command with a list of keyed descriptors
-// into and out of several pieces.
+// TestDescriptorList transfers the data of a command with a list of keyed descriptors into and out of several pieces.
 func TestDescriptorList(t *testing.T) {
 	for _, op := range []capsule.IOOpcode{capsule.IOWrite, capsule.IORead} {
 		r := newRig(t, 5000)
@@ -288,14 +286,14 @@ func TestDescriptorList(t *testing.T) {
 	}
 }
 
-// TestBacklog: a host whose next commands overtake the acknowledgements of
-// responses waits its turn, and nothing is lost.
+// TestBacklog: commands of a host that arrive before the acknowledgements of earlier responses wait, and nothing is
+// lost.
 func TestBacklog(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(4096)
 	s.hold = true
 	g := r.hostileHost(s, TargetConfig{Depth: 2})
-	// Responses that nobody acknowledges: the contexts of a queue are marked so.
+	// Unacknowledged responses: the contexts of a queue are marked as such.
 	q := s.queue
 	for q.free.First() != nil {
 		q.free.Pop()
@@ -325,8 +323,7 @@ func TestBacklog(t *testing.T) {
 	g.wantStatus(1, 1, capsule.StatusSuccess)
 }
 
-// hostileTarget connects a host queue to a gremlin and returns the command that
-// the host then sends.
+// hostileTarget connects a host queue to a gremlin and returns the command that the host then sends.
 func (r *rig) hostileTarget(hc HostConfig, q *Request) (*HostQueue, *gremlin, capsule.Command) {
 	r.t.Helper()
 	hc.Shard, hc.Domain, hc.Attrs, hc.Depth = r.host.shard, r.host.domain, r.host.device.Attrs(), 8
@@ -354,8 +351,7 @@ func (r *rig) hostileTarget(hc HostConfig, q *Request) (*HostQueue, *gremlin, ca
 	return h, g, c
 }
 
-// TestHostileTarget are rows 95 and 96 and their kin: the queue ends, and no
-// request succeeds for it.
+// TestHostileTarget is rows 95 and 96 and similar cases: the queue ends, and no request succeeds because of it.
 func TestHostileTarget(t *testing.T) {
 	response := func(id capsule.CID) []byte {
 		b := make([]byte, capsule.CompletionSize)
@@ -408,8 +404,8 @@ func TestHostileTarget(t *testing.T) {
 	}
 }
 
-// TestOutsideTheBuffer is row 97: a command's key reaches its own data and not a byte
-// beside it, whatever else of the host's memory lies there.
+// TestOutsideTheBuffer is row 97: a command's key gives access to its own data and to no byte beside it, whatever other
+// memory of the host lies there.
 func TestOutsideTheBuffer(t *testing.T) {
 	const at, size = 8192, 4096
 	for _, op := range []capsule.IOOpcode{capsule.IORead, capsule.IOWrite} {
@@ -447,8 +443,7 @@ func TestOutsideTheBuffer(t *testing.T) {
 	}
 }
 
-// TestGarbageInResponse is row 100: of fields that tell this host nothing, anything may
-// be said.
+// TestGarbageInResponse is row 100: fields that this host does not use may have any value.
 func TestGarbageInResponse(t *testing.T) {
 	r := newRig(t, 0)
 	q := transfer(capsule.IORead, r.hostMemory(4096, false), 0, 4096, 0)
@@ -466,7 +461,7 @@ func TestGarbageInResponse(t *testing.T) {
 	}
 }
 
-// TestTwoResponses is row 95: the second hits nobody, and the first counts.
+// TestTwoResponses is row 95: the second response matches no command, and the first one counts.
 func TestTwoResponses(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		r := newRig(t, 0)
@@ -512,7 +507,7 @@ func TestWrongInvalidation(t *testing.T) {
 	}
 }
 
-// TestCIDsDiffer: a slot's identifiers do not repeat soon.
+// TestCIDsDiffer: a slot does not reuse an identifier soon.
 func TestCIDsDiffer(t *testing.T) {
 	var s hostSlot
 	seen := map[capsule.CID]bool{}

@@ -5,20 +5,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// spareCommands is how many commands can have windows over data in several parts at
-// one time.
+// spareCommands is how many commands can have windows over data in several parts at one time.
 const spareCommands = 2
 
-// spareWindows are the windows over parts of data beyond the first. They belong to the
-// queue's loop.
+// spareWindows are the windows over parts of data beyond the first. They belong to the queue's loop.
 type spareWindows struct {
 	all   []spareWindow
-	of    [][]int32 // by slot: those over its command's parts
+	of    [][]int32 // by slot: the windows over its command's parts
 	free  []int32
-	kills []int32 // to be closed in this turn
+	kills []int32 // to be invalidated in this turn
 }
 
-// A spareWindow is one of them, and the slot whose command has it.
+// A spareWindow is a window and the slot whose command uses it.
 type spareWindow struct {
 	window rdmatransport.Window
 	key    rdmatransport.RKey
@@ -43,7 +41,7 @@ func (w *spareWindows) open(qp rdmatransport.QueuePair) (err error) {
 	return err
 }
 
-// close comes with the end of their queue pair, in which they live.
+// close closes the windows before their queue pair is closed.
 func (w *spareWindows) close() {
 	for i := range w.all {
 		if x := &w.all[i]; x.window != nil {
@@ -53,13 +51,13 @@ func (w *spareWindows) close() {
 	}
 }
 
-// giveBack takes a window that is closed, and returns the slot that had it.
+// giveBack frees an invalidated window and returns the slot that used it.
 func (w *spareWindows) giveBack(i int32) (slot int32) {
 	w.free = append(w.free, i)
 	return w.all[i].slot
 }
 
-// bindMore opens windows over the further parts of a command's data.
+// bindMore binds windows to the further parts of a command's data.
 func (q *HostQueue) bindMore(s *hostSlot, i int32) {
 	write := s.req.writes()
 	access := rdmatransport.AccessRemoteWrite
@@ -85,14 +83,14 @@ func (q *HostQueue) bindMore(s *hostSlot, i int32) {
 	}
 }
 
-// shared is a descriptor of memory whose key outlives the command.
+// shared returns a descriptor of memory whose key remains valid after the command.
 func shared(m *Memory, off, length int, write bool) capsule.SGL {
 	region := m.region(write)
 	return capsule.KeyedSGL(region.IOVA()+uint64(off), uint32(length), uint32(region.RKey()), false)
 }
 
-// list writes the descriptors of data in several parts behind the command, the first
-// of which is the command's so far. The response invalidates the key of that one.
+// list writes the descriptors of data in several parts after the command, and replaces the command's descriptor, which
+// becomes the first of the list. The response invalidates the key of the first one.
 func (q *HostQueue) list(i int32, cmd *capsule.Command) []byte {
 	s := &q.slots[i]
 	more := s.req.More
@@ -113,8 +111,7 @@ func (q *HostQueue) list(i int32, cmd *capsule.Command) []byte {
 	return b
 }
 
-// killMore has the windows over further parts closed, of which the response has closed
-// none.
+// killMore queues invalidations of the windows over further parts; the response has invalidated none of them.
 func (q *HostQueue) killMore(i int32) {
 	q.spares.kills = append(q.spares.kills, q.spares.of[i]...)
 	q.slot.Flush()

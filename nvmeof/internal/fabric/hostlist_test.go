@@ -21,7 +21,7 @@ func inParts(op capsule.IOOpcode, m *Memory, at uint32, lengths ...int) *Request
 	return q
 }
 
-// joined is the data of a request in one piece.
+// joined returns the data of a request in one piece.
 func joined(q *Request) (b []byte) {
 	b = append(b, q.Buf()...)
 	for _, p := range q.More {
@@ -30,8 +30,8 @@ func joined(q *Request) (b []byte) {
 	return b
 }
 
-// TestParts writes and reads data in several parts, more such commands than there are
-// windows for, beside others.
+// TestParts writes and reads data in several parts, with more such commands than there are windows, beside other
+// commands.
 func TestParts(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		for _, budget := range []int{0, 20000} {
@@ -77,8 +77,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsDie is row 99 for data in several parts: after the request each of its keys
-// is dead, and before that each reaches its own part alone.
+// TestPartsDie is row 99 for data in several parts: after the request each of its keys is invalid, and before that each
+// gives access only to its own part.
 func TestPartsDie(t *testing.T) {
 	for part := range 3 {
 		for _, early := range []bool{false, true} {

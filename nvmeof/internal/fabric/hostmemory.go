@@ -6,18 +6,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Memory is host memory that commands' data can lie in, registered with one
-// protection domain.
+// Memory is host memory for the data of commands, registered with one protection domain.
 type Memory struct {
 	bytes    []byte
 	readable rdmatransport.MemoryRegion // by the controller: data of writes
 	writable rdmatransport.MemoryRegion // by the controller: data of reads
 }
 
-// RegisterMemory registers b, which must stay allocated until Close. With
-// windows the keys themselves allow a controller nothing: each command opens a
-// window. Without, there is one key for reading and one for writing, so that a
-// controller that only ever gets one of them cannot do the other.
+// RegisterMemory registers b, which must stay allocated until Close. With windows the region's keys give a controller
+// no access: each command binds a window. Without windows there is one key for reading and one for writing, so that a
+// controller that received only one of them cannot do the other.
 func RegisterMemory(d rdmatransport.Domain, b []byte, windows bool) (*Memory, error) {
 	local := rdmatransport.AccessLocalWrite
 	if windows {
@@ -38,10 +36,10 @@ func RegisterMemory(d rdmatransport.Domain, b []byte, windows bool) (*Memory, er
 	return &Memory{b, readable, writable}, nil
 }
 
-// Bytes is the memory.
+// Bytes returns the memory.
 func (m *Memory) Bytes() []byte { return m.bytes }
 
-// Close kills the keys. No request may be using the memory.
+// Close deregisters the memory. No request may be using it.
 func (m *Memory) Close() error {
 	err := m.writable.Deregister()
 	if m.readable != m.writable {
@@ -50,7 +48,7 @@ func (m *Memory) Close() error {
 	return err
 }
 
-// region is the registration under which a command's data moves.
+// region returns the memory region for a command's data.
 func (m *Memory) region(write bool) rdmatransport.MemoryRegion {
 	if write {
 		return m.readable

@@ -9,13 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// hostConsumer are the methods of a HostQueue that its shard calls.
+// hostConsumer has the methods of a HostQueue that its shard calls.
 type hostConsumer HostQueue
 
 func (h *hostConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 	q := (*HostQueue)(h)
 	if q.state >= StateFailing {
-		return // the queue pair is about to be closed, with all it holds
+		return // the queue pair is about to be closed with everything on it
 	}
 	if c.Status != rdmatransport.StatusSuccess {
 		q.fail(transferError(q.qp, c))
@@ -49,7 +49,7 @@ func (h *hostConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 	}
 }
 
-// received takes a response capsule that arrived in receive i.
+// received handles a response capsule that arrived in receive i.
 func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 	if c.Op != rdmatransport.OpRecv {
 		q.fail(fmt.Errorf("%w: RDMA WRITE with immediate data", ErrProtocol))
@@ -59,7 +59,7 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 		q.fail(fmt.Errorf("%w: response of %d bytes", ErrShortCapsule, c.Bytes))
 		return
 	}
-	cqe, _ := capsule.DecodeCompletion(q.sges[i].Buf) // as long as it must be
+	cqe, _ := capsule.DecodeCompletion(q.sges[i].Buf) // its length was checked above
 	q.collectRecv(i)
 	q.slot.Flush()
 
@@ -91,12 +91,10 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 	q.settle(s, at)
 }
 
-// ErrShortData is a command that the controller completed with success without having
-// sent its data, or all of it.
+// ErrShortData says that the controller completed a command with success without having sent all of its data.
 var ErrShortData = errors.New("the controller reports success, and has not sent all of the data")
 
-// short reports whether less came for a command than it asked for, as far as the provider
-// can tell.
+// short reports whether less data arrived for a command than it requested, as far as the provider can tell.
 func (q *HostQueue) short(s *hostSlot, i int32) bool {
 	w, counts := s.window.(rdmatransport.CountingWindow)
 	if !counts {
@@ -111,7 +109,7 @@ func (q *HostQueue) short(s *hostSlot, i int32) bool {
 	return written < uint64(s.req.total())
 }
 
-// settle gives the request back once nobody else can touch its memory.
+// settle returns the request once neither provider nor controller can access its memory.
 func (q *HostQueue) settle(s *hostSlot, i int32) {
 	if !s.answered || s.sending || s.keyed || s.more > 0 {
 		return
@@ -148,7 +146,7 @@ func (q *HostQueue) postRecvs() error {
 	return err
 }
 
-// timeoutChecks is how often a timeout is looked for in its time.
+// timeoutChecks is how often timeouts are checked per timeout period.
 const timeoutChecks = 4
 
 // checkTimeouts ends the queue if a command is overdue.

@@ -5,12 +5,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// signalInterval is how many work requests go out between two completions
-// where the capsule is copied at the post and nothing waits for the completion.
+// signalInterval is the number of work requests per signaled one where the capsule is copied when it is posted and
+// nothing waits for the completion.
 const signalInterval = 16
 
-// A creditRing tells how many entries of the send queue each signaled work
-// request gives back: its own and those of the unsignaled ones before it.
+// A creditRing records how many send queue entries each signaled work request frees: its own and those of the
+// unsignaled work requests before it.
 type creditRing struct {
 	ring     []int32
 	head     int
@@ -20,7 +20,7 @@ type creditRing struct {
 
 func (c *creditRing) init(size int) { c.ring = make([]int32, size) }
 
-// add counts a work request in; it ends a group if it is signaled.
+// add counts a posted work request; a signaled one ends a group.
 func (c *creditRing) add(signaled bool) {
 	c.unsigned++
 	if signaled {
@@ -30,7 +30,7 @@ func (c *creditRing) add(signaled bool) {
 	}
 }
 
-// take returns what the oldest signaled work request gives back.
+// take returns the number of entries that the oldest signaled work request frees.
 func (c *creditRing) take() int {
 	if c.count == 0 {
 		return 0
@@ -55,14 +55,13 @@ func (h *hostConsumer) Flush() {
 		err = q.send.post(q.qp)
 	}
 	if err != nil {
-		q.send.Clear() // the next queue's is the same
+		q.send.Clear() // the loop's batch must be empty for the next queue
 		q.fail(err)
 	}
 }
 
-// startPending collects the commands for which there is room. Windows are bound
-// in one post of their own first, since a bind changes the key that the capsule
-// tells.
+// startPending collects the commands for which there is room. Windows are bound first, in a post of their own, since a
+// bind changes the key that goes into the capsule.
 func (q *HostQueue) startPending() error {
 	q.starting = q.starting[:0]
 	first := q.line.First()
@@ -75,7 +74,7 @@ func (q *HostQueue) startPending() error {
 		from.rest()
 		from = next
 	}
-	if first != nil && first.link.Linked() { // another is the first next time
+	if first != nil && first.link.Linked() { // the next time another source is first
 		q.line.Remove(&first.link)
 		q.line.Push(first, &first.link)
 	}
@@ -90,10 +89,9 @@ func (q *HostQueue) startPending() error {
 	return nil
 }
 
-// admit reports whether there is room for one more command: a slot, entries of
-// the send queue beside those that invalidations may need, and, for data that
-// the controller will send, receive buffer. The first half of a fused operation
-// needs room for both, so that it never waits at the controller for the second.
+// admit reports whether there is room for one more command: a slot, send queue entries in addition to those that
+// invalidations may need, and, for data that the controller will send, receive buffer. The first command of a fused
+// operation needs room for both, so that it never waits at the controller for the second.
 func (q *HostQueue) admit(from *Source, r *Request) bool {
 	n := 1
 	if r.Command.Flags.Fuse() == capsule.FuseFirst {
@@ -109,8 +107,8 @@ func (q *HostQueue) admit(from *Source, r *Request) bool {
 	return r.Length == 0 || r.writes() || from.take(r.total())
 }
 
-// open makes a slot a command's. Its identifier differs from those that the
-// slot had lately, so that a late or repeated response hits nobody.
+// open assigns a slot to a command. The command's identifier differs from those that the slot had recently, so that a
+// late or repeated response matches no other command.
 func (q *HostQueue) open(from *Source, r *Request) int32 {
 	n := len(q.free) - 1
 	i := q.free[n]
@@ -134,7 +132,7 @@ func (s *hostSlot) nextCID(slotBits int, i int32) capsule.CID {
 	for {
 		s.generation++
 		id := capsule.CID(uint32(s.generation)<<slotBits | uint32(i))
-		if id != 0xffff && !(s.retains && id == s.retained) { // that is kept for the error log (NVMe base 2.0, 3.3.3.1)
+		if id != 0xffff && !(s.retains && id == s.retained) { // reserved (NVMe base 2.0, 3.3.3.1)
 			return id
 		}
 	}
@@ -144,7 +142,7 @@ func (q *HostQueue) fitsCapsule(r *Request) bool {
 	return r.writes() && r.Length <= q.cfg.InCapsule && len(r.More) == 0
 }
 
-// bind opens a window over the request's data, in one direction only.
+// bind binds a window to the request's data, with access in one direction only.
 func (q *HostQueue) bind(s *hostSlot, i int32) {
 	write := s.req.writes()
 	access := rdmatransport.AccessRemoteWrite
@@ -197,7 +195,7 @@ func (q *HostQueue) charge(signaled bool) {
 	q.credits.add(signaled)
 }
 
-// collectSend adds the SEND of a capsule, with its data if that goes along.
+// collectSend adds the SEND of a capsule, with the data if data is set.
 func (q *HostQueue) collectSend(s *hostSlot, i int32, b []byte, data bool) {
 	r := s.req
 	start, bytes := len(q.send.SGEs), len(b)
@@ -224,7 +222,7 @@ func (q *HostQueue) collectSend(s *hostSlot, i int32, b []byte, data bool) {
 	q.charge(wr.Flags&rdmatransport.FlagSignaled != 0)
 }
 
-// kill has the window closed of a command whose controller did not.
+// kill queues the invalidation of a command's window if the controller did not invalidate it.
 func (q *HostQueue) kill(s *hostSlot, i int32) {
 	s.killing = true
 	q.kills = append(q.kills, i)

@@ -7,31 +7,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A Source is what requests of a queue are for, a namespace say, which may be slower than
-// others. Its requests are sent in order; each source takes of the shard's budget for itself. It
-// belongs to the queue's loop and must not be copied once it is open.
+// A Source groups requests of a queue that may be slower than others, for example those for one namespace. The requests
+// of a source are sent in order, and each source takes bytes of the shard's budget for itself. A Source belongs to the
+// queue's loop and must not be copied once it is open.
 //
-// What a read has taken of the budget counts no longer than sourceTimeout while other sources
-// wait: a controller that does not answer, or whose storage hangs, would otherwise keep from
-// the host what all others send it. From then on the source takes from the shard's SlowBudget.
+// The bytes that a read has taken count for at most sourceTimeout while other sources wait. Otherwise a controller that
+// does not respond, or whose storage hangs, would keep the host from receiving data from all others. After that the
+// source takes from the shard's SlowBudget.
 type Source struct {
 	queue    *HostQueue
 	pending  list.List[Request]
 	link     list.Link[Source] // in the queue's line, while it has requests to be sent
 	quick    shard.Allowance
 	slow     shard.Allowance
-	from     *shard.Allowance // from which the next read is taken
+	from     *shard.Allowance // from which the next read takes
 	slowTill int64            // takes from slow until then
 	claim    shard.Claim
-	granted  int // of from, for commands to be opened next
-	lent     int // commands that have something of a budget
+	granted  int // bytes of from, for the commands to be opened next
+	lent     int // commands that have taken bytes of a budget
 }
 
-// sourceTimeout is how long a read counts in the budget while other sources wait: much longer
-// than what storage takes that works.
+// sourceTimeout is how long the bytes of a read count while other sources wait. It is much longer than working storage
+// takes.
 const sourceTimeout = 100 * time.Millisecond
 
-// Open makes it a source of requests of a queue.
+// Open makes s a source of requests of a queue.
 func (s *Source) Open(q *HostQueue) {
 	*s = Source{queue: q}
 	s.quick.Open(q.cfg.Shard.Budget())
@@ -48,13 +48,13 @@ func (s *Source) push(r *Request) {
 	}
 }
 
-// remove takes a request out that is not to be sent.
+// remove removes a request that is not to be sent.
 func (s *Source) remove(r *Request) {
 	s.pending.Remove(&r.link)
 	s.rest()
 }
 
-// rest takes the source out of the queue's line when nothing waits to be sent.
+// rest removes the source from the queue's line if nothing waits to be sent.
 func (s *Source) rest() {
 	if s.pending.First() == nil {
 		s.queue.line.Remove(&s.link)
@@ -74,10 +74,10 @@ func (s *Source) choose() {
 	}
 }
 
-// take takes room for the data of a read.
+// take takes room for the data of a read. It reports whether there is room; if not, the source waits.
 func (s *Source) take(length int) bool {
 	if s.granted < length {
-		s.returnGrant() // what is asked for next is for this one on
+		s.returnGrant() // the next request for bytes covers this read and those after it
 		s.choose()
 		wanted := s.wanted()
 		if s.granted = s.from.Take(&s.claim, length, wanted); s.granted == 0 {
@@ -90,11 +90,10 @@ func (s *Source) take(length int) bool {
 	return true
 }
 
-// maxGrant bounds, in bytes, what is taken from the budget at a time; a single
-// command may need more.
+// maxGrant bounds the bytes that are taken from the budget at a time; a single command may need more.
 const maxGrant = 128 << 10
 
-// returnGrant gives back what no command took.
+// returnGrant gives back the bytes that no command used.
 func (s *Source) returnGrant() {
 	if s.granted > 0 {
 		s.from.Return(s.granted)
@@ -102,7 +101,7 @@ func (s *Source) returnGrant() {
 	}
 }
 
-// wanted is the data of the reads that wait, of the first ones.
+// wanted returns the number of bytes of the waiting reads, up to about maxGrant.
 func (s *Source) wanted() (n int) {
 	for r := s.pending.First(); r != nil && n < maxGrant; r = r.link.Next() {
 		if !r.writes() {
@@ -112,7 +111,7 @@ func (s *Source) wanted() (n int) {
 	return n
 }
 
-// lend notes what a command has taken of the budget.
+// lend notes the bytes that a command has taken of the budget.
 func (s *Source) lend(at *hostSlot, n int) {
 	at.admitted, at.budget = n, s.from.Budget()
 	if s.lent++; s.lent == 1 {
@@ -120,7 +119,7 @@ func (s *Source) lend(at *hostSlot, n int) {
 	}
 }
 
-// giveBack returns it.
+// giveBack gives back the bytes that a command has taken.
 func (s *Source) giveBack(at *hostSlot) {
 	b, n := at.budget, at.admitted
 	at.admitted, at.budget = 0, nil
@@ -130,8 +129,8 @@ func (s *Source) giveBack(at *hostSlot) {
 	b.Give(n)
 }
 
-// reclaim gives back what reads have taken of a budget that are late while others wait. The
-// data may still come, but slowly, or else it had come.
+// reclaim gives back the bytes taken by reads that are late while others wait. Their data may still arrive, but slowly:
+// otherwise it would have arrived by now.
 func (s *Source) reclaim(from *shard.Budget, _ int64) {
 	own, now := &s.quick, s.queue.cfg.Shard.Now()
 	if own.Budget() != from {

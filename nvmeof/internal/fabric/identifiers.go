@@ -6,8 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// identifiers finds the command that has an identifier, among those not answered:
-// a hash table of as many lists as there are contexts.
+// identifiers finds unanswered commands by identifier: a hash table with as many lists as there are contexts.
 type identifiers struct {
 	heads []*Command
 	mask  capsule.CID
@@ -18,7 +17,7 @@ func (t *identifiers) init(contexts int) {
 	t.heads, t.mask = make([]*Command, n), capsule.CID(n-1)
 }
 
-// add notes the command's identifier, or returns the command that has it.
+// add adds the command, or returns the command that already has its identifier.
 func (t *identifiers) add(c *Command) (other *Command) {
 	head := &t.heads[c.SQE.CID&t.mask]
 	for other = *head; other != nil; other = other.sameHash {
@@ -30,7 +29,7 @@ func (t *identifiers) add(c *Command) (other *Command) {
 	return nil
 }
 
-// remove forgets the command, if it was added.
+// remove removes the command, if it was added.
 func (t *identifiers) remove(c *Command) {
 	for at := &t.heads[c.SQE.CID&t.mask]; *at != nil; at = &(*at).sameHash {
 		if *at == c {

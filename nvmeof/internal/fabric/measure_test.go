@@ -19,16 +19,15 @@ import (
 
 var measureTurns = flag.Bool("turns", false, "measure what hosts get beside each other, in processor time of the target")
 
-// cpu is the processor time of this thread.
+// cpu returns the processor time of this thread.
 func cpu() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) // which cannot fail
 	return time.Duration(ts.Nano())
 }
 
-// A busyRig is a target and hosts on sockets, all of them turned by one thread. Its clock is
-// the processor time of the target's turns: as if each host had a processor of its own and
-// answered at once, and whatever else the machine does.
+// A busyRig is a target and hosts on sockets, all run by one thread. Its clock is the processor time of the target's
+// turns: as if each host had its own processor and answered at once, and independent of other load on the machine.
 type busyRig struct {
 	*rig
 	net        byte // the last but one byte of its addresses
@@ -62,7 +61,7 @@ func (r *busyRig) open(i int) rigEnd {
 	must(err)
 	domain, err := d.NewDomain()
 	must(err)
-	return rigEnd{d, domain, s} // until the process ends
+	return rigEnd{d, domain, s} // closed with the process
 }
 
 func newBusyRig(t *testing.T, net byte, taking bool) *busyRig {
@@ -85,7 +84,7 @@ func (r *busyRig) turn() {
 	}
 }
 
-// during turns everything until f, which waits for it, has returned.
+// during runs everything until f, which waits for it, has returned.
 func (r *busyRig) during(f func() error) {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -102,7 +101,7 @@ func (r *busyRig) during(f func() error) {
 	}
 }
 
-// add adds a host with so many queues of a depth.
+// add adds a host with a number of queues of a depth.
 func (r *busyRig) add(op capsule.IOOpcode, queues, depth, size int) *busyHost {
 	h := &busyHost{end: r.open(2 + len(r.hosts))}
 	h.party.Open(r.target.shard)
@@ -167,7 +166,7 @@ func (r *busyRig) connectBusy(q *TargetQueue, hq *HostQueue, qp rdmatransport.Qu
 	r.during(l.Close)
 }
 
-// run measures for so much processor time of the target, after a tenth of it.
+// run measures for a processor time of the target, after a warm-up of a tenth of it.
 func (r *busyRig) run(d time.Duration) {
 	for _, part := range []time.Duration{d / 10, d} {
 		for _, h := range r.hosts {
@@ -185,10 +184,9 @@ func permille(d []time.Duration, n int) time.Duration {
 	return d[len(d)*n/1000].Round(time.Microsecond)
 }
 
-// TestMeasureTurns measures over sockets what a host with one command at a time gets beside
-// one with many, and how equal hosts are, in the order of arrival and with turns: latencies are for how
-// long the target's thread was busy before the host had its answer, and rates are per second
-// of its processor.
+// TestMeasureTurns measures over sockets what a host with one command at a time gets beside one with many, and how
+// equal hosts are, both in the order of arrival and with turns. Latencies are the processor time of the target's thread
+// until the host has its response, and rates are per second of that.
 func TestMeasureTurns(t *testing.T) {
 	if !*measureTurns {
 		t.Skip("a measurement: -turns")

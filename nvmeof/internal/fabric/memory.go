@@ -8,11 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// targetLayout is where things lie in the one slab of a controller's queue: the
-// in-capsule buffers first, each on pages of its own so that an O_DIRECT write
-// can use it as it is, then the commands, then the responses.
+// targetLayout is the layout of the slab of a controller's queue: the in-capsule buffers first, each on its own pages
+// so that an O_DIRECT write can use it directly, then the commands, then the responses.
 type targetLayout struct {
-	stride    int // of in-capsule buffers
+	stride    int // from one in-capsule buffer to the next
 	commands  int // offset
 	responses int // offset
 	size      int
@@ -30,8 +29,7 @@ func makeTargetLayout(c *TargetConfig) (l targetLayout) {
 	return l
 }
 
-// targetMemory is the registered memory of a controller's queue, or of receives that
-// several share, which has no responses.
+// targetMemory is the registered memory of a controller's queue, or of shared receives, which have no responses.
 type targetMemory struct {
 	layout    targetLayout
 	inCapsule int
@@ -47,7 +45,7 @@ func (m *targetMemory) init(c *TargetConfig) error {
 	if err != nil {
 		return err
 	}
-	// No remote right of any kind: every remote access here is refused.
+	// No remote access rights: the provider refuses every remote access to this memory.
 	region, err := c.Domain.Register(slab.Bytes(), rdmatransport.AccessLocalWrite)
 	if err != nil {
 		return errors.Join(err, slab.Close())
@@ -72,7 +70,7 @@ func (m *targetMemory) sge(b []byte) rdmatransport.SGE {
 	return rdmatransport.SGE{Buf: b, LKey: m.key}
 }
 
-// recvSGL is the scatter list of receive i.
+// recvSGL returns the scatter list of receive i.
 func (m *targetMemory) recvSGL(i int) []rdmatransport.SGE {
 	n := 2
 	if m.inCapsule == 0 {
@@ -90,17 +88,17 @@ func (m *targetMemory) close() error {
 	return err
 }
 
-// command is the buffer of receive i for the command's 64 bytes.
+// command returns the buffer of receive i for the command's 64 bytes.
 func (m *targetMemory) command(i int) []byte {
 	return part(m.mem, m.layout.commands+i*capsule.CommandSize, capsule.CommandSize)
 }
 
-// data is the buffer of receive i for what follows the command.
+// data returns the buffer of receive i for what follows the command.
 func (m *targetMemory) data(i int) []byte {
 	return part(m.mem, i*m.layout.stride, m.inCapsule)
 }
 
-// response is the buffer of context i for its response capsule.
+// response returns the buffer of context i for its response capsule.
 func (m *targetMemory) response(i int) []byte {
 	return part(m.mem, m.layout.responses+i*capsule.CompletionSize, capsule.CompletionSize)
 }

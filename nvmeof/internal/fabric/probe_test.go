@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestProbe: a live host acknowledges, whatever else is under way, and the send queue is
-// as it was; a queue whose host is gone ends.
+// TestProbe: a live host acknowledges the probe, whatever else is in progress, and the send queue is as before. A queue
+// whose host is gone ends.
 func TestProbe(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(1 << 20)

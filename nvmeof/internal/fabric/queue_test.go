@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// TestTransfers writes and reads back all sizes in every way that data can take.
+// TestTransfers writes and reads back all sizes with every kind of data transfer.
 func TestTransfers(t *testing.T) {
 	sizes := []int{1, 512, 4096, 4097, 8192, 65536, 1 << 20}
 	for _, windows := range []bool{false, true} {
@@ -103,8 +103,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestSQHD runs round the submission queue's size and goes to FFFFh without
-// flow control.
+// TestSQHD: SQHD wraps at the submission queue's size, and is FFFFh without flow control.
 func TestSQHD(t *testing.T) {
 	r := newRig(t, 0)
 	s := r.newStore(4096)
@@ -125,7 +124,7 @@ func TestSQHD(t *testing.T) {
 	}
 }
 
-// TestKeysDie is row 99: after a request its key is dead, whoever invalidates it.
+// TestKeysDie is row 99: after a request its key is invalid, whichever side invalidates it.
 func TestKeysDie(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		r := newRig(t, 0)
@@ -142,7 +141,7 @@ func TestKeysDie(t *testing.T) {
 			}
 			r.settle()
 		}
-		// The controller tries the key of the last command once more.
+		// The controller uses the key of the last command once more.
 		err := s.queue.qp.PostSend([]rdmatransport.SendWR{{
 			ID: s.queue.slot.ID(makeTag(tagWrite, 0)), Op: rdmatransport.OpWrite, Flags: rdmatransport.FlagSignaled,
 			SGL:        []rdmatransport.SGE{{Buf: s.mem[:8], LKey: s.region.LKey()}},
@@ -159,8 +158,8 @@ func TestKeysDie(t *testing.T) {
 	}
 }
 
-// TestBuffersAreOneWay is row 98: a controller cannot read what a Read fills, nor
-// write into what a Write sends, with and without windows.
+// TestBuffersAreOneWay is row 98: a controller cannot read what a Read fills, nor write into what a Write sends, with
+// and without windows.
 func TestBuffersAreOneWay(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		for _, op := range []capsule.IOOpcode{capsule.IORead, capsule.IOWrite} {
@@ -231,7 +230,7 @@ func TestQueueAllocates(t *testing.T) {
 	}
 }
 
-// quiet is a handler like store that keeps no books.
+// quiet is a handler like store that records nothing.
 type quiet struct {
 	s   *store
 	sge [1]rdmatransport.SGE

@@ -46,8 +46,8 @@ func (r *rig) newWriter(queues, depth, size int) *writer {
 	return w
 }
 
-// TestReadsAreShared: hosts that write as much as they can get the same room for RDMA READs,
-// with one queue or with many, with long queues or with short ones, with large writes or small.
+// TestReadsAreShared: hosts that write as much as they can get the same room for RDMA READs, with one queue or many,
+// long queues or short ones, and large writes or small ones.
 func TestReadsAreShared(t *testing.T) {
 	type host struct{ queues, depth, size int }
 	for name, hosts := range map[string][]host{
@@ -105,8 +105,8 @@ func TestReadsAreShared(t *testing.T) {
 	}
 }
 
-// TestReadsBeforeAdmission: what is fetched from a peer that is not admitted is in the
-// budget of strangers, and from then on in that of hosts.
+// TestReadsBeforeAdmission: what is fetched from a peer that is not admitted takes from the slow budget, and from the
+// party's after admission.
 func TestReadsBeforeAdmission(t *testing.T) {
 	r := newRig(t, 64<<10)
 	s := r.newStore(16 << 10)
@@ -149,8 +149,8 @@ func TestReadsBeforeAdmission(t *testing.T) {
 	r.until("both ends have ended", func() bool { return h.State() == StateClosed && s.closed == 1 })
 }
 
-// TestGrantWithoutSendQueue: a queue whose host acknowledges nothing, so that no RDMA READ can be
-// posted, keeps nothing of the room for reads from others.
+// TestGrantWithoutSendQueue: a queue whose host acknowledges nothing, so that no RDMA READ can be posted, does not keep
+// room from others.
 func TestGrantWithoutSendQueue(t *testing.T) {
 	const size = 64 << 10
 	r := newRig(t, size)
@@ -173,7 +173,7 @@ func TestGrantWithoutSendQueue(t *testing.T) {
 	}
 	r.until("the queue waits for room", func() bool { return s.queue.reads.claim.Waiting() })
 	room := s.queue.send.room
-	s.queue.send.room = 1 // as if responses took the rest
+	s.queue.send.room = 1 // as if responses used the rest
 	b.Give(size)
 	r.settle()
 	if b.Used() != 0 {

@@ -5,8 +5,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Limits are what a target grants in a connection request. A zero field takes
-// the default.
+// Limits are what a target grants to a connection request. A zero field selects the default.
 type Limits struct {
 	IOQueues   int // queue identifiers 1 to IOQueues; default 128, negative for none
 	AdminDepth int // entries of the admin queue; default 32
@@ -23,7 +22,7 @@ func (l Limits) queues() int {
 	return l.IOQueues
 }
 
-// Depth is the most entries of a queue with that identifier.
+// Depth returns the maximum number of entries of the queue with that identifier.
 func (l Limits) Depth(q capsule.QID) int {
 	depth, fallback := l.IODepth, 128
 	if q == 0 {
@@ -35,10 +34,9 @@ func (l Limits) Depth(q capsule.QID) int {
 	return depth
 }
 
-// CheckRequest reads what a host attached to its connection request, and
-// returns why it must be rejected, or 0 (NVMe RDMA transport 1.0, 3.3). A host
-// cannot be told a smaller queue than it asks for, since none reads CRQSIZE;
-// HRQSIZE needs no upper bound, since we never owe more responses than commands.
+// CheckRequest decodes the private data of a connection request. It returns the status with which the request must be
+// rejected, or 0 (NVMe RDMA transport 1.0, 3.3). A host cannot be given a smaller queue than it asks for, since no host
+// reads CRQSIZE. HRQSIZE needs no upper bound, since the target never owes more responses than commands.
 func CheckRequest(req rdmatransport.ConnRequest, l Limits) (capsule.RequestData, capsule.RejectStatus) {
 	d, err := capsule.DecodeRequestData(req.PrivateData())
 	switch {
@@ -52,13 +50,13 @@ func CheckRequest(req rdmatransport.ConnRequest, l Limits) (capsule.RequestData,
 		return d, capsule.RejectInvalidHSQSIZE
 	case d.HRQSIZE == 0:
 		return d, capsule.RejectInvalidHRQSIZE
-	case req.InitiatorDepth() == 0: // what the host serves: no RDMA READ possible
+	case req.InitiatorDepth() == 0: // the RDMA READs that the host serves: none would be possible
 		return d, capsule.RejectInvalidIRD
 	}
 	return d, 0
 }
 
-// Reject refuses a connection request with an NVMe status.
+// Reject rejects a connection request with an NVMe status.
 func Reject(req rdmatransport.ConnRequest, s capsule.RejectStatus) error {
 	var b [capsule.RejectDataSize]byte
 	capsule.RejectData{STS: s}.Encode(b[:])

@@ -13,8 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// A rig is a host's and a target's shard on two loopback devices. The test's
-// goroutine owns both and turns them by hand.
+// A rig is a host's and a target's shard on two loopback devices. The test's goroutine owns both and runs their turns.
 type rig struct {
 	t      *testing.T
 	host   rigEnd
@@ -75,7 +74,7 @@ func (r *rig) turn() {
 	r.target.shard.Turn()
 }
 
-// until turns both shards until cond holds.
+// until runs turns of both shards until cond holds.
 func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	for range 10000 {
@@ -87,14 +86,14 @@ func (r *rig) until(what string, cond func() bool) {
 	r.t.Fatalf("nothing came of it: %s", what)
 }
 
-// settle turns both shards until nothing more can be under way.
+// settle runs turns of both shards until nothing more can be in progress.
 func (r *rig) settle() {
 	for range 50 {
 		r.turn()
 	}
 }
 
-// connect joins a queue pair of the host to what accept makes of the request.
+// connect connects a queue pair of the host to the one that accept creates for the request.
 func (r *rig) connect(qp rdmatransport.QueuePair, private []byte, accept func(rdmatransport.ConnRequest) error) {
 	r.t.Helper()
 	l, err := r.target.device.Listen(netip.AddrPortFrom(targetAddr, 0))
@@ -118,17 +117,17 @@ func (r *rig) connect(qp rdmatransport.QueuePair, private []byte, accept func(rd
 	}
 }
 
-// A store is a handler that keeps bytes: Read and Write at SLBA, in bytes.
+// A store is a handler that stores bytes: Read and Write at SLBA, in bytes.
 type store struct {
 	t       *testing.T
 	queue   *TargetQueue
 	mem     []byte
 	region  rdmatransport.MemoryRegion
-	pieces  int // into how many a transfer is cut
-	cost    int // of each command beside its data
+	pieces  int // number of pieces of a transfer
+	cost    int // of each command in addition to its data
 	held    []*Command
 	hold    bool // keep commands instead of answering
-	yields  bool // give up those that are kept for new ones with their identifier
+	yields  bool // give up held commands for new ones with their identifier
 	onDone  func(*Command)
 	given   int
 	done    int
@@ -158,7 +157,7 @@ func (s *store) sges(c *Command) []rdmatransport.SGE {
 	return out
 }
 
-// sges0 is memory for a command whose place in the store makes no sense.
+// sges0 is memory for a command whose range is outside the store.
 func (s *store) sges0(c *Command) []rdmatransport.SGE {
 	return []rdmatransport.SGE{{Buf: s.mem[:c.Length()], LKey: s.region.LKey()}}
 }

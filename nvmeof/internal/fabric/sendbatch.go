@@ -5,13 +5,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A sendBatch collects the send work requests of one call of Flush, in the loop's
-// batch, and keeps the send queue's account. First come the reads, then the writes,
-// then the sends: equal packets stand together, so that a provider can hand them to
-// the network at one go, and still each write precedes its own response.
+// A sendBatch collects the send work requests of one call of Flush in the loop's batch, and counts free send queue
+// entries. It posts the reads first, then the writes, then the sends. Packets of equal size are adjacent, so that a
+// provider can send them together, and each write still precedes its own response.
 type sendBatch struct {
 	depth  int // of the send queue
-	room   int // its free entries
+	room   int // free entries of the send queue
 	maxSGE int
 	*shard.Batch
 }
@@ -20,8 +19,8 @@ func (b *sendBatch) init(s *shard.Shard, depth, maxSGE int) {
 	*b = sendBatch{depth: depth, room: depth, maxSGE: maxSGE, Batch: s.Batch()}
 }
 
-// post hands over what was collected, as one chain: for an RNIC that is one doorbell.
-// The account is not changed: entries come back with completions.
+// post posts the collected work requests as one chain, which takes an RNIC one doorbell. It does not change room:
+// entries are freed by completions.
 func (b *sendBatch) post(qp rdmatransport.QueuePair) error {
 	defer b.Clear()
 	switch {
@@ -38,15 +37,14 @@ func (b *sendBatch) post(qp rdmatransport.QueuePair) error {
 	return qp.PostSend(b.Reads)
 }
 
-// A cursor walks over pieces of local memory.
+// A cursor is a position in pieces of local memory.
 type cursor struct {
 	piece  int
 	offset int // in the piece
 }
 
-// gather appends to the batch a scatter list of at most n bytes and so many
-// elements from where the cursor stands, moves the cursor, and returns the list
-// and its bytes.
+// gather appends to the batch a scatter list of at most n bytes and at most elements elements, starting at the cursor.
+// It advances the cursor and returns the list and its length in bytes.
 func (b *sendBatch) gather(at *cursor, pieces []rdmatransport.SGE, elements, n int) ([]rdmatransport.SGE, int) {
 	start, total := len(b.SGEs), 0
 	for total < n && at.piece < len(pieces) && len(b.SGEs)-start < elements {

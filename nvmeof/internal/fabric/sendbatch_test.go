@@ -7,15 +7,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// refusing is a queue pair that takes no receives any more.
+// refusing is a queue pair that accepts no more receives.
 type refusing struct{ rdmatransport.QueuePair }
 
 var errRefused = errors.New("refused")
 
 func (refusing) PostRecv([]rdmatransport.RecvWR) error { return errRefused }
 
-// TestBatchIsLeftEmpty: what a queue collected before it failed is not posted by the
-// next, whose batch is the same.
+// TestBatchIsLeftEmpty: what a queue collected before it failed is not posted by the next queue with the same batch.
 func TestBatchIsLeftEmpty(t *testing.T) {
 	r := newRig(t, 0)
 	h := r.queues(r.newStore(1<<16), TargetConfig{Depth: 8}, HostConfig{Depth: 8})

@@ -7,16 +7,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// SharedConfig describes receives for the queues of one shard.
+// SharedConfig configures receives for the queues of one shard.
 type SharedConfig struct {
 	Shard     *shard.Shard         // required
 	Domain    rdmatransport.Domain // required
 	Receives  int                  // required
-	InCapsule int                  // as of the queues
+	InCapsule int                  // that of the queues
 }
 
-// SharedReceives are receives with their memory that controllers' queues of one shard
-// share. They belong to the shard, as a queue does.
+// SharedReceives are receives and their memory, shared by the controllers' queues of one shard. Like a queue, they
+// belong to the shard.
 type SharedReceives struct {
 	cfg    SharedConfig
 	slot   shard.Slot
@@ -27,10 +27,10 @@ type SharedReceives struct {
 	posted int                    // and not completed
 }
 
-// Memory is how many bytes they map and register.
+// Memory returns how many bytes the receives map and register.
 func (c *SharedConfig) Memory() int { return c.layout().Memory() }
 
-// layout is that of a queue with as many receives, but for its responses.
+// layout returns the configuration of a queue with the same layout, except for the responses.
 func (c *SharedConfig) layout() *TargetConfig {
 	return &TargetConfig{Domain: c.Domain, Depth: c.Receives, InCapsule: c.InCapsule}
 }
@@ -48,7 +48,7 @@ func NewSharedReceives(cfg SharedConfig) (*SharedReceives, error) {
 	return s, nil
 }
 
-// Open creates the queue and posts all receives. Called by the shard's owner.
+// Open creates the shared receive queue and posts all receives. The shard's owner calls it.
 func (s *SharedReceives) Open() (err error) {
 	s.queue, err = s.cfg.Domain.NewSharedReceiveQueue(rdmatransport.SRQConfig{
 		CQ: s.cfg.Shard.CQ(), Depth: s.cfg.Receives, MaxSGE: 2,
@@ -63,8 +63,7 @@ func (s *SharedReceives) Open() (err error) {
 	return s.post()
 }
 
-// Close frees the queue, once all queues that share it are closed. Called by the shard's
-// owner.
+// Close frees the shared receive queue once all queues that use it are closed. The shard's owner calls it.
 func (s *SharedReceives) Close() error {
 	if s.queue == nil {
 		return nil
@@ -76,14 +75,14 @@ func (s *SharedReceives) Close() error {
 // Free unmaps the memory, after Close.
 func (s *SharedReceives) Free() error { return s.memory.close() }
 
-// leave takes a queue pair out of those that capsules are given to.
+// leave removes a queue pair from those to which capsules are passed.
 func (s *SharedReceives) leave(qp rdmatransport.QueuePair) {
 	if s != nil {
 		delete(s.takers, qp.QPN())
 	}
 }
 
-// give notes receive i to be posted, in this turn.
+// give collects receive i, to be posted in this turn.
 func (s *SharedReceives) give(i int) {
 	s.recvs = append(s.recvs, rdmatransport.RecvWR{
 		ID: s.slot.ID(makeTag(tagRecv, int32(i))), SGL: s.memory.recvSGL(i),
@@ -103,11 +102,10 @@ func (s *SharedReceives) post() error {
 	return err
 }
 
-// sharedConsumer are the methods of SharedReceives that the shard calls.
+// sharedConsumer has the methods of SharedReceives that the shard calls.
 type sharedConsumer SharedReceives
 
-// Complete gives a capsule to the queue that it came on. What came on a queue that has
-// ended is posted again.
+// Complete passes a capsule to the queue on which it arrived. If that queue has ended, the receive is posted again.
 func (c *sharedConsumer) Complete(done *rdmatransport.Completion, low uint32) {
 	s, i := (*SharedReceives)(c), tag(low).index()
 	s.posted--
@@ -125,6 +123,6 @@ func (c *sharedConsumer) Complete(done *rdmatransport.Completion, low uint32) {
 
 func (c *sharedConsumer) Retry() {}
 
-// Flush posts what came back in this turn and no queue has posted before its responses.
-// It fails with the device, of which the queues hear by themselves.
+// Flush posts the receives that were given back in this turn and that no queue has posted before its responses. It
+// fails only if the device fails, which ends the queues too.
 func (c *sharedConsumer) Flush() { _ = (*SharedReceives)(c).post() }

@@ -21,7 +21,7 @@ func (r *rig) newShared(n int) *SharedReceives {
 	return s
 }
 
-// close wants all receives back, and nobody to use them.
+// close requires that all receives are given back and unused.
 func (s *SharedReceives) close(r *rig) {
 	r.t.Helper()
 	r.settle()
@@ -33,8 +33,8 @@ func (s *SharedReceives) close(r *rig) {
 	}
 }
 
-// TestSharedReceives: two queues take turns with fewer receives than they have entries;
-// the end of one leaves the other as it is.
+// TestSharedReceives: two queues alternate, with fewer receives than they have entries; the end of one does not affect
+// the other.
 func TestSharedReceives(t *testing.T) {
 	r := newRig(t, 0)
 	shared := r.newShared(8)
@@ -74,8 +74,8 @@ func TestSharedReceives(t *testing.T) {
 	shared.close(r)
 }
 
-// TestSharedReceivesAreBounded: a host that sends more commands than its queue has
-// entries loses that queue, and what it held comes back (row 63).
+// TestSharedReceivesAreBounded: a host that sends more commands than its queue has entries loses that queue, and its
+// receives are given back (row 63).
 func TestSharedReceivesAreBounded(t *testing.T) {
 	r := newRig(t, 0)
 	shared := r.newShared(64)

@@ -1,6 +1,6 @@
 package fabric
 
-// A tag is the lower half of a work request ID: what it was, and for whom.
+// A tag is the lower half of a work request ID: its kind and an index.
 type tag uint32
 
 type tagKind uint32
@@ -12,7 +12,7 @@ const (
 	tagSend // index: command context, or host slot
 	tagBind
 	tagInvalidate
-	tagCredit      // completion only gives send queue entries back
+	tagCredit      // the completion only frees send queue entries
 	tagInvalidMore // index: spare window
 	tagProbe
 )

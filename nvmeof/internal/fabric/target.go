@@ -11,34 +11,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TargetConfig describes a controller's queue. A zero field takes the default,
-// except where it is required.
+// TargetConfig configures a controller's queue. A zero field selects the default, unless the field is required.
 type TargetConfig struct {
 	Shard   *shard.Shard         // required
 	Domain  rdmatransport.Domain // required
-	Attrs   rdmatransport.Attrs  // required: the device's
+	Attrs   rdmatransport.Attrs  // required; those of the device
 	Handler Handler              // required
 
-	// Depth is how many receives are posted: HSQSIZE + 1. Required.
+	// Depth is the number of receives: HSQSIZE + 1. Required.
 	Depth int
-	// Shared are receives of the same shard, domain and InCapsule, for all its queues; nil:
-	// the queue has its own. A host that holds more than Depth of them loses the queue.
+	// Shared are receives for all queues of the same shard, domain and InCapsule; nil: the queue has its own. The queue
+	// ends if its host has more than Depth of them in use.
 	Shared *SharedReceives
-	// Dispatcher is that of the shard; nil: commands begin as they arrive. Those of an Admin
-	// queue, most of which keep a host alive, are no reason for others to take turns.
+	// Dispatcher is the shard's dispatcher; nil: commands begin as they arrive. Commands of an Admin queue, most of
+	// which are Keep Alive, do not make other parties take turns.
 	Dispatcher *Dispatcher
 	Admin      bool
-	// InCapsule is how many bytes of data fit a capsule beside the command, a
-	// multiple of 16; 0 for none. Connect data needs 1024.
+	// InCapsule is how many bytes of data fit into a capsule after the command, a multiple of 16; 0 for none. Connect
+	// data needs 1024.
 	InCapsule int
-	// MaxData is how many bytes one command may move by RDMA (MDTS); default 1 MiB.
+	// MaxData is how many bytes a command may transfer (MDTS); default 1 MiB.
 	MaxData int
-	// MaxDescriptors is how many descriptors a list in the capsule may have
-	// (MSDBD); default 1, which means no lists.
+	// MaxDescriptors is how many descriptors a list in the capsule may have (MSDBD); default 1, which means no lists.
 	MaxDescriptors int
-	// MaxPieces is how many local pieces a Fetch or RespondData may name; default 4.
+	// MaxPieces is the maximum number of pieces of local memory of a Fetch or RespondData; default 4.
 	MaxPieces int
-	// PlainSend answers without invalidating keys, even if the host asks for it.
+	// PlainSend responds without invalidating keys, even if the host requests it.
 	PlainSend bool
 }
 
@@ -52,20 +50,18 @@ func orDefault(n, fallback int) int {
 	return fallback
 }
 
-// commands is how many commands are in progress at most. A command keeps its
-// context until its response is acknowledged, and by then the host may have
-// sent the next one in the same queue entry: hence twice the depth.
+// commands returns the maximum number of commands in progress. A command keeps its context until its response is
+// acknowledged. By then the host may have sent the next command in the same queue entry: hence twice the depth.
 func (c *TargetConfig) commands() int { return 2 * c.Depth }
 
-// minReads is for how many RDMA READs there is room at least, where the device allows
-// as many: a long transfer of a short queue takes more than one.
+// minReads is the minimum room for RDMA READs, where the device allows as many: a long transfer on a short queue takes
+// several.
 const minReads = 16
 
-// sends is the send queue's depth: room for a response and a data transfer of
-// each entry of the queue and for as many reads, and never less than one command can
-// need. With all of that under way the host has no command left to send, and what
-// it sends next acknowledges it; a response that finds no room waits. Every entry
-// gets used in turn, so each costs memory.
+// sends returns the depth of the send queue. It has room for a response and a data transfer of each queue entry and for
+// as many reads, and at least for what one command can need. When all of these are outstanding, the host has no command
+// left to send, and its next packet acknowledges them; a response that finds no room waits. Every entry is used in
+// turn, so each costs memory.
 func (c *TargetConfig) sends() int {
 	oneCommand := max(1, c.MaxDescriptors) + c.pieces() + 1
 	reads := min(c.Attrs.MaxReadsOut, max(minReads, c.Depth))
@@ -78,7 +74,7 @@ func (c *TargetConfig) sends() int {
 
 func (c *TargetConfig) maxSGE() int { return max(2, min(c.Attrs.MaxSGE, c.pieces())) }
 
-// readSGE is how many elements an RDMA READ may fill.
+// readSGE returns the maximum number of scatter list elements of an RDMA READ.
 func (c *TargetConfig) readSGE() int {
 	if n := c.Attrs.MaxReadSGE; n > 0 {
 		return min(n, c.maxSGE())
@@ -86,47 +82,44 @@ func (c *TargetConfig) readSGE() int {
 	return c.maxSGE()
 }
 
-// Memory is how many bytes the queue maps and registers.
+// Memory returns how many bytes the queue maps and registers.
 func (c *TargetConfig) Memory() int { return c.layout().size }
 
 func (c *TargetConfig) layout() targetLayout { return makeTargetLayout(c) }
 
-// A Handler executes the commands of one queue. A command belongs to it from
-// Command until it calls Fetch, Respond or RespondData, and again from Fetched
-// on. Every command that was given to Command comes back through Done exactly
-// once, also when the queue fails in between.
+// A Handler executes the commands of one queue. It owns a command from Command until it calls Fetch, Respond or
+// RespondData, and again from Fetched on. Every command that was passed to Command is returned through Done exactly
+// once, even if the queue fails in between.
 type Handler interface {
-	// Command gives a new command. One whose Wrong is an error has no data, and must be
-	// answered with that.
+	// Command passes a new command to the handler. If Wrong returns an error, the command has no data and must be
+	// answered with that status.
 	Command(c *Command)
-	// Reused says that a new command has the identifier of one that the handler has. It
-	// reports whether it gives the old one up, which then is not answered and comes back
-	// through Done; otherwise the new one is wrong.
+	// Reused says that a new command has the identifier of one that the handler owns. The handler returns true to give
+	// up the old one, which is then not answered and is returned through Done. Otherwise the new command is wrong.
 	Reused(old *Command) bool
-	// Fetched says that the data asked for with Fetch is in place.
+	// Fetched says that the data requested with Fetch is in place.
 	Fetched(c *Command)
-	// Slow says that others waited for room that this queue's RDMA READs had, whose data
-	// does not come: for a while they have a smaller part of it, beside that of the others.
+	// Slow says that other queues waited for room that this queue's RDMA READs held without receiving data. For a while
+	// its reads take from a smaller, separate budget.
 	Slow()
-	// Done says that the queue has no more use for the command and the memory
-	// given with it: the host has its response, or the queue has failed. The
-	// context is used for another command afterwards.
+	// Done returns a command: the host has its response, or the queue has failed. The queue no longer uses the command
+	// or the memory passed with it. The context is then reused for another command.
 	Done(c *Command)
-	// Failed says that the queue has ended; commands that the handler has must
-	// still be answered, to no effect, so that they come back.
+	// Failed says that the queue has ended. The handler must still answer the commands that it owns, so that they are
+	// returned; nothing is sent.
 	Failed(err error)
-	// Closed says that all commands have come back. Free may be called now.
+	// Closed says that all commands have been returned. Free may be called now.
 	Closed()
 }
 
-// A State is a queue's life, in order.
+// A State is a state of a queue, in the order of its life.
 type State uint8
 
 const (
 	StateNew     State = iota // no queue pair
 	StateLive                 // accepted or connected
 	StateFailing              // ended, to be torn down in this turn
-	StateDrained              // the queue pair is gone, commands are not all back
+	StateDrained              // the queue pair is closed, some commands are not returned
 	StateClosed
 )
 
@@ -134,14 +127,14 @@ func (s State) String() string {
 	return [...]string{"new", "live", "failing", "drained", "closed"}[s]
 }
 
-// Errors that end a queue, beside those of rdmatransport.
+// Errors that end a queue, in addition to those of rdmatransport.
 var (
 	ErrShortCapsule = errors.New("capsule is shorter than its fixed part")
 	ErrProtocol     = errors.New("peer breaks the NVMe over RDMA protocol")
 	ErrUndelivered  = errors.New("host answers, but takes nothing of what it is sent")
 )
 
-// A TransferError is a failed work request: why a queue ended.
+// A TransferError is the failure of a work request, which ends the queue.
 type TransferError struct {
 	Op     rdmatransport.Opcode
 	Status rdmatransport.Status
@@ -169,7 +162,7 @@ func opName(op rdmatransport.Opcode) string {
 	return "work request"
 }
 
-// A TargetQueue is a controller's end of one queue.
+// A TargetQueue is the controller's end of a queue.
 type TargetQueue struct {
 	cfg     TargetConfig
 	handler Handler
@@ -180,23 +173,23 @@ type TargetQueue struct {
 	err     error
 
 	memory   targetMemory
-	arrivals *targetMemory // what capsules arrive in: memory, or that of Shared
-	held     int           // receives of Shared with a capsule of ours
+	arrivals *targetMemory // the buffers of arriving capsules: memory, or that of Shared
+	held     int           // receives of Shared that hold our capsules
 	limits   dataLimits
 	inUse    identifiers
 
 	commands []Command
 	free     list.List[Command] // contexts
 	active   int                // contexts in use
-	backlog  backlog            // capsules that wait for a context, or for a turn
+	backlog  backlog            // capsules that wait for a context or for a turn
 
 	party *Party
 	turns list.Link[TargetQueue] // among the party's, while the backlog waits for turns
 	run   int                    // commands that have begun in its turn
 
 	responses list.List[Command] // answered, not posted
-	fetches   list.List[Command] // data asked for, not all of it posted
-	dead      list.List[Command] // to be given back
+	fetches   list.List[Command] // data requested, not all READs posted
+	dead      list.List[Command] // to be returned to the handler
 
 	send  sendBatch
 	probe probeState
@@ -240,7 +233,7 @@ func (q *TargetQueue) makeContexts() {
 	for i := range q.commands {
 		c := &q.commands[i]
 		c.queue, c.Index = q, int32(i)
-		c.data.remotes = make([]remote, 0, 1) // lists grow it
+		c.data.remotes = make([]remote, 0, 1) // grows for lists
 		c.pieces = make([]rdmatransport.SGE, 0, cfg.pieces())
 		q.free.Push(c, &c.link)
 	}
@@ -251,8 +244,8 @@ func (q *TargetQueue) makeContexts() {
 	q.send.init(cfg.Shard, cfg.sends(), cfg.maxSGE())
 }
 
-// Accept creates the queue pair, posts the receives and accepts the request.
-// On an error the queue is unusable and the request unanswered.
+// Accept creates the queue pair, posts the receives and accepts the request. After an error the queue is unusable and
+// the request is not answered.
 func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.ConnParams) error {
 	cfg := &q.cfg
 	cfg.Shard.Attach(&q.slot, (*targetConsumer)(q))
@@ -292,7 +285,7 @@ func (q *TargetQueue) pairConfig() rdmatransport.QPConfig {
 	return c
 }
 
-// firstRecvs posts all receives, or has the shared ones come to this queue.
+// firstRecvs posts all receives, or makes the shared ones available to this queue.
 func (q *TargetQueue) firstRecvs() error {
 	if q.cfg.Shared != nil {
 		q.cfg.Shared.takers[q.qp.QPN()] = q
@@ -304,35 +297,33 @@ func (q *TargetQueue) firstRecvs() error {
 	return q.postRecvs()
 }
 
-// Free unmaps the queue's memory: after Closed, or if Accept failed or was
-// never called.
+// Free unmaps the queue's memory. Call it after Closed, or if Accept failed or was never called.
 func (q *TargetQueue) Free() error { return q.memory.close() }
 
-// State is where in its life the queue is.
+// State returns the state of the queue.
 func (q *TargetQueue) State() State { return q.state }
 
-// Err is why the queue ended, nil while it has not.
+// Err returns the reason why the queue ended, or nil if it has not ended.
 func (q *TargetQueue) Err() error { return q.err }
 
-// QPN is the queue pair's number.
+// QPN returns the queue pair's number.
 func (q *TargetQueue) QPN() rdmatransport.QPN { return q.qp.QPN() }
 
-// RemoteAddr is the host's address.
+// RemoteAddr returns the host's address.
 func (q *TargetQueue) RemoteAddr() netip.AddrPort { return q.qp.RemoteAddr() }
 
-// Active is how many commands have not come back through Done.
+// Active returns how many commands have not been returned through Done.
 func (q *TargetQueue) Active() int { return q.active }
 
-// Commands is how many contexts there are; each has an index below it.
+// Commands returns the number of contexts; the index of each is below it.
 func (q *TargetQueue) Commands() int { return len(q.commands) }
 
-// SetEntries tells the submission queue's size (SQSIZE + 1 of Connect), round
-// which SQHD runs.
+// SetEntries sets the submission queue's size (SQSIZE + 1 of Connect), at which SQHD wraps around.
 func (q *TargetQueue) SetEntries(n int) {
 	q.entries, q.sqhd = n, 0
 }
 
-// A probeState is what becomes of a probe.
+// A probeState is the state of a probe.
 type probeState uint8
 
 const (
@@ -341,10 +332,9 @@ const (
 	probePosted            // to be acknowledged
 )
 
-// Probe has the peer acknowledge an RDMA WRITE of no bytes, which changes nothing, and for
-// which it looks at no key (IBTA volume 1, C9-88). If it does not the queue ends, as it does
-// for every other work request. Nothing is posted where the send queue is nearly full, since
-// what is in it has to be acknowledged too.
+// Probe makes the peer acknowledge an RDMA WRITE of length zero, which changes nothing and whose R_Key is not checked
+// (IBTA volume 1, C9-88). If the peer does not acknowledge it, the queue ends, as with any other work request. Nothing
+// is posted if the send queue is nearly full, since its work requests must be acknowledged too.
 func (q *TargetQueue) Probe() {
 	if q.state == StateLive && q.probe == probeNone {
 		q.probe = probeDue
@@ -355,8 +345,8 @@ func (q *TargetQueue) Probe() {
 // DisableFlowControl makes responses carry FFFFh as SQHD (NVMe base 2.0, 6.3).
 func (q *TargetQueue) DisableFlowControl() { q.noFlow = true }
 
-// Find returns the command with that identifier that the handler has or is
-// having data fetched for, or nil: for Abort.
+// Find returns the command with that identifier that the handler owns or for which it fetches data, or nil. It is for
+// Abort.
 func (q *TargetQueue) Find(id capsule.CID) *Command {
 	for i := range q.commands {
 		c := &q.commands[i]
@@ -367,6 +357,6 @@ func (q *TargetQueue) Find(id capsule.CID) *Command {
 	return nil
 }
 
-// Disconnect ends the queue. Responses not yet acknowledged may be lost: an
-// orderly end waits for Done of the last command.
+// Disconnect ends the queue. Unacknowledged responses may be lost: for an orderly end wait for Done of the last
+// command.
 func (q *TargetQueue) Disconnect() { q.fail(rdmatransport.ErrDisconnected) }

@@ -2,8 +2,7 @@ package fabric
 
 import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 
-// fail ends the queue. What follows is left to the retry step, since fail is
-// called from anywhere.
+// fail ends the queue. The rest happens in the retry step, because fail may be called at any point of a turn.
 func (q *TargetQueue) fail(err error) {
 	if q.state != StateLive {
 		return
@@ -12,8 +11,8 @@ func (q *TargetQueue) fail(err error) {
 	q.slot.Retry()
 }
 
-// bury sets a command aside that is to go back to the handler: the queue has
-// ended, and the caller is the handler itself.
+// bury sets aside a command to be returned to the handler, because the queue has ended. It is returned later since the
+// caller is the handler itself.
 func (q *TargetQueue) bury(c *Command) {
 	c.state = commandDead
 	q.dead.Push(c, &c.link)
@@ -39,8 +38,8 @@ func (t *targetConsumer) Retry() {
 	}
 }
 
-// tearDown closes the queue pair, after which no memory of the queue is the
-// provider's, and collects every command that is not the handler's.
+// tearDown closes the queue pair, after which the provider uses no memory of the queue, and collects every command that
+// the handler does not own.
 func (q *TargetQueue) tearDown() {
 	q.cfg.Shard.StopTimer(&q.progress.timer)
 	q.qp.Disconnect()

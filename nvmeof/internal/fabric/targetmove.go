@@ -8,34 +8,33 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// ErrMoved is why a queue has ended whose connection another process continues.
+// ErrMoved ends a queue whose connection another process continues.
 var ErrMoved = errors.New("another process continues the connection")
 
-// A MovedQueue is a queue on its way to another process.
+// A MovedQueue is the state of a queue for transfer to another process.
 type MovedQueue struct {
-	Connection []byte // the provider's, see [rdmatransport.MovableQueuePair]
-	Depth      int    // as TargetConfig has it
-	InCapsule  int    // likewise
-	Reads      int    // RDMA READs that may be in flight
+	Connection []byte // the provider's state, see [rdmatransport.MovableQueuePair]
+	Depth      int    // that of TargetConfig
+	InCapsule  int    // that of TargetConfig
+	Reads      int    // maximum RDMA READs in flight
 	Entries    int    // see SetEntries
 	Head       uint16 // SQHD of the last response
 	NoFlow     bool   // see DisableFlowControl
-	// Capsules are the commands that have not been answered, in the order in which they begin:
-	// 64 bytes each, and the data that came with it.
+	// Capsules are the unanswered commands in the order in which they begin: each 64 bytes and the data that came with
+	// it.
 	Capsules [][]byte
 }
 
-// Quiet reports whether nothing is under way but commands that the handler has and those that
-// wait to begin: the host has all responses, and the connection can move. See Dispatcher.Hold.
+// Quiet reports whether the connection can move: the host has all responses, and the only commands in progress are
+// those that the handler owns and those that wait to begin. See Dispatcher.Hold.
 func (q *TargetQueue) Quiet() bool {
 	m, ok := q.qp.(rdmatransport.MovableQueuePair)
 	return ok && q.state == StateLive && q.send.room == q.send.depth && q.responses.First() == nil && q.fetches.First() == nil &&
 		q.dead.First() == nil && len(q.recvs) == 0 && m.Idle()
 }
 
-// Export ends a queue that is quiet with ErrMoved, and returns what [TargetQueue.Adopt]
-// continues. Begun are the commands that the handler has, in the order in which they are to
-// begin again: nothing of them has been done.
+// Export ends a quiet queue with ErrMoved and returns the state that [TargetQueue.Adopt] continues. begun are the
+// commands that the handler owns, in the order in which they are to begin again; none of them may have had any effect.
 func (q *TargetQueue) Export(begun []*Command) (MovedQueue, error) {
 	if q.cfg.Shared != nil {
 		return MovedQueue{}, errors.New("fabric: receives that queues share cannot move")
@@ -56,15 +55,15 @@ func (q *TargetQueue) Export(begun []*Command) (MovedQueue, error) {
 	return m, err
 }
 
-// capsule is a copy of what has arrived in a receive.
+// capsule returns a copy of a received capsule.
 func (q *TargetQueue) capsule(a arrival) []byte {
 	data := q.arrivals.data(int(a.recv))
 	b := append([]byte(nil), q.arrivals.command(int(a.recv))...)
 	return append(b, data[:min(int(a.data), len(data))]...)
 }
 
-// Adopt continues a queue of another process, in place of Accept. Its commands wait, until
-// Continue. On an error the queue is unusable.
+// Adopt continues a queue of another process; it replaces Accept. Commands wait until Continue. After an error the
+// queue is unusable.
 func (q *TargetQueue) Adopt(m *MovedQueue) error {
 	cfg := &q.cfg
 	d, ok := cfg.Domain.(rdmatransport.AdoptingDomain)
@@ -101,17 +100,17 @@ func (q *TargetQueue) Adopt(m *MovedQueue) error {
 	return nil
 }
 
-// refill has a capsule arrive in a receive.
+// refill stores a capsule in a receive as if it had arrived there.
 func (q *TargetQueue) refill(i int, b []byte) {
 	copy(q.memory.command(i), b)
 	copy(q.memory.data(i), b[capsule.CommandSize:])
 	q.backlog.push(arrival{int32(i), int32(len(b) - capsule.CommandSize)})
 }
 
-// Continue lets the commands begin with which the queue was adopted.
+// Continue begins the commands with which the queue was adopted.
 func (q *TargetQueue) Continue() { q.proceed() }
 
-// check compares what another process had with what this one has.
+// check compares the other process's configuration with this one's.
 func (m *MovedQueue) check(cfg *TargetConfig) error {
 	switch {
 	case cfg.Shared != nil:

@@ -6,27 +6,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A progress watches that the host takes what it is sent. The transport bounds how long a
-// host may be silent, and not for how long one may answer and take nothing: RNR NAKs, of
-// which it may have allowed any number, or one packet's acknowledgement at a time. Until
-// a response is taken its data, its lease and its buffer are not free.
+// A progress checks that the host accepts what is sent to it. The transport bounds how long a host may be silent. It
+// does not bound how long a host may answer without accepting anything: by RNR NAKs, whose number the host may have
+// left unlimited, or by acknowledging one packet at a time. The data, lease and buffer of a response stay in use until
+// it is accepted.
 //
-// One work request after the other completes, so that it is enough to see whether any has.
-// A host that is slow but alive completes the largest transfer at leastRate in time.
+// Work requests complete in order, so it is enough to check whether any has completed. A slow host that is alive
+// completes the largest transfer in time at leastRate.
 type progress struct {
 	timer shard.Timer
-	ended int           // work requests, of responses, reads and probes
-	seen  int           // ended when the timer fired last
-	none  time.Duration // for how long nothing has
+	ended int           // completed work requests: responses, reads and probes
+	seen  int           // ended when the timer last fired
+	none  time.Duration // how long none has completed
 	limit time.Duration
 }
 
 const (
 	progressPeriod = 5 * time.Second
-	// takeTimeout is how long a host may take nothing at all: as long as Linux waits for a
-	// command before it gives up the controller.
+	// takeTimeout is how long a host may accept nothing: as long as Linux waits for a command before it gives up the
+	// controller.
 	takeTimeout = 30 * time.Second
-	leastRate   = 64 << 10 // bytes a second
+	leastRate   = 64 << 10 // bytes per second
 )
 
 func (q *TargetQueue) watchProgress() {
@@ -35,7 +35,7 @@ func (q *TargetQueue) watchProgress() {
 	p.timer.Func = q.checkProgress
 }
 
-// armProgress starts the timer if something is under way. It runs until nothing is.
+// armProgress starts the timer if work requests are outstanding. It runs until none are.
 func (q *TargetQueue) armProgress() {
 	if p := &q.progress; q.send.room < q.send.depth && !p.timer.Running() {
 		p.seen, p.none = p.ended, 0

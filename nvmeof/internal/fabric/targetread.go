@@ -9,20 +9,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A fetch is how far the RDMA READs of a command have come.
+// A fetch is the progress of the RDMA READs of a command.
 type fetch struct {
 	local   cursor
-	remote  int // descriptor
+	remote  int // index of the descriptor
 	offset  int // in the descriptor
-	flying  int // reads posted, not complete
+	flying  int // reads posted, not completed
 	allSent bool
 }
 
-// A readShare is a party's part of the room that a shard has for the data of RDMA READs.
+// A readShare is a party's part of a shard's room for the data of RDMA READs.
 type readShare struct {
 	quick, slow shard.Allowance
-	slowTill    int64      // queues of slowPeer that join before take from slow
-	slowPeer    netip.Addr // the last one that did not deliver in time
+	slowTill    int64      // queues of slowPeer that join before then take from slow
+	slowPeer    netip.Addr // the last peer that did not deliver in time
 }
 
 func (r *readShare) open(s *shard.Shard) {
@@ -30,20 +30,20 @@ func (r *readShare) open(s *shard.Shard) {
 	r.slow.Open(s.SlowBudget())
 }
 
-// A readWindow bounds a queue's RDMA READs: as many at a time as the connection
-// allows, so that none waits in the provider in front of a response, and as
-// many bytes as the shard's receive buffer holds, all queues together.
+// A readWindow bounds a queue's RDMA READs. At any time it posts no more than the connection allows, so that none waits
+// in the provider in front of a response. All queues together read no more bytes than fit into the shard's receive
+// buffer.
 //
-// A peer whose data does not come while others wait for the budget, and one that has not
-// been admitted, takes from the shard's SlowBudget.
+// A peer that is not admitted takes from the shard's SlowBudget, and so does a peer whose data does not arrive while
+// others wait.
 type readWindow struct {
 	depth    int
-	chunk    int // bytes of one read at most
+	chunk    int // maximum bytes of one read
 	shard    *shard.Shard
-	party    *readShare       // nil: none was named
-	from     *shard.Allowance // from which the next read is taken
+	party    *readShare       // may be nil
+	from     *shard.Allowance // from which the next read takes
 	claim    shard.Claim
-	granted  int // of from, for the reads that are collected next
+	granted  int // bytes of from, for the reads that are collected next
 	admitted bool
 	slowTill int64        // takes from the SlowBudget until then
 	reads    []flyingRead // in flight, a ring: they complete in order
@@ -54,7 +54,7 @@ type readWindow struct {
 type flyingRead struct {
 	bytes  int
 	at     int64
-	budget *shard.Budget // nil: it was given back already
+	budget *shard.Budget // nil: the bytes were given back already
 }
 
 const (
@@ -70,15 +70,15 @@ func (w *readWindow) init(q *TargetQueue, depth int) {
 	w.reads = make([]flyingRead, depth)
 	w.chunk = maxReadChunk
 	if limit := w.shard.Budget().Limit(); limit > 0 {
-		// A quarter of the budget, so that others move on meanwhile.
+		// At most a quarter of the budget, so that other queues are served too.
 		w.chunk = max(shard.PageSize, min(w.chunk, limit/4&^(shard.PageSize-1)))
 	}
 	w.claim.Peer = q.qp.RemoteAddr().Addr()
 	w.claim.Reclaim = q.reclaimReads
 }
 
-// SetParty makes the queue one of a party, and says whether the peer was admitted as one of
-// it: the RDMA READs of others have little room.
+// SetParty makes the queue one of a party. admitted says whether the peer was admitted as part of it; the RDMA READs of
+// peers that are not admitted get little room.
 func (q *TargetQueue) SetParty(p *Party, admitted bool) {
 	waits := q.turns.Linked()
 	if waits {
@@ -101,7 +101,7 @@ func (q *TargetQueue) SetParty(p *Party, admitted bool) {
 	}
 }
 
-// allowance is what the next read is to be taken from.
+// allowance returns the allowance from which the next read takes.
 func (w *readWindow) allowance() *shard.Allowance {
 	slow := !w.admitted || w.slowTill > w.shard.Now()
 	switch {
@@ -144,7 +144,7 @@ func (w *readWindow) pop() int {
 	return r.bytes
 }
 
-// drop gives back what the reads in flight had taken.
+// drop gives back the bytes of the reads in flight.
 func (w *readWindow) drop() {
 	for w.flying > 0 {
 		w.pop()
@@ -152,8 +152,8 @@ func (w *readWindow) drop() {
 	w.claim.Cancel()
 }
 
-// reclaimReads gives back what reads that began before that time have taken of a budget
-// for which others wait. The data may still come, but slowly, or else it had come.
+// reclaimReads gives back the bytes of a budget that were taken by reads posted before that time, if others wait for
+// the budget. Their data may still arrive, but slowly: otherwise it would have arrived by now.
 func (q *TargetQueue) reclaimReads(from *shard.Budget, before int64) {
 	w := &q.reads
 	own := from.Own()
@@ -186,8 +186,8 @@ func (q *TargetQueue) reclaimReads(from *shard.Budget, before int64) {
 	}
 }
 
-// collectReads turns as much of the queued fetches into reads as may be in
-// flight. The last entry of the send queue is left to a response.
+// collectReads collects as many RDMA READs of the queued fetches as may be in flight. It leaves the last entry of the
+// send queue to a response.
 func (q *TargetQueue) collectReads() {
 	if q.fetches.First() == nil {
 		return
@@ -201,11 +201,11 @@ func (q *TargetQueue) collectReads() {
 		w.granted = 0
 	}
 	if (w.flying == w.depth || q.send.room < 2) && w.claim.Granted() > 0 {
-		w.claim.Cancel() // others can make use of it
+		w.claim.Cancel() // let other queues have it
 	}
 }
 
-// collectRead adds the next read, unless there is none, or no room for one.
+// collectRead collects the next read. It returns false if there is none, or no room for one.
 func (q *TargetQueue) collectRead() bool {
 	c, w := q.fetches.First(), &q.reads
 	if c == nil || w.flying == w.depth || q.send.room < 2 {
@@ -218,7 +218,7 @@ func (q *TargetQueue) collectRead() bool {
 		return false
 	}
 	sgl, n := q.send.gather(&f.local, c.pieces, q.cfg.readSGE(), want)
-	w.granted -= n // less than wanted where there are more pieces than one work request takes
+	w.granted -= n // less than want if it needs more pieces than one work request can have
 	q.send.Reads = append(q.send.Reads, rdmatransport.SendWR{
 		ID: q.slot.ID(makeTag(tagRead, c.Index)), Op: rdmatransport.OpRead,
 		Flags: rdmatransport.FlagSignaled, SGL: sgl,
@@ -237,7 +237,7 @@ func (q *TargetQueue) collectRead() bool {
 	return true
 }
 
-// takeReads takes room for a read of that size, or for several if they were waited for.
+// takeReads takes room for a read of want bytes, or for several if the queue had waited. If there is no room, it waits.
 func (q *TargetQueue) takeReads(want int) bool {
 	w := &q.reads
 	if w.granted > 0 {
@@ -251,7 +251,7 @@ func (q *TargetQueue) takeReads(want int) bool {
 	return false
 }
 
-// wantedReads is how many bytes the reads have that could be posted.
+// wantedReads returns the number of bytes of the reads that could be posted.
 func (q *TargetQueue) wantedReads() (n int) {
 	w := &q.reads
 	left := min(w.depth-w.flying, int(q.send.room)-1)
@@ -269,7 +269,7 @@ func (q *TargetQueue) wantedReads() (n int) {
 	return n
 }
 
-// readDone takes the completion of one read.
+// readDone handles the completion of one read.
 func (q *TargetQueue) readDone(c *Command, bytes int) {
 	q.progress.ended++
 	q.send.room++

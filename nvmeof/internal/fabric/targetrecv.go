@@ -7,13 +7,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// targetConsumer are the methods of a TargetQueue that its shard calls.
+// targetConsumer has the methods of a TargetQueue that its shard calls.
 type targetConsumer TargetQueue
 
 func (t *targetConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 	q := (*TargetQueue)(t)
 	if q.state != StateLive {
-		return // the queue pair is about to be closed, with all it holds
+		return // the queue pair is about to be closed with everything on it
 	}
 	if c.Status != rdmatransport.StatusSuccess {
 		q.failTransfer(c)
@@ -31,8 +31,8 @@ func (t *targetConsumer) Complete(c *rdmatransport.Completion, low uint32) {
 	}
 }
 
-// failTransfer ends the queue for a failed work request: with the queue pair's
-// own reason where it has one, since the first failure may be a mere flush.
+// failTransfer ends the queue because a work request failed. It uses the queue pair's own error if there is one, since
+// the failed work request may only have been flushed.
 func (q *TargetQueue) failTransfer(c *rdmatransport.Completion) {
 	q.fail(transferError(q.qp, c))
 }
@@ -46,7 +46,7 @@ func transferError(qp rdmatransport.QueuePair, c *rdmatransport.Completion) erro
 	return &TransferError{c.Op, c.Status}
 }
 
-// received takes a capsule that arrived in receive i.
+// received handles a capsule that arrived in receive i.
 func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 	if q.cfg.Shared != nil {
 		q.held++
@@ -70,7 +70,7 @@ func (q *TargetQueue) received(c *rdmatransport.Completion, i int) {
 	q.proceed()
 }
 
-// proceed begins what has arrived as far as there are contexts, or has it wait for turns.
+// proceed begins arrived commands while there are free contexts, or makes the queue wait for turns.
 func (q *TargetQueue) proceed() {
 	for q.backlog.count > 0 && q.free.First() != nil && q.state == StateLive && !q.turns.Linked() {
 		if d := q.cfg.Dispatcher; d != nil && d.defers(q) {
@@ -85,13 +85,13 @@ func (q *TargetQueue) proceed() {
 	}
 }
 
-// begin starts the command of a capsule in a free context, and returns what that costs.
+// begin begins the command of a capsule in a free context and returns its cost.
 func (q *TargetQueue) begin(a arrival) int {
 	c := q.free.Pop()
 	q.active++
 	c.recv, c.bytes, c.holds, c.given, c.posted = a.recv, a.data, true, false, 0
 	c.state = commandHeld
-	c.SQE, _ = capsule.DecodeCommand(q.arrivals.command(int(a.recv))) // as long as it must be
+	c.SQE, _ = capsule.DecodeCommand(q.arrivals.command(int(a.recv))) // its length was checked on arrival
 	if q.identify(c) {
 		received := q.arrivals.data(int(a.recv))
 		received = received[:min(int(a.data), len(received))]
@@ -106,8 +106,8 @@ func (q *TargetQueue) begin(a arrival) int {
 	return n
 }
 
-// identify notes the command's identifier, unless a command has it that the handler does
-// not give up for it.
+// identify registers the command's identifier. It returns false if another command has it and the handler does not give
+// that one up.
 func (q *TargetQueue) identify(c *Command) bool {
 	other := q.inUse.add(c)
 	if other == nil {
@@ -120,8 +120,8 @@ func (q *TargetQueue) identify(c *Command) bool {
 	return q.inUse.add(c) == nil
 }
 
-// drop ends a command without an answer. Its entry of the submission queue has been
-// consumed, as the next answer tells.
+// drop ends a command without a response. Its submission queue entry has been consumed, which the next response
+// reports.
 func (q *TargetQueue) drop(c *Command) {
 	q.inUse.remove(c)
 	q.collectRecv(int(c.recv))
@@ -131,7 +131,7 @@ func (q *TargetQueue) drop(c *Command) {
 	q.giveBack(c)
 }
 
-// collectRecv notes receive i to be posted.
+// collectRecv collects receive i, to be posted.
 func (q *TargetQueue) collectRecv(i int) {
 	if q.cfg.Shared != nil {
 		q.returnRecv(i)
@@ -142,7 +142,7 @@ func (q *TargetQueue) collectRecv(i int) {
 	})
 }
 
-// returnRecv gives receive i back to those who share it, if it is shared.
+// returnRecv gives receive i back to the shared receives, if it is shared.
 func (q *TargetQueue) returnRecv(i int) {
 	if q.cfg.Shared != nil {
 		q.held--
@@ -168,8 +168,7 @@ type arrival struct {
 	data int32 // bytes after the command
 }
 
-// A backlog is a ring of capsules that arrived while every context was in use, or before
-// their turn: no more than there are receives.
+// A backlog is a ring of capsules that wait for a context or for a turn. It holds no more than there are receives.
 type backlog struct {
 	ring        []arrival
 	head, count int

@@ -7,7 +7,7 @@ import (
 
 const noFlowControlSQHD = 0xffff
 
-// respond queues the response, after n bytes of data from the pieces.
+// respond queues the response, preceded by n bytes of data from the pieces.
 func (c *Command) respond(s capsule.Status, result uint64, n int) {
 	q := c.queue
 	q.inUse.remove(c)
@@ -24,7 +24,7 @@ func (c *Command) respond(s capsule.Status, result uint64, n int) {
 	q.slot.Flush()
 }
 
-// nextHead moves the submission queue's head over one more command.
+// nextHead advances the submission queue head by one command.
 func (q *TargetQueue) nextHead() uint16 {
 	if q.noFlow {
 		return noFlowControlSQHD
@@ -52,13 +52,13 @@ func (t *targetConsumer) Flush() {
 		err = q.send.post(q.qp)
 	}
 	if err != nil {
-		q.send.Clear() // the next queue's is the same
+		q.send.Clear() // the loop's batch must be empty for the next queue
 		q.fail(err)
 	}
 }
 
-// collectResponse adds the writes and the send of a response, or nothing while
-// the send queue has no room for all of them.
+// collectResponse collects the writes and the send of a response. It collects nothing while the send queue has no room
+// for all of them.
 func (q *TargetQueue) collectResponse(c *Command) bool {
 	need := int32(1 + q.writesOf(c))
 	if int(need) > q.send.room {
@@ -84,7 +84,7 @@ func (q *TargetQueue) collectResponse(c *Command) bool {
 	return true
 }
 
-// collectProbe adds the probe that is due, if room for a response is left beside it.
+// collectProbe collects the pending probe if that leaves room for a response.
 func (q *TargetQueue) collectProbe() {
 	if q.probe != probeDue {
 		return
@@ -99,7 +99,7 @@ func (q *TargetQueue) collectProbe() {
 	})
 }
 
-// probed takes the acknowledgement of a probe.
+// probed handles the acknowledgement of a probe.
 func (q *TargetQueue) probed() {
 	q.progress.ended++
 	q.probe = probeNone
@@ -109,8 +109,8 @@ func (q *TargetQueue) probed() {
 	}
 }
 
-// writesOf bounds how many RDMA WRITEs a response's data takes: one for each
-// descriptor and one for each further scatter list.
+// writesOf returns an upper bound for the RDMA WRITEs of a response's data: one per descriptor and one per further
+// scatter list.
 func (q *TargetQueue) writesOf(c *Command) int {
 	if c.write == 0 {
 		return 0
@@ -135,8 +135,7 @@ func (q *TargetQueue) collectWrites(c *Command) {
 	}
 }
 
-// sent takes the acknowledgement of a response: the writes before it are
-// acknowledged too.
+// sent handles the acknowledgement of a response. The writes before it are acknowledged too.
 func (q *TargetQueue) sent(c *Command) {
 	q.progress.ended++
 	q.send.room += int(c.posted)
@@ -147,7 +146,7 @@ func (q *TargetQueue) sent(c *Command) {
 	q.proceed()
 }
 
-// giveBack returns a command to the handler and its context to the free ones.
+// giveBack returns a command to the handler and frees its context.
 func (q *TargetQueue) giveBack(c *Command) {
 	if c.given {
 		c.given = false

@@ -1,20 +1,20 @@
-// Package list is a queue whose elements hold their own links, so that to queue one
-// allocates nothing and to take one out of the middle needs no search.
+// Package list implements a queue whose elements hold their own links: adding an element allocates nothing, and
+// removing one from the middle needs no search.
 package list
 
-// A List is a queue of elements. The zero value is empty. Each element holds a [Link],
-// and is in at most one list with it at a time.
+// A List is a queue of elements. The zero value is empty. Each element holds a [Link]; through one Link it is in at
+// most one list at a time.
 type List[T any] struct {
 	first, last *Link[T]
 }
 
-// A Link is an element's place in a list. The zero value is in none.
+// A Link is an element's place in a list. The zero value is in no list.
 type Link[T any] struct {
 	prev, next *Link[T]
-	element    *T // nil: in no list
+	element    *T // nil: not in a list
 }
 
-// Push puts an element at the end.
+// Push appends an element to the list.
 func (l *List[T]) Push(element *T, link *Link[T]) {
 	link.element, link.prev, link.next = element, l.last, nil
 	if l.last == nil {
@@ -25,7 +25,7 @@ func (l *List[T]) Push(element *T, link *Link[T]) {
 	l.last = link
 }
 
-// First is the oldest element, nil if there is none.
+// First returns the oldest element, or nil if the list is empty.
 func (l *List[T]) First() *T {
 	if l.first == nil {
 		return nil
@@ -33,7 +33,7 @@ func (l *List[T]) First() *T {
 	return l.first.element
 }
 
-// Pop takes out the oldest element and returns it, nil if there is none.
+// Pop removes the oldest element and returns it, or nil if the list is empty.
 func (l *List[T]) Pop() *T {
 	element := l.First()
 	if element != nil {
@@ -42,8 +42,8 @@ func (l *List[T]) Pop() *T {
 	return element
 }
 
-// Remove takes out the element with this link. If it is in no list, nothing happens; it
-// must not be in another one.
+// Remove removes the element with this link. It does nothing if the element is in no list. The element must not be in a
+// different list.
 func (l *List[T]) Remove(link *Link[T]) {
 	if link.element == nil {
 		return
@@ -64,7 +64,7 @@ func (l *List[T]) Remove(link *Link[T]) {
 // Linked reports whether the element is in a list.
 func (k *Link[T]) Linked() bool { return k.element != nil }
 
-// Next is the element after this one, nil at the end.
+// Next returns the element after this one, or nil at the end.
 func (k *Link[T]) Next() *T {
 	if k.next == nil {
 		return nil
@@ -72,7 +72,7 @@ func (k *Link[T]) Next() *T {
 	return k.next.element
 }
 
-// Prev is the element before this one, nil at the beginning.
+// Prev returns the element before this one, or nil at the beginning.
 func (k *Link[T]) Prev() *T {
 	if k.prev == nil {
 		return nil

@@ -11,7 +11,7 @@ type element struct {
 	link Link[element]
 }
 
-// contents are the elements of a list, read forward and checked backward.
+// contents returns the elements of a list, read forward and checked backward.
 func contents(t *testing.T, l *List[element]) []*element {
 	t.Helper()
 	var all []*element

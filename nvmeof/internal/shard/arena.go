@@ -15,11 +15,9 @@ const (
 	noPage   = int32(-1)
 )
 
-// An Arena hands out buffers from one slab: powers of two from [PageSize] to
-// [MaxBuffer], each aligned to its size, split and joined as buddies. Nothing
-// in it allocates. Register Bytes once with every protection domain that the
-// shard's queue pairs belong to. Where it is not one party's alone, each takes its
-// buffers through a [Share].
+// An Arena allocates buffers from one slab: powers of two from [PageSize] to [MaxBuffer], each aligned to its size,
+// split and joined as buddies. Its methods do not allocate Go memory. Register Bytes once with every protection domain
+// of the shard's queue pairs. If several parties use the arena, each allocates through its own [Share].
 type Arena struct {
 	slab *Slab
 	mem  []byte
@@ -27,11 +25,11 @@ type Arena struct {
 	page []arenaPage
 	free int // bytes
 
-	own    Share            // for a single party: of all that is free
-	line   list.List[Share] // those with waiters, in the order of their turns
-	queued int              // how many that are
-	short  *Share           // the one whose turn it was when no block was large enough
-	ready  bool             // something was freed while others wait
+	own    Share            // used without parties; may hold all that is free
+	line   list.List[Share] // shares with waiters, in the order of their turns
+	queued int              // the length of line
+	short  *Share           // the share whose turn it was when no block was large enough
+	ready  bool             // memory was freed while shares wait
 }
 
 // An arenaPage describes the block that starts at this page.
@@ -49,26 +47,26 @@ const (
 	pageUsed
 )
 
-// A Buffer is a block of an arena; the zero value is none.
+// A Buffer is a block of an arena. The zero value is no buffer.
 type Buffer struct {
 	b     []byte
 	share *Share
 	page  int32
 }
 
-// Bytes is the buffer's memory: its size is the next power of two.
+// Bytes returns the buffer's memory; its length is a power of two.
 func (b Buffer) Bytes() []byte { return b.b }
 
 // Valid reports whether b is a buffer.
 func (b Buffer) Valid() bool { return b.b != nil }
 
-// Arena is where the buffer is from.
+// Arena returns the arena of the buffer.
 func (b Buffer) Arena() *Arena { return b.share.arena }
 
 // NewArena maps an arena of size bytes, rounded up to whole mebibytes.
 func NewArena(size int) (*Arena, error) {
 	size = (size + MaxBuffer - 1) &^ (MaxBuffer - 1)
-	// One buffer more than asked for lets the first start at a multiple of its size.
+	// Allocate one buffer more, so that the first one can start at a multiple of its size.
 	slab, err := NewSlab(size + MaxBuffer)
 	if err != nil {
 		return nil, err
@@ -85,19 +83,19 @@ func NewArena(size int) (*Arena, error) {
 	return a, nil
 }
 
-// Bytes is all of the arena's memory, to be registered.
+// Bytes returns all memory of the arena, to be registered.
 func (a *Arena) Bytes() []byte { return a.mem }
 
-// Free is how many bytes are not handed out.
+// Free returns how many bytes are not allocated.
 func (a *Arena) Free() int { return a.free }
 
 // Close unmaps the arena.
 func (a *Arena) Close() error { return a.slab.Close() }
 
-// Own is the share of the single party that an arena is for, or of what belongs to none.
+// Own returns the share for the user of an arena without parties, and for buffers that belong to no party.
 func (a *Arena) Own() *Share { return &a.own }
 
-// Alloc is [Share.Alloc] for the single party that an arena is for.
+// Alloc is [Share.Alloc] of the arena's own share.
 func (a *Arena) Alloc(size int) (Buffer, bool) { return a.own.Alloc(size) }
 
 func (a *Arena) take(size int) (Buffer, bool) {
@@ -121,7 +119,7 @@ func (a *Arena) take(size int) (Buffer, bool) {
 	return Buffer{b: a.mem[start : start+n : start+n], page: p}, true
 }
 
-// orderOf is the exponent of the smallest block that holds size bytes.
+// orderOf returns the exponent of the smallest block that holds size bytes, in pages.
 func orderOf(size int) int {
 	if size < 0 || size > MaxBuffer {
 		panic(fmt.Sprintf("arena: buffer of %d bytes", size))
@@ -132,8 +130,8 @@ func orderOf(size int) int {
 	return bits.Len(uint(size-1) / PageSize)
 }
 
-// Excuse returns the buffer as one of nobody: the party may have others beside it, since it
-// cannot give it back. Use the result from then on.
+// Excuse moves the buffer from its party's share to the arena's own and returns it; use only the result from then on.
+// It is for a buffer that the party cannot give back, so that the party may allocate others.
 func (b Buffer) Excuse() Buffer {
 	own := &b.share.arena.own
 	b.share.held -= len(b.b)
@@ -143,7 +141,7 @@ func (b Buffer) Excuse() Buffer {
 	return b
 }
 
-// Release gives the buffer back. Waiters are served later in the same turn.
+// Release frees the buffer. The shard serves waiters later in the same turn.
 func (b Buffer) Release() { b.share.arena.Release(b) }
 
 // Release is [Buffer.Release].

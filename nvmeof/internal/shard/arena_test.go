@@ -20,8 +20,8 @@ func newArena(t *testing.T, size int) *Arena {
 	return a
 }
 
-// TestArenaRandom allocates and frees at random: buffers never overlap, are
-// aligned to their size, and everything joins again at the end.
+// TestArenaRandom allocates and frees at random: buffers never overlap, are aligned to their size, and everything is
+// joined again at the end.
 func TestArenaRandom(t *testing.T) {
 	const size = 8 << 20
 	a := newArena(t, size)
@@ -93,8 +93,8 @@ func TestArenaMisuse(t *testing.T) {
 	wantPanic("a release of nothing", func() { a.Release(Buffer{}) })
 }
 
-// TestArenaWaiters: buffers go to waiters in the order of their coming; a small
-// one does not overtake a large one, nor a newcomer anybody.
+// TestArenaWaiters: buffers go to waiters in order of arrival; a small one does not overtake a large one, nor a new one
+// any waiter.
 func TestArenaWaiters(t *testing.T) {
 	a := newArena(t, MaxBuffer)
 	var held []Buffer

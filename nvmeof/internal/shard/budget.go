@@ -7,44 +7,41 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
 
-// A Budget bounds the bytes that all queues of a shard let their peers send at
-// one time: reads that a target has asked for, or data of read commands that a
-// host has sent. More would overflow the shard's receive buffer, silently.
+// A Budget bounds the bytes that the peers of all queues of a shard may send at one time: the data of RDMA READs that a
+// target has posted, or of read commands that a host has sent. More than that could overflow the shard's receive buffer
+// without an error.
 //
-// Parties take of it through an [Allowance] each. Nothing is kept for those who want nothing:
-// a party alone may take all. As soon as one has to wait what comes back is granted
-// to each party in turn, by bytes (deficit round robin), and within a party to each consumer
-// in turn, so that neither the number of a party's queues nor how much they have outstanding
-// decides what it gets.
+// Each party takes bytes through its own [Allowance]. Nothing is reserved for idle parties: a single active party may
+// take everything. As soon as one has to wait, returned bytes are granted to the waiting parties in turn, by bytes
+// (deficit round robin), and within a party to its consumers in turn. So neither the number of a party's queues nor the
+// number of its outstanding bytes determines its part.
 //
-// What one consumer's peer does not deliver for a while is no reason for others to wait:
-// see Lend and reclaim.
+// Bytes that a consumer's peer does not deliver in time do not hold up the others: see Lend and reclaim.
 type Budget struct {
 	shard  *Shard
 	urging Timer // runs while claims wait
-	limit  int   // 0: no bound
-	turn   int   // what a party is granted in its turn
+	limit  int   // 0: unlimited
+	turn   int   // bytes that a party is granted per turn
 	used   int
-	own    Allowance            // of consumers that belong to no party
-	line   list.List[Allowance] // those with claims that wait, in the order of their turns
+	own    Allowance            // for consumers that belong to no party
+	line   list.List[Allowance] // allowances with waiting claims, in the order of their turns
 }
 
-// An Allowance is one party's part in a budget. It is part of whatever stands for the party,
-// and must not be copied once it is open.
+// An Allowance is one party's access to a budget. It is embedded in the party's own structure and must not be copied
+// once it is open.
 type Allowance struct {
 	budget *Budget
 	credit int              // bytes that it may still be granted in its turn
-	claims list.List[Claim] // those that wait, in the order of their turns
+	claims list.List[Claim] // waiting claims, in the order of their turns
 	link   list.Link[Allowance]
 }
 
-// A Claim is one consumer's place in a party's queue for a budget.
+// A Claim is one consumer's request for bytes of a budget.
 type Claim struct {
-	// Peer is whom the consumer takes for.
+	// Peer is the address of the peer that will send the bytes.
 	Peer netip.Addr
-	// Reclaim gives back what the consumer took of a budget before that time, which then
-	// counts no more, although it may still arrive. It is called while others wait. Set it
-	// before Lend.
+	// Reclaim returns to b the bytes that the consumer took before that time. They no longer count, although they may
+	// still arrive. It is called while others wait. Set it before Lend.
 	Reclaim func(b *Budget, before int64)
 
 	lent      list.Link[Claim]
@@ -63,33 +60,34 @@ func (b *Budget) open(s *Shard, limit int) {
 	b.urging.Func = b.reclaim
 }
 
-// Open makes it a part of a budget, of which nothing is taken.
+// Open makes a an allowance of b from which nothing is taken.
 func (a *Allowance) Open(b *Budget) { *a = Allowance{budget: b} }
 
-// Own is the part of consumers that belong to no party.
+// Own returns the allowance for consumers that belong to no party.
 func (b *Budget) Own() *Allowance { return &b.own }
 
-// Budget is what the allowance is a part of.
+// Budget returns the budget of the allowance.
 func (a *Allowance) Budget() *Budget { return a.budget }
 
-// Waiting reports whether the claim is in the queue of a budget.
+// Waiting reports whether the claim is queued.
 func (c *Claim) Waiting() bool { return c.link.Linked() }
 
-// Granted is how many bytes the claim was granted that Take has not fetched.
+// Granted returns the number of bytes that the claim was granted and that Take has not fetched.
 func (c *Claim) Granted() int { return c.granted }
 
-// Limit is the budget in bytes, 0 without bound.
+// Limit returns the size of the budget in bytes; 0 means unlimited.
 func (b *Budget) Limit() int { return b.limit }
 
-// Used is how many bytes are taken, or granted.
+// Used returns the number of bytes that are taken or granted.
 func (b *Budget) Used() int { return b.used }
 
-// Take takes least to most bytes for a consumer and returns how many: all that was granted to
-// the claim if it has waited, and else what there is room for if nobody waits. It returns 0 when
-// that is not even least; the consumer then calls Wait. Taking for many commands at a time is
-// what keeps the memory of a queue, one of thousands, in the processor's cache. An amount
-// beyond the limit is taken when nothing else is, and otherwise no more than a
-// quarter of it if least is less.
+// Take takes least to most bytes for a consumer and returns how many it took. After a Wait it takes all bytes that the
+// claim was granted; otherwise it takes what is free, if no claim waits. It returns 0 if fewer than least bytes are
+// available; the consumer then calls Wait.
+//
+// Take takes no more than a quarter of the limit at a time, or least if that is more. If least exceeds the limit, it is
+// taken when nothing else is. Taking bytes for many commands in one call keeps a queue's memory in the processor's
+// cache where there are thousands of queues.
 func (a *Allowance) Take(c *Claim, least, most int) int {
 	b := a.budget
 	if b.limit == 0 {
@@ -119,15 +117,14 @@ func (a *Allowance) Take(c *Claim, least, most int) int {
 	return n
 }
 
-// Portion is how much of most bytes is taken at a time, so that others move on meanwhile.
+// Portion returns how much of most bytes Take takes at a time, so that other consumers are served too.
 func (b *Budget) Portion(least, most int) int { return max(least, min(most, b.limit/4)) }
 
-// Wait queues the claim for most bytes in pieces, after a Take that failed. The slot's
-// Retry is called when a piece was granted, to take what the claim has by then. A claim that
-// waits already keeps its place.
+// Wait queues the claim for most bytes, granted in pieces, after a Take that returned 0. The slot's Retry is called
+// when a piece was granted; it then takes what the claim has. A claim that is already queued keeps its place.
 func (a *Allowance) Wait(c *Claim, slot *Slot, piece, most int) {
 	if c.allowance != a || c.granted > 0 {
-		c.Cancel() // what it has is less than one piece
+		c.Cancel() // the claim was granted less than one piece
 	}
 	b := a.budget
 	c.slot, c.allowance, c.piece, c.most = slot, a, piece, most
@@ -142,13 +139,13 @@ func (a *Allowance) Wait(c *Claim, slot *Slot, piece, most int) {
 	b.await()
 }
 
-// serve grants what there is room for.
+// serve grants the free bytes to the waiting claims.
 func (b *Budget) serve() {
 	for a := b.line.First(); a != nil; a = b.line.First() {
 		c := a.claims.First()
 		n := min(c.piece, c.most-c.granted)
 		if b.used > 0 && n > b.limit-b.used {
-			return // nor does anything smaller pass: it would take the room each time
+			return // nor may a smaller claim go first: it would take the room each time
 		}
 		if n > a.credit {
 			a.credit += b.turn
@@ -168,7 +165,7 @@ func (b *Budget) serve() {
 	}
 }
 
-// drop takes a claim out of the queue.
+// drop removes a claim from the queue.
 func (a *Allowance) drop(c *Claim) {
 	a.claims.Remove(&c.link)
 	if a.claims.First() == nil {
@@ -176,7 +173,7 @@ func (a *Allowance) drop(c *Claim) {
 	}
 }
 
-// Cancel takes the claim out of the queue, if it is there, and gives back what it was granted.
+// Cancel removes the claim from the queue, if it is queued, and returns the bytes that it was granted.
 func (c *Claim) Cancel() {
 	a, waited := c.allowance, c.link.Linked()
 	if waited {
@@ -190,7 +187,7 @@ func (c *Claim) Cancel() {
 	}
 }
 
-// Give returns n bytes.
+// Give returns n bytes to the budget.
 func (b *Budget) Give(n int) {
 	if b.limit == 0 {
 		return
@@ -199,7 +196,7 @@ func (b *Budget) Give(n int) {
 	b.serve()
 }
 
-// Return returns n bytes of which no use was made: the party is granted others for them.
+// Return returns n unused bytes: the party may be granted others for them in the same turn.
 func (a *Allowance) Return(n int) {
 	if a.link.Linked() {
 		a.credit += n
@@ -207,26 +204,24 @@ func (a *Allowance) Return(n int) {
 	a.budget.Give(n)
 }
 
-// deliveryTimeout is for how long what was taken counts while others wait. What is on
-// its way to this shard arrives in less within a data center; where it takes longer, less
-// arrives at a time than was taken.
+// deliveryTimeout is how long taken bytes count while others wait. Within a data center data arrives sooner. On a
+// slower path less data arrives at a time than was taken, so not counting it is safe.
 const deliveryTimeout = 5 * time.Millisecond
 
-// Lend notes that a consumer has taken something of a budget, until Returned.
+// Lend notes that a consumer has taken bytes of a budget, until Returned.
 func (s *Shard) Lend(c *Claim) { s.lent.Push(c, &c.lent) }
 
-// Returned notes that the consumer has given everything back.
+// Returned notes that the consumer has given back all bytes.
 func (s *Shard) Returned(c *Claim) { s.lent.Remove(&c.lent) }
 
-// await has those asked who took something, if others still wait for it then.
+// await starts the timer that calls reclaim, if claims wait.
 func (b *Budget) await() {
 	if b.shard != nil && b.line.First() != nil && !b.urging.Running() {
 		b.shard.SetTimer(&b.urging, deliveryTimeout)
 	}
 }
 
-// reclaim asks those who have taken something for what their peers have not delivered in
-// time.
+// reclaim makes the consumers give back the bytes that their peers have not delivered in time.
 func (b *Budget) reclaim() {
 	if b.line.First() == nil {
 		return
@@ -240,8 +235,8 @@ func (b *Budget) reclaim() {
 	b.await()
 }
 
-// AwaitedBeside reports whether another party waits for the budget, or one of the same party
-// that takes for another peer than the claim's.
+// AwaitedBeside reports whether the budget is awaited by another party, or by a claim of the same party for another
+// peer than c's.
 func (a *Allowance) AwaitedBeside(c *Claim) bool {
 	first := a.budget.line.First()
 	if first == nil || first != a || first.link.Next() != nil {

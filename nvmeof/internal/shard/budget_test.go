@@ -27,7 +27,7 @@ func newBudgetRig(t *testing.T) *budgetRig {
 	return r
 }
 
-// grant has consumer i take bytes, or wait for as many as it may take at a time.
+// grant makes consumer i take bytes, or wait for as many as it may take at a time.
 func (r *budgetRig) grant(i, least, most, want int) {
 	r.t.Helper()
 	got := r.b.own.Take(&r.claims[i], least, most)
@@ -55,7 +55,7 @@ func TestBudget(t *testing.T) {
 	if retried[1] != 1 || retried[2] != 1 {
 		t.Fatalf("retries %v, want all for whom there is room", retried)
 	}
-	take(0, 41, false) // there is not as much beside what was granted
+	take(0, 41, false) // not available in addition to what was granted
 	take(2, 10, true)
 	take(1, 50, true)
 	b.Give(10)
@@ -69,7 +69,7 @@ func TestBudget(t *testing.T) {
 	take(1, 5, false)
 	claims[1].Cancel()
 	b.Give(50)
-	take(0, 500, true) // beyond the limit: alone
+	take(0, 500, true) // beyond the limit: only when nothing else is taken
 	take(1, 1, false)
 	claims[1].Cancel()
 	b.Give(500)
@@ -79,17 +79,17 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetGrants: how much of what is asked for is granted.
+// TestBudgetGrants: how much of a request is granted.
 func TestBudgetGrants(t *testing.T) {
 	r := newBudgetRig(t)
 	b, grant := r.b, r.grant
 	grant(0, 5, 20, 20)
 	grant(0, 5, 70, 25) // a quarter
 	grant(0, 50, 60, 50)
-	grant(1, 2, 20, 5) // what is left
+	grant(1, 2, 20, 5) // the rest
 	grant(1, 2, 4, 0)
 	grant(2, 2, 3, 0)
-	grant(1, 2, 10, 0) // has come to want more
+	grant(1, 2, 10, 0) // it now wants more
 	b.Give(9)
 	if r.claims[1].granted > 0 {
 		t.Error("granted although there is not room for all")
@@ -98,7 +98,7 @@ func TestBudgetGrants(t *testing.T) {
 	if r.claims[1].granted != 10 || r.claims[2].granted != 3 {
 		t.Error("not granted")
 	}
-	grant(1, 40, 40, 0) // more than it has: it gives that back, and comes last
+	grant(1, 40, 40, 0) // more than it has: it returns that and waits behind the others
 	grant(2, 2, 20, 3)
 	b.Give(23)
 	grant(1, 40, 40, 40)
@@ -109,8 +109,7 @@ func TestBudgetGrants(t *testing.T) {
 	}
 }
 
-// A drawer is a party that takes from a budget with so many consumers, each of which has so
-// many transfers outstanding.
+// A drawer is a party that takes from a budget with a number of consumers, each with a number of outstanding transfers.
 type drawer struct {
 	allowance Allowance
 	size      int
@@ -131,7 +130,7 @@ func newDrawer(s *Shard, b *Budget, consumers, depth, size int) *drawer {
 	return d
 }
 
-// fill has a consumer begin what it may.
+// fill makes a consumer begin what it may.
 func (d *drawer) fill(i int) {
 	granted := 0
 	for d.flying[i] < d.depth {
@@ -159,8 +158,8 @@ func (d *drawer) end(b *Budget) {
 	}
 }
 
-// TestAllowancesAreEqual: parties that want as much as they can get get the same bytes, however
-// many consumers they have, how much those have outstanding, and of what size.
+// TestAllowancesAreEqual: parties that want as much as they can get receive the same number of bytes, whatever the
+// number of their consumers and the number and size of their outstanding transfers.
 func TestAllowancesAreEqual(t *testing.T) {
 	type host struct{ queues, depth, size int }
 	many := func(n int) (hosts []host) {
@@ -171,7 +170,7 @@ func TestAllowancesAreEqual(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		limit int // that none reaches by itself
+		limit int // that no party reaches alone
 		hosts []host
 	}{
 		{"queues", 1 << 20, []host{{1, 16, 128 << 10}, {32, 16, 128 << 10}}},
@@ -230,12 +229,12 @@ func TestAllowancesAreEqual(t *testing.T) {
 	}
 }
 
-// TestReclaim: what a consumer took and its peer has not delivered in time is asked back once
-// a claim of another party or for another peer waits, and not for one of its own.
+// TestReclaim: what a consumer took and its peer has not delivered in time is reclaimed once a claim of another party
+// or for another peer waits, but not for a claim of its own party and peer.
 func TestReclaim(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		other int  // party of the one that waits
+		other int  // party of the waiting claim
 		peer  byte // last byte of its peer's address
 		want  bool
 	}{{"another party waits", 1, 1, true}, {"another peer", 0, 2, true}, {"the peer's own", 0, 1, false}} {
@@ -281,8 +280,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// TestCancelServesNext: whoever waited behind a claim that is cancelled gets what there is room
-// for, and not only when more comes back.
+// TestCancelServesNext: claims behind one that is canceled are granted what is free at once, and not only when more is
+// returned.
 func TestCancelServesNext(t *testing.T) {
 	r := newBudgetRig(t)
 	r.grant(0, 60, 60, 60)

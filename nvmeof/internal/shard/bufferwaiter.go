@@ -6,10 +6,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
 
-// A BufferWaiter waits for a buffer of an arena. It is a part of whatever needs
-// the buffer, and must not be copied while it waits.
+// A BufferWaiter waits for a buffer of an arena. It is embedded in the structure that needs the buffer, and must not be
+// copied while it waits.
 type BufferWaiter struct {
-	// Ready takes the buffer, in the loop. Set it once.
+	// Ready receives the buffer, in the loop. Set it once.
 	Ready func(Buffer)
 
 	share *Share // in which it waits, or waited last
@@ -17,17 +17,17 @@ type BufferWaiter struct {
 	link  list.Link[BufferWaiter]
 }
 
-// Waiting reports whether w is in the queue.
+// Waiting reports whether w is queued.
 func (w *BufferWaiter) Waiting() bool { return w.link.Linked() }
 
-// Cancel takes w out of the queue, if it is there.
+// Cancel removes w from the queue, if it is queued.
 func (w *BufferWaiter) Cancel() {
 	if w.Waiting() {
 		w.share.drop(w)
 	}
 }
 
-// Wait is [Share.Wait] for the single party that an arena is for.
+// Wait is [Share.Wait] of the arena's own share.
 func (a *Arena) Wait(w *BufferWaiter, size int) { a.own.Wait(w, size) }
 
 // Cancel is [BufferWaiter.Cancel].

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestTimerSetAfterASleep: a function that wakes the loop from a long sleep sets
-// a timer, which counts from then.
+// TestTimerSetAfterASleep: a function that wakes the loop from a long sleep sets a timer, which counts from that time.
 func TestTimerSetAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, Config{Polling: nvmeof.PollNever})
@@ -27,7 +26,7 @@ func TestTimerSetAfterASleep(t *testing.T) {
 	})
 }
 
-// TestMachineHasSlept: the loop notices that the machine has slept, in which the monotonic clock stands still.
+// TestMachineHasSlept: the loop notices that the machine has slept, although the monotonic clock stood still.
 func TestMachineHasSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, Config{Polling: nvmeof.PollNever})

@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Event ends a sleep in a poll or epoll: its descriptor is readable once it was
-// set, until it is cleared. Any goroutine may use it. Its lock is held for no longer
-// than a system call that does not block, and of which the Go scheduler is not told.
+// An Event ends a sleep in poll or epoll: its descriptor is readable from Set until Clear. Any goroutine may use it.
+// Its lock is held only for a system call that does not block and that is made without telling the Go scheduler.
 type Event struct {
 	fd     int
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	isSet  bool
 	closed bool
 }
@@ -27,10 +26,10 @@ func NewEvent() (*Event, error) {
 	return &Event{fd: fd}, nil
 }
 
-// Descriptor is the eventfd. Nobody else may read, write or close it.
+// Descriptor returns the eventfd. Do not read, write or close it.
 func (e *Event) Descriptor() int { return e.fd }
 
-// Set makes the descriptor readable, with a system call if it is not. After Close it
+// Set makes the descriptor readable. It makes a system call only if the descriptor is not readable yet. After Close it
 // does nothing.
 func (e *Event) Set() {
 	e.mu.Lock()
@@ -43,7 +42,7 @@ func (e *Event) Set() {
 	unix.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), 8) // cannot fail: it was not set
 }
 
-// Clear makes the descriptor unreadable, with a system call if it is not.
+// Clear makes the descriptor unreadable. It makes a system call only if the descriptor is readable.
 func (e *Event) Clear() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A fakeCQ is a completion queue that completes what the test says and blocks
-// on a channel, so that it works in a bubble.
+// A fakeCQ is a completion queue that completes what the test says and blocks on a channel, so that it works in a
+// synctest bubble.
 type fakeCQ struct {
 	mu      sync.Mutex
 	done    []rdmatransport.Completion
@@ -113,7 +113,7 @@ func newShard(t *testing.T, cfg Config) (*Shard, *fakeCQ) {
 	return s, cq
 }
 
-// recorder is a consumer that notes what is called.
+// recorder is a consumer that records its calls.
 type recorder struct {
 	slot     Slot
 	log      *[]string

@@ -9,20 +9,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
 
-// Who holds the loop. It changes hands by compare-and-swap from holderFree or
-// holderAsleep, or by a store of the holder, who thereby passes it on.
+// The holders of the loop. The loop changes hands by compare-and-swap from holderFree or holderAsleep, or by a store of
+// the current holder.
 const (
 	holderFree uint32 = iota
 	holderResident
 	holderCaller
-	holderAsleep // the resident sleeps in the completion queue, and touches nothing else
+	holderAsleep // the resident sleeps in the completion queue and touches nothing else
 )
 
-// takeBack is how long the loop may be without a holder before the resident
-// takes it: keep-alive and retransmission wait no longer.
+// takeBack is how long the loop may be without a holder before the resident takes it. It bounds the delay of
+// keep-alives and retransmissions.
 const takeBack = time.Millisecond
 
-// A lease is who runs the loop.
+// A lease records which goroutine runs the loop.
 type lease struct {
 	dedicated bool
 	holder    atomic.Uint32
@@ -31,11 +31,11 @@ type lease struct {
 	summons   chan struct{} // the resident has been made holder
 	napping   atomic.Bool   // the resident is in the completion queue's Wait
 
-	// The owner's:
+	// Only the owner uses these.
 	parked  list.List[Waiter]
 	crowded int64 // when more than one waiter was last parked
 	bound   bool  // see BindThread
-	woken   bool  // the resident, from whom the loop was taken asleep, has been told
+	woken   bool  // the sleeping resident from which the loop was taken has been woken
 }
 
 func (l *lease) init(dedicated bool) {
@@ -44,17 +44,15 @@ func (l *lease) init(dedicated bool) {
 	l.crowded = math.MinInt64 / 2
 }
 
-// TryHold takes the loop if nobody holds it, or its holder is asleep: waking that
-// one first would take longer than the operation. The caller is its owner until
-// Release and must not block in between but by [Shard.Turn]'s rules: not at all.
-// Any goroutine may call it.
+// TryHold takes the loop if it has no holder or its holder is asleep; waking the holder would take longer than the
+// operation. The caller is the owner until Release and must not block until then. Any goroutine may call it.
 func (s *Shard) TryHold() bool {
 	l := &s.lease
 	switch {
 	case l.holder.CompareAndSwap(holderFree, holderCaller):
 	case l.holder.CompareAndSwap(holderAsleep, holderCaller):
 		l.woken = false
-		s.cq.Poll(nil) // the clock stood still
+		s.cq.Poll(nil) // updates the clock, which stood still
 		s.now = s.cq.Now()
 	default:
 		return false
@@ -63,8 +61,8 @@ func (s *Shard) TryHold() bool {
 	return true
 }
 
-// nap is the sleep of a resident that lets others have the loop meanwhile. It
-// reports whether the loop is still the resident's.
+// nap is the sleep of a resident during which callers may take the loop. It reports whether the loop is still the
+// resident's.
 func (s *Shard) nap(d int64) bool {
 	l := &s.lease
 	switch {
@@ -85,8 +83,8 @@ func (s *Shard) nap(d int64) bool {
 	return mine
 }
 
-// rouse ends the sleep of a resident from whom the loop was taken, so that it
-// stands by. The kernel would wake it for each datagram.
+// rouse ends the sleep of a resident from which the loop was taken, so that it enters standBy. Otherwise the kernel
+// would wake it for each datagram.
 func (s *Shard) rouse() {
 	if l := &s.lease; !l.woken && l.napping.Load() {
 		l.woken = true
@@ -94,8 +92,8 @@ func (s *Shard) rouse() {
 	}
 }
 
-// AskHold makes the resident leave the loop soon, so that a later TryHold of a
-// goroutine that polls succeeds. Any goroutine may call it.
+// AskHold makes the resident leave the loop soon, so that a later TryHold succeeds. It is for a goroutine that polls.
+// Any goroutine may call it.
 func (s *Shard) AskHold() {
 	l := &s.lease
 	if !l.dedicated && l.holder.Load() == holderResident && !l.wanted.Swap(true) {
@@ -103,8 +101,7 @@ func (s *Shard) AskHold() {
 	}
 }
 
-// Release gives the loop back after TryHold. If others wait for operations the
-// resident takes it at once.
+// Release gives the loop back after TryHold. If goroutines wait for operations, the resident takes the loop at once.
 func (s *Shard) Release() {
 	s.apart()
 	s.rouse()
@@ -117,13 +114,13 @@ func (s *Shard) Release() {
 	s.vacate()
 }
 
-// apart says that whatever comes next does not follow the turn before.
+// apart ends the run of consecutive turns: the next turn does not follow the one before at once.
 func (s *Shard) apart() {
 	s.useful = false
 	s.yielder.Paused()
 }
 
-// vacate leaves the loop without a holder, unless something has come meanwhile.
+// vacate leaves the loop without a holder, unless a message has arrived meanwhile.
 func (s *Shard) vacate() {
 	s.lease.holder.Store(holderFree)
 	if s.mail.pending() || s.closing() {
@@ -131,11 +128,11 @@ func (s *Shard) vacate() {
 	}
 }
 
-// Attend makes the resident take the loop now if nobody holds it: for a
-// goroutine that has been polling and is about to sleep. Any goroutine may call it.
+// Attend makes the resident take the loop now if it has no holder. It is for a goroutine that has been polling and is
+// about to sleep. Any goroutine may call it.
 func (s *Shard) Attend() { s.summon() }
 
-// summon sees to it that somebody looks at what was just queued.
+// summon makes sure that the loop runs, because something was just queued.
 func (s *Shard) summon() {
 	l := &s.lease
 	if s.state.Load() != stateNew && l.holder.CompareAndSwap(holderFree, holderResident) {
@@ -145,9 +142,9 @@ func (s *Shard) summon() {
 	s.Wake()
 }
 
-// BindThread keeps the loop of a dedicated shard on its present OS thread from now on,
-// for a poller that needs that. One that is not bound keeps its thread while it is awake
-// only: the sleep of a bound one takes two switches between threads.
+// BindThread keeps the loop of a dedicated shard on its present OS thread from now on, for a poller that needs that.
+// Otherwise the loop keeps its thread only while it is awake, because the sleep of a bound goroutine takes two thread
+// switches.
 func (s *Shard) BindThread() { s.lease.bound = true }
 
 // reside is the resident goroutine.
@@ -166,8 +163,8 @@ func (s *Shard) reside() {
 	s.finish()
 }
 
-// letGo leaves the loop to a caller where that is faster: one who alone waits
-// for an operation, or one who polls.
+// letGo passes the loop to a caller where that is faster: to the only goroutine that waits for an operation, or to one
+// that polls.
 func (s *Shard) letGo() bool {
 	l := &s.lease
 	if l.dedicated || s.closing() {
@@ -215,7 +212,7 @@ func (s *Shard) standBy(timer *time.Timer) {
 	}
 }
 
-// finish ends the loop: what was queued still runs, who still waits is told.
+// finish ends the loop: it runs the queued functions and fails the waiters with ErrClosed.
 func (s *Shard) finish() {
 	s.mail.seal()
 	for w := s.lease.parked.First(); w != nil; w = s.lease.parked.First() {

@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// operate returns a waiter for an operation that completes through the
-// completion queue after a delay.
+// operate returns a waiter for an operation that completes through the completion queue after a delay.
 func operate(s *Shard, cq *fakeCQ, delay time.Duration) *Waiter {
 	r := &recorder{}
 	attached := false
@@ -30,7 +29,7 @@ func operate(s *Shard, cq *fakeCQ, delay time.Duration) *Waiter {
 	return w
 }
 
-// TestCallerDrives: once the resident has let go, a caller needs nobody else.
+// TestCallerDrives: once the resident has let go, a caller needs no other goroutine.
 func TestCallerDrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cq := newShard(t, Config{})
@@ -44,7 +43,7 @@ func TestCallerDrives(t *testing.T) {
 		synctest.Wait()
 		var handovers uint64
 		s.Call(func() { handovers = s.Stats().Handovers })
-		if handovers > 1 { // none where the resident was asleep before the first
+		if handovers > 1 { // none if the resident slept before the first
 			t.Errorf("the loop was handed over %d times for 50 operations in a row, want once", handovers)
 		}
 	})
@@ -69,7 +68,7 @@ func TestTakeBack(t *testing.T) {
 	})
 }
 
-// TestAskHold: a resident that is awake leaves the loop when asked.
+// TestAskHold: an awake resident leaves the loop when asked.
 func TestAskHold(t *testing.T) {
 	s, _ := newShard(t, Config{Polling: nvmeof.PollAlways})
 	s.Start()
@@ -80,14 +79,14 @@ func TestAskHold(t *testing.T) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the resident did not leave the loop when asked")
 		}
-		s.AskHold() // again: who comes too late finds that the resident has taken it back
+		s.AskHold() // again: a late caller finds that the resident has taken it back
 	}
 	s.Turn()
 	s.Release()
 }
 
-// TestHoldWhileAsleep: a caller need not wait until the resident is awake, which
-// stands by from then on and takes the loop back later.
+// TestHoldWhileAsleep: a caller need not wait until the resident is awake. The resident then stands by, and takes the
+// loop back later.
 func TestHoldWhileAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cq := newShard(t, Config{})
@@ -117,8 +116,8 @@ func TestHoldWhileAsleep(t *testing.T) {
 	})
 }
 
-// TestTimerOfCallerWhileAsleep: a caller's timer is served although the resident
-// slept without a limit when it was set.
+// TestTimerOfCallerWhileAsleep: a caller's timer fires although the resident was sleeping without limit when it was
+// set.
 func TestTimerOfCallerWhileAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, Config{})
@@ -138,8 +137,8 @@ func TestTimerOfCallerWhileAsleep(t *testing.T) {
 	})
 }
 
-// TestDoWhileHeld: what comes while a caller has the loop of a sleeping resident
-// is done by the caller, or by the resident right after.
+// TestDoWhileHeld: a message that arrives while a caller has the loop of a sleeping resident is run by the caller, or
+// by the resident right after.
 func TestDoWhileHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, Config{})
@@ -158,7 +157,7 @@ func TestDoWhileHeld(t *testing.T) {
 	})
 }
 
-// TestTimersWithoutCaller: keep-alive fires although nobody calls.
+// TestTimersWithoutCaller: timers fire although no goroutine calls.
 func TestTimersWithoutCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cq := newShard(t, Config{})
@@ -229,7 +228,7 @@ func TestManyCallersRealTime(t *testing.T) {
 	wg.Wait()
 }
 
-// TestDedicated: nobody else ever holds the loop.
+// TestDedicated: no other goroutine ever holds the loop.
 func TestDedicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cq := newShard(t, Config{Dedicated: true})
@@ -266,8 +265,7 @@ func TestCloseWithWaiters(t *testing.T) {
 	})
 }
 
-// TestSpinningLeavesTheRuntimeAlive: with all shards spinning, timers are on
-// time and a garbage collection ends.
+// TestSpinningLeavesTheRuntimeAlive: with all shards spinning, timers are on time and a garbage collection ends.
 func TestSpinningLeavesTheRuntimeAlive(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + 2))
 	for range 2 {

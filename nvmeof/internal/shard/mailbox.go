@@ -8,16 +8,15 @@ type message struct {
 	next *message
 }
 
-// sealed marks a mailbox that takes no more.
+// sealed marks a mailbox that accepts no more messages.
 var sealed = new(message)
 
-// A mailbox is a stack that any goroutine pushes to without a lock and the
-// loop's owner empties at one go.
+// A mailbox is a stack to which any goroutine pushes without a lock. The loop's owner takes all messages at once.
 type mailbox struct {
 	head atomic.Pointer[message]
 }
 
-// push reports false when the mailbox is sealed.
+// push adds a message. It returns false if the mailbox is sealed.
 func (m *mailbox) push(msg *message) bool {
 	for {
 		head := m.head.Load()
@@ -33,7 +32,7 @@ func (m *mailbox) push(msg *message) bool {
 
 func (m *mailbox) pending() bool { return m.head.Load() != nil }
 
-// run calls the functions in the order of their arrival and returns how many.
+// run calls the functions in the order of their arrival and returns their number.
 func (m *mailbox) run() int {
 	if m.head.Load() == nil {
 		return 0
@@ -41,7 +40,7 @@ func (m *mailbox) run() int {
 	return runAll(m.head.Swap(nil))
 }
 
-// seal lets no more in and runs what is there.
+// seal closes the mailbox to new messages and runs those that are there.
 func (m *mailbox) seal() int {
 	return runAll(m.head.Swap(sealed))
 }
@@ -53,7 +52,7 @@ func runAll(newest *message) int {
 	}
 	n := 0
 	for ; oldest != nil; n++ {
-		// A function may queue its own message again, so read next before.
+		// A function may queue its own message again, so read next first.
 		next, fn := oldest.next, oldest.fn
 		oldest.next = nil
 		fn()
@@ -62,8 +61,8 @@ func runAll(newest *message) int {
 	return n
 }
 
-// Do queues fn for the loop's owner and reports whether it will be run: false
-// once the shard is closed. Any goroutine may call it.
+// Do queues fn for the loop's owner and reports whether it will run; it returns false once the shard is closed. Any
+// goroutine may call it.
 func (s *Shard) Do(fn func()) bool {
 	return s.post(&message{fn: fn})
 }
@@ -76,8 +75,8 @@ func (s *Shard) post(m *message) bool {
 	return true
 }
 
-// A Message is a function that goroutines queue again and again without
-// allocating. It must not be queued while it is: until Func has begun.
+// A Message is a function that goroutines queue repeatedly without allocating. It must not be queued again before Func
+// has begun.
 type Message struct {
 	Func func()
 	msg  message
@@ -89,8 +88,8 @@ func (s *Shard) Post(m *Message) bool {
 	return s.post(&m.msg)
 }
 
-// Call runs fn in the loop and returns when it has run, or [ErrClosed]. Any
-// goroutine may call it but the loop's owner, which would wait for its own turn.
+// Call runs fn in the loop and returns when it has run, or [ErrClosed]. Any goroutine may call it except the loop's
+// owner, which would wait for itself.
 func (s *Shard) Call(fn func()) error {
 	done := make(chan struct{})
 	if !s.Do(func() { fn(); close(done) }) {

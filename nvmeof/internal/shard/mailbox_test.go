@@ -61,8 +61,7 @@ func TestMailboxSeal(t *testing.T) {
 	}
 }
 
-// TestDoFromEverywhere: with many senders every function runs exactly once, and
-// none is left when the loop sleeps.
+// TestDoFromEverywhere: with many senders every function runs exactly once, and none is left when the loop sleeps.
 func TestDoFromEverywhere(t *testing.T) {
 	s, _ := newShard(t, Config{})
 	s.Start()

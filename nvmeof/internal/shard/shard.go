@@ -12,10 +12,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// ErrClosed says that the shard has been closed.
+// ErrClosed is returned once the shard is closed.
 var ErrClosed = errors.New("shard is closed")
 
-// Config describes a shard. A zero field takes the default.
+// Config configures a shard. A zero field selects the default.
 type Config struct {
 	// CQ is required. The shard polls it and closes it at the end.
 	CQ rdmatransport.CompletionQueue
@@ -23,12 +23,12 @@ type Config struct {
 	Polling nvmeof.Polling
 	Spin    time.Duration // PollAdaptive, at least: default 50 µs; up to 8 times that where it pays, 16 times while an operation is out (Expect)
 
-	// Dedicated keeps the loop on the resident goroutine, and that on its own OS
-	// thread while it is awake; nobody else can hold it.
+	// Dedicated keeps the loop on the resident goroutine, which keeps its OS thread while it is awake. No other
+	// goroutine can hold the loop.
 	Dedicated bool
 
-	// Arena is the size in bytes of the buffer arena: default 64 MiB, rounded up
-	// to whole mebibytes. Memory that was never used costs address space only.
+	// Arena is the size of the buffer arena in bytes, rounded up to whole mebibytes; default 64 MiB. Memory that was
+	// never used costs only address space.
 	Arena int
 }
 
@@ -54,8 +54,7 @@ func (c *Config) arena() int {
 	return defaultArena
 }
 
-// A Shard is one loop and what it owns. See the package comment for who may
-// call what.
+// A Shard is one loop and what it owns. The package comment says which goroutines may call which methods.
 type Shard struct {
 	cq      rdmatransport.CompletionQueue
 	polling nvmeof.Polling
@@ -64,28 +63,28 @@ type Shard struct {
 
 	slots   []*Slot // by index
 	vacant  []uint32
-	retired []uint32 // vacant once the completions at hand are dispatched
+	retired []uint32 // vacant once the current completions are dispatched
 	retry   slotList
 	flush   slotList
 	pollers []Poller
 	timers  timerHeap
 	arena   *Arena
-	arenas  []*Arena // all that it serves, its own first
+	arenas  []*Arena // all arenas that it serves, its own first
 	budget  Budget
 	slow    Budget
-	lent    list.List[Claim] // of consumers who have taken something of either, and can be asked for it
+	lent    list.List[Claim] // claims of consumers that have taken bytes of either budget and can be asked for them
 	batch   Batch
-	drain   bool // a turn takes all that has arrived
+	drain   bool // a turn takes everything that has arrived
 
 	now      int64 // the completion queue's clock in this turn
 	onTurn   func(now int64)
-	onHeldUp func()    // nil: nobody asks
-	looked   time.Time // when lookHeldUp was called last
+	onHeldUp func()    // may be nil
+	looked   time.Time // when checkHeldUp was called last
 	wall     time.Time // the same by the wall clock alone
 	yielder  yield.Loop
 	stats    Stats
-	useful   bool // the last turn found something to do, and the next one follows at once
-	vain     int  // turns since the last useful one
+	useful   bool // the last turn found work, and the next one follows at once
+	vain     int  // turns since the last one that found work
 
 	mail     mailbox
 	kick     atomic.Bool // Wake was called since the turn began
@@ -96,8 +95,8 @@ type Shard struct {
 	ended chan struct{}
 }
 
-// completionBatch is how many completions are taken per turn: enough to spread
-// the cost of a poll, few enough that the first is answered soon.
+// completionBatch is how many completions are taken per turn: enough to spread the cost of a poll, and few enough that
+// the first is answered soon.
 const completionBatch = 64
 
 // States of a shard, in order.
@@ -108,27 +107,27 @@ const (
 	stateClosed
 )
 
-// OnTurn has f called at the beginning of each turn. Before Start, or in the loop.
+// OnTurn sets a function that is called at the beginning of each turn. Call it before Start, or in the loop.
 func (s *Shard) OnTurn(f func(now int64)) { s.onTurn = f }
 
-// OnHeldUp has f called where half a second has passed since the turn before, or since the turn began: before
-// anything that has arrived is looked at, and before pollers are polled. The loop may have slept, or was held
-// up, also by a machine that has slept. Before Start.
+// OnHeldUp sets a function that is called when half a second has passed since the previous turn, or since the current
+// turn began. It is called before arrived completions are handled and before pollers are polled. The loop may have
+// slept, or may have been held up, for example because the machine has slept. Call OnHeldUp before Start.
 func (s *Shard) OnHeldUp(f func()) { s.onHeldUp = f }
 
-// Stats count what the loop did.
+// Stats counts what the loop did.
 type Stats struct {
-	Busy        time.Duration     // in turns that found something to do
-	Loop        latency.Histogram // how long each of them took
+	Busy        time.Duration     // time in turns that found work
+	Loop        latency.Histogram // the duration of each of them
 	Turns       uint64
-	Useful      uint64 // turns that found something to do
+	Useful      uint64 // turns that found work
 	Sleeps      uint64
 	Completions uint64
 	Messages    uint64 // functions queued by Do
-	Handovers   uint64 // times the resident gave the loop to a waiting caller
+	Handovers   uint64 // times that the resident gave the loop to a waiting caller
 }
 
-// New returns a shard that does not run yet: until Start the caller owns it.
+// New returns a shard that does not run yet. The caller owns it until Start.
 func New(cfg Config) (*Shard, error) {
 	if cfg.CQ == nil {
 		return nil, errors.New("shard: Config.CQ is missing")
@@ -157,9 +156,8 @@ func (s *Shard) Start() {
 	}
 }
 
-// Close ends the loop, fails what still waits with [ErrClosed] and frees the
-// completion queue and the arena. Queue pairs and registrations must be gone by
-// then. Any goroutine but the loop's owner may call it.
+// Close ends the loop, fails outstanding waits with [ErrClosed], and frees the completion queue and the arena. Queue
+// pairs and memory regions must be closed first. Any goroutine except the loop's owner may call it.
 func (s *Shard) Close() error {
 	if s.state.CompareAndSwap(stateNew, stateClosed) {
 		return s.free()
@@ -179,24 +177,24 @@ func (s *Shard) free() error {
 
 func (s *Shard) closing() bool { return s.state.Load() >= stateClosing }
 
-// CQ is the completion queue, for creating queue pairs.
+// CQ returns the completion queue, for creating queue pairs.
 func (s *Shard) CQ() rdmatransport.CompletionQueue { return s.cq }
 
-// Arena is the shard's store of buffers.
+// Arena returns the shard's buffer arena.
 func (s *Shard) Arena() *Arena { return s.arena }
 
-// AddArena has the loop serve the waiters of one more arena in each turn. It stays the
-// caller's, to be closed after the shard.
+// AddArena makes the loop serve the waiters of another arena in each turn. The caller still owns the arena and closes
+// it after the shard.
 func (s *Shard) AddArena(a *Arena) { s.arenas = append(s.arenas, a) }
 
-// Budget bounds the bytes that peers may have in flight towards this shard.
+// Budget returns the budget for the bytes that peers may have in flight towards this shard.
 func (s *Shard) Budget() *Budget { return &s.budget }
 
-// SlowBudget is a smaller one beside Budget, for peers that are not known yet, or have
-// kept others waiting: those wait for each other, and nobody else for them.
+// SlowBudget returns a smaller, separate budget for peers that are not admitted yet or that have kept others waiting.
+// Such peers wait only for each other, and no other peer waits for them.
 func (s *Shard) SlowBudget() *Budget { return &s.slow }
 
-// Now is the clock of the current turn: nanoseconds since an arbitrary start.
+// Now returns the clock of the current turn in nanoseconds since an arbitrary start.
 func (s *Shard) Now() int64 { return s.now }
 
 // Stats returns the counters.

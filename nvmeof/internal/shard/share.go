@@ -2,16 +2,14 @@ package shard
 
 import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 
-// A Share is one party's part of an arena: of a host with all its connections, say. It
-// bounds what a party may hold, however long that keeps it, and gives the buffers for
-// which parties wait to each in turn. It is part of whatever stands for the party, and
-// must not be copied once it is open.
+// A Share is one party's part of an arena: for example, of a host with all its connections. It bounds what the party
+// may hold, for however long. Buffers for which parties wait are given to each party in turn. A Share is embedded in
+// the party's own structure and must not be copied once it is open.
 //
-// A party holds no more than it leaves free: one alone up to half of the arena, two that
-// come and go a third each, and so on, and of several that give nothing back each takes at
-// most half of what the others have left. So one that comes later finds something. One
-// that holds nothing does not wait for the others' turns as long as an eighth of the arena
-// is free: who has one command at a time is not delayed by those who have a hundred.
+// A party may hold no more bytes than it leaves free. A single party can hold half of the arena and two active parties
+// a third each. If parties give nothing back, each further one can take at most half of what is left, so a late party
+// still gets something. A party that holds nothing does not wait for the others' turns while an eighth of the arena is
+// free: a party with one command at a time is not delayed by parties with hundreds.
 type Share struct {
 	arena   *Arena
 	whole   bool // it may hold all of the arena
@@ -21,22 +19,21 @@ type Share struct {
 	link    list.Link[Share] // in arena.line, while it has waiters
 }
 
-// turnBytes is how much a party is given in a turn while others wait. What a larger
-// buffer takes is saved up over several turns (deficit round robin).
+// turnBytes is how many bytes a party is given per turn while others wait. Credit for a larger buffer accumulates over
+// several turns (deficit round robin).
 const turnBytes = 64 << 10
 
-// Open makes it a share of an arena, of which it holds nothing.
+// Open makes s a share of an arena, which holds nothing.
 func (s *Share) Open(a *Arena) { *s = Share{arena: a} }
 
-// Arena is the arena that the share is of.
+// Arena returns the arena of the share.
 func (s *Share) Arena() *Arena { return s.arena }
 
-// Held is how many bytes of buffers the party has.
+// Held returns the size of the party's buffers in bytes.
 func (s *Share) Held() int { return s.held }
 
-// Alloc takes a buffer of at least size bytes, at most [MaxBuffer]. It fails when none is
-// free, when the party may not hold more now, while it waits for another, and mostly while
-// others wait.
+// Alloc allocates a buffer of at least size bytes, at most [MaxBuffer]. It fails if no block is free, if the party may
+// not hold more now, if it already waits for a buffer, and mostly if others wait.
 func (s *Share) Alloc(size int) (Buffer, bool) {
 	a := s.arena
 	switch {
@@ -48,7 +45,7 @@ func (s *Share) Alloc(size int) (Buffer, bool) {
 	return s.take(size)
 }
 
-// may reports whether the party may hold n more bytes beside what it holds.
+// may reports whether the party may hold n more bytes.
 func (s *Share) may(n int) bool { return s.whole || s.held+n <= s.arena.free }
 
 func (s *Share) take(size int) (Buffer, bool) {
@@ -60,16 +57,16 @@ func (s *Share) take(size int) (Buffer, bool) {
 	return b, ok
 }
 
-// blockOf is how many bytes a buffer for size bytes takes.
+// blockOf returns the size of the block that holds a buffer of size bytes.
 func blockOf(size int) int { return PageSize << orderOf(size) }
 
-// Wait queues w for a buffer of at least size bytes behind those of the party that wait
-// already: after an Alloc that failed.
+// Wait queues w for a buffer of at least size bytes after an Alloc that failed. It is served after the party's earlier
+// waiters.
 func (s *Share) Wait(w *BufferWaiter, size int) {
 	if w.Waiting() {
 		panic("arena: waiter is queued twice")
 	}
-	orderOf(size) // refuses a size that would never come
+	orderOf(size) // panics for a size that is never available
 	w.share, w.size = s, size
 	s.waiters.Push(w, &w.link)
 	a := s.arena
@@ -80,12 +77,12 @@ func (s *Share) Wait(w *BufferWaiter, size int) {
 	a.ready = true
 }
 
-// drop takes a waiter out.
+// drop removes a waiter.
 func (s *Share) drop(w *BufferWaiter) {
 	a := s.arena
 	s.waiters.Remove(&w.link)
 	if a.short == s {
-		a.short = nil // its next may want less, or more
+		a.short = nil // the party's next waiter may want less, or more
 	}
 	if s.waiters.First() == nil {
 		a.line.Remove(&s.link)
@@ -95,9 +92,9 @@ func (s *Share) drop(w *BufferWaiter) {
 	a.ready = a.line.First() != nil
 }
 
-// Serve gives buffers to the waiters, to each party in turn and in order within it, and
-// reports whether any got one. The shard calls it for its arenas in each turn; the owner
-// of another calls it after Release, but not from Ready.
+// Serve gives buffers to the waiters, to each party in turn and in order within a party. It reports whether any waiter
+// got one. The shard calls it for its arenas in each turn. The owner of another arena calls it after Release, but not
+// from Ready.
 func (a *Arena) Serve() bool {
 	if !a.ready {
 		return false
@@ -107,7 +104,7 @@ func (a *Arena) Serve() bool {
 	if a.short != nil {
 		served = a.short.turn()
 	}
-	for left := a.queued; left > 0; left-- { // until nothing has come of a whole round
+	for left := a.queued; left > 0; left-- { // until a whole round has served no waiter
 		s := a.line.First()
 		if s.turn() {
 			served = true
@@ -121,18 +118,18 @@ func (a *Arena) Serve() bool {
 	return served
 }
 
-// turn is a party's turn. It reports whether anything has come of it.
+// turn is a party's turn. It reports whether it served a waiter or the party can be served in a later turn.
 //
-// While there is no block for a party whose turn it is, parties that hold something wait
-// too, so that small buffers do not keep a large one from ever coming together.
+// While no block is available for the party whose turn it is, parties that hold something wait too. Otherwise small
+// buffers could keep a large block from ever becoming free.
 func (s *Share) turn() (useful bool) {
 	a := s.arena
-	given := a.short == s // what it has for its turn: none is saved up while there is no memory
+	given := a.short == s // it has its credit for this turn: none accumulates while there is no memory
 	for w := s.waiters.First(); w != nil; w = s.waiters.First() {
 		n := blockOf(w.size)
 		if s.held > 0 && !s.may(n) {
 			if a.short == s {
-				a.short = nil // others do not wait for one that may hold no more
+				a.short = nil // others do not wait for a party that may hold no more
 			}
 			return useful
 		}

@@ -4,8 +4,7 @@ import (
 	"testing"
 )
 
-// A taker is a party that wants buffers of one size, so many at a time, and gives each
-// back when the test says.
+// A taker is a party that wants buffers of one size, a number of them at a time, and frees each when the test says.
 type taker struct {
 	share   Share
 	size    int
@@ -14,7 +13,7 @@ type taker struct {
 	got     int
 }
 
-// newTaker wants buffers, outstanding at a time.
+// newTaker returns a taker that wants outstanding buffers at a time.
 func newTaker(a *Arena, size, outstanding int) *taker {
 	k := &taker{size: size, waiters: make([]BufferWaiter, outstanding)}
 	k.share.Open(a)
@@ -49,7 +48,7 @@ func (k *taker) fill() {
 	}
 }
 
-// giveAll gives back what it holds.
+// giveAll frees what it holds.
 func (k *taker) giveAll(a *Arena) {
 	for _, b := range k.held {
 		a.Release(b)
@@ -57,7 +56,7 @@ func (k *taker) giveAll(a *Arena) {
 	k.held = k.held[:0]
 }
 
-// jain is the fairness index of Jain, 1 where all have the same.
+// jain returns Jain's fairness index, which is 1 if all have the same.
 func jain(ks []*taker) float64 {
 	sum, squares := 0.0, 0.0
 	for _, k := range ks {
@@ -67,8 +66,8 @@ func jain(ks []*taker) float64 {
 	return sum * sum / (float64(len(ks)) * squares)
 }
 
-// TestSharesAreEqual: parties that want as much as they can get get the same, whatever
-// they have outstanding, and whatever the size of their buffers the same bytes.
+// TestSharesAreEqual: parties that want as much as they can get receive the same number of bytes, whatever the number
+// and size of their outstanding buffers.
 func TestSharesAreEqual(t *testing.T) {
 	for _, parties := range []int{2, 16, 256} {
 		a := newArena(t, 4<<20)
@@ -80,7 +79,7 @@ func TestSharesAreEqual(t *testing.T) {
 			}
 			ks = append(ks, newTaker(a, 128<<10, outstanding))
 		}
-		for range 10 * parties { // a turn of the shard: half of what is held comes back
+		for range 10 * parties { // a turn of the shard: half of what is held is freed
 			for _, k := range ks {
 				k.fill()
 			}
@@ -111,8 +110,8 @@ func TestSharesAreEqual(t *testing.T) {
 	}
 }
 
-// TestExcusedMakesRoom: who may hold no more gets what it waits for once buffers of its own are
-// excused, although nobody gives anything back.
+// TestExcusedMakesRoom: a party that may hold no more gets the buffer for which it waits once buffers of its own are
+// excused, although none is freed.
 func TestExcusedMakesRoom(t *testing.T) {
 	a := newArena(t, 4<<20)
 	k := newTaker(a, 1<<20, 3)
@@ -129,8 +128,8 @@ func TestExcusedMakesRoom(t *testing.T) {
 	}
 }
 
-// TestShareIsBounded: a party that gives nothing back leaves half to the others, each
-// further one half of what it has found, and one that holds nothing is served at once.
+// TestShareIsBounded: a party that frees nothing leaves half to the others, each further one half of what it found, and
+// a party that holds nothing is served at once.
 func TestShareIsBounded(t *testing.T) {
 	const size = 64 << 20
 	a := newArena(t, size)
@@ -168,8 +167,7 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-// TestLargeBufferIsNotStarved: small buffers of others, which come and go, do not keep a
-// large one from coming together.
+// TestLargeBufferIsNotStarved: the small buffers of other parties do not keep a large one from becoming available.
 func TestLargeBufferIsNotStarved(t *testing.T) {
 	a := newArena(t, MaxBuffer)
 	var ks []*taker
@@ -195,7 +193,7 @@ func TestLargeBufferIsNotStarved(t *testing.T) {
 	}
 }
 
-// TestServeAllocatesNothing covers the turns of parties.
+// TestServeAllocatesNothing, with turns of parties.
 func TestServeAllocatesNothing(t *testing.T) {
 	a := newArena(t, 1<<20)
 	var ks [8]*taker

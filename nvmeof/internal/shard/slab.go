@@ -6,17 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PageSize is the alignment of slabs and arena buffers in bytes, enough for
-// direct I/O on any device.
+// PageSize is the alignment of slabs and arena buffers in bytes. It suffices for direct I/O on any device.
 const PageSize = 4096
 
-// A Slab is memory outside the Go heap, so that its address may be known to a
-// provider and the collector never looks at it.
+// A Slab is memory outside the Go heap: its address does not change and the garbage collector does not scan it.
 type Slab struct {
 	mem []byte
 }
 
-// NewSlab maps at least size bytes of zeroes, rounded up to whole pages.
+// NewSlab maps at least size bytes of zeroed memory, rounded up to whole pages.
 func NewSlab(size int) (*Slab, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("%d bytes of buffers: at least one is needed", size)
@@ -30,11 +28,10 @@ func NewSlab(size int) (*Slab, error) {
 	return &Slab{mem: mem}, nil
 }
 
-// Bytes is the slab's memory.
+// Bytes returns the slab's memory.
 func (s *Slab) Bytes() []byte { return s.mem }
 
-// Close unmaps the memory: nothing may refer to it any more, registrations
-// included. Repeated calls do nothing.
+// Close unmaps the memory. Nothing may refer to it any more, registrations included. Repeated calls do nothing.
 func (s *Slab) Close() error {
 	if s == nil || s.mem == nil {
 		return nil

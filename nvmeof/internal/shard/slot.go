@@ -4,19 +4,15 @@ import "github.com/nvmeof-go/nvmeof/rdmatransport"
 
 // A Consumer owns work requests on the shard's completion queue.
 type Consumer interface {
-	// Complete takes the outcome of the work request whose ID was Slot.ID(tag).
-	// c is valid during the call.
+	// Complete receives the completion of the work request whose ID was Slot.ID(tag). c is valid during the call.
 	Complete(c *rdmatransport.Completion, tag uint32)
-	// Retry is called in the turn in which Slot.Retry was called, or in the next
-	// one if that step was over, once per request.
+	// Retry is called once per call of Slot.Retry, in the same turn, or in the next one if that step is over.
 	Retry()
-	// Flush is called once in each turn in which Slot.Flush was called, to post
-	// what was collected.
+	// Flush is called once in each turn in which Slot.Flush was called, to post the collected work requests.
 	Flush()
 }
 
-// A Slot connects a consumer to a shard. It is a part of the consumer and must
-// not be copied while attached.
+// A Slot connects a consumer to a shard. It is embedded in the consumer and must not be copied while attached.
 type Slot struct {
 	shard    *Shard
 	consumer Consumer
@@ -38,8 +34,8 @@ func (s *Shard) Attach(slot *Slot, c Consumer) {
 	s.slots = append(s.slots, slot)
 }
 
-// Detach ends the connection: completions that still arrive are dropped, and
-// the index is not used again before those at hand are.
+// Detach ends the connection. Completions that still arrive are dropped. The index is not reused before the current
+// completions are dispatched.
 func (t *Slot) Detach() {
 	s := t.shard
 	if s == nil {
@@ -50,20 +46,20 @@ func (t *Slot) Detach() {
 	t.shard, t.consumer = nil, nil
 }
 
-// ID is the work request ID whose completion comes back with tag.
+// ID returns the work request ID whose completion is delivered with tag.
 func (t *Slot) ID(tag uint32) uint64 { return uint64(t.index)<<32 | uint64(tag) }
 
-// Shard is what the slot is attached to, nil when it is not.
+// Shard returns the shard that the slot is attached to, or nil.
 func (t *Slot) Shard() *Shard { return t.shard }
 
-// Retry asks for a call of the consumer's Retry.
+// Retry requests a call of the consumer's Retry.
 func (t *Slot) Retry() {
 	if t.shard != nil {
 		t.shard.retry.add(t, &t.retry)
 	}
 }
 
-// Flush asks for a call of the consumer's Flush at the end of this turn.
+// Flush requests a call of the consumer's Flush at the end of this turn.
 func (t *Slot) Flush() {
 	if t.shard != nil {
 		t.shard.flush.add(t, &t.flush)
@@ -72,8 +68,8 @@ func (t *Slot) Flush() {
 
 type slotLink struct{ queued bool }
 
-// A slotList holds the slots that asked for a step, each once, in order. Two
-// arrays change places, so that a slot can ask again while it is being served.
+// A slotList holds the slots that requested a step, each once, in order. It swaps two arrays, so that a slot can make a
+// new request while it is being served.
 type slotList struct {
 	waiting, serving []*Slot
 }
@@ -85,14 +81,14 @@ func (l *slotList) add(t *Slot, link *slotLink) {
 	}
 }
 
-// take returns those that asked; the next call of take invalidates it.
+// take returns the slots that made a request. The result is valid until the next call of take.
 func (l *slotList) take() []*Slot {
 	l.serving, l.waiting = l.waiting, l.serving[:0]
 	return l.serving
 }
 
-// serveRetries reports whether somebody stopped asking: a retry without effect is no
-// reason to stay awake.
+// serveRetries calls Retry of the slots that requested it. It reports whether at least one slot did not request it
+// again: a retry without effect is no reason to stay awake.
 func (s *Shard) serveRetries() bool {
 	slots := s.retry.take()
 	for i, t := range slots {

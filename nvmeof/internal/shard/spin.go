@@ -2,43 +2,39 @@ package shard
 
 import "sync/atomic"
 
-// maxSpinFactor is how many times Config.Spin a loop may poll at most.
+// maxSpinFactor times Config.Spin is how long a loop polls at most.
 const maxSpinFactor = 8
 
-// firstSpinFactor is the same for the first operation after a pause.
+// firstSpinFactor is the factor for the first operation after a pause.
 const firstSpinFactor = 6
 
-// expectFactor is the same while the end of an operation is waited for: a disk
-// answers requests in clumps, with pauses about as long as waking takes, and a peer
-// with such a disk does, too.
+// expectFactor is the factor while an operation is outstanding. A disk answers requests in bursts, with pauses about as
+// long as waking takes, and so does a peer with such a disk.
 const expectFactor = 16
 
-// lonelyShare is what is left of the least after a pause much longer than it: who
-// comes so rarely pays for waking the loop anyway.
-const lonelyShare = 4
+// pauseDivisor divides Config.Spin after a pause much longer than it: for work that rare, the cost of waking the loop
+// does not matter.
+const pauseDivisor = 4
 
-// learnAfter is how many intervals in a row a loop learns from.
+// learnAfter is how many such intervals in a row a loop must see before it adapts.
 const learnAfter = 8
 
-// spinner decides how long a loop without work polls before it sleeps. Waking
-// costs tens of microseconds, about what a fast disk takes: a loop that has
-// learnt that work comes at intervals which it could just as well poll through
-// does so, up to maxSpinFactor times as long as it would otherwise, and forgets
-// when work comes faster or much slower.
+// spinner decides how long a loop without work polls before it sleeps. Waking costs tens of microseconds, about as long
+// as a fast disk takes. If work arrives at intervals short enough to poll through, the loop learns to do so, for up to
+// maxSpinFactor times Config.Spin. It forgets that when work arrives faster or much slower.
 type spinner struct {
 	least  int64 // nanoseconds
 	length int64 // now
-	useful int64 // time of the last useful turn
-	seen   int   // such intervals since the last that was much longer
+	useful int64 // time of the last turn that found work
+	seen   int   // such intervals since the last much longer one
 
-	expected atomic.Int64 // operations whose end the loop will hear of; written by whoever begins them
+	expected atomic.Int64 // outstanding operations; written by the goroutines that begin them
 }
 
 func (p *spinner) init(least int64) { p.least, p.length = least, least }
 
-// began takes the time at which a holder of the loop has begun an operation. The
-// first after a long pause has to wake the peer as well, which it waits for in one
-// piece.
+// began notes the time at which a holder of the loop began an operation. The first one after a long pause has to wake
+// the peer as well, so the loop polls for longer.
 func (p *spinner) began(now int64) {
 	if now-p.useful > p.least*maxSpinFactor {
 		p.length = p.least * firstSpinFactor
@@ -46,13 +42,13 @@ func (p *spinner) began(now int64) {
 	p.useful = now
 }
 
-// worked takes the time of a turn that found something to do.
+// worked notes the time of a turn that found work.
 func (p *spinner) worked(now int64) {
 	gap := now - p.useful
 	p.useful = now
 	switch {
 	case gap > p.least*maxSpinFactor:
-		p.seen, p.length = 0, p.least/lonelyShare
+		p.seen, p.length = 0, p.least/pauseDivisor
 	case gap < p.length/2:
 		p.length = max(p.least, p.length-p.length/64)
 	case p.seen < learnAfter:
@@ -65,10 +61,10 @@ func (p *spinner) worked(now int64) {
 	}
 }
 
-// over reports whether a loop without work has polled long enough. On a processor that others want, too,
-// it does not poll for longer than the least: 4 KiB reads of an image of Ceph, whose OSD has the same
-// processors, take 85 to 122 us of them each at both ends, and took 190 before Crowded knew of turns that
-// others held up (go run -tags rbd ./test/bench -only rbd).
+// over reports whether a loop without work has polled long enough. On a processor that other threads want, it does not
+// poll for longer than Config.Spin. 4 KiB reads of a Ceph image, whose OSD shares the processors, take 85 to 122 us of
+// processor time each at both ends. They took 190 us before Crowded counted turns that other threads held up (go run
+// -tags rbd ./test/bench -only rbd).
 func (p *spinner) over(now int64, crowded bool) bool {
 	length := p.length
 	switch {

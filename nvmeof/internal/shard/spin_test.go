@@ -47,7 +47,7 @@ func TestSpinner(t *testing.T) {
 	}
 }
 
-// TestSpinnerForgets: when the disk is gone, so is the polling for it.
+// TestSpinnerForgets: when the disk is gone, the loop stops polling for it.
 func TestSpinnerForgets(t *testing.T) {
 	var p spinner
 	p.init(50_000)
@@ -80,7 +80,7 @@ func TestSpinnerForgets(t *testing.T) {
 	}
 }
 
-// TestExpect: the loop polls longer while an operation is out, and not for ever.
+// TestExpect: the loop polls longer while an operation is outstanding, but not forever.
 func TestExpect(t *testing.T) {
 	const least = 50_000
 	var p spinner

@@ -12,10 +12,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestSpinningShards: loops of raw system calls that never block, as many as the
-// runtime has processors for, hold up neither timers nor the garbage collector.
-// Medians, and the best of several, since the machine may be busy with something else:
-// what spinning shards hold up is late each time.
+// TestSpinningShards: loops of non-blocking raw system calls, as many as the runtime has processors, delay neither
+// timers nor the garbage collector. It compares medians, the best of several, since other load may delay single ones;
+// delays by spinning shards would recur each time.
 func TestSpinningShards(t *testing.T) {
 	const lateness, collection, tries = 5 * time.Millisecond, 50 * time.Millisecond, 9
 	shards := spin(t, runtime.GOMAXPROCS(0))
@@ -90,7 +89,7 @@ func median(tries int, f func() time.Duration) time.Duration {
 	return all[tries/2]
 }
 
-// bestMedian is the first median within limit of ten, or else the last of them.
+// bestMedian returns the first of ten medians that is within limit, or else the last one.
 func bestMedian(tries int, limit time.Duration, f func() time.Duration) (m time.Duration) {
 	for range 10 {
 		if m = median(tries, f); m <= limit {

@@ -2,18 +2,17 @@ package shard
 
 import "time"
 
-// A Timer calls a function in the loop once after a time. It fires in the first
-// turn after its deadline, so it is late by a turn or, on a loop that nobody
-// drives, by a millisecond: made for keep-alive and command timeouts. Its zero
-// value with Func set is ready; it must not be copied while it runs.
+// A Timer calls a function in the loop once after a time. It fires in the first turn after its deadline. It is late by
+// one turn, or by a millisecond if no goroutine drives the loop: precise enough for keep-alive and command timeouts. A
+// Timer with only Func set is ready to use; it must not be copied while it runs.
 type Timer struct {
 	Func func()
 
 	at  int64
-	pos int // in the heap, counted from one; 0: not running
+	pos int // in the heap, from 1; 0: not running
 }
 
-// SetTimer starts t, or starts it anew, to fire after d.
+// SetTimer starts or restarts t, which fires after d.
 func (s *Shard) SetTimer(t *Timer, d time.Duration) {
 	s.StopTimer(t)
 	t.at = s.cq.Now() + int64(d)
@@ -30,10 +29,10 @@ func (s *Shard) StopTimer(t *Timer) {
 // Running reports whether t is going to fire.
 func (t *Timer) Running() bool { return t.pos != 0 }
 
-// A timerHeap is a binary heap, the earliest timer first.
+// A timerHeap is a binary heap with the earliest timer first.
 type timerHeap []*Timer
 
-// next is the time until the first timer is due, negative if there is none.
+// next returns the time until the first timer expires, or a negative number if there is none.
 func (h timerHeap) next(now int64) int64 {
 	if len(h) == 0 {
 		return -1
@@ -41,7 +40,7 @@ func (h timerHeap) next(now int64) int64 {
 	return max(0, h[0].at-now)
 }
 
-// run fires what is due. A function may set its timer again, or stop others.
+// run calls the functions of expired timers. A function may set its timer again, or stop others.
 func (h *timerHeap) run(now int64) bool {
 	fired := false
 	for len(*h) > 0 && (*h)[0].at <= now {

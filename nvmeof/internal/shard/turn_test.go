@@ -62,8 +62,7 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// TestDetach: what still comes for a consumer that is gone reaches nobody, least
-// of all the next one with its index.
+// TestDetach: completions for a detached consumer are dropped, and never delivered to the next one with its index.
 func TestDetach(t *testing.T) {
 	s, cq := newShard(t, Config{})
 	var next recorder
@@ -92,7 +91,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestAskAgain: a consumer may ask for the same step while it is served.
+// TestAskAgain: a consumer may request the same step again while it is served.
 func TestAskAgain(t *testing.T) {
 	s, _ := newShard(t, Config{})
 	retries, flushes := 0, 0
@@ -126,7 +125,7 @@ func TestTimers(t *testing.T) {
 						close(done)
 					}
 				}
-				// Set out of order: 7 and 20 have no common divisor.
+				// Set out of order: 7 and 20 are coprime.
 				s.SetTimer(&timers[i*7%20], time.Duration(i*7%20+1)*time.Second)
 			}
 			s.StopTimer(&timers[3])
@@ -142,8 +141,8 @@ func TestTimers(t *testing.T) {
 	})
 }
 
-// TestRetrySleep: with a retry pending the loop sleeps no longer than the retry
-// interval, and the clock of a bubble moves.
+// TestRetrySleep: while a retry is pending the loop sleeps no longer than the retry interval, and the clock of a
+// synctest bubble advances.
 func TestRetrySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, Config{})
@@ -166,7 +165,7 @@ func TestRetrySleep(t *testing.T) {
 	})
 }
 
-// TestArmKeepsAwake: a backend that has something to do keeps the loop going.
+// TestArmKeepsAwake: a backend with work keeps the loop running.
 func TestArmKeepsAwake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, Config{})
@@ -176,7 +175,7 @@ func TestArmKeepsAwake(t *testing.T) {
 			if left--; left == 0 {
 				close(done)
 			}
-			return false // results that a poll does not show
+			return false // results that a poll does not return
 		}
 		s.Start()
 		s.Call(func() { s.AddPoller(p) })
@@ -205,7 +204,7 @@ func TestTurnAllocates(t *testing.T) {
 	}
 }
 
-// TestSplitBatch: a batch that comes after a wait is answered in two parts.
+// TestSplitBatch: a batch after an idle time is answered in two parts.
 func TestSplitBatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		vain, n, flushes int
@@ -227,7 +226,7 @@ func TestSplitBatch(t *testing.T) {
 		}
 		batches := 0
 		r.flush = func() { batches++ }
-		s.Turn() // whatever was there
+		s.Turn() // whatever was pending
 		s.vain = 0
 		for range c.vain {
 			s.Turn()

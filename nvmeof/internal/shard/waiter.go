@@ -2,8 +2,7 @@ package shard
 
 import "github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 
-// A Waiter is one goroutine's wait for an operation of the loop. It can be used
-// again after Await returned.
+// A Waiter is one goroutine's wait for an operation of the loop. It can be reused after Await has returned.
 type Waiter struct {
 	shard *Shard
 	start func()
@@ -13,20 +12,18 @@ type Waiter struct {
 	done  bool
 	holds bool // the loop was passed on with the wake
 	err   error
-	link  list.Link[Waiter] // in a lease's parked
+	link  list.Link[Waiter] // in lease.parked
 }
 
-// NewWaiter returns a waiter for an operation that start begins in the loop,
-// and whose end calls Done.
+// NewWaiter returns a waiter for an operation that start begins in the loop and whose end calls Done.
 func (s *Shard) NewWaiter(start func()) *Waiter {
 	w := &Waiter{shard: s, start: start, wake: make(chan struct{}, 1)}
 	w.msg.fn = w.park
 	return w
 }
 
-// Await begins the operation and returns when Done has been called, or
-// [ErrClosed] if the shard closes before. The calling goroutine drives the loop
-// itself if nobody else does. It must not be the loop's owner already.
+// Await begins the operation and returns when Done has been called, or [ErrClosed] if the shard closes first. The
+// calling goroutine drives the loop itself if it is free. It must not already be the loop's owner.
 func (w *Waiter) Await() error {
 	s := w.shard
 	w.done, w.holds, w.err = false, false, nil
@@ -70,7 +67,7 @@ func (w *Waiter) park() {
 	w.start()
 }
 
-// Done ends the wait. Called by the loop's owner, once.
+// Done ends the wait. The loop's owner calls it, once.
 func (w *Waiter) Done() {
 	w.done = true
 	if w.link.Linked() {

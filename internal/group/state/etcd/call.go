@@ -13,17 +13,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// limited is a context with the time limit of a call, which Close ends too.
+// limited returns a context with the time limit of a call, which Close also ends.
 func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	stop := context.AfterFunc(s.ctx, cancel) // until the call ends
+	stop := context.AfterFunc(s.ctx, cancel) // ends with the call
 	return limited, func() {
 		stop()
 		cancel()
 	}
 }
 
-// ready is the error of a call that need not begin.
+// ready returns an error if a call need not begin.
 func (s *Store) ready(ctx context.Context) error {
 	if s.ctx.Err() != nil {
 		return errClosed
@@ -44,7 +44,7 @@ func (s *Store) Get(caller context.Context, prefix string) (state.Snapshot, erro
 		switch {
 		case err == nil || refused(err):
 			return snap, err
-		case isFull(err): // it is so at all endpoints, and for long
+		case isFull(err): // it is the same at all endpoints, and lasts
 			return snap, s.failed(caller, state.ErrUnavailable, err)
 		}
 		select {
@@ -55,7 +55,7 @@ func (s *Store) Get(caller context.Context, prefix string) (state.Snapshot, erro
 	}
 }
 
-// get is an attempt. The deletion changes nothing: see the package's comment.
+// get is one attempt. The deletion changes nothing: see the package comment.
 func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (snap state.Snapshot, err error) {
 	e, err := s.use()
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (sn
 	defer s.release(e)
 	attempt, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	defer context.AfterFunc(e.ctx, cancel)() // until the attempt ends
+	defer context.AfterFunc(e.ctx, cancel)() // ends with the attempt
 	r, err := e.client.Txn(attempt).Then(
 		clientv3.OpGet(s.prefix+prefix, clientv3.WithPrefix()),
 		clientv3.OpDelete(s.prefix), // no key is empty
@@ -84,8 +84,8 @@ func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (sn
 	return snap, nil
 }
 
-// Txn implements state.Store. There is one attempt. What only compares goes through the log like every other
-// one: see operations.
+// Txn implements state.Store. It makes one attempt. A transaction that only compares goes through the log like any
+// other one: see operations.
 func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
 	if err := t.Check(); err != nil {
 		return state.Result{}, err
@@ -121,8 +121,9 @@ func (s *Store) comparisons(all []state.Compare) []clientv3.Cmp {
 	return list
 }
 
-// operations is never empty. Of a transaction without any etcd takes that nothing has to be linearizable, so that a
-// member which is behind, or cut off from the others, compares with what it has itself. The deletion changes nothing.
+// operations never returns an empty list. For a transaction without operations etcd assumes that it need not be
+// linearizable, so a member that lags behind or is cut off from the others would compare with its own state. The
+// deletion changes nothing.
 func (s *Store) operations(all []state.Op) []clientv3.Op {
 	if len(all) == 0 {
 		return []clientv3.Op{clientv3.OpDelete(s.prefix)} // no key is empty
@@ -138,7 +139,7 @@ func (s *Store) operations(all []state.Op) []clientv3.Op {
 	return list
 }
 
-// judge leaves an endpoint that did not answer, and says whose error it is.
+// judge abandons an endpoint that did not answer, and adds to the error whose fault it is.
 func (s *Store) judge(ctx context.Context, e *endpoint, err error) error {
 	switch {
 	case isFull(err):
@@ -152,15 +153,15 @@ func (s *Store) judge(ctx context.Context, e *endpoint, err error) error {
 	return fmt.Errorf("etcd at %s: %w", e.name, err)
 }
 
-// isFull reports whether etcd has no room for more: it answers, and another endpoint says the same.
+// isFull reports whether etcd's database is full: the endpoint answers, and others would answer the same.
 func isFull(err error) bool {
 	return errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace)
 }
 
-// errOtherCluster is that an endpoint has another state than those before.
+// errOtherCluster says that an endpoint belongs to another cluster than the earlier ones.
 var errOtherCluster = errors.New("it is of another cluster than the endpoint before: name members of one cluster, or, where it was restored from a copy, stop all gateways, and start them again")
 
-// known is an error where an answer comes from another cluster than the first one.
+// known returns an error if an answer comes from another cluster than the first one.
 func (s *Store) known(cluster uint64) error {
 	if !s.cluster.CompareAndSwap(0, cluster) && s.cluster.Load() != cluster {
 		return errOtherCluster
@@ -168,15 +169,15 @@ func (s *Store) known(cluster uint64) error {
 	return nil
 }
 
-// Status codes that are refusals.
+// Status codes with which etcd rejects a request.
 const (
 	invalidArgument  = 3
 	permissionDenied = 7
 	unauthenticated  = 16
 )
 
-// refused says whether etcd has looked at a request and will not carry it out. An error that
-// the connection gives may come after it was carried out, and so may a full database's.
+// refused reports whether etcd has rejected a request and will not execute it. A connection error may follow an
+// executed request, and so may the error for a full database.
 func refused(err error) bool {
 	var server rpctypes.EtcdError
 	if !errors.As(err, &server) {
@@ -189,7 +190,7 @@ func refused(err error) bool {
 	return false
 }
 
-// failed is the error of a call whose outcome is not known, or that brought nothing.
+// failed returns the error of a call with an unknown outcome, or of a read that failed.
 func (s *Store) failed(caller context.Context, kind, err error) error {
 	switch {
 	case s.ctx.Err() != nil:

@@ -12,11 +12,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// Config says where the state of a group is.
+// Config says where the state of a group is stored.
 type Config struct {
 	// Endpoints are host:port, or https://host:port with TLS.
 	Endpoints []string
-	// Group is its name. All of its keys begin with "nvmeof/", the name and "/".
+	// Group is the group's name. All of its keys begin with "nvmeof/", the name and "/".
 	Group string
 
 	TLS      TLS
@@ -27,7 +27,7 @@ type Config struct {
 	Log     *zap.Logger   // nil: nothing is logged
 }
 
-// TLS has the names of PEM files. The certificate and key are read anew for each connection.
+// TLS has the names of PEM files. The certificate and key are read again for each connection.
 type TLS struct {
 	CA   string // empty: those of the system, if endpoints are https://
 	Cert string // of this client; empty: none
@@ -36,7 +36,7 @@ type TLS struct {
 
 const (
 	defaultTimeout = 5 * time.Second
-	maxGroup       = 64 // bytes of a group's name, so that keys are not much longer than allowed
+	maxGroup       = 64 // maximum length of a group's name in bytes, to limit the length of keys
 )
 
 var (
@@ -45,7 +45,7 @@ var (
 	errHalfAUser   = errors.New("etcd: a user needs a password, and a password its user")
 )
 
-// check completes the configuration.
+// check checks the configuration and fills in defaults.
 func (c *Config) check() error {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
@@ -66,7 +66,7 @@ func (c *Config) check() error {
 	return c.checkEndpoints()
 }
 
-// checkEndpoints gives each endpoint its scheme: all have the same.
+// checkEndpoints adds the scheme to each endpoint. All must have the same scheme.
 func (c *Config) checkEndpoints() error {
 	want := "http"
 	if c.TLS != (TLS{}) || strings.HasPrefix(c.Endpoints[0], "https://") {
@@ -92,7 +92,7 @@ func (c *Config) checkEndpoints() error {
 	return nil
 }
 
-// tlsConfig is nil without TLS.
+// tlsConfig returns nil without TLS.
 func (c *Config) tlsConfig() (*tls.Config, error) {
 	if !strings.HasPrefix(c.Endpoints[0], "https://") {
 		return nil, nil

@@ -51,7 +51,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// TestTLS: the files do what they are for.
+// TestTLS: the files are used as intended.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := selfSigned(t)

@@ -16,8 +16,8 @@ import (
 
 var puts = state.Txn{Then: []state.Op{{Key: "a", Value: []byte("1")}}}
 
-// TestErrors: a refusal is none of ErrUnknown; all others of a transaction are, a full
-// database's too.
+// TestErrors: a rejection is never ErrUnknown; all other errors of a transaction are, including that of a full
+// database.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestLeavesEndpoint: calls and watches go to the next endpoint where one refuses, or hangs.
+// TestLeavesEndpoint: calls and watches move to the next endpoint if one refuses or hangs.
 func TestLeavesEndpoint(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(*member){
@@ -77,12 +77,12 @@ func TestLeavesEndpoint(t *testing.T) {
 			changes := make(chan bool, 100)
 			go store.Watch(t.Context(), "", func() { changes <- true }) //nolint:errcheck // until the test ends
 			<-changes
-			<-changes // it has begun
+			<-changes // the watch has begun
 			harm(first)
 			if _, err := store.Get(t.Context(), ""); err != nil {
 				t.Errorf("Get: %v", err)
 			}
-			<-changes // it has begun at the other
+			<-changes // it has begun at the other endpoint
 			if _, err := store.Txn(t.Context(), puts); err != nil {
 				t.Errorf("Txn: %v", err)
 			}
@@ -94,7 +94,7 @@ func TestLeavesEndpoint(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: calls end after their time, and say where nobody answered.
+// TestNobodyAnswers: calls end after their time limit, and their errors name the endpoints.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	m := newServer().member(t, loopback)
@@ -109,8 +109,8 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestComparesOnly: a member that does not hear the others does not say whether comparisons hold, also of a
-// transaction that changes nothing: the gateway that asks may have been fenced since.
+// TestComparesOnly: a member that is cut off from the others does not decide whether comparisons hold, even for a
+// transaction that changes nothing: the calling gateway may have been fenced since.
 func TestComparesOnly(t *testing.T) {
 	t.Parallel()
 	s := newServer()
@@ -154,8 +154,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestRefusals: an etcd that is full, or does not permit what is asked, is said once, is not left for
-// another endpoint, and watches go on.
+// TestRefusals: a full etcd, or one that denies permission, is logged once, the store does not switch to another
+// endpoint, and watches continue.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []error{rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCPermissionDenied} {
@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOtherCluster: what an endpoint of another cluster has is not taken for the group's state.
+// TestOtherCluster: the content of another cluster's endpoint is not taken for the group's state.
 func TestOtherCluster(t *testing.T) {
 	t.Parallel()
 	ours, other := newServer(), newServer()

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A server is as much of an etcd as a Store uses, with faults. Its members have one state.
+// A server implements as much of etcd as a Store uses, with faults. Its members share one state.
 type server struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedWatchServer
@@ -33,10 +33,10 @@ type server struct {
 	revision int64
 	keys     map[string]*mvccpb.KeyValue
 	watches  map[chan *mvccpb.KeyValue]bool
-	behind   bool  // the members do not hear each other: see Txn
+	behind   bool  // members are cut off from each other: see Txn
 	lose     bool  // replies to transactions that change something
-	failure  error // of each transaction, which is carried out
-	refuses  error // of each transaction, and it is not carried out
+	failure  error // of each transaction, which is executed
+	refuses  error // of each transaction, which is not executed
 	token    string
 	id       uint64 // of the cluster
 	logins   int
@@ -73,7 +73,7 @@ func (s *server) member(t *testing.T, address string, options ...grpc.ServerOpti
 
 func (m *member) start() {
 	l, err := net.Listen("tcp", m.address)
-	for i := 0; i < 100 && errors.Is(err, syscall.EADDRINUSE); i++ { // a program beside has the port for now
+	for i := 0; i < 100 && errors.Is(err, syscall.EADDRINUSE); i++ { // another program uses the port
 		time.Sleep(50 * time.Millisecond)
 		l, err = net.Listen("tcp", m.address)
 	}
@@ -92,7 +92,7 @@ func (m *member) start() {
 
 func (m *member) stop() { m.grpc.Stop() }
 
-// freeze has a member answer nothing until the test ends.
+// freeze makes a member answer nothing until the test ends.
 func (m *member) freeze() {
 	m.s.do(func() { m.hold = make(chan struct{}) })
 	m.t.Cleanup(func() { close(m.hold) })
@@ -136,7 +136,7 @@ func (s *server) Authenticate(_ context.Context, r *etcdserverpb.AuthenticateReq
 	return &etcdserverpb.AuthenticateResponse{Header: s.header(), Token: s.token}, nil
 }
 
-// Status says that each revision takes a byte.
+// Status reports one byte of size per revision.
 func (s *server) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func within(key string, from, end []byte) bool {
 	return key >= string(from) && key < string(end)
 }
 
-// Txn is answered by a member that is behind where no operation has to be linearizable, as etcd does it.
+// Txn is answered by a member that lags behind if no operation must be linearizable, as in etcd.
 func (s *server) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *server) Txn(ctx context.Context, r *etcdserverpb.TxnRequest) (*etcdserv
 	return resp, s.failure
 }
 
-// apply carries out the operations, and has watches hear of them.
+// apply executes the operations and notifies watches.
 func (s *server) apply(ops []*etcdserverpb.RequestOp) (all []*etcdserverpb.ResponseOp) {
 	var changed []*mvccpb.KeyValue
 	for _, op := range ops {
@@ -245,7 +245,7 @@ func (s *server) apply(ops []*etcdserverpb.RequestOp) (all []*etcdserverpb.Respo
 	return all
 }
 
-// Watch serves all watches of a stream, and says of each change whose it is.
+// Watch serves all watches of a stream, and says to which of them each change belongs.
 func (s *server) Watch(stream etcdserverpb.Watch_WatchServer) error {
 	requests := make(chan *etcdserverpb.WatchRequest)
 	go func() { // until the stream ends

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	askEvery  = 500 * time.Millisecond // whether the endpoint answers
-	answersIn = time.Second            // otherwise it is left
+	askEvery  = 500 * time.Millisecond // how often the endpoint is checked
+	answersIn = time.Second            // otherwise the endpoint is abandoned
 	pause     = 50 * time.Millisecond  // between attempts on endpoints that refuse at once
 )
 
@@ -26,30 +26,30 @@ type Store struct {
 	tls    *tls.Config
 	prefix string // of all keys
 
-	ctx   context.Context // until Close
+	ctx   context.Context // ends with Close
 	close context.CancelFunc
-	wait  sync.WaitGroup // for what asks whether the endpoint answers
+	wait  sync.WaitGroup // for the goroutine of ask
 
-	cluster atomic.Uint64 // identifier of the one that has answered; 0: none has
-	room    room          // of ask alone
+	cluster    atomic.Uint64 // identifier of the cluster that has answered; 0: none yet
+	compaction compaction    // used only by ask
 
 	mu      sync.Mutex
-	current *endpoint // nil: none yet, or it was left
+	current *endpoint // nil: none yet, or it was abandoned
 	next    int       // in cfg.Endpoints
 	silent  bool      // it is logged that an endpoint does not answer
 	said    string    // the refusal that was logged
 	saidAt  time.Time
 }
 
-// An endpoint is the one in use until ctx ends. Its connection is closed when nobody uses it any
-// more, so that a new one is tried at once: etcd's client waits between its attempts for up to
-// two minutes.
+// An endpoint is a connected endpoint, which is in use until ctx ends. Its connection is closed when its last user
+// releases it, so that a new connection is tried at once: etcd's client waits for up to two minutes between its
+// attempts.
 type endpoint struct {
 	name   string
 	client *clientv3.Client
 	ctx    context.Context
 	leave  context.CancelFunc
-	users  int // calls, watches, and the store while it is the current one; under its mutex
+	users  int // calls, watches, and the store while it is the current one; guarded by its mutex
 }
 
 var _ state.Store = (*Store)(nil)
@@ -65,9 +65,9 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", room: room{every: roomEvery, most: roomMost}}
+	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", compaction: compaction{every: compactEvery, most: compactAbove}}
 	s.ctx, s.close = context.WithCancel(context.Background())
-	s.wait.Go(s.ask) // until Close
+	s.wait.Go(s.ask) // ends with Close
 	return s, nil
 }
 
@@ -86,7 +86,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// use is the endpoint in use, which the caller releases.
+// use returns the current endpoint. The caller must release it.
 func (s *Store) use() (*endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,15 +113,15 @@ func (s *Store) release(e *endpoint) {
 	last := e.users == 0
 	s.mu.Unlock()
 	if last {
-		e.client.Close() //nolint:errcheck // that its context has ended
+		e.client.Close() //nolint:errcheck // the context has ended
 	}
 }
 
-// noToken is one that no etcd gives.
+// noToken is a token that etcd never issues.
 const noToken = "none"
 
-// connect begins to connect, and does not wait. New would log in and wait for that: a client
-// with a token does not, and one whose token is invalid logs in when it is first used.
+// connect begins to connect and does not wait. With User, New would log in and wait for that. A client with a token
+// does not, and one whose token is invalid logs in when it is first used.
 func (s *Store) connect(name string) (*clientv3.Client, error) {
 	token := ""
 	if s.cfg.User != "" {
@@ -132,10 +132,10 @@ func (s *Store) connect(name string) (*clientv3.Client, error) {
 		TLS:                  s.tls,
 		Token:                token,
 		Context:              s.ctx,
-		Logger:               zap.NewNop(), // each attempt is a warning: what matters is logged here
+		Logger:               zap.NewNop(), // it logs each attempt as a warning; this package logs what matters
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
-		MaxUnaryRetries:      2, // for a token that has expired
+		MaxUnaryRetries:      2, // for an expired token
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (s *Store) connect(name string) (*clientv3.Client, error) {
 	return c, nil
 }
 
-// leaves has the next endpoint used, since this one did not do what was asked of it.
+// leaves makes the store use the next endpoint, because this one did not answer.
 func (s *Store) leaves(e *endpoint, why error) {
 	s.mu.Lock()
 	if s.current != e {
@@ -163,10 +163,10 @@ func (s *Store) leaves(e *endpoint, why error) {
 	}
 }
 
-// sayAgain is after what time the same refusal is logged again.
+// sayAgain is the time after which the same refusal is logged again.
 const sayAgain = time.Minute
 
-// refuses logs that etcd answers, and does not do what is asked of it.
+// refuses logs that etcd answers but rejects the request.
 func (s *Store) refuses(e *endpoint, why error) {
 	s.mu.Lock()
 	text, now := why.Error(), time.Now()
@@ -189,7 +189,7 @@ func (s *Store) answered(e *endpoint) {
 	}
 }
 
-// ask leaves endpoints that do not answer: of a watch nobody else would notice.
+// ask abandons endpoints that do not answer. A watch alone would not detect that.
 func (s *Store) ask() {
 	for tick := time.NewTicker(askEvery); ; {
 		select {
@@ -214,7 +214,7 @@ func (s *Store) askOne(e *endpoint) {
 	}
 	if err == nil || refused(err) {
 		s.answered(e)
-		s.room.look(s, e)
+		s.compaction.check(s, e)
 	} else if e.ctx.Err() == nil {
 		s.leaves(e, err)
 	}

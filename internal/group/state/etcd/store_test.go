@@ -29,7 +29,7 @@ func open(t *testing.T, cfg Config) *Store {
 	return s
 }
 
-// TestSuite runs over a server of this package: test/etcd has the real one.
+// TestSuite runs on the server of this package; test/etcd runs it on a real one.
 func TestSuite(t *testing.T) {
 	t.Parallel()
 	statetest.Suite{Parallel: true, New: func(t *testing.T) statetest.System {

@@ -8,11 +8,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// sayEvery is how often a watch calls without any event.
+// sayEvery is how often a watch calls changed without an event.
 const sayEvery = 10 * time.Second
 
-// Watch implements state.Store. Each time that events may have been missed, changed is called
-// once the new watch has begun.
+// Watch implements state.Store. Whenever events may have been missed, it calls changed once the new watch has begun.
 func (s *Store) Watch(ctx context.Context, prefix string, changed func()) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -39,7 +38,7 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func()) {
 	defer s.release(e)
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	defer context.AfterFunc(e.ctx, cancel)() // until the watch ends
+	defer context.AfterFunc(e.ctx, cancel)() // ends with the watch
 	events := e.client.Watch(ctx, s.prefix+prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	say := time.NewTicker(sayEvery)
 	defer say.Stop()
@@ -62,7 +61,7 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func()) {
 	}
 }
 
-// drain takes what one call of changed is for. A watch that has ended is left as it is.
+// drain receives the further events that one call of changed covers. It leaves a closed watch as it is.
 func drain(events clientv3.WatchChan) {
 	for {
 		select {

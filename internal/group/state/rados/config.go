@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// ErrNotBuilt says that this program was built without the store.
+// ErrNotBuilt says that this program was built without this store.
 var ErrNotBuilt = errors.New("this build cannot keep a group's state in Ceph: build with -tags rbd and CGO_ENABLED=1")
 
-// Config says where the state of a group is.
+// Config says where the state of a group is stored.
 type Config struct {
-	Conf string // path of the cluster's configuration; the default is where Ceph's programs look for it
-	ID   string // of the client, without "client."; default admin
+	Conf string // path of the cluster's configuration; default: where Ceph's programs look for it
+	ID   string // the user's name without "client."; default admin
 
 	Pool      string
 	Namespace string // of the pool; default: none
 	Group     string // the group's name
 
-	// Timeout is how long the cluster has for an operation, in whole seconds; default 20 s.
-	// What has not been answered by then has an unknown outcome.
+	// Timeout is the time limit of the cluster for an operation, in whole seconds; default 20 s. The outcome of an
+	// operation without an answer by then is unknown.
 	Timeout time.Duration
 }
 
-// leastTimeout is what the library needs to find another OSD in place of one that is gone.
+// leastTimeout is what the library needs to find another OSD after one has failed.
 const leastTimeout = 5 * time.Second
 
 func (c *Config) check() error {
@@ -48,5 +48,5 @@ func (c *Config) timeout() time.Duration {
 	return c.Timeout
 }
 
-// object is the name of the group's object.
+// object returns the name of the group's object.
 func (c *Config) object() string { return "nvmeof.group." + c.Group }

@@ -1,14 +1,13 @@
-// Package rados keeps the state of a group of gateways in a Ceph cluster: in the keys of one
-// object, which must be in a replicated pool.
+// Package rados keeps the state of a group of gateways in a Ceph cluster: in the keys of one object, which must be in a
+// replicated pool.
 //
-// It implements [state.Store]. The object has the counter of revisions under one key, and for
-// each key of the state its value and its revision. A transaction is one operation of the
-// cluster, which compares the counter and the revisions and then writes, or writes nothing; it
-// is tried again when the counter alone has changed. Readers of more than a page read the
-// counter with each, and begin again when it has changed.
+// It implements [state.Store]. One key of the object contains the counter of revisions; for each key of the state the
+// object has its value and its revision. A transaction is one operation of the cluster: it compares the counter and the
+// revisions, and then writes all or nothing. If only the counter has changed it is tried again. A read of more than one
+// page reads the counter with each page, and starts again if it has changed.
 //
-// Who has changed something sends a message to those who watch the object. Messages may be
-// lost, so that the counter is read now and then, too.
+// A client that has changed something sends a message to the watchers of the object. Messages may be lost, so the
+// counter is read from time to time, too.
 //
-// Like backend/rbd it needs cgo and the tag rbd; other builds say so in the error of [Open].
+// Like backend/rbd it needs cgo and the build tag rbd. In other builds [Open] returns an error that says so.
 package rados

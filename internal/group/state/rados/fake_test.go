@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fakeObject stands in for one of a cluster. Several stores may have it.
+// A fakeObject replaces an object of a cluster. Several stores may share it.
 type fakeObject struct {
 	mu      sync.Mutex
 	keys    map[string][]byte
@@ -20,11 +20,11 @@ type fakeObject struct {
 
 	errno  unix.Errno    // of writes and reads
 	watchE error         // of watch
-	lossy  bool          // what is written is not answered
+	lossy  bool          // writes get no reply
 	mute   bool          // messages are lost
 	hold   chan struct{} // nil: nothing hangs
-	writes int           // carried out or not
-	most   int           // entries of a page, whatever is asked for; 0: as asked for
+	writes int           // executed or not
+	most   int           // maximum entries of a page; 0: as requested
 	read1  func()        // called before each read
 	closed int
 }
@@ -123,7 +123,7 @@ func (o *fakeObject) watch() (watch, error) {
 	return w, nil
 }
 
-// lose has all watches lost.
+// lose makes all watches fail.
 func (o *fakeObject) lose() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -162,7 +162,7 @@ func (w *fakeWatch) next(most time.Duration) ([][]byte, error) {
 func (w *fakeWatch) wake()  { w.woken <- struct{}{} }
 func (w *fakeWatch) close() { w.o.set(func() { delete(w.o.watches, w) }) }
 
-// fakeStore is a store on an object.
+// fakeStore returns a store on an object.
 func fakeStore(t *testing.T, o *fakeObject) *Store {
 	t.Helper()
 	s, err := open(t.Context(), Config{Pool: "rbd", Group: "a"}, func(*Config, []step) (object, error) { return o, nil })

@@ -9,10 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// errGone says that the object has no counter, which it is made with.
+// errGone says that the object's counter is missing, with which the object is created.
 var errGone = fmt.Errorf("the object of the group has lost its counter: %w", unix.ENOENT)
 
-// A page has as many entries as come to about this many bytes.
+// The number of entries of a page is chosen so that it has about this many bytes.
 const (
 	pageBytes = 8 << 20
 	firstPage = 64
@@ -33,8 +33,8 @@ func (s *Store) Get(ctx context.Context, prefix string) (state.Snapshot, error) 
 	}
 }
 
-// snapshot reads all pages, and reports whether they are of one revision. The page keeps the
-// number of entries that was found good for the next time.
+// snapshot reads all pages, and reports whether they are of one revision. p keeps the number of entries that fitted for
+// the next time.
 func (s *Store) snapshot(ctx context.Context, p *page) (state.Snapshot, bool, error) {
 	var all state.Snapshot
 	for p.after = ""; ; {
@@ -61,7 +61,7 @@ func (s *Store) snapshot(ctx context.Context, p *page) (state.Snapshot, bool, er
 	}
 }
 
-// resize takes more entries of what was small, and fewer of what was large.
+// resize increases the number of entries after a small page and decreases it after a large one.
 func (p *page) resize(size int) {
 	switch {
 	case size < pageBytes/2:
@@ -71,7 +71,7 @@ func (p *page) resize(size int) {
 	}
 }
 
-// A found is a page with the counter at that moment.
+// A found is a page and the counter at that time.
 type found struct {
 	revision state.Revision
 	entries  []entry

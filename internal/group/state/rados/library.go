@@ -27,8 +27,8 @@ func dial(cfg *Config, fresh []step) (object, error) {
 		{Name: "rados_osd_op_timeout", Value: seconds},
 		{Name: "rados_mon_op_timeout", Value: seconds},
 		{Name: "client_mount_timeout", Value: seconds},
-		// An operation that is older than that has the client ask for a new map of the cluster. By
-		// default only one that is older than 10 s has, which would be one that was given up.
+		// An operation older than this makes the client request a new map of the cluster. The default is 10 s, by which
+		// time it would have been given up.
 		{Name: "objecter_tick_interval", Value: "1"},
 		{Name: "objecter_timeout", Value: "2"},
 	}})
@@ -48,7 +48,7 @@ func dial(cfg *Config, fresh []step) (object, error) {
 	return o, nil
 }
 
-// make makes the object where it does not exist.
+// make creates the object if it does not exist.
 func (o *libraryObject) make(fresh []step) error {
 	err := o.pool.Stat(o.name)
 	if !errors.Is(err, unix.ENOENT) {
@@ -57,7 +57,7 @@ func (o *libraryObject) make(fresh []step) error {
 	var s librados.Steps
 	s.Create()
 	add(&s, fresh)
-	if err = o.pool.Write(o.name, &s); errors.Is(err, unix.EEXIST) { // another was faster
+	if err = o.pool.Write(o.name, &s); errors.Is(err, unix.EEXIST) { // another client was faster
 		err = nil
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {

@@ -21,31 +21,30 @@ const (
 	pollTime = 700 * time.Millisecond
 )
 
-// first is the revision of a group that nobody has changed.
+// first is the revision of a new group.
 const first state.Revision = 1
 
-// errClosed is the error of a store that was closed.
+// errClosed is the error of a closed store.
 var errClosed = errors.New("state: the store is closed")
 
 // Store implements [state.Store].
 type Store struct {
 	object object
-	hint   atomic.Uint64 // a revision that may be the newest
-	turn   chan struct{} // has room for the one transaction under way
+	hint   atomic.Uint64 // the revision that is probably the newest
+	turn   chan struct{} // has room for one transaction at a time
 	done   chan struct{} // closed by Close
 
 	closeTime, pollTime time.Duration
 
 	mu       sync.Mutex
 	closed   bool
-	calls    sync.WaitGroup // in the library; none is added once closed
+	calls    sync.WaitGroup // calls of the library; none is added once closed
 	watchers map[*watcher]bool
 	follows  bool
-	watching watch // nil: none
+	watching watch // may be nil
 }
 
-// Open opens the state of a group, which begins with nothing in it where the cluster does not
-// have it.
+// Open opens the state of a group. A group that the cluster does not have is created empty.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("state of a group: %w", err)
@@ -104,7 +103,7 @@ func newStore(o object) *Store {
 		closeTime: closeTime, pollTime: pollTime, watchers: make(map[*watcher]bool)}
 }
 
-// enter reports whether the library may be called; leave follows.
+// enter reports whether the library may be called. If so, leave must follow.
 func (s *Store) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +113,8 @@ func (s *Store) enter() bool {
 	return !s.closed
 }
 
-// ask calls the library, and returns when that does, or the context or the store ends: then
-// f goes on, and nobody learns of its result.
+// ask calls f, which calls the library. It returns when f returns, or when the context or the store ends: then f
+// continues, and its result is lost.
 func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, err error) {
 	type outcome struct {
 		result T
@@ -143,13 +142,13 @@ func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, e
 	}
 }
 
-// notAsked wraps the error of what the library was not called for.
+// notAsked wraps the error of a call that did not reach the library.
 type notAsked struct{ error }
 
 func (e notAsked) Unwrap() error { return e.error }
 
-// definite reports whether the cluster has refused an operation, so that it will not be
-// carried out. Other errors say nothing of that.
+// definite reports whether the cluster has rejected an operation, so that it will not be executed. After other errors
+// that is unknown.
 func definite(err error) bool {
 	var errno unix.Errno
 	if errors.As(err, &notAsked{}) {
@@ -166,7 +165,7 @@ func definite(err error) bool {
 	return false
 }
 
-// explain is what a refusal means.
+// explain returns the error for a rejected operation with its meaning.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -181,7 +180,7 @@ func explain(err error) error {
 	return fmt.Errorf("state: the cluster refuses: %w", err)
 }
 
-// ofRead is the error of a call that changes nothing.
+// ofRead returns the error of a call that changes nothing.
 func ofRead(err error) error {
 	if definite(err) {
 		return explain(err)
@@ -189,7 +188,7 @@ func ofRead(err error) error {
 	return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
 }
 
-// ofWrite is the error of one that may have changed something.
+// ofWrite returns the error of a call that may have changed something.
 func ofWrite(err error) error {
 	if definite(err) {
 		return explain(err)
@@ -197,8 +196,8 @@ func ofWrite(err error) error {
 	return fmt.Errorf("%w: %w", state.ErrUnknown, err)
 }
 
-// Close implements [state.Store]. It waits a few seconds for a cluster that does not answer; the
-// client ends when the cluster does.
+// Close implements [state.Store]. It waits a few seconds for a cluster that does not answer; the client ends when the
+// cluster answers.
 func (s *Store) Close() error {
 	if !s.end() {
 		return nil
@@ -218,7 +217,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// end ends calls under way, and reports false where that was done before.
+// end ends the calls in progress. It returns false if it was called before.
 func (s *Store) end() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ func put(key, value string) state.Txn {
 	return state.Txn{Then: []state.Op{{Key: key, Value: []byte(value)}}}
 }
 
-// done carries out a transaction.
+// done executes a transaction.
 func done(t *testing.T, s *Store, txn state.Txn) state.Revision {
 	t.Helper()
 	r, err := s.Txn(t.Context(), txn)
@@ -122,7 +122,7 @@ func TestSuite(t *testing.T) {
 	}}.Run(t)
 }
 
-// TestCompeting: what several stores add up is the sum.
+// TestCompeting: what several stores add is summed up correctly.
 func TestCompeting(t *testing.T) {
 	o := newFake()
 	var wg sync.WaitGroup
@@ -163,7 +163,7 @@ func TestCompeting(t *testing.T) {
 	}
 }
 
-// TestPages: what is read in several pages is the state at one revision.
+// TestPages: several pages together show the state at one revision.
 func TestPages(t *testing.T) {
 	o := newFake()
 	s := fakeStore(t, o)
@@ -219,7 +219,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestGone: an object that lost its counter is not begun anew.
+// TestGone: an object that lost its counter is not initialized again.
 func TestGone(t *testing.T) {
 	o := newFake()
 	s := fakeStore(t, o)
@@ -232,8 +232,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestSilence: calls return when their context ends, or the store is closed, while the cluster
-// does not answer.
+// TestSilence: calls return when their context ends or the store is closed, while the cluster does not answer.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFake()
@@ -281,8 +280,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestWatch: changes are noticed within a second, also those whose message or whose watch is
-// lost.
+// TestWatch: changes are noticed within a second, even if their message or their watch is lost.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newFake()

@@ -15,7 +15,7 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 		return state.Result{}, err
 	}
 	select {
-	case s.turn <- struct{}{}: // those of one store do not compete with each other
+	case s.turn <- struct{}{}: // transactions of one store do not compete with each other
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return state.Result{}, ofRead(notAsked{ctx.Err()})
@@ -31,27 +31,27 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 			return state.Result{}, ofWrite(err)
 		}
 		now, failed, err := s.compare(ctx, t.If)
-		mended := false
+		repaired := false
 		if err == nil && len(failed) > 0 {
-			mended, err = s.mend(ctx, failed)
+			repaired, err = s.repair(ctx, failed)
 		}
 		switch {
 		case err != nil:
 			return state.Result{}, ofRead(err)
-		case len(failed) > 0 && !mended:
+		case len(failed) > 0 && !repaired:
 			return state.Result{Revision: now}, nil
 		}
-		was = now // where it was mended the next attempt finds another
+		was = now // after a repair the next attempt finds different revisions
 	}
 }
 
-// try carries out a transaction if the counter is as given.
+// try executes a transaction if the counter has the given value.
 func (s *Store) try(ctx context.Context, t *state.Txn, was state.Revision) error {
 	steps := stepsOf(t, was)
 	_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.object.write(steps) })
 	if err == nil {
 		s.hint.Store(uint64(was + 1))
-		// A message that is lost is made up for by the next reading of the counter.
+		// If a message is lost, the next poll of the counter reports the change.
 		_, _ = ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.object.notify(messageOf(t, was+1)) })
 	}
 	return err
@@ -75,7 +75,7 @@ func stepsOf(t *state.Txn, was state.Revision) []step {
 	return steps
 }
 
-// compare reads the counter, and which comparisons do not hold at that revision.
+// compare reads the counter, and returns the comparisons that do not hold at that revision.
 func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Revision, failed []state.Compare, err error) {
 	keys := []string{counter}
 	for _, c := range all {

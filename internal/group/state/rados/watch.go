@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// maxMessage is the size of a message, in bytes; one that would be longer names no keys.
+// maxMessage is the maximum size of a message in bytes; a message that would be longer names no keys.
 const maxMessage = 4 << 10
 
 // A watcher is one call of Watch.
@@ -21,7 +21,7 @@ type watcher struct {
 func (w *watcher) wake() {
 	select {
 	case w.signal <- struct{}{}:
-	default: // it has one already
+	default: // it is already signaled
 	}
 }
 
@@ -45,7 +45,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, changed func()) error 
 	}
 }
 
-// join takes a watcher. The first starts what follows the object.
+// join adds a watcher. The first one starts the goroutine that follows the object.
 func (s *Store) join(w *watcher) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Store) leave(w *watcher) {
 	delete(s.watchers, w)
 }
 
-// report wakes the watchers of keys.
+// report wakes the watchers of the message's keys.
 func (s *Store) report(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,10 +78,10 @@ func (s *Store) report(m message) {
 	}
 }
 
-// everything is a message that is for each watcher.
+// everything is a message for all watchers.
 var everything = message{all: true}
 
-// follow watches the object, again whenever a watch is lost.
+// follow watches the object, and again whenever a watch is lost.
 func (s *Store) follow() {
 	defer s.calls.Done()
 	var p progress
@@ -118,7 +118,7 @@ func (s *Store) pause() {
 	}
 }
 
-// watches notes the watch that Close has to wake, and reports whether the store is open.
+// watches sets the watch that Close must wake, and reports whether the store is open.
 func (s *Store) watches(w watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Store) watches(w watch) bool {
 	return !s.closed
 }
 
-// listen takes messages until the watch is lost or the store closed.
+// listen receives messages until the watch is lost or the store is closed.
 func (s *Store) listen(w watch, p *progress) {
 	polled := time.Now()
 	for !s.isClosed() {
@@ -147,7 +147,7 @@ func (s *Store) listen(w watch, p *progress) {
 	}
 }
 
-// poll reads the counter, and wakes everybody if there were changes without messages.
+// poll reads the counter, and wakes all watchers if there were changes without messages.
 func (s *Store) poll(p *progress) {
 	named, _, _, err := s.object.read([]string{counter}, page{})
 	if err != nil {
@@ -160,9 +160,9 @@ func (s *Store) poll(p *progress) {
 	}
 }
 
-// A progress knows of which revisions there were messages.
+// A progress records for which revisions there were messages.
 type progress struct {
-	seen  state.Revision          // of this and all before, or they are made up for
+	seen  state.Revision          // of all revisions up to this one, or they were reported otherwise
 	ahead map[state.Revision]bool // and of these
 }
 
@@ -180,8 +180,8 @@ func (p *progress) note(r state.Revision) {
 	}
 }
 
-// missed reports whether there was no message of a revision up to the counter, or the counter
-// was set back, as by who restores a copy of the pool, and makes up for that.
+// missed reports whether a revision up to the counter had no message, or whether the counter was set back, for example
+// because a copy of the pool was restored. It records them as reported.
 func (p *progress) missed(counter state.Revision) bool {
 	if counter == p.seen {
 		return false
@@ -190,15 +190,15 @@ func (p *progress) missed(counter state.Revision) bool {
 	return true
 }
 
-// A message says which keys a transaction has changed.
+// A message names the keys that a transaction has changed.
 type message struct {
 	revision state.Revision
 	keys     []string
-	all      bool // keys are not told
+	all      bool // keys are not named
 }
 
-// messageOf names an empty key, which nobody watches, where nothing was changed: a message without keys is for
-// everybody.
+// messageOf returns the message for a transaction. If the transaction changed nothing, the message names an empty key,
+// which has no watcher: a message without keys is for all watchers.
 func messageOf(t *state.Txn, r state.Revision) string {
 	b := bytesOf(r)
 	if len(t.Then) == 0 {
@@ -214,7 +214,7 @@ func messageOf(t *state.Txn, r state.Revision) string {
 	return string(b)
 }
 
-// parseMessage takes what it does not understand as a change of everything.
+// parseMessage treats a message that it does not understand as a change of all keys.
 func parseMessage(b []byte) message {
 	m := message{revision: revisionOf(b)}
 	for b = b[min(8, len(b)):]; len(b) >= 2; {
@@ -229,7 +229,7 @@ func parseMessage(b []byte) message {
 	return m
 }
 
-// under reports whether a key has a prefix.
+// under reports whether one of the keys has a prefix.
 func (m *message) under(prefix string) bool {
 	if m.all {
 		return true

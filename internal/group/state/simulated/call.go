@@ -9,16 +9,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// retry is how often a change that cannot reach the watch of a client is sent.
+// retry is the interval at which a notice that cannot reach the client is sent again.
 const retry = 500 * time.Millisecond
 
-// Get asks for the entries whose keys have the prefix. The caller gives up after limit.
+// Get requests the entries whose keys have the prefix. The caller gives up after limit.
 func (s *Store) Get(now time.Time, c Client, prefix string, limit time.Duration) Call {
 	return s.submit(now, &call{client: c, verb: get, prefix: prefix}, limit)
 }
 
-// Txn sends a transaction. The caller gives up after limit. One that no store carries out is
-// answered with the error of its Check.
+// Txn sends a transaction. The caller gives up after limit. The reply to an invalid transaction is the error of its
+// Check.
 func (s *Store) Txn(now time.Time, c Client, t state.Txn, limit time.Duration) Call {
 	if err := t.Check(); err != nil {
 		refused := s.numbered(&call{client: c, verb: txn})
@@ -28,7 +28,7 @@ func (s *Store) Txn(now time.Time, c Client, t state.Txn, limit time.Duration) C
 	return s.submit(now, &call{client: c, verb: txn, txn: clone(t)}, limit)
 }
 
-// Watch has the client hear of changes under the prefix until it cancels the call or leaves.
+// Watch notifies the client of changes under the prefix until it cancels the call or leaves.
 func (s *Store) Watch(now time.Time, c Client, prefix string) Call {
 	w := s.numbered(&call{client: c, verb: watch, prefix: prefix, noted: true})
 	s.watches = append(s.watches, w)
@@ -36,8 +36,7 @@ func (s *Store) Watch(now time.Time, c Client, prefix string) Call {
 	return w.id
 }
 
-// Cancel is a caller that gives up now, and hears nothing any more. What it has sent may still
-// be carried out.
+// Cancel makes the caller give up now; it gets no reply any more. What it has sent may still be executed.
 func (s *Store) Cancel(id Call) {
 	s.watches = slices.DeleteFunc(s.watches, func(w *call) bool { return w.id == id })
 	for _, e := range s.events {
@@ -66,8 +65,7 @@ func (s *Store) submit(now time.Time, c *call, limit time.Duration) Call {
 	return c.id
 }
 
-// changed sends word of changed keys to the watches. Changes that come before the client has
-// heard of one are part of it.
+// changed sends notices of changed keys to the watches. A pending notice covers later changes.
 func (s *Store) changed(now time.Time, keys []string) {
 	for _, w := range s.watches {
 		if w.noted || !slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, w.prefix) }) {
@@ -78,8 +76,8 @@ func (s *Store) changed(now time.Time, keys []string) {
 	}
 }
 
-// notice reports whether a client hears of a change now. What is lost is sent again. The first
-// call of a watch needs no store.
+// notice reports whether a client gets a notice of change now. A lost notice is sent again. The first notice of a watch
+// does not need the store.
 func (s *Store) notice(now time.Time, w *call) (heard bool) {
 	if w.over {
 		return false
@@ -93,7 +91,7 @@ func (s *Store) notice(now time.Time, w *call) (heard bool) {
 	return true
 }
 
-// clone copies what the caller may change.
+// clone copies what the caller may modify.
 func clone(t state.Txn) state.Txn {
 	t = state.Txn{If: slices.Clone(t.If), Then: slices.Clone(t.Then)}
 	for i := range t.Then {

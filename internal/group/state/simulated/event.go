@@ -8,11 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Call is the number of what a client has asked for.
+// A Call is the number of a client's call.
 type Call uint64
 
-// A Reply is what a client hears: the outcome of a call of Get or Txn, once, or that a watch
-// has seen a change.
+// A Reply is what a client receives: the outcome of a Get or Txn, once, or a notice of change of a Watch.
 type Reply struct {
 	Call     Call
 	Client   Client
@@ -30,7 +29,7 @@ const (
 	watch
 )
 
-// A call is one that a client has made.
+// A call is the state of a client's call.
 type call struct {
 	id     Call
 	client Client
@@ -38,21 +37,21 @@ type call struct {
 	prefix string
 	txn    state.Txn
 	limit  time.Time // when the caller gives up
-	over   bool      // the client hears nothing of it any more
-	begun  bool      // of a watch: the client has heard of it
-	noted  bool      // of a watch: a change is on its way to the client
+	over   bool      // the client gets no reply any more
+	begun  bool      // of a watch: the client has had a notice
+	noted  bool      // of a watch: a notice is on its way to the client
 }
 
 type kind int
 
 const (
-	arrives  kind = iota // a request, at the store
-	replied              // the outcome, at the client
-	gives                // up: the client
-	notified             // a watch, at the client
+	arrives  kind = iota // a request arrives at the store
+	replied              // the outcome arrives at the client
+	gives                // the client gives up
+	notified             // a notice arrives at the client
 )
 
-// An event happens at its time; those of one time in the order in which they were scheduled.
+// An event happens at its time. Events of the same time happen in the order in which they were scheduled.
 type event struct {
 	at    time.Time
 	seq   uint64
@@ -65,7 +64,7 @@ func (e event) compare(o event) int {
 	return cmp.Or(e.at.Compare(o.at), cmp.Compare(e.seq, o.seq))
 }
 
-// schedule keeps the events with the next one last.
+// schedule adds an event. The next event is the last one of the slice.
 func (s *Store) schedule(at time.Time, k kind, c *call, r Reply) {
 	s.seq++
 	e := event{at: at, seq: s.seq, kind: k, call: c, reply: r}
@@ -73,7 +72,7 @@ func (s *Store) schedule(at time.Time, k kind, c *call, r Reply) {
 	s.events = slices.Insert(s.events, n, e)
 }
 
-// Next is the time of the next event, unless there is none.
+// Next returns the time of the next event, if there is one.
 func (s *Store) Next() (at time.Time, ok bool) {
 	if len(s.events) == 0 {
 		return time.Time{}, false
@@ -81,7 +80,7 @@ func (s *Store) Next() (at time.Time, ok bool) {
 	return s.events[len(s.events)-1].at, true
 }
 
-// Advance carries out everything until now, and returns what clients hear, in order.
+// Advance executes all events until now, and returns the replies to clients, in order.
 func (s *Store) Advance(now time.Time) []Reply {
 	var replies []Reply
 	for n := len(s.events) - 1; n >= 0 && !s.events[n].at.After(now); n = len(s.events) - 1 {
@@ -94,7 +93,7 @@ func (s *Store) Advance(now time.Time) []Reply {
 	return replies
 }
 
-// happen carries out an event, and says what a client hears of it.
+// happen executes an event, and returns the reply to a client, if any.
 func (s *Store) happen(e event) (r Reply, heard bool) {
 	switch e.kind {
 	case arrives:

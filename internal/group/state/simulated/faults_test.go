@@ -19,7 +19,7 @@ func putting(key, value string) state.Txn {
 	return state.Txn{Then: []state.Op{{Key: key, Value: []byte(value)}}}
 }
 
-// a run is a store without a simulator around it.
+// A run is a store without a simulator around it.
 type run struct {
 	*Store
 	now time.Time
@@ -29,7 +29,7 @@ func newRun(seed uint64) *run {
 	return &run{Store: New(rand.New(rand.NewPCG(seed, 0))), now: time.Unix(0, 0)}
 }
 
-// until advances the store to the end of what happens before a time, and returns what is heard.
+// until executes all events before a time and returns the replies.
 func (r *run) until(end time.Duration) (all []Reply) {
 	for at, ok := r.Next(); ok && !at.After(time.Unix(0, 0).Add(end)); at, ok = r.Next() {
 		r.now = at
@@ -39,7 +39,7 @@ func (r *run) until(end time.Duration) (all []Reply) {
 	return all
 }
 
-// story is what a seeded run with all faults comes to.
+// story returns the result of a seeded run with all faults.
 func story(seed uint64) (heard []string, history []Step) {
 	r := newRun(seed)
 	clients := []Client{r.Join(), r.Join()}
@@ -76,7 +76,7 @@ func TestSameSeedSameStory(t *testing.T) {
 	}
 }
 
-// TestFates: what may become of a transaction over each link.
+// TestFates: the possible outcomes of a transaction on each kind of link.
 func TestFates(t *testing.T) {
 	type fate struct{ heard, carried string }
 	inTime, late, never := "in time", "late", "never"
@@ -135,7 +135,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// TestWatchThroughPartition: what changed meanwhile is heard of within a second of the end.
+// TestWatchThroughPartition: changes during a partition are noticed within a second of its end.
 func TestWatchThroughPartition(t *testing.T) {
 	for seed := range uint64(50) {
 		r := newRun(seed)
@@ -157,7 +157,7 @@ func TestWatchThroughPartition(t *testing.T) {
 	}
 }
 
-// TestGone: who has left or has cancelled hears nothing, and what it sent is carried out.
+// TestGone: a client that has left or cancelled gets no reply, and what it sent is executed.
 func TestGone(t *testing.T) {
 	r := newRun(1)
 	left, stays := r.Join(), r.Join()
@@ -177,7 +177,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestHistories has clients work through all faults, and judges what they have heard.
+// TestHistories makes clients work through all faults, and checks the history.
 func TestHistories(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) { work(t, seed) })
@@ -206,7 +206,7 @@ func work(t *testing.T, seed uint64) {
 	}
 }
 
-// healthy is a client of a store without faults.
+// healthy returns a client of a store without faults.
 func healthy(b *Shared) *Conn {
 	b.Do(func(s *Store, _ time.Time) { s.SetDown(false) })
 	return b.Open(limit)

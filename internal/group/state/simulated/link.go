@@ -3,31 +3,31 @@ package simulated
 import "time"
 
 const (
-	leastDelay = 100 * time.Microsecond // of a message without faults
+	leastDelay = 100 * time.Microsecond // of a message on a link without faults
 	mostDelay  = 2 * time.Millisecond
-	lateNotice = 900 * time.Millisecond // of a watch, at most
-	meanLate   = time.Second            // after the caller gave up, of a request that is late
+	lateNotice = 900 * time.Millisecond // maximum delay of a watch
+	meanLate   = time.Second            // after the caller gave up, for a late request
 )
 
-// A Link is the way between a client and the store. That of the zero value has no faults.
+// A Link is the connection between a client and the store. The zero value has no faults.
 type Link struct {
-	Slow        time.Duration // what a message takes at most, longer than usual
-	LoseRequest float64       // chance of a request
-	LoseReply   float64       // chance of a reply to what was carried out
-	// Late is the chance that a request which is lost, for whatever reason, arrives all the
-	// same, after its caller has given up. One that is not lost may be late by the chance Delay.
+	Slow        time.Duration // maximum additional delay of a message
+	LoseRequest float64       // probability for a request
+	LoseReply   float64       // probability for the reply to an executed request
+	// Late is the probability that a request that is lost, for whatever reason, arrives nevertheless after its caller
+	// has given up. Delay is the probability that a request that is not lost is late.
 	Late, Delay float64
 	CutRequests bool // everything to the store is lost
 	CutReplies  bool // everything from the store is lost
 }
 
-// Cut is a link through which nothing passes, and late nothing either.
+// Cut returns a link on which everything is lost, and nothing arrives late.
 func Cut() Link { return Link{CutRequests: true, CutReplies: true} }
 
-// chance is true with that probability.
+// chance returns true with the given probability.
 func (s *Store) chance(p float64) bool { return p > 0 && s.rng.Float64() < p }
 
-// between is a random duration.
+// between returns a random duration.
 func (s *Store) between(least, most time.Duration) time.Duration {
 	if most <= least {
 		return least
@@ -35,11 +35,10 @@ func (s *Store) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.rng.Int64N(int64(most-least)))
 }
 
-// delay is how long a message takes.
+// delay returns how long a message takes.
 func (s *Store) delay(l Link) time.Duration { return s.between(leastDelay, mostDelay+l.Slow) }
 
-// noticeDelay is how long it takes until a watch says a change: now and then almost as long as
-// it may.
+// noticeDelay returns how long a notice of change takes: occasionally almost the maximum.
 func (s *Store) noticeDelay(l Link) time.Duration {
 	if s.chance(1.0 / 8) {
 		return s.between(leastDelay, lateNotice)

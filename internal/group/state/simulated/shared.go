@@ -10,21 +10,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Shared is a Store for calls that block, by the clock of package time. It has no goroutines:
-// each that waits in a call advances the store for all.
+// A Shared is a Store for blocking calls, with the clock of package time. It has no goroutines: each waiting call
+// advances the store for all.
 type Shared struct {
 	mu    sync.Mutex
 	store *Store
 	heard map[Call]chan Reply
-	moved chan struct{} // closed when what happens next may have changed
+	moved chan struct{} // closed when the time of the next event may have changed
 }
 
-// Share returns s, which nobody else may use from now on.
+// Share returns s as a Shared. Do not use s directly any more.
 func Share(s *Store) *Shared {
 	return &Shared{store: s, heard: map[Call]chan Reply{}, moved: make(chan struct{})}
 }
 
-// Do has f look at the store, or harm it.
+// Do calls f to inspect the store or to inject faults.
 func (b *Shared) Do(f func(s *Store, now time.Time)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *Shared) wake() {
 	b.moved = make(chan struct{})
 }
 
-// advance carries out what is due. A watch that has not been looked at has heard already.
+// advance executes what is due. A watch with an unread notice needs no other.
 func (b *Shared) advance() {
 	if at, ok := b.store.Next(); !ok || at.After(time.Now()) {
 		return
@@ -69,7 +69,7 @@ func (b *Shared) begin(submit func(s *Store, now time.Time) Call) (id Call, hear
 	return id, heard
 }
 
-// end has a caller hear nothing any more.
+// end stops replies to a caller.
 func (b *Shared) end(id Call) {
 	b.Do(func(s *Store, _ time.Time) {
 		s.Cancel(id)
@@ -77,7 +77,7 @@ func (b *Shared) end(id Call) {
 	})
 }
 
-// until is when the store has to be advanced, and a channel for when that has changed.
+// until returns the time until the store must be advanced, and a channel that is closed when that has changed.
 func (b *Shared) until() (wait time.Duration, moved chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +102,7 @@ var _ state.Store = (*Conn)(nil)
 
 var errClosed = fmt.Errorf("%w: it is closed", state.ErrUnavailable)
 
-// wait returns the next reply, or the error of the context or of a store that is closed.
+// wait returns the next reply, or the error of the context or of a closed store.
 func (c *Conn) wait(ctx context.Context, heard chan Reply) (Reply, error) {
 	for {
 		wait, moved := c.shared.until()
@@ -126,7 +126,7 @@ func (c *Conn) wait(ctx context.Context, heard chan Reply) (Reply, error) {
 	}
 }
 
-// ready is the error of a call that need not begin.
+// ready returns an error if a call need not begin.
 func (c *Conn) ready(ctx context.Context) error {
 	select {
 	case <-c.closed:

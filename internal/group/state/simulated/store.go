@@ -12,10 +12,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A Store is simulated. Its zero value is not one: see [New].
+// A Store is a simulated store. Use [New]; the zero value is not usable.
 type Store struct {
 	rng      *rand.Rand
-	events   []event // the next one last
+	events   []event // the next one is the last
 	seq      uint64
 	calls    Call
 	down     bool
@@ -26,10 +26,10 @@ type Store struct {
 	history  []Step
 }
 
-// A Client is one of those that the store has.
+// A Client is a client of the store.
 type Client int
 
-// A Step is a transaction that was carried out, or whose comparisons did not hold.
+// A Step is a transaction that was executed, or whose comparisons did not hold.
 type Step struct {
 	At     time.Time
 	Client Client
@@ -38,7 +38,7 @@ type Step struct {
 	Result state.Result
 }
 
-// New returns a store that draws from rng.
+// New returns a store that uses rng.
 func New(rng *rand.Rand) *Store { return &Store{rng: rng, entries: map[string]state.Entry{}} }
 
 // Join adds a client.
@@ -47,7 +47,7 @@ func (s *Store) Join() Client {
 	return Client(len(s.clients) - 1)
 }
 
-// Leave is the end of a client, which hears nothing any more.
+// Leave removes a client, which gets no reply any more.
 func (s *Store) Leave(c Client) {
 	s.watches = slices.DeleteFunc(s.watches, func(w *call) bool { return w.client == c })
 	for _, e := range s.events {
@@ -57,14 +57,14 @@ func (s *Store) Leave(c Client) {
 	}
 }
 
-// SetLink changes the way between a client and the store, for what has not arrived yet.
+// SetLink changes the connection between a client and the store, also for messages that have not arrived yet.
 func (s *Store) SetLink(c Client, l Link) { s.clients[c] = l }
 
-// SetDown begins or ends an outage, in which the store has its state and hears nobody. Requests
-// that arrive are lost, but for those that are late (see [Link]).
+// SetDown begins or ends an outage. During an outage the store keeps its state, and arriving requests are lost, except
+// for late ones (see [Link]).
 func (s *Store) SetDown(down bool) { s.down = down }
 
-// Peek is what the store has under a prefix.
+// Peek returns the entries under a prefix.
 func (s *Store) Peek(prefix string) state.Snapshot {
 	snap := state.Snapshot{Revision: s.revision}
 	for key, e := range s.entries {
@@ -77,25 +77,25 @@ func (s *Store) Peek(prefix string) state.Snapshot {
 	return snap
 }
 
-// A Copy is what a store had at some time.
+// A Copy is the content of a store at some time.
 type Copy struct {
 	revision state.Revision
 	entries  map[string]state.Entry
 }
 
-// Copy returns what the store has.
+// Copy returns the present content.
 func (s *Store) Copy() Copy { return Copy{s.revision, maps.Clone(s.entries)} }
 
-// Restore has the store lose what has changed since a copy was made, as an administrator who restores one does.
+// Restore restores a copy, so that later changes are lost.
 func (s *Store) Restore(c Copy) { s.revision, s.entries = c.revision, maps.Clone(c.entries) }
 
-// Pass is a step of another user of the store, which changes nothing of this one.
+// Pass executes a transaction of another user of the store, which changes nothing here except the revision.
 func (s *Store) Pass() { s.revision++ }
 
-// History is all transactions that have arrived, in order. Callers must not change it.
+// History returns all transactions that have arrived, in order. Do not modify it.
 func (s *Store) History() []Step { return s.history }
 
-// arrive carries out a request that reaches the store, and sends the reply.
+// arrive executes a request that reaches the store, and sends the reply.
 func (s *Store) arrive(now time.Time, c *call) {
 	link := s.clients[c.client]
 	if s.down || link.CutRequests || s.chance(link.LoseRequest) {
@@ -115,7 +115,7 @@ func (s *Store) arrive(now time.Time, c *call) {
 	s.schedule(now.Add(s.delay(link)), replied, c, r)
 }
 
-// lost has a request arrive late, or not at all. Of some that never arrive the client knows it.
+// lost makes a request arrive late, or not at all. For some that never arrive, the client gets an error.
 func (s *Store) lost(now time.Time, c *call, link Link) {
 	switch {
 	case s.chance(link.Late):
@@ -128,20 +128,20 @@ func (s *Store) lost(now time.Time, c *call, link Link) {
 	}
 }
 
-// late is a time after the caller has given up.
+// late returns a time after the caller has given up.
 func (s *Store) late(now time.Time, c *call) time.Time {
 	after := 2*mostDelay + time.Duration(s.rng.ExpFloat64()*float64(meanLate))
 	return now.Add(max(c.limit.Sub(now), 0) + after)
 }
 
-// broken has the client notice now and then that the connection is lost, before its time is up.
+// broken makes the client notice occasionally, before its time limit, that the connection is lost.
 func (s *Store) broken(now time.Time, c *call, err error) {
 	if rest := c.limit.Sub(now); rest > 0 && s.chance(0.5) {
 		s.schedule(now.Add(s.between(0, rest)), gives, c, Reply{Err: err})
 	}
 }
 
-// failure is the error of a call of which no reply is heard.
+// failure returns the error of a call without a reply.
 func failure(c *call) error {
 	if c.verb == txn {
 		return state.ErrUnknown
@@ -149,7 +149,7 @@ func failure(c *call) error {
 	return state.ErrUnavailable
 }
 
-// execute is the one place where the state changes.
+// execute is the only place where the state changes.
 func (s *Store) execute(now time.Time, c *call) state.Result {
 	r := state.Result{Done: s.holds(c.txn.If), Revision: s.revision}
 	if r.Done {
@@ -163,7 +163,7 @@ func (s *Store) holds(all []state.Compare) bool {
 	return !slices.ContainsFunc(all, func(c state.Compare) bool { return s.entries[c.Key].Revision != c.Revision })
 }
 
-// apply carries out operations. Those that change nothing are no step.
+// apply executes operations. If they change nothing the revision stays the same.
 func (s *Store) apply(now time.Time, ops []state.Op) state.Revision {
 	next, changed := s.revision+1, []string(nil)
 	for _, o := range ops {

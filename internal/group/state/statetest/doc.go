@@ -1,3 +1,3 @@
-// Package statetest is the suite that every store of package state passes, and a judge of
-// histories, which tests of faults use too.
+// Package statetest is the test suite for stores of package state, with a linearizability checker for histories, which
+// tests with faults use too.
 package statetest

@@ -8,14 +8,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// soon is how long a call may go on after its context, or its store, has ended.
+// soon is how long a call may take after its context or its store has ended.
 const soon = 5 * time.Second
 
-// outcome is that of f, which must end soon.
+// outcome returns the error of call, which must end soon.
 func (f *fixture) outcome(what string, call func() error) error {
 	f.Helper()
 	done := make(chan error, 1)
-	go func() { done <- call() }() // until it returns, which the test fails on if that is not soon
+	go func() { done <- call() }() // ends when call returns; if that takes too long the test fails
 	select {
 	case err := <-done:
 		return err
@@ -74,7 +74,7 @@ func closes(f *fixture) {
 	}
 }
 
-// closeUnderWay ends a watch, and calls that wait for a store that is cut off.
+// closeUnderWay closes a store during a watch, and during calls while it is cut off.
 func closeUnderWay(f *fixture) {
 	begun := make(chan bool, 1)
 	calls := []func() error{func() error {
@@ -98,7 +98,7 @@ func closeUnderWay(f *fixture) {
 	}
 	ended := make(chan error, len(calls))
 	for _, call := range calls {
-		go func() { ended <- call() }() // until the store is closed
+		go func() { ended <- call() }() // ends when the store is closed
 	}
 	<-begun
 	if err := f.s.Close(); err != nil {

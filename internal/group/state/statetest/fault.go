@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// lostReplies: what was carried out without a reply is ErrUnknown, and is there.
+// lostReplies: the error for a transaction that was executed without a reply is ErrUnknown, and its result is there.
 func lostReplies(f *fixture) {
 	if f.LoseReplies == nil {
 		f.Skip("this store loses no replies")
@@ -31,13 +31,12 @@ func lostReplies(f *fixture) {
 	}
 }
 
-// without is a context for calls of a store that is cut off.
+// without returns a context for calls of a store that is cut off.
 func (f *fixture) without() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(f.ctx, 300*time.Millisecond)
 }
 
-// cut: calls end soon after their contexts while the store cannot be reached, and succeed
-// afterwards.
+// cut: while the store cannot be reached calls end soon after their contexts, and afterwards they succeed.
 func cut(f *fixture) {
 	if f.Cut == nil {
 		f.Skip("this store is always reached")
@@ -70,7 +69,7 @@ func (f *fixture) wantNothing() {
 	}
 }
 
-// again calls until there is no error: a store that was cut off comes back in time.
+// again repeats the call until it has no error: a store that was cut off becomes reachable in time.
 func (f *fixture) again(call func() error) {
 	f.Helper()
 	var err error
@@ -82,7 +81,7 @@ func (f *fixture) again(call func() error) {
 	f.Fatalf("the store does not come back: %v", err)
 }
 
-// watchAfterCut: changes that were made while nothing was heard are seen afterwards.
+// watchAfterCut: changes that were made while the store was cut off are seen afterwards.
 func watchAfterCut(f *fixture) {
 	if f.Cut == nil {
 		f.Skip("this store is always reached")

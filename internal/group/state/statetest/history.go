@@ -14,18 +14,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// journal is the prefix of keys of which each transaction in a history puts one, so that the
-// store says in the end which ones were carried out, and in which order.
+// journal is the prefix of keys that record transactions: each transaction of a history puts one of them, so that in
+// the end the store shows which were executed, and in which order.
 const journal = "journal/"
 
-// A History is what clients have asked of one store, and what they have heard.
+// A History is what clients have requested from one store, and the replies.
 type History struct {
 	mu    sync.Mutex
 	clock int64 // of calls and returns
 	ops   []porcupine.Operation
 }
 
-// An input is what was asked.
+// An input is a request.
 type input struct {
 	get    bool
 	prefix string
@@ -33,16 +33,15 @@ type input struct {
 	key    string // in the journal
 }
 
-// An output is what was heard.
+// An output is a reply.
 type output struct {
 	snap    state.Snapshot
 	result  state.Result
-	unknown bool  // whether it was carried out
-	err     error // of what was not carried out
+	unknown bool  // whether it was executed
+	err     error // of a request that was not executed
 }
 
-// Client is s, with what it does in the history. A client does one thing at a time, and has a
-// number of its own.
+// Client returns s, recording its calls in the history. A client makes one call at a time, and has its own number.
 func (h *History) Client(id int, s state.Store) state.Store {
 	return &recorder{Store: s, h: h, id: id}
 }
@@ -93,7 +92,7 @@ func (r *recorder) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 	return result, err
 }
 
-// Counts are how many calls were answered, and transactions whose outcome is not known.
+// Counts returns the number of answered calls, and of transactions with an unknown outcome.
 func (h *History) Counts() (answered, unknown int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,8 +106,8 @@ func (h *History) Counts() (answered, unknown int) {
 	return answered, unknown
 }
 
-// Check judges whether the history is linearizable, with revisions as package state has them,
-// and whether errors were true. It reads the journal from s, and takes at most limit.
+// Check reports whether the history is linearizable, with revisions as package state defines them, and whether errors
+// were correct. It reads the journal from s, and takes at most limit.
 func (h *History) Check(ctx context.Context, s state.Store, limit time.Duration) error {
 	written, err := s.Get(ctx, journal)
 	if err != nil {
@@ -130,8 +129,8 @@ func (h *History) Check(ctx context.Context, s state.Store, limit time.Duration)
 	}
 }
 
-// known is what was carried out, and what was not done since comparisons did not hold. What is
-// not in the journal and of unknown outcome has not happened yet, or did nothing.
+// known returns the transactions that were executed, and those that were not because comparisons did not hold. A
+// transaction with an unknown outcome that is not in the journal has not happened yet, or changed nothing.
 func (h *History) known(written state.Snapshot) (ops []porcupine.Operation, err error) {
 	at := map[string]state.Revision{}
 	for _, e := range written.Entries {

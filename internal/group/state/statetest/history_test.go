@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/statetest"
 )
 
-// A liar is a store that breaks the contract now and then.
+// A liar is a store that sometimes breaks the contract.
 type liar struct {
 	state.Store
 	get func(l *liar, ctx context.Context, prefix string) (state.Snapshot, error)
@@ -23,7 +23,7 @@ type liar struct {
 	old   state.Snapshot
 }
 
-// now is true for one call of ten.
+// now returns true for one call in ten.
 func (l *liar) now() bool {
 	l.calls++
 	return l.calls%10 == 0
@@ -107,7 +107,7 @@ func TestCheckFindsLies(t *testing.T) {
 	}
 }
 
-// judge has two clients, one of which meets the liar, do a hundred things each.
+// judge makes two clients, one of them with the liar, do a hundred operations each.
 func judge(t *testing.T, l liar) error {
 	var h statetest.History
 	b := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))

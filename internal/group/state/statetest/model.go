@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A contained is the state of porcupine's model: what a store has, without the journal.
+// A contained is the state of porcupine's model: the content of a store without the journal.
 type contained struct {
 	last    state.Revision // step
 	entries []state.Entry
@@ -35,7 +35,7 @@ func sameEntry(a, b state.Entry) bool {
 	return a.Key == b.Key && a.Revision == b.Revision && bytes.Equal(a.Value, b.Value)
 }
 
-// step says whether what was heard can be, and what the store has then.
+// step reports whether a reply is possible in this state, and returns the state after it.
 func (s contained) step(in input, out output) (bool, contained) {
 	switch {
 	case in.get:
@@ -52,7 +52,7 @@ func (s contained) step(in input, out output) (bool, contained) {
 	return true, next
 }
 
-// reads says whether a snapshot is of this state.
+// reads reports whether a snapshot is one of this state.
 func (s contained) reads(prefix string, snap state.Snapshot) bool {
 	rest := slices.DeleteFunc(slices.Clone(snap.Entries), func(e state.Entry) bool { return strings.HasPrefix(e.Key, journal) })
 	for _, e := range s.entries {

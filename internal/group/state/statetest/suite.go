@@ -8,23 +8,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A System is a store as a test meets it, with nothing in it.
+// A System is an empty store under test.
 type System struct {
-	Open func() state.Store // another client, which the test closes
+	Open func() state.Store // opens another client, which the test closes
 
-	// What befalls all clients from on to off. Tests of what is nil are skipped.
-	LoseReplies func(on bool) // transactions are carried out, and nobody hears of it
+	// Faults that affect all clients from on to off. If a function is nil, its tests are skipped.
+	LoseReplies func(on bool) // transactions are executed, but replies are lost
 	Cut         func(on bool) // the store cannot be reached
 
-	Within time.Duration // what a watch may take; 0: the second of the contract
+	Within time.Duration // maximum delay of a watch; 0: the second of the contract
 }
 
-// A Suite is how an implementation is tested.
+// A Suite configures the tests of an implementation.
 type Suite struct {
 	New func(t *testing.T) System
-	// In runs a test, in a bubble of testing/synctest perhaps. nil: it is called.
+	// In runs a test, for example in a testing/synctest bubble. If nil, the test is called directly.
 	In func(t *testing.T, test func(*testing.T))
-	// Parallel tests run at the same time: faults of one befall no other.
+	// Parallel tests run concurrently: faults of one must not affect others.
 	Parallel bool
 }
 
@@ -65,7 +65,7 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// A fixture is what one test has.
+// A fixture is the state of one test.
 type fixture struct {
 	*testing.T
 	System
@@ -84,7 +84,7 @@ func (s Suite) fixture(t *testing.T) *fixture {
 
 func (f *fixture) open() state.Store {
 	s := f.Open()
-	f.Cleanup(func() { s.Close() }) //nolint:errcheck // its own test looks at that
+	f.Cleanup(func() { s.Close() }) //nolint:errcheck // another test checks the error
 	return s
 }
 
@@ -97,7 +97,7 @@ func (f *fixture) get(prefix string) state.Snapshot {
 	return snap
 }
 
-// revision is that of a key.
+// revision returns the revision of a key.
 func (f *fixture) revision(key string) state.Revision {
 	f.Helper()
 	for _, e := range f.get(key).Entries {

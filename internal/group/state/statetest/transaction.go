@@ -11,13 +11,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// transactions has keys a, b and c before each row, c deleted.
+// transactions has keys a, b and c before each row; c is deleted.
 func transactions(f *fixture) {
 	const absent, present, stale = "absent", "present", "stale" // what is compared
 	for n, c := range []struct {
-		compare string // of keys, as in "a present, d absent"
+		compare string // keys, as in "a present, d absent"
 		then    string // as in "a=1, b delete"
-		want    string // what there is afterwards; "": nothing was done
+		want    string // the content afterwards; "": nothing was done
 	}{
 		{"", "a=1", "a=1 b=b"},
 		{"a present", "a=1", "a=1 b=b"},
@@ -86,7 +86,7 @@ func contents(snap state.Snapshot, prefix string) string {
 	return strings.Join(all, " ")
 }
 
-// revisions grow with each step, and are those of the keys it put.
+// revisions increase with each step, and are those of the keys that it put.
 func revisions(f *fixture) {
 	if snap := f.get(""); len(snap.Entries) != 0 {
 		f.Fatalf("a new store has %v", snap.Entries)
@@ -168,7 +168,7 @@ func limits(f *fixture) {
 	}
 }
 
-// keys are those that can have been put.
+// keys returns the keys that a transaction may have put.
 func keys(t state.Txn) map[string]bool {
 	all := map[string]bool{}
 	for _, o := range t.Then {
@@ -205,7 +205,7 @@ func prefixes(f *fixture) {
 	}
 }
 
-// ownValues: what is handed over on either side may be changed.
+// ownValues: both sides may modify what they have passed or received.
 func ownValues(f *fixture) {
 	value := []byte("before")
 	f.txn(state.Txn{Then: []state.Op{{Key: "a", Value: value}}})

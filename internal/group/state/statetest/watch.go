@@ -9,11 +9,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A watcher runs Watch, and has what it says in a channel.
+// A watcher runs Watch and forwards its calls to a channel.
 type watcher struct {
 	*fixture
 	changes chan bool
-	calls   atomic.Int32 // of changed, at the same time
+	calls   atomic.Int32 // concurrent calls of changed
 	ended   chan error
 	cancel  context.CancelFunc
 }
@@ -21,7 +21,7 @@ type watcher struct {
 func (f *fixture) watch(prefix string) *watcher {
 	ctx, cancel := context.WithCancel(f.ctx)
 	w := &watcher{fixture: f, changes: make(chan bool, 1), ended: make(chan error, 1), cancel: cancel}
-	go func() { // until end
+	go func() { // ends with end
 		w.ended <- f.s.Watch(ctx, prefix, func() {
 			if w.calls.Add(1) > 1 {
 				f.Error("two calls of changed at the same time")
@@ -29,7 +29,7 @@ func (f *fixture) watch(prefix string) *watcher {
 			defer w.calls.Add(-1)
 			select {
 			case w.changes <- true:
-			default: // it is in the channel that there was one
+			default: // a call is already in the channel
 			}
 		})
 	}()
@@ -57,7 +57,7 @@ func (w *watcher) end() {
 	}
 }
 
-// sees waits until what is there after a call of changed has the value under the key.
+// sees waits until the key has the value after a call of changed.
 func (w *watcher) sees(key, value string) {
 	w.Helper()
 	for end := time.Now().Add(w.Within); time.Now().Before(end); {
@@ -95,7 +95,7 @@ func drain(c chan bool) {
 	}
 }
 
-// watchEachChange: the last of many changes is seen too, those of other clients too.
+// watchEachChange: the last of many changes is seen, including those of other clients.
 func watchEachChange(f *fixture) {
 	w, other := f.watch("a"), f.open()
 	defer w.end()

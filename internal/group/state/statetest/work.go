@@ -10,10 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// judging is how long a history may be judged.
+// judging is the time limit for checking a history.
 const judging = time.Minute
 
-// A Worker changes a few keys under a prefix at random, as one client.
+// A Worker randomly changes a few keys under a prefix, as one client.
 type Worker struct {
 	ID     int
 	Store  state.Store
@@ -24,7 +24,7 @@ type Worker struct {
 	seen state.Snapshot
 }
 
-// Do does one thing. Errors are for the history.
+// Do does one operation. Errors are recorded in the history.
 func (w *Worker) Do(ctx context.Context) error {
 	if w.Rand.IntN(3) == 0 {
 		snap, err := w.Store.Get(ctx, w.Prefix)
@@ -57,7 +57,7 @@ func (w *Worker) op(key string) state.Op {
 	return put(key, fmt.Sprintf("%d/%d", w.ID, w.made))
 }
 
-// compare is with what the worker has seen last.
+// compare returns a comparison with what the worker has seen last.
 func (w *Worker) compare(key string) state.Compare {
 	for _, e := range w.seen.Entries {
 		if e.Key == key {
@@ -67,16 +67,16 @@ func (w *Worker) compare(key string) state.Compare {
 	return state.Compare{Key: key}
 }
 
-// learn adds to what was seen what was done, so that comparisons may hold.
+// learn adds to the worker's view what was done, so that comparisons may hold.
 func (w *Worker) learn(t state.Txn, r state.Revision) {
 	now := contained{entries: w.seen.Entries}.put(t.Then, r)
 	w.seen.Entries = now.entries
 }
 
-// linearizable has several clients change the same keys.
+// linearizable makes several clients change the same keys.
 func linearizable(f *fixture) { f.work(5, 60, func() {}) }
 
-// linearizableWithLostReplies has some of them not know what they have done.
+// linearizableWithLostReplies makes some of them not learn what they have done.
 func linearizableWithLostReplies(f *fixture) {
 	if f.LoseReplies == nil {
 		f.Skip("this store loses no replies")
@@ -89,18 +89,18 @@ func linearizableWithLostReplies(f *fixture) {
 	f.LoseReplies(false)
 }
 
-// work has clients do their work, and judges it. One of them calls between.
+// work runs clients and checks the history. One of them calls between.
 func (f *fixture) work(clients, calls int, between func()) {
 	var h History
 	var wait sync.WaitGroup
 	for id := range clients {
 		w := &Worker{ID: id, Store: h.Client(id, f.open()), Prefix: "k/", Rand: rand.New(rand.NewPCG(7, uint64(id)))}
-		wait.Go(func() { // until it has made its calls
+		wait.Go(func() { // ends when it has made its calls
 			for range calls {
 				if id == 0 {
 					between()
 				}
-				w.Do(f.ctx) //nolint:errcheck // the history has it
+				w.Do(f.ctx) //nolint:errcheck // the history records it
 			}
 		})
 	}
@@ -115,12 +115,12 @@ func (f *fixture) work(clients, calls int, between func()) {
 	}
 }
 
-// wholeSnapshots: what one transaction puts is seen whole, or not at all.
+// wholeSnapshots: what one transaction puts is seen as a whole, or not at all.
 func wholeSnapshots(f *fixture) {
 	const keys, rounds = 10, 40
 	writer := f.open()
 	done := make(chan error, 1)
-	go func() { // until all rounds are written
+	go func() { // ends when all rounds are written
 		var err error
 		for n := 0; n < rounds && err == nil; n++ {
 			var t state.Txn

@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// TestByHand: what somebody has removed from the object with Ceph's tool, or put there, can be changed again: its revision is
-// under another key.
+// TestByHand: a value that was removed from the object or put there with Ceph's tool can be changed again, although its
+// revision is under another key.
 func TestByHand(t *testing.T) {
 	for name, change := range map[string]func(o *fakeObject){
 		"the value is removed":    func(o *fakeObject) { delete(o.keys, valueKey("a")) },

@@ -9,10 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// mend makes the revisions of keys those that their values have, and reports whether any was another: somebody has removed a value
-// by hand, or put one, and no comparison with what readers find would ever hold. The values of a group that is well need not be
-// read for that: it is called when a comparison does not hold.
-func (s *Store) mend(ctx context.Context, all []state.Compare) (mended bool, err error) {
+// repair sets the revisions of keys to those that their values contain, and reports whether any differed. They differ
+// after a value was removed or put by hand, and then no comparison with what readers find would ever hold. An intact
+// group need not be checked, so repair is called only when a comparison does not hold.
+func (s *Store) repair(ctx context.Context, all []state.Compare) (repaired bool, err error) {
 	keys := []string{counter}
 	for _, c := range all {
 		keys = append(keys, revisionKey(c.Key), valueKey(c.Key))
@@ -44,7 +44,7 @@ func (s *Store) mend(ctx context.Context, all []state.Compare) (mended bool, err
 	}
 	_, err = ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.object.write(steps) })
 	if errors.Is(err, unix.ECANCELED) {
-		err = nil // somebody was faster, perhaps with the same
+		err = nil // another client was faster, perhaps with the same change
 	}
 	return err == nil, err
 }

@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestRoom: the history of an etcd that does not compact it is compacted before the database is full, but for what is of since the
-// last look. One that does not permit that is said.
-func TestRoom(t *testing.T) {
+// TestCompaction: the history of an etcd without compaction is compacted before the database is full, except for what is
+// newer than the last check. A denied compaction is logged.
+func TestCompaction(t *testing.T) {
 	t.Parallel()
 	s := newServer()
 	log, logged := observer.New(zap.InfoLevel)
@@ -23,14 +23,14 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.release(e)
-	r := room{most: 100}
+	r := compaction{most: 100}
 	for _, c := range []struct {
 		revision, history int64 // of the store then, and what is compacted after that
 		refuses           error
 		logged            int
 	}{{50, 0, nil, 0}, {99, 0, nil, 0}, {1000, 99, nil, 1}, {1001, 1000, nil, 2}, {1002, 1000, nil, 2}, {2000, 1000, rpctypes.ErrGRPCPermissionDenied, 3}, {2001, 2000, nil, 4}} {
 		s.do(func() { s.revision, s.refuses = c.revision, c.refuses })
-		r.look(store, e)
+		r.check(store, e)
 		s.do(func() {
 			if s.history != c.history || logged.Len() != c.logged {
 				t.Errorf("at revision %d all before %d is compacted, want %d; logged are %v", c.revision, s.history, c.history, logged.All())
@@ -38,7 +38,7 @@ func TestRoom(t *testing.T) {
 		})
 	}
 	s.do(func() { s.revision, s.history = 3000, 2500 }) // by another gateway
-	r.look(store, e)
+	r.check(store, e)
 	if n := logged.Len(); n != 4 {
 		t.Errorf("what another one has compacted is logged: %v", logged.All())
 	}

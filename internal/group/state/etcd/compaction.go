@@ -12,34 +12,36 @@ import (
 )
 
 const (
-	roomEvery = 10 * time.Minute // between two looks
-	roomMost  = 512 << 20        // bytes in use, a quarter of what etcd takes where nothing else is said
+	compactEvery = 10 * time.Minute // interval of the checks
+	compactAbove = 512 << 20        // bytes in use, a quarter of etcd's default limit
 )
 
-// A room is what is known of etcd's database, in which everything stays that was ever put until its history is compacted. One
-// that nobody compacts is full of heartbeats within days, and takes no more of them: nothing moves then, and leases end.
-type room struct {
+// A compaction limits the size of etcd's database, which keeps every value that was ever put until its history is
+// compacted. Without compaction heartbeats fill it within days. A full database accepts no more heartbeats: then no
+// group moves, and leases end.
+type compaction struct {
 	every time.Duration // constant
 	most  int64         // constant
 
-	at       time.Time // of the last look
-	revision int64     // then
+	at       time.Time // of the last check
+	revision int64     // at that time
 }
 
-// look is called with an endpoint that answers, and compacts what was history at the last look, where the database is large.
-func (r *room) look(s *Store, e *endpoint) {
-	if time.Since(r.at) < r.every {
+// check is called with an endpoint that answers. If the database is large, it compacts what was history at the last
+// check.
+func (c *compaction) check(s *Store, e *endpoint) {
+	if time.Since(c.at) < c.every {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.ctx, answersIn) // in which nobody asks whether it answers
+	ctx, cancel := context.WithTimeout(e.ctx, answersIn) // meanwhile the endpoint is not checked
 	defer cancel()
 	now, err := etcdserverpb.NewMaintenanceClient(e.client.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
 	if err != nil {
-		return // whether it answers, others look
+		return // ask checks whether it answers
 	}
-	before := r.revision
-	r.at, r.revision = time.Now(), now.Header.Revision
-	if now.DbSizeInUse < r.most || before == 0 {
+	before := c.revision
+	c.at, c.revision = time.Now(), now.Header.Revision
+	if now.DbSizeInUse < c.most || before == 0 {
 		return
 	}
 	_, err = e.client.Compact(ctx, before)
