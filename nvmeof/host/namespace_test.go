@@ -243,8 +243,8 @@ func TestQueue(t *testing.T) {
 			for left := rs; len(seen) < len(rs); {
 				took := q.Submit(left)
 				left = left[took:]
-				if len(left) > 0 && q.flying != 8 {
-					t.Fatalf("%d requests in flight of a queue of 8", q.flying)
+				if len(left) > 0 && q.inFlight != 8 {
+					t.Fatalf("%d requests in flight of a queue of 8", q.inFlight)
 				}
 				if err := q.Wait(); err != nil {
 					t.Fatal(err)

@@ -53,8 +53,8 @@ func TestQueuesOnOneLoop(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if s := qs[0].share; s.queues.Load() != 0 || s.untaken.Load() != 0 {
-		t.Errorf("%d queues and %d results are left", s.queues.Load(), s.untaken.Load())
+	if s := qs[0].share; s.queues.Load() != 0 || s.unpolled.Load() != 0 {
+		t.Errorf("%d queues and %d results are left", s.queues.Load(), s.unpolled.Load())
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSharingTime(t *testing.T) {
 	if s.patient() {
 		t.Error("patient although all results are taken")
 	}
-	s.untaken.Store(1)
+	s.unpolled.Store(1)
 	for range 2 {
 		for poll, want := range []bool{true, true, false} {
 			if s.patient() != want {
