@@ -149,7 +149,7 @@ func FuzzEngine(f *testing.F) {
 		for ; len(script) >= 3; script = script[3:] {
 			s.do(script, raw)
 		}
-		for n := range 2 { // nothing stays of whom nobody follows
+		for n := range 2 { // nothing is left of controllers that are no longer followed
 			s.e.stop(s.now, at(1+n))
 			s.check()
 		}

@@ -37,9 +37,9 @@
 //   - Half of an I/O queue's entries are for all namespaces. The other half is divided among the open namespaces; if
 //     that is less than one entry each, it is for namespaces that have none in use.
 //   - Of the memory for data outside of Buffers, a namespace uses no more than it leaves free.
-//   - A shard's receive buffer is small for an unprivileged user of Linux. If the reads of a namespace occupy part of it
-//     for a tenth of a second while others wait for it, then for ten seconds that namespace shares a quarter of the
-//     space with others like it.
+//   - A shard's receive buffer is small for an unprivileged user of Linux. While others wait for space in it, a read
+//     occupies space for at most a tenth of a second. A namespace whose reads take longer then shares a quarter of the
+//     space, for ten seconds, with others like it.
 //
 // # Cancellation
 //

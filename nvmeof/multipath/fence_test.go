@@ -117,7 +117,7 @@ func TestLookingEnds(t *testing.T) {
 			t.Fatal("the first path is not used")
 		}
 		p := s.Paths()[0]
-		l.must(p.session.looking.lock(context.Background(), p.session.ctrl)) // somebody else looks, and gets no answer
+		l.must(p.session.looking.lock(context.Background(), p.session.ctrl)) // as if a check of a namespace hung
 		p.rescan.Store(true)
 		p.readANASoon()
 		l.cutIO(l.sides[0], true)

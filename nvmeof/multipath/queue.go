@@ -192,7 +192,7 @@ func (q *Queue) open(i int) *child {
 	a := q.table.routes[i].attachment
 	hq, err := a.ns.OpenQueue(len(q.slots), q.wake)
 	if err != nil {
-		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // if it is for good, a new table will follow
+		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // if it has ended, a new table will follow
 		return nil
 	}
 	if q.notify == nil || q.event.Load() != nil {

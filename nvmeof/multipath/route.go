@@ -120,7 +120,7 @@ const (
 
 // A trial is the state of a request that failed and may be retried.
 type trial struct {
-	notBefore int64    // earliest retry, unless lost has settled:
+	notBefore int64    // earliest retry, unless lost.settled is set
 	lost      *session // the session on which it was lost; may be nil
 	deadline  int64    // end of retries; 0: not failed with a status yet, or no limit
 	few       int      // number of failures that are not due to the path

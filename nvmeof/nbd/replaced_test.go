@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A replaced disk is another one from when somebody has looked at it.
+// A replaced disk calls looked, once, when its Info is called.
 type replaced struct {
 	backend.Store
 	looked atomic.Pointer[func()]

@@ -17,7 +17,7 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("%d of %d bytes: %+v, %v", n, len(b), r, err)
 		}
 		if err == nil && n > 0 {
-			for short := range n { // what is there early is not understood otherwise
+			for short := range n { // a prefix is not decoded as something else
 				if early, m, err := DecodeReply(b[:short]); m != 0 || err != nil {
 					t.Fatalf("of %d bytes %d make %+v, %v", n, short, early, err)
 				}
