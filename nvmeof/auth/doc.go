@@ -2,8 +2,8 @@
 // both roles. It does no I/O: its inputs are messages and a source of random bytes, its outputs messages and a result.
 //
 // A [Host] and a [Controller] each are one side of one authentication, on one queue. Both have the same four methods.
-// Pending returns the message that must be sent to the peer, Sent must be called when that has been done, Receive
-// handles a message of the peer, and State returns the state of the exchange. The messages are exchanged in this order:
+// Pending returns the message that must be sent to the peer, and Sent must be called when that has been done. Receive
+// handles a message of the peer. State returns the state of the exchange. The messages are exchanged in this order:
 //
 //	host                          controller
 //	AUTH_Negotiate       ->                          hashes and groups offered

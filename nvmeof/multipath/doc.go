@@ -114,11 +114,11 @@
 // nothing is left to be flushed. NVMe has no means against that; with a local disk, the host loses power too.
 //
 // If the target says that its machine has restarted ([capsule.WriteVerifier]), and writes of the previous boot were not
-// flushed, the next Flush of the namespace fails with [ErrWritesLost], on whichever path it is sent, and on whichever
-// path the host learns of the restart. The same happens if a path leads to another target than before, and no path
-// leads to the previous one any more. Later flushes succeed. As above, a flush on any path covers writes on all paths.
-// So if several targets share a store, each with a volatile cache, and all lose power, the first that returns may
-// answer for another.
+// flushed, the next Flush of the namespace fails with [ErrWritesLost]. It does not matter on which path the flush is
+// sent, or on which path the host learns of the restart. The same happens if a path leads to another target than
+// before, and no path leads to the previous one any more. Later flushes succeed. As above, a flush on any path covers
+// writes on all paths. So if several targets share a store, each with a volatile cache, and all lose power, the first
+// that returns may answer for another.
 //
 // # Ownership and locks
 //

@@ -19,7 +19,7 @@ type Latencies = latency.Histogram
 type Measures struct {
 	NQN        nvmeof.NQN
 	Namespaces []NamespaceMeasures // those that are open or have had requests, by NSID
-	Paths      []PathStatus        // as in Paths
+	Paths      []PathStatus        // in the order of [Subsystem.Paths]
 }
 
 // NamespaceMeasures are the counters of the requests to a namespace: those of its queues and methods, except Use. Each

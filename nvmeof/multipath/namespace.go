@@ -49,8 +49,9 @@ var _ backend.Store = (*Namespace)(nil)
 
 // Namespace opens a namespace. All live paths that have it must lead to the same namespace, with the same unique
 // identifiers, size and block size; otherwise it returns a [*MismatchError] that says which path differs. A path is not
-// used for the namespace as long as it does not have it, or has not answered within a second after another path, or if
-// it becomes live later and leads to another one. If [Config].MaxNamespaces are open, the error is [ErrManyNamespaces].
+// used for the namespace as long as it does not have it, or has not answered within a second after another path. Nor is
+// a path that becomes live later and leads to another namespace. If [Config].MaxNamespaces are open, the error is
+// [ErrManyNamespaces].
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
 	live, err := s.reachable()
 	if err != nil {

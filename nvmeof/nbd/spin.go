@@ -20,7 +20,7 @@ type spinner struct {
 	polling nvmeof.Polling
 	least   time.Duration
 	length  time.Duration
-	idle    time.Time // when there last was nothing to do; zero: over was not called since
+	idle    time.Time // since when there has been nothing to do; zero: not checked yet
 	slept   bool
 	crowded int // how many more times the loop sleeps without polling for clients
 	most    int // maximum operations in the stores since there were none

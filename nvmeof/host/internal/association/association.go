@@ -24,7 +24,7 @@ type Association struct {
 // New returns an association without queues.
 func New() *Association { return &Association{done: make(chan struct{})} }
 
-// Admin returns the admin queue, the first queue passed to [Association.NewQueue].
+// Admin returns the admin queue, once [Association.NewQueue] has made it.
 func (a *Association) Admin() *Queue { return a.admin }
 
 // Done returns a channel that is closed when the association is lost or closed.

@@ -49,7 +49,7 @@ type Life struct {
 	lost     time.Time // when the controller was lost, or the first attempt began
 	next     time.Time // the next attempt
 	attempts int       // failed attempts since lost
-	refusals int       // consecutive failures at the end of attempts that will repeat until something is changed
+	refusals int       // number of consecutive last failures that will repeat until something is changed
 	lives    uint64    // how often it became live
 	err      error     // why it is not live, or was not the last time
 }

@@ -8,7 +8,7 @@ import (
 // Sizes in bytes.
 const (
 	RequestSize = 28 // of a request's header
-	// MaxReplyHead is the most that stands before the data of a reply.
+	// MaxReplyHead is the maximum length of what precedes the data of a reply.
 	MaxReplyHead = structuredSize + 12
 
 	simpleSize     = 16
@@ -63,10 +63,10 @@ func AppendRequest(b []byte, r Request) []byte {
 	return binary.BigEndian.AppendUint32(b, r.Length)
 }
 
-// AppendReply appends what precedes the data of a reply with n bytes of data, which is the only reply to its request
-// and has one chunk at most ["Simple reply message", "Structured reply chunk message"]. Only successful reads have
-// data. If structured replies were negotiated, every reply to a READ or BLOCK_STATUS must be one. The reply to
-// BLOCK_STATUS returns that all blocks are allocated.
+// AppendReply appends what precedes the n bytes of data in the only reply to a request ["Simple reply message",
+// "Structured reply chunk message"]. The reply has one chunk at most. Only successful reads have data. If structured
+// replies were negotiated, every reply to a READ or BLOCK_STATUS must be one. The reply to BLOCK_STATUS returns that
+// all blocks are allocated.
 func AppendReply(b []byte, r *Request, structured bool, err Errno, n int) []byte {
 	if !structured || r.Command != CmdRead && r.Command != CmdBlockStatus {
 		b = binary.BigEndian.AppendUint32(b, magicSimpleReply)
