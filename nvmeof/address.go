@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// DefaultPort is the service identifier of NVMe over RDMA (IANA), discovery
-// included.
+// DefaultPort is the IANA port number of NVMe over RDMA, which is also used for discovery.
 const DefaultPort = 4420
 
-// ParseAddress joins a transport address (an IP address, an IPv6 one perhaps in
-// brackets) and a service identifier (a port, or "" for [DefaultPort]).
+// ParseAddress parses a transport address (an IP address; an IPv6 address may be in brackets) and a service identifier
+// (a port, or "" for [DefaultPort]).
 func ParseAddress(traddr, trsvcid string) (netip.AddrPort, error) {
 	text := strings.TrimSpace(traddr)
 	if inner, ok := strings.CutPrefix(text, "["); ok {
@@ -34,9 +33,9 @@ func ParseAddress(traddr, trsvcid string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), port), nil
 }
 
-// isZone reports whether the zone of an address, of which [netip.ParseAddr] takes any, can be the name or the index
-// of an interface (RFC 4007, 11.2; the names of Linux have at most 15 bytes, no space and no slash). Discovery logs
-// have addresses, which are printed.
+// isZone reports whether the zone of an address can be the name or the index of an interface (RFC 4007, 11.2; the names
+// of Linux have at most 15 bytes, no space and no slash). [netip.ParseAddr] accepts any zone, and addresses from
+// discovery logs are printed.
 func isZone(s string) bool {
 	return len(s) <= 15 && !strings.Contains(s, "/") && strings.IndexFunc(s, odd) < 0
 }
@@ -53,8 +52,7 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseListen reads "192.0.2.1", "192.0.2.1:4420", "2001:db8::1" or
-// "[2001:db8::1]:4420".
+// ParseListen parses "192.0.2.1", "192.0.2.1:4420", "2001:db8::1" or "[2001:db8::1]:4420".
 func ParseListen(s string) (netip.AddrPort, error) {
 	host, port := strings.TrimSpace(s), ""
 	switch end := strings.LastIndexByte(host, ']'); {

@@ -2,15 +2,15 @@ package nvmeof
 
 import "strings"
 
-// keyPrefix begins a key of DH-HMAC-CHAP as nvme-cli writes it (NVMe base 2.0, 8.13.5.8), and leastKey is shorter than
-// any: "DHHC-1:NN:...:", in sentences about keys, is none.
+// keyPrefix is the beginning of a DH-HMAC-CHAP key as nvme-cli writes it (NVMe base 2.0, 8.13.5.8). Every key is longer
+// than leastKey; "DHHC-1:NN:...:", as in error messages about keys, is not a key.
 const (
 	keyPrefix = "DHHC-1:"
 	leastKey  = 8
 )
 
-// Concealed returns a text without the keys that stand in it, as one does whose author has mistaken the file of a key
-// for a configuration, or the key for its file: what is wrong is shown, logged and kept in an audit.
+// Concealed returns a text without the keys that it contains, for example because a user confused a key file with a
+// configuration file. Such text is shown in error messages, logs and audit records.
 func Concealed(s string) string {
 	if !strings.Contains(s, keyPrefix) {
 		return s
@@ -36,7 +36,7 @@ func Concealed(s string) string {
 	}
 }
 
-// notOfKey reports whether a rune can be in no key, which is base64 between colons.
+// notOfKey reports whether a rune cannot be part of a key, which is base64 between colons.
 func notOfKey(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("+/=:", r)
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A HostIdentity is by what a controller knows a host.
+// A HostIdentity is how a host identifies itself to controllers.
 type HostIdentity struct {
 	NQN NQN
 	ID  capsule.HostID
 }
 
-// NewHostIdentity returns a random identity, the name made from the identifier
-// as nvme-cli does it.
+// NewHostIdentity returns a random identity. The NQN is made from the identifier, as in nvme-cli.
 func NewHostIdentity() (HostIdentity, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -25,9 +24,8 @@ func NewHostIdentity() (HostIdentity, error) {
 	return HostIdentity{UUIDNQN(id), capsule.HostID(id)}, nil
 }
 
-// ParseHostIdentity completes what the user gave, as nvme-cli's --hostnqn and
-// --hostid: with either one missing it follows from the other where that names
-// a UUID, and with both missing they are new.
+// ParseHostIdentity parses a host NQN and a host identifier, as in nvme-cli's --hostnqn and --hostid. If one is empty,
+// it is derived from the other, if that contains a UUID. If both are empty, they are random.
 func ParseHostIdentity(nqn, id string) (HostIdentity, error) {
 	nqn, id = strings.TrimSpace(nqn), strings.TrimSpace(id)
 	if nqn == "" && id == "" {

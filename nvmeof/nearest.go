@@ -2,8 +2,8 @@ package nvmeof
 
 import "strings"
 
-// Nearest is the name that differs from s in few letters, or that begins with it, or
-// "": what somebody meant who wrote s.
+// Nearest returns the name that s was probably meant to be, to suggest it: one that differs from s in few letters, or
+// that begins with s; or "".
 func Nearest(s string, names []string) string {
 	best, at := "", max(2, len(s)/4)+1
 	for _, n := range names {
@@ -19,8 +19,7 @@ func Nearest(s string, names []string) string {
 	return best
 }
 
-// distance is how many letters must be added, removed or replaced to turn a into b
-// (Levenshtein).
+// distance returns how many letters must be added, removed or replaced to turn a into b (Levenshtein distance).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -25,15 +25,14 @@ const (
 	uuidPrefix = "nqn.2014-08.org.nvmexpress:uuid:"
 )
 
-// Reasons for which a string is no NQN; errors of ParseNQN wrap them.
+// Reasons why a string is not an NQN. Errors of ParseNQN wrap them.
 var (
 	ErrNQNForm = errors.New("NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, the domain in reverse, as in nqn.2014-08.org.example:disk")
 	ErrNQNUUID = errors.New("NQN is not of the form nqn.2014-08.org.nvmexpress:uuid:UUID")
 )
 
-// ParseNQN returns s as a name of the form that the specification asks for: the
-// month in which the naming authority owned its domain, the domain in reverse,
-// and optionally a colon and a name; or the form with a UUID.
+// ParseNQN returns s as an NQN if it has a form of the specification: the month in which the naming authority owned its
+// domain, the domain in reverse, and optionally a colon and a name; or the form with a UUID.
 func ParseNQN(s string) (NQN, error) {
 	n, err := AnyNQN(s)
 	if err != nil {
@@ -45,8 +44,8 @@ func ParseNQN(s string) (NQN, error) {
 	return n, nil
 }
 
-// AnyNQN returns s as a name if it can be sent and compared, whatever its form:
-// other targets, and hosts, use names like "testnqn" too.
+// AnyNQN returns s as an NQN if it can be sent and compared, whatever its form: other hosts and targets also use names
+// like "testnqn".
 func AnyNQN(s string) (NQN, error) {
 	err := error(nil)
 	switch {
@@ -66,10 +65,10 @@ func AnyNQN(s string) (NQN, error) {
 	return NQN(s), nil
 }
 
-// UUIDNQN is the name that a UUID makes: what hosts are called.
+// UUIDNQN returns the NQN made from a UUID, which is the usual form for hosts.
 func UUIDNQN(id uuid.UUID) NQN { return NQN(uuidPrefix + id.String()) }
 
-// UUID is the UUID of a name made by [UUIDNQN].
+// UUID returns the UUID of an NQN made by [UUIDNQN].
 func (n NQN) UUID() (uuid.UUID, bool) {
 	text, ok := strings.CutPrefix(string(n), uuidPrefix)
 	if !ok || len(text) != 36 {
@@ -98,7 +97,7 @@ func (n NQN) checkForm() error {
 	return nil
 }
 
-// isMonth reports whether s is a year and a month, "2014-08".
+// isMonth reports whether s is a year and a month, as in "2014-08".
 func isMonth(s string) bool {
 	year, err1 := strconv.ParseUint(s[:4], 10, 16)
 	month, err2 := strconv.ParseUint(s[5:], 10, 8)
@@ -123,14 +122,14 @@ func isDomain(s string) bool {
 	return true
 }
 
-// String is the name, escaped and shortened where it is not printable.
+// String returns the NQN, escaped and shortened if it is not printable.
 func (n NQN) String() string { return Printable(string(n)) }
 
-// printableLimit is the most bytes of a peer's text that a log line shows.
+// printableLimit is the maximum number of bytes of a peer's text in a log line.
 const printableLimit = 256
 
-// Printable returns text of a peer as it can be logged: as it is if that is
-// harmless, else quoted with escapes, and cut to a bound. Keys in it are concealed.
+// Printable returns text of a peer for a log line: unchanged if that is harmless, otherwise quoted with escapes, and
+// shortened to 256 bytes. Keys in it are concealed.
 func Printable(s string) string {
 	s = Concealed(s)
 	cut := ""
@@ -143,9 +142,8 @@ func Printable(s string) string {
 	return strconv.QuoteToASCII(s) + cut
 }
 
-// Visible returns text of a peer as it can be shown in a field of its own, where spaces do
-// no harm: what a terminal would obey, or hide, or show in another order, and bytes that
-// are no UTF-8, are written as in a Go string, as \x1b or \u202e.
+// Visible returns text of a peer for a field of its own, in which spaces are harmless. What a terminal would interpret,
+// hide or reorder, and invalid UTF-8, is escaped as in a Go string, as \x1b or \u202e.
 func Visible(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 {
 		return s
@@ -167,7 +165,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a rune is none that a terminal shows as it is, in its place.
+// hidden reports whether a terminal would not show a rune as it is, in its place.
 func hidden(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
 // odd reports whether a rune could break up a log line or its fields.

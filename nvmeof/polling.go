@@ -4,7 +4,7 @@ package nvmeof
 type Polling uint8
 
 const (
-	PollAdaptive Polling = iota // after the last useful turn it polls for a while first
+	PollAdaptive Polling = iota // after polling for a while since the last useful turn
 	PollAlways                  // never: lowest latency, one busy core
 	PollNever                   // at once: lowest use of CPU, and for fake clocks
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestComparisonTakesConstantTime is row 106 of the bad input catalogue for what no
-// answer shows: the sources compare bytes in one way only, that of crypto/subtle.
+// TestComparisonTakesConstantTime is row 106 of the bad input catalogue for what no test of behavior shows: the sources
+// compare bytes only with crypto/subtle.
 func TestComparisonTakesConstantTime(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -7,32 +7,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// ControllerConfig is what a controller brings to an exchange.
+// ControllerConfig describes a controller in an authentication.
 type ControllerConfig struct {
 	HostNQN      nvmeof.NQN
 	SubsystemNQN nvmeof.NQN
-	HostKey      Key // required: what the host must know
-	// ControllerKey is what the controller proves itself with where the host asks
-	// for it; none: such a host is refused.
+	HostKey      Key // required: the key that the host must know
+	// ControllerKey is the key with which the controller authenticates itself if the host requires that. Without one,
+	// hosts that require it are refused.
 	ControllerKey Key
 
-	Hashes []Hash  // that may be used, the preferred one first; default: AllHashes
+	Hashes []Hash  // allowed hashes, the preferred one first; default: AllHashes
 	Groups []Group // likewise; default: AllGroups
 
-	Sequence Sequence  // of the challenge, not 0
+	Sequence Sequence  // of the challenge; must not be 0
 	Random   io.Reader // cryptographically secure
 }
 
-// A Controller is the controller's side of one exchange.
+// A Controller is the controller's side of one authentication.
 type Controller struct {
 	exchange
 	hashes []Hash
 	groups []Group
 	pair   keyPair
-	work   func() error // what is left of Receive; nil: nothing
+	work   func() error // the rest of Receive; nil: none
 }
 
-// NewController returns an exchange that waits for AUTH_Negotiate.
+// NewController returns a Controller that waits for AUTH_Negotiate.
 func NewController(c ControllerConfig) *Controller {
 	return &Controller{
 		exchange: exchange{
@@ -43,17 +43,16 @@ func NewController(c ControllerConfig) *Controller {
 	}
 }
 
-// Receive takes a message of the host, which may be followed by other bytes. It
-// may take long; see the package comment.
+// Receive handles a message of the host, which may be followed by other bytes. It may take long; see the package
+// documentation.
 func (c *Controller) Receive(b []byte) {
 	if c.Begin(b) {
 		c.Compute()
 	}
 }
 
-// Begin does of Receive what needs no exponentiation, which is quick, and reports whether
-// one is left to [Controller.Compute]. A message that is wrong in itself never needs
-// one. The bytes are not used after Begin has returned.
+// Begin does the part of Receive that needs no exponentiation and is fast. It reports whether [Controller.Compute] must
+// do the rest; it need not if the message is invalid. Begin does not retain b.
 func (c *Controller) Begin(b []byte) (compute bool) {
 	if c.Ended() || c.state == StateFailure || c.work != nil {
 		return c.work != nil
@@ -85,8 +84,8 @@ func (c *Controller) Begin(b []byte) (compute bool) {
 	return c.work != nil
 }
 
-// Compute does the rest of Receive, if Begin has left any, which takes long. Any
-// goroutine may call it as long as no other uses the exchange.
+// Compute does the rest of Receive, if Begin has left any, which takes long. Any goroutine may call it, as long as no
+// other uses the Controller meanwhile.
 func (c *Controller) Compute() {
 	if c.work == nil {
 		return
@@ -97,8 +96,8 @@ func (c *Controller) Compute() {
 	}
 }
 
-// compute does the work now where the group has no exponentiation, and otherwise leaves
-// it to Compute.
+// compute does the work at once if the group is null, so that there is no exponentiation, and otherwise leaves it to
+// Compute.
 func (c *Controller) compute(work func() error) error {
 	if c.group == GroupNull {
 		return work()
@@ -107,7 +106,7 @@ func (c *Controller) compute(work func() error) error {
 	return nil
 }
 
-// negotiate chooses hash and group and makes the Challenge.
+// negotiate chooses hash and group, and makes the Challenge.
 func (c *Controller) negotiate(b []byte) error {
 	m, err := decodeNegotiate(b)
 	if err != nil {
@@ -141,7 +140,7 @@ func (c *Controller) negotiate(b []byte) error {
 	})
 }
 
-// choose is the first of ours that is offered.
+// choose returns the first of ours that is offered.
 func choose[T comparable](ours, offered []T) (v T, ok bool) {
 	for _, v := range ours {
 		if slices.Contains(offered, v) {
@@ -151,7 +150,7 @@ func choose[T comparable](ours, offered []T) (v T, ok bool) {
 	return v, false
 }
 
-// reply judges the host's proof and makes Success1.
+// reply checks the Reply, and makes Success1.
 func (c *Controller) reply(b []byte) error {
 	m, err := decodeReply(b)
 	if err != nil {
@@ -169,7 +168,7 @@ func (c *Controller) reply(b []byte) error {
 	return c.compute(func() error { return c.judge(&m) })
 }
 
-// judge judges the host's proof, which is as long as it has to be.
+// judge checks the host's response, whose length is correct, and makes Success1.
 func (c *Controller) judge(m *Reply) (err error) {
 	if c.shared, err = c.pair.shared(m.DH); err != nil {
 		return refuse(ReasonPayload, "%v", err)

@@ -15,7 +15,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A key is text that both sides are given; printed by mistake it does not show itself.
+// A key is text that both sides are given. If it is printed by mistake, the secret is hidden.
 func ExampleGenerateKey() {
 	key := must(auth.GenerateKey(auth.HashSHA256, bytes.NewReader(make([]byte, 64))))
 	fmt.Println(key.Text())

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A side is either end.
+// A side is the host or the controller.
 type side interface {
 	Pending() []byte
 	Sent()
@@ -19,7 +19,7 @@ type side interface {
 	Err() error
 }
 
-// pass gives a pending message to the other side.
+// pass passes a pending message to the other side.
 func pass(from, to side) {
 	m := bytes.Clone(from.Pending())
 	from.Sent()
@@ -40,7 +40,7 @@ func converse(h, c side) {
 	}
 }
 
-// A rig is two ends that are going to agree.
+// A rig is a host and a controller that accept each other.
 type rig struct {
 	host HostConfig
 	ctrl ControllerConfig
@@ -66,8 +66,8 @@ func newRig(t testing.TB) *rig {
 
 func (r *rig) start() (*Host, *Controller) { return NewHost(r.host), NewController(r.ctrl) }
 
-// TestBothRoles: host and controller agree in every hash and group, whether or not
-// the controller proves itself. The larger groups are in TestVectors, too.
+// TestBothRoles: host and controller succeed with every hash and group, with and without authentication of the
+// controller. The larger groups are in TestVectors, too.
 func TestBothRoles(t *testing.T) {
 	for _, hash := range AllHashes() {
 		for _, group := range AllGroups() {
@@ -96,13 +96,13 @@ func TestBothRoles(t *testing.T) {
 	}
 }
 
-// TestDisagreement: what either side brings that the other does not accept.
+// TestDisagreement: what one side uses and the other does not accept.
 func TestDisagreement(t *testing.T) {
 	other := mustKey(t, "DHHC-1:01:iLrcx+dz6YaVK73GpAuGRBW9jL0FdmLsZuPDxndHL8o6fQVl:")
 	for _, c := range []struct {
 		name   string
 		change func(*rig)
-		byHost bool // it is the host that refuses
+		byHost bool // the host refuses
 		reason Reason
 		detail string
 	}{
@@ -140,8 +140,8 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// TestNothingIsRepeated: two exchanges of the same parties share no challenge, no
-// Diffie-Hellman value and no response.
+// TestNothingIsRepeated: two exchanges of the same parties have different challenges, Diffie-Hellman values and
+// responses.
 func TestNothingIsRepeated(t *testing.T) {
 	r := newRig(t)
 	r.ctrl.Groups = []Group{GroupFFDHE2048}
@@ -164,7 +164,7 @@ func TestNothingIsRepeated(t *testing.T) {
 			t.Errorf("Reply repeats bytes %d and on", at)
 		}
 	}
-	// The recorded Reply is of no use in another exchange.
+	// The recorded Reply fails in another exchange.
 	h, c := r.start()
 	pass(h, c)
 	c.Sent()
@@ -174,8 +174,7 @@ func TestNothingIsRepeated(t *testing.T) {
 	}
 }
 
-// TestReflection: a peer that knows no key and sends back what it hears gets
-// nowhere.
+// TestReflection: a peer without a key that sends back the messages it has received fails.
 func TestReflection(t *testing.T) {
 	r := newRig(t)
 	h, c := r.start()
@@ -191,10 +190,10 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// sequenceOf reads the field in which both messages have it.
+// sequenceOf decodes the sequence number, which has the same offset in both messages.
 func sequenceOf(m []byte) uint32 { return binary.LittleEndian.Uint32(m[12:]) }
 
-// TestSequenceZero: a host that wants no proof says so with S2 0.
+// TestSequenceZero: a host that does not authenticate the controller sends S2 = 0.
 func TestSequenceZero(t *testing.T) {
 	r := newRig(t)
 	r.host.ControllerKey = Key{}
@@ -209,7 +208,7 @@ func TestSequenceZero(t *testing.T) {
 	}
 }
 
-// BenchmarkController is the cost of one end: two exponentiations.
+// BenchmarkController measures one side: two exponentiations.
 func BenchmarkController(b *testing.B) {
 	for _, g := range AllGroups() {
 		b.Run(g.String(), func(b *testing.B) {

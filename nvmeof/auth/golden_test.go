@@ -7,12 +7,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// beforeData is how many bytes of headers stand before the data of a packet, by its
-// RC opcode: RDMA READ responses and WRITEs, first or only, and SENDs with a capsule.
+// beforeData is the number of header bytes before the data of a packet, by its RC opcode: RDMA READ responses and
+// WRITEs, first or only, and SENDs with a capsule.
 var beforeData = map[byte]int{0x0d: 12 + 4, 0x10: 12 + 4, 0x06: 12 + 16, 0x0a: 12 + 16, 0x04: 12 + 64, 0x05: 12 + 4 + 64}
 
-// kernelMessages are the messages of two Linux kernels that authenticate each other
-// with SHA-256 and ffdhe2048. Each fits one packet; what follows it is not of it.
+// kernelMessages returns the messages of two Linux kernels that authenticate each other with SHA-256 and ffdhe2048.
+// Each fits into one packet; the bytes after it are not part of it.
 func kernelMessages(t *testing.T) (messages [][]byte) {
 	packets, err := golden.Load("nvme-auth")
 	if err != nil {
@@ -32,7 +32,7 @@ func kernelMessages(t *testing.T) (messages [][]byte) {
 	return messages
 }
 
-// TestKernelMessages: what Linux sends is understood, and encodes to the same bytes.
+// TestKernelMessages: messages of Linux are decoded, and encode to the same bytes.
 func TestKernelMessages(t *testing.T) {
 	seen := map[MessageID]int{}
 	for _, m := range kernelMessages(t) {

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// A Group is a Diffie-Hellman group by its identifier in messages.
+// A Group is a Diffie-Hellman group. Its value is the identifier in messages.
 type Group uint8
 
-// GroupNull means no Diffie-Hellman exchange; the others are those of RFC 7919.
+// GroupNull means no Diffie-Hellman exchange. The other groups are those of RFC 7919.
 const (
 	GroupNull      Group = 0
 	GroupFFDHE2048 Group = 1
@@ -21,12 +21,12 @@ const (
 	GroupFFDHE8192 Group = 5
 )
 
-// A groupRow is what there is to know of a group.
+// A groupRow has the parameters of a group.
 type groupRow struct {
 	name     string
 	bits     int   // of the prime
 	x        int64 // the X of RFC 7919, appendix A
-	exponent int   // bits of a private exponent, at least what RFC 7919 names there
+	exponent int   // bits of a private exponent, at least those required there
 }
 
 var groups = [...]groupRow{
@@ -38,17 +38,16 @@ var groups = [...]groupRow{
 	GroupFFDHE8192: {"ffdhe8192", 8192, 10965728, 512},
 }
 
-// AllGroups are all of them in the order in which a controller takes them unless
-// told otherwise: first the cheapest that matches a 128-bit security level, then
-// larger ones, then what is weaker.
+// AllGroups returns all groups in the default order of preference of a controller: first the cheapest one with a
+// 128-bit security level, then larger ones, then weaker ones.
 func AllGroups() []Group {
 	return []Group{GroupFFDHE3072, GroupFFDHE4096, GroupFFDHE6144, GroupFFDHE8192, GroupFFDHE2048, GroupNull}
 }
 
-// Usable reports whether exchanges can use g.
+// Usable reports whether g is a known group.
 func (g Group) Usable() bool { return int(g) < len(groups) }
 
-// Size is the length of a Diffie-Hellman value in bytes, 0 for the null group.
+// Size returns the length of a Diffie-Hellman value in bytes, or 0 for the null group.
 func (g Group) Size() int {
 	if !g.Usable() {
 		return 0
@@ -63,8 +62,7 @@ func (g Group) String() string {
 	return groups[g].name
 }
 
-// ParseGroup reads the name of a group, as the Linux target's dhchap_dhgroup has
-// it.
+// ParseGroup returns the group with the given name, as in dhchap_dhgroup of the Linux target.
 func ParseGroup(s string) (Group, error) {
 	at := slices.IndexFunc(groups[:], func(r groupRow) bool { return r.name == s })
 	if at < 0 {
@@ -80,7 +78,7 @@ type keyPair struct {
 	exponent *big.Int
 }
 
-// newKeyPair draws a private exponent. For the null group there is nothing in it.
+// newKeyPair chooses a private exponent. For the null group the pair is empty.
 func newKeyPair(g Group, random io.Reader) (keyPair, error) {
 	k := keyPair{group: g}
 	if g == GroupNull {
@@ -95,7 +93,7 @@ func newKeyPair(g Group, random io.Reader) (keyPair, error) {
 	return k, nil
 }
 
-// public is 2^x mod p in as many bytes as the prime has, nil for the null group.
+// public returns 2^x mod p with as many bytes as the prime, or nil for the null group.
 func (k *keyPair) public() []byte {
 	if k.group == GroupNull {
 		return nil
@@ -105,8 +103,8 @@ func (k *keyPair) public() []byte {
 
 var errValue = errors.New("Diffie-Hellman value is not within 2 to p-2")
 
-// check refuses a peer's value whose powers anybody knows: 0, 1 and p-1 (RFC 7919, 5.1).
-// Since p is a safe prime, all others have an order of at least (p-1)/2.
+// check refuses a peer's value whose powers are known: 0, 1 and p-1 (RFC 7919, 5.1). Since p is a safe prime, all
+// others have an order of at least (p-1)/2.
 func (k *keyPair) check(value []byte) error {
 	if k.group == GroupNull {
 		return nil
@@ -119,7 +117,7 @@ func (k *keyPair) check(value []byte) error {
 	return nil
 }
 
-// shared is y^x mod p for the peer's value y, nil for the null group.
+// shared returns y^x mod p for the peer's value y, or nil for the null group.
 func (k *keyPair) shared(value []byte) ([]byte, error) {
 	if k.group == GroupNull {
 		return nil, nil

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// A Hash is a hash function by its identifier in messages and in keys.
+// A Hash is a hash function. Its value is the identifier in messages and keys.
 type Hash uint8
 
-// HashNone is of keys only: the secret is used as it is.
+// HashNone occurs only in keys: the secret is used without a transformation.
 const (
 	HashNone   Hash = 0
 	HashSHA256 Hash = 1
@@ -21,10 +21,10 @@ const (
 	HashSHA512 Hash = 3
 )
 
-// A hashRow is what there is to know of a hash.
+// A hashRow has the properties of a hash.
 type hashRow struct {
 	name   string
-	kernel string // as the Linux target's dhchap_hash has it
+	kernel string // name in dhchap_hash of the Linux target
 	size   int    // bytes
 	create func() hash.Hash
 }
@@ -35,13 +35,13 @@ var hashes = [...]hashRow{
 	HashSHA512: {"sha512", "hmac(sha512)", sha512.Size, sha512.New},
 }
 
-// AllHashes are those that exchanges can use, the strongest first.
+// AllHashes returns the hashes that can be used in an exchange, the strongest first.
 func AllHashes() []Hash { return []Hash{HashSHA512, HashSHA384, HashSHA256} }
 
-// Usable reports whether exchanges can use h.
+// Usable reports whether h can be used in an exchange.
 func (h Hash) Usable() bool { return h >= HashSHA256 && int(h) < len(hashes) }
 
-// Size is the length of a value in bytes, 0 for a hash that is not usable.
+// Size returns the length of a hash value in bytes, or 0 if h is not usable.
 func (h Hash) Size() int {
 	if !h.Usable() {
 		return 0
@@ -59,7 +59,7 @@ func (h Hash) String() string {
 	return fmt.Sprintf("hash %d", uint8(h))
 }
 
-// ParseHash reads the name of a hash: sha256, or hmac(sha256) as Linux has it.
+// ParseHash returns the hash with the given name: sha256, or hmac(sha256) as in Linux.
 func ParseHash(s string) (Hash, error) {
 	at := slices.IndexFunc(hashes[:], func(r hashRow) bool { return r.name != "" && (r.name == s || r.kernel == s) })
 	if at < 0 {
@@ -68,7 +68,7 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(at), nil
 }
 
-// mac is the HMAC of the parts, one after the other, under key.
+// mac returns the HMAC of the concatenated parts under key.
 func (h Hash) mac(key []byte, parts ...[]byte) []byte {
 	m := hmac.New(hashes[h].create, key)
 	for _, p := range parts {
@@ -77,14 +77,14 @@ func (h Hash) mac(key []byte, parts ...[]byte) []byte {
 	return m.Sum(nil)
 }
 
-// sum is the hash of b.
+// sum returns the hash of b.
 func (h Hash) sum(b []byte) []byte {
 	d := hashes[h].create()
 	d.Write(b)
 	return d.Sum(nil)
 }
 
-// names joins what a list of hashes or groups is called.
+// names joins the names of hashes or groups.
 func names[T fmt.Stringer](list []T) string {
 	var s []string
 	for _, v := range list {

@@ -7,31 +7,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// HostConfig is what a host brings to an exchange.
+// HostConfig describes a host in an authentication.
 type HostConfig struct {
 	HostNQN      nvmeof.NQN
 	SubsystemNQN nvmeof.NQN
-	HostKey      Key // required: what the host proves itself with
-	// ControllerKey is what the controller must know; none: it need not prove
-	// itself.
+	HostKey      Key // required: the key with which the host authenticates itself
+	// ControllerKey is the key that the controller must know. Without one, the controller need not authenticate itself.
 	ControllerKey Key
 
-	Hashes []Hash  // to offer; default: AllHashes
+	Hashes []Hash  // hashes to offer; default: AllHashes
 	Groups []Group // likewise; default: AllGroups
 
-	Transaction TransactionID // not that of the exchange before on the queue
-	Sequence    Sequence      // of the challenge, not 0
+	Transaction TransactionID // must differ from that of the previous exchange on the queue
+	Sequence    Sequence      // of the challenge; must not be 0
 	Random      io.Reader     // cryptographically secure
 }
 
-// A Host is the host's side of one exchange.
+// A Host is the host's side of one authentication.
 type Host struct {
 	exchange
 	hashes []Hash
 	groups []Group
 }
 
-// NewHost returns an exchange whose AUTH_Negotiate is pending.
+// NewHost returns a Host whose AUTH_Negotiate is pending.
 func NewHost(c HostConfig) *Host {
 	h := &Host{
 		exchange: exchange{
@@ -45,8 +44,8 @@ func NewHost(c HostConfig) *Host {
 	return h
 }
 
-// Receive takes a message of the controller, which may be followed by other bytes.
-// It may take long; see the package comment.
+// Receive handles a message of the controller, which may be followed by other bytes. It may take long; see the package
+// documentation.
 func (h *Host) Receive(b []byte) {
 	if h.Ended() || h.state == StateFailure {
 		return
@@ -71,7 +70,7 @@ func (h *Host) Receive(b []byte) {
 	}
 }
 
-// challenge makes the Reply.
+// challenge checks the Challenge, and makes the Reply.
 func (h *Host) challenge(b []byte) error {
 	m, err := decodeChallenge(b)
 	switch {
@@ -105,7 +104,7 @@ func (h *Host) challenge(b []byte) error {
 	return nil
 }
 
-// success1 judges the controller's proof where one was asked for.
+// success1 checks the controller's response, if one was required.
 func (h *Host) success1(b []byte) error {
 	m, err := decodeSuccess1(b)
 	switch {

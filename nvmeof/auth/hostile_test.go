@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// put returns b with bytes replaced.
+// put returns a copy of b with some bytes replaced.
 func put(b []byte, at int, v ...byte) []byte {
 	b = bytes.Clone(b)
 	copy(b[at:], v)
@@ -19,10 +19,10 @@ func put16(b []byte, at int, v uint16) []byte {
 	return put(b, at, byte(v), byte(v>>8))
 }
 
-// A hostile case is a message in place of the right one, and what it gets.
+// A hostile case is a message sent instead of the right one, and the expected result.
 type hostile struct {
 	name   string
-	at     State // what is next at the receiver
+	at     State // next message at the receiver
 	change func(right []byte) []byte
 	reason Reason
 }
@@ -31,7 +31,7 @@ func short(n int) func([]byte) []byte { return func(b []byte) []byte { return b[
 
 func cutBy(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:len(b)-n] } }
 
-// dh puts a Diffie-Hellman value in the place of the last bytes.
+// dh replaces the last bytes by a Diffie-Hellman value.
 func dh(v *big.Int) func([]byte) []byte {
 	return func(b []byte) []byte {
 		size := GroupFFDHE2048.Size()
@@ -39,7 +39,7 @@ func dh(v *big.Int) func([]byte) []byte {
 	}
 }
 
-// prime2048 is p plus n.
+// prime2048 returns p plus n.
 func prime2048(n int64) *big.Int {
 	p := groups[GroupFFDHE2048].prime()
 	return p.Add(p, big.NewInt(n))
@@ -47,7 +47,7 @@ func prime2048(n int64) *big.Int {
 
 func become(m []byte) func([]byte) []byte { return func([]byte) []byte { return m } }
 
-// badValues are Diffie-Hellman values that nobody may send.
+// badValues are invalid Diffie-Hellman values.
 func badValues(at State) (cases []hostile) {
 	for name, v := range map[string]*big.Int{
 		"106 value 0": new(big.Int), "106 value 1": big.NewInt(1), "106 value p-1": prime2048(-1), "106 value p": prime2048(0),
@@ -129,7 +129,7 @@ var toHost = append([]hostile{
 	{"Success1 of another transaction", StateSuccess1, func(b []byte) []byte { return put(b, 4, 6) }, ReasonMessage},
 }, badValues(StateChallenge)...)
 
-// upTo returns the right message for the state, not yet received.
+// upTo returns the right message for a state, which has not been received yet.
 func upTo(t *testing.T, from, to side, at State) []byte {
 	t.Helper()
 	for to.State() != at || from.Pending() == nil {
@@ -192,7 +192,7 @@ func TestHostileHost(t *testing.T) {
 	}
 }
 
-// TestHostileController is the same for the other role.
+// TestHostileController is the same for the controller's messages.
 func TestHostileController(t *testing.T) {
 	for _, c := range toHost {
 		t.Run(c.name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestHostileController(t *testing.T) {
 	}
 }
 
-// TestBeforeItsTurn: a message that comes while the controller owes one.
+// TestBeforeItsTurn: a message arrives while the controller has one pending.
 func TestBeforeItsTurn(t *testing.T) {
 	r := newRig(t)
 	h, c := r.start()
@@ -235,7 +235,7 @@ func TestTrailingBytes(t *testing.T) {
 	}
 }
 
-// TestSeveralProtocols: ours may stand behind others.
+// TestSeveralProtocols: DH-HMAC-CHAP may follow other protocols.
 func TestSeveralProtocols(t *testing.T) {
 	r := newRig(t)
 	h, c := r.start()
@@ -248,8 +248,8 @@ func TestSeveralProtocols(t *testing.T) {
 	}
 }
 
-// FuzzController feeds messages of a host that knows the key, changed, and random
-// ones: no panic, and nobody is authenticated but by the right Reply.
+// FuzzController feeds modified messages of a host that knows the key, and random ones: nothing panics, and only the
+// right Reply authenticates.
 func FuzzController(f *testing.F) {
 	for _, c := range toController {
 		f.Add([]byte{1, 2, 3}, uint16(c.at), byte(c.reason))
@@ -279,7 +279,7 @@ func FuzzController(f *testing.F) {
 	})
 }
 
-// FuzzHost is the same for the other role.
+// FuzzHost is the same for the host.
 func FuzzHost(f *testing.F) {
 	f.Add((&Challenge{Hash: HashSHA256, Value: make([]byte, 32)}).Encode(), uint16(0), byte(0))
 	f.Add((&Success1{Response: make([]byte, 32)}).Encode(32), uint16(8), byte(1))
@@ -307,7 +307,7 @@ func FuzzHost(f *testing.F) {
 	})
 }
 
-// FuzzNegotiate: what is decoded encodes to a message that decodes to the same.
+// FuzzNegotiate: a decoded message encodes to one that decodes to the same.
 func FuzzNegotiate(f *testing.F) {
 	f.Add((&Negotiate{Transaction: 1, Hashes: AllHashes(), Groups: AllGroups()}).Encode())
 	f.Add(binary.LittleEndian.AppendUint64(nil, 0xff00000000000000))

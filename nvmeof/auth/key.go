@@ -12,12 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Key is a secret that a host and a subsystem share, and the hash by which it is
-// transformed before use. The zero Key is none. It prints as a placeholder: only
-// Text gives the secret away.
+// A Key is a secret that a host and a subsystem share, with the hash by which it is transformed before use. The zero
+// Key means no key. Package fmt prints a placeholder: only Text reveals the secret.
 type Key struct {
-	// Behind a function, which package fmt prints as an address whatever the verb and
-	// however deep the Key lies in a structure.
+	// data is a function because package fmt prints functions as addresses, with every verb and however deeply the Key
+	// is nested in a structure.
 	data func() *keyData
 }
 
@@ -40,7 +39,7 @@ var (
 	ErrKeyCRC    = errors.New("checksum of the key is wrong: it was mistyped or changed")
 )
 
-// NewKey makes a key of a secret of 32, 48 or 64 bytes, of which it keeps a copy.
+// NewKey returns a key with a copy of a secret of 32, 48 or 64 bytes.
 func NewKey(h Hash, secret []byte) (Key, error) {
 	switch {
 	case h != HashNone && !h.Usable():
@@ -52,8 +51,8 @@ func NewKey(h Hash, secret []byte) (Key, error) {
 	return Key{func() *keyData { return d }}, nil
 }
 
-// GenerateKey draws a secret as long as the hash, 32 bytes for HashNone. random is required:
-// [crypto/rand.Reader], but in tests.
+// GenerateKey returns a key with a random secret that is as long as the hash, or 32 bytes for HashNone. random should
+// be [crypto/rand.Reader], except in tests.
 func GenerateKey(h Hash, random io.Reader) (Key, error) {
 	secret := make([]byte, max(h.Size(), 32))
 	if _, err := io.ReadFull(random, secret); err != nil {
@@ -62,9 +61,8 @@ func GenerateKey(h Hash, random io.Reader) (Key, error) {
 	return NewKey(h, secret)
 }
 
-// DeriveKey makes of a secret what nvme-cli 2.x makes of --secret and --nqn: where
-// there is a hash, the key holds the secret transformed for that host, to be
-// transformed again when it is used.
+// DeriveKey returns the key that nvme-cli 2.x makes of --secret and --nqn: if h is a hash, the key has the secret
+// transformed for that host, which is transformed again when it is used.
 func DeriveKey(h Hash, secret []byte, nqn nvmeof.NQN) (Key, error) {
 	k, err := NewKey(h, secret)
 	if err != nil || h == HashNone {
@@ -73,9 +71,8 @@ func DeriveKey(h Hash, secret []byte, nqn nvmeof.NQN) (Key, error) {
 	return NewKey(h, k.transform(string(nqn)))
 }
 
-// ParseKey reads the form that NVMe base 2.0, 8.13.5 gives keys: "DHHC-1:", the
-// hash as two digits, and in base64 the secret and its CRC-32, little endian, each
-// followed by a colon. Space around it is ignored.
+// ParseKey parses the representation of keys in NVMe base 2.0, 8.13.5: "DHHC-1:", the hash as two digits, and in base64
+// the secret followed by its CRC-32, little endian, each followed by a colon. Surrounding space is ignored.
 func ParseKey(s string) (Key, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), keyPrefix)
 	digits, text, ok2 := strings.Cut(rest, ":")
@@ -101,7 +98,7 @@ func ParseKey(s string) (Key, error) {
 	return k, err
 }
 
-// Text is the key as ParseKey reads it: a secret. It is empty for no key.
+// Text returns the key in the form that ParseKey parses, including the secret. It is empty if there is no key.
 func (k Key) Text() string {
 	if k.IsZero() {
 		return ""
@@ -111,7 +108,7 @@ func (k Key) Text() string {
 	return fmt.Sprintf("%s%02x:%s:", keyPrefix, uint8(d.hash), base64.StdEncoding.EncodeToString(b))
 }
 
-// String hides the secret.
+// String returns a description without the secret.
 func (k Key) String() string {
 	if k.IsZero() {
 		return "no key"
@@ -123,8 +120,8 @@ func (k Key) String() string {
 // IsZero reports whether there is no key.
 func (k Key) IsZero() bool { return k.data == nil }
 
-// transform is the key as the party with that name uses it: the HMAC of its name
-// under the secret, or the secret itself where the key asks for no hash.
+// transform returns the key as used by the party with the NQN: the HMAC of the NQN under the secret, or the secret
+// itself if the key has no hash.
 func (k Key) transform(nqn string) []byte {
 	d := k.data()
 	if d.hash == HashNone {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Keys that nvme-cli 2.13 made.
+// Keys made by nvme-cli 2.13.
 const (
 	linuxKey1 = "DHHC-1:01:iLrcx+dz6YaVK73GpAuGRBW9jL0FdmLsZuPDxndHL8o6fQVl:"
 	linuxKey3 = "DHHC-1:03:+0m7r8w7WBDo4crlSNT+B++4EzC/OSlaaqb+WMDEW0I6sT0sgfcBLvvobBC+rrvlGsFVMNRrcRL41rIC9rCKWRfd1dE=:"
@@ -74,8 +74,7 @@ func TestGenerateKey(t *testing.T) {
 	}
 }
 
-// TestKeyIsHidden: whatever is printed of a structure with a key, the secret is not
-// in it.
+// TestKeyIsHidden: however a structure with a key is printed, the secret is not in the output.
 func TestKeyIsHidden(t *testing.T) {
 	secret := bytes.Repeat([]byte("secret.."), 4)
 	k, err := NewKey(HashNone, secret)
@@ -141,7 +140,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzParseKey: what is accepted is printed as it was read.
+// FuzzParseKey: an accepted key is formatted as it was.
 func FuzzParseKey(f *testing.F) {
 	f.Add(linuxKey1)
 	f.Add(linuxKey3)

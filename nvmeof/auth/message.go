@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// A MessageID says what a message is: AUTH_TYPE in the high byte, AUTH_ID in the
-// low one.
+// A MessageID is the type of a message: AUTH_TYPE in the high byte, AUTH_ID in the low one.
 type MessageID uint16
 
 const (
 	MessageNegotiate MessageID = 0x0000
-	MessageFailure2  MessageID = 0x00f0 // of the host
-	MessageFailure1  MessageID = 0x00f1 // of the controller
+	MessageFailure2  MessageID = 0x00f0 // sent by the host
+	MessageFailure1  MessageID = 0x00f1 // sent by the controller
 	MessageChallenge MessageID = 0x0101
 	MessageReply     MessageID = 0x0102
 	MessageSuccess1  MessageID = 0x0103
@@ -32,14 +31,13 @@ func (m MessageID) String() string {
 	return fmt.Sprintf("message %04x", uint16(m))
 }
 
-// Sizes in bytes. The longest messages are a Reply of 1168 bytes, and an
-// AUTH_Negotiate that lists 255 protocols.
+// Sizes in bytes. The longest messages are a Reply of 1168 bytes, and an AUTH_Negotiate that lists 255 protocols.
 const (
-	commonSize     = 6 // what every message begins with
+	commonSize     = 6 // at the beginning of every message
 	failureSize    = 8
 	negotiateSize  = 8
 	descriptorSize = 64
-	fixedSize      = 16 // Challenge, Reply, Success1 and Success2 without their values
+	fixedSize      = 16 // Challenge, Reply, Success1 and Success2 without their variable-length values
 	idsPerList     = 30
 
 	// MaxMessage is the length of the longest message.
@@ -51,7 +49,7 @@ const (
 // dhchapID is the protocol's identifier in AUTH_Negotiate.
 const dhchapID = 1
 
-// identify reads what a message is and which exchange it belongs to.
+// identify returns the type and the transaction of a message.
 func identify(b []byte) (MessageID, TransactionID, error) {
 	if len(b) < commonSize {
 		return 0, 0, refuse(ReasonPayload, "message of %d bytes", len(b))
@@ -59,7 +57,7 @@ func identify(b []byte) (MessageID, TransactionID, error) {
 	return MessageID(b[0])<<8 | MessageID(b[1]), TransactionID(binary.LittleEndian.Uint16(b[4:])), nil
 }
 
-// header is what a message of n bytes begins with.
+// header returns a message of n bytes with its first fields set.
 func header(m MessageID, t TransactionID, n int) []byte {
 	b := make([]byte, n)
 	b[0], b[1] = byte(m>>8), byte(m)
@@ -91,7 +89,7 @@ func (m *Negotiate) Encode() []byte {
 	return b
 }
 
-// decodeNegotiate reads the first descriptor of DH-HMAC-CHAP.
+// decodeNegotiate decodes the first descriptor of DH-HMAC-CHAP.
 func decodeNegotiate(b []byte) (m Negotiate, err error) {
 	if len(b) < negotiateSize {
 		return m, refuse(ReasonPayload, "AUTH_Negotiate of %d bytes", len(b))
@@ -139,8 +137,7 @@ func (m *Challenge) Encode() []byte {
 	return append(append(b, m.Value...), m.DH...)
 }
 
-// decodeChallenge reads a message whose hash and group may be any: the values are
-// slices of b.
+// decodeChallenge decodes a message without checking its hash and group. The values are slices of b.
 func decodeChallenge(b []byte) (m Challenge, err error) {
 	if len(b) < fixedSize {
 		return m, refuse(ReasonPayload, "Challenge of %d bytes", len(b))
@@ -159,8 +156,8 @@ func decodeChallenge(b []byte) (m Challenge, err error) {
 type Reply struct {
 	Transaction TransactionID
 	Response    []byte   // as long as the hash
-	Sequence    Sequence // 0 where the controller need not prove itself
-	Challenge   []byte   // C2, nil where the controller need not prove itself
+	Sequence    Sequence // 0 if the controller need not authenticate itself
+	Challenge   []byte   // C2; nil if the controller need not authenticate itself
 	DH          []byte   // g^y mod p
 }
 
@@ -179,7 +176,7 @@ func (m *Reply) Encode() []byte {
 	return append(append(append(b, m.Response...), challenge...), m.DH...)
 }
 
-// decodeReply returns values that are slices of b.
+// decodeReply decodes a message. The values are slices of b.
 func decodeReply(b []byte) (m Reply, err error) {
 	if len(b) < fixedSize {
 		return m, refuse(ReasonPayload, "Reply of %d bytes", len(b))
@@ -201,10 +198,10 @@ func decodeReply(b []byte) (m Reply, err error) {
 // Success1 is DH-HMAC-CHAP_Success1.
 type Success1 struct {
 	Transaction TransactionID
-	Response    []byte // nil where the controller does not prove itself
+	Response    []byte // nil if the controller does not authenticate itself
 }
 
-// Encode returns the message; size is that of the hash.
+// Encode returns the message; size is the length of the hash.
 func (m *Success1) Encode(size int) []byte {
 	b := header(MessageSuccess1, m.Transaction, fixedSize+size)
 	b[6] = byte(size)
@@ -215,7 +212,7 @@ func (m *Success1) Encode(size int) []byte {
 	return b
 }
 
-// decodeSuccess1 returns a response that is a slice of b.
+// decodeSuccess1 decodes a message. The response is a slice of b.
 func decodeSuccess1(b []byte) (m Success1, err error) {
 	if len(b) < fixedSize {
 		return m, refuse(ReasonPayload, "Success1 of %d bytes", len(b))
@@ -228,17 +225,17 @@ func decodeSuccess1(b []byte) (m Success1, err error) {
 	return m, err
 }
 
-// encodeSuccess2 is DH-HMAC-CHAP_Success2.
+// encodeSuccess2 returns a DH-HMAC-CHAP_Success2 message.
 func encodeSuccess2(t TransactionID) []byte { return header(MessageSuccess2, t, fixedSize) }
 
-// EncodeFailure is AUTH_Failure1 or AUTH_Failure2.
+// EncodeFailure returns an AUTH_Failure1 or AUTH_Failure2 message.
 func EncodeFailure(m MessageID, t TransactionID, r Reason) []byte {
 	b := header(m, t, failureSize)
 	b[6], b[7] = reasonCode, byte(r)
 	return b
 }
 
-// decodeFailure is why the peer refused.
+// decodeFailure returns the peer's reason as an error.
 func decodeFailure(b []byte) error {
 	if len(b) < failureSize {
 		return &Error{Peer: true, Reason: ReasonFailed}
@@ -246,7 +243,7 @@ func decodeFailure(b []byte) error {
 	return &Error{Peer: true, Reason: Reason(b[7])}
 }
 
-// split cuts values of the given lengths off b, which may be longer.
+// split returns slices of the given lengths from b, which may be longer.
 func split(what string, b []byte, lengths ...int) ([][]byte, error) {
 	values := make([][]byte, 0, len(lengths))
 	for _, n := range lengths {

@@ -27,8 +27,8 @@ const ffdhe8192 = "" +
 	"FAFABE1C5D71A87E2F741EF8C1FE86FEA6BBFDE530677F0D97D11D49F7A8443D0822E506A9F4614E011E2A94838FF88C" +
 	"D68C8BB7C5C6424CFFFFFFFFFFFFFFFF"
 
-// prime is the prime of a group: p = 2^b - 2^(b-64) + ([2^(b-130) e] + X) 2^64 - 1
-// (RFC 7919, appendix A). The digits of e are those of the largest one.
+// prime returns the prime of a group: p = 2^b - 2^(b-64) + ([2^(b-130) e] + X) 2^64 - 1 (RFC 7919, appendix A). The
+// digits of e are taken from the largest prime.
 func (r *groupRow) prime() *big.Int {
 	p, ok := new(big.Int).SetString(ffdhe8192, 16)
 	if !ok {
@@ -41,10 +41,10 @@ func (r *groupRow) prime() *big.Int {
 	one := big.NewInt(1)
 	power := func(n int) *big.Int { return new(big.Int).Lsh(one, uint(n)) }
 
-	// e: what stands between the two rows of ones, without X.
+	// e: what is between the two runs of ones, without X.
 	e := p.Mod(p, power(largest.bits-64))
 	e.Rsh(e, 64)
-	e.Sub(e, big.NewInt(largest.x-1)) // the lower row of ones borrowed 1
+	e.Sub(e, big.NewInt(largest.x-1)) // the lower run of ones borrowed 1
 	e.Rsh(e, uint(largest.bits-r.bits))
 
 	e.Add(e, big.NewInt(r.x))

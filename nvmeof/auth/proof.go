@@ -2,14 +2,13 @@ package auth
 
 import "encoding/binary"
 
-// A Sequence numbers the challenges of one party. 0 is none.
+// A Sequence is the sequence number of a challenge. 0 means no challenge.
 type Sequence uint32
 
-// A TransactionID is chosen by the host and the same in all messages of an
-// exchange (T_ID).
+// A TransactionID identifies an exchange in all of its messages (T_ID). The host chooses it.
 type TransactionID uint16
 
-// A proof is what a response covers.
+// A proof has what a response covers.
 type proof struct {
 	hash        Hash
 	key         Key
@@ -18,19 +17,18 @@ type proof struct {
 	sequence    Sequence
 	transaction TransactionID
 	role        string
-	from, to    string // names of who proves itself, and to whom
+	from, to    string // NQNs of the party that authenticates itself, and of its peer
 }
 
-// Roles of those who prove themselves.
+// Roles of the party that authenticates itself.
 const (
 	roleHost       = "HostHost"
 	roleController = "Controller"
 )
 
-// response is RVAL of Reply and of Success1: the HMAC of challenge, sequence
-// number, transaction identifier, SC_C (which is 0), role, and both names with a 0
-// between them. The challenge is augmented first where there is a shared secret:
-// Ca = HMAC(H(shared), C).
+// response returns RVAL of Reply or Success1: the HMAC of challenge, sequence number, transaction identifier, SC_C
+// (which is 0), role, and both NQNs with a 0 between them. If there is a shared secret, the challenge is augmented
+// first: Ca = HMAC(H(shared), C).
 func (p *proof) response() []byte {
 	challenge := p.challenge
 	if p.shared != nil {

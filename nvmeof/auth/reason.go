@@ -2,19 +2,18 @@ package auth
 
 import "fmt"
 
-// reasonCode is the one Reason Code there is: authentication failed. What
-// distinguishes is the Reason Code Explanation.
+// reasonCode is the only Reason Code: authentication failed. The Reason Code Explanation says why.
 const reasonCode = 1
 
 // A Reason is the Reason Code Explanation of AUTH_Failure1 and AUTH_Failure2.
 type Reason uint8
 
 const (
-	ReasonFailed   Reason = 1 // the response is not the right one
-	ReasonProtocol Reason = 2 // no protocol that both know
+	ReasonFailed   Reason = 1 // the response is wrong
+	ReasonProtocol Reason = 2 // no common protocol
 	ReasonChannel  Reason = 3 // secure channel concatenation mismatch
-	ReasonHash     Reason = 4 // no hash that both use
-	ReasonGroup    Reason = 5 // no group that both use
+	ReasonHash     Reason = 4 // no common hash
+	ReasonGroup    Reason = 5 // no common group
 	ReasonPayload  Reason = 6 // incorrect payload
 	ReasonMessage  Reason = 7 // incorrect protocol message
 )
@@ -33,11 +32,11 @@ func (r Reason) String() string {
 	return reasons[r]
 }
 
-// An Error is why an exchange failed.
+// An Error is the reason why an exchange failed.
 type Error struct {
-	Peer   bool // the peer refused and said so; else we did
+	Peer   bool // the peer refused; otherwise this side did
 	Reason Reason
-	Detail string // what we saw, if it was us
+	Detail string // what was wrong, if this side refused
 }
 
 func (e *Error) Error() string {
@@ -47,7 +46,7 @@ func (e *Error) Error() string {
 	return e.Reason.String() + ": " + e.Detail
 }
 
-// refuse is our own reason.
+// refuse returns an Error of this side.
 func refuse(r Reason, format string, args ...any) error {
 	return &Error{Reason: r, Detail: fmt.Sprintf(format, args...)}
 }

@@ -22,7 +22,7 @@ const (
 //go:embed testdata/vectors.txt
 var vectors string
 
-// A vector is one exchange in which both sides prove themselves.
+// A vector is one exchange in which both sides authenticate themselves.
 type vector struct {
 	hash             Hash
 	group            Group
@@ -63,7 +63,7 @@ func mustKey(t testing.TB, s string) Key {
 	return k
 }
 
-// sides are both ends, whose random bytes are those of the vector.
+// sides returns both sides, whose random bytes are those of the vector.
 func (v *vector) sides(t *testing.T) (*Host, *Controller) {
 	hostKey, ctrlKey := mustKey(t, v.hostKey), mustKey(t, v.ctrlKey)
 	h := NewHost(HostConfig{
@@ -79,12 +79,11 @@ func (v *vector) sides(t *testing.T) (*Host, *Controller) {
 
 var long = flag.Bool("long", false, "all larger groups with each hash and both roles, and primes of more than 2048 bits")
 
-// isLarge reports whether computing in the group takes most of the time: the quick forms have one of
-// a kind.
+// isLarge reports whether computing in the group takes most of the time: the quick forms use only one of each kind.
 func (g Group) isLarge() bool { return g.Size() > 2048/8 }
 
-// TestVectors: every message, in every hash and group, is as an independent
-// program computes it. In the quick form the larger groups have one hash each.
+// TestVectors: every message, with every hash and group, is as computed by an independent program. In the quick form
+// the larger groups have one hash each.
 func TestVectors(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(vectors), "\n")
 	if len(lines) != 18 {
@@ -127,8 +126,8 @@ func wantSum(t *testing.T, what string, message []byte, want string) {
 	}
 }
 
-// TestPrimes checks each prime by its definition (RFC 7919, appendix A), with e
-// from its series, by the last digits that the RFC prints, and that it is safe.
+// TestPrimes checks each prime: by its definition (RFC 7919, appendix A), with e from its series, by the last digits
+// that the RFC prints, and that it is a safe prime.
 func TestPrimes(t *testing.T) {
 	for g, tail := range map[Group]string{
 		GroupFFDHE2048: "886b423861285c97ffffffffffffffff",
@@ -161,7 +160,7 @@ func TestPrimes(t *testing.T) {
 	}
 }
 
-// eulerTimes is [2^n e], by e = 1 + 1/1! + 1/2! + ...
+// eulerTimes returns [2^n e], with e = 1 + 1/1! + 1/2! + ...
 func eulerTimes(n int) *big.Int {
 	const guard = 64
 	sum, term := new(big.Int), new(big.Int).Lsh(big.NewInt(1), uint(n+guard))

@@ -10,22 +10,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// Config says how to discover. A zero field takes the default.
+// Config says how to discover. Fields that are zero take their defaults.
 type Config struct {
-	// Persistent keeps connections until the end, to get notice of changes. Without it
-	// each log is read once.
+	// Persistent keeps connections until Run ends, to be notified of changes. Without it, each log is read once.
 	Persistent bool
 
-	Depth       int // how many referrals after each other are followed; default 8, negative: none
-	Controllers int // how many discovery controllers are followed at a time; default 128
+	Depth       int // maximum number of successive referrals that are followed; default 8, negative: none
+	Controllers int // maximum number of discovery controllers followed at a time; default 128
 
-	Attempts int           // without Persistent: how often a controller is tried that refuses or is lost; default 2
-	MinPause time.Duration // before a controller is tried again the first time; default 1 s
-	MaxPause time.Duration // to which that grows, doubling; default 5 min
-	Poll     time.Duration // how often a log is read of whose changes nobody tells; default 1 min
+	Attempts int           // without Persistent: maximum attempts for a controller that refuses or is lost; default 2
+	MinPause time.Duration // before the second attempt; default 1 s
+	MaxPause time.Duration // maximum pause, which doubles with each attempt; default 5 min
+	Poll     time.Duration // how often a log is read if the controller does not report changes; default 1 min
 	Timeout  time.Duration // of connecting to a controller and reading its log; default 30 s
 
-	// Event is told what happens, in order, by Run itself, which waits meanwhile.
+	// Event is called for each event, in order. Run calls it itself, and waits for it.
 	Event func(Event)
 }
 
@@ -53,21 +52,19 @@ func or[T int | time.Duration](v, fallback T) T {
 	return v
 }
 
-// A Kind is what an Event tells.
+// A Kind is the kind of an Event.
 type Kind uint8
 
 const (
-	// Added and Removed change the set of records; Removed carries the record as it
-	// was told last.
+	// Added and Removed change the set of records. Removed has the record as last reported.
 	Added Kind = iota
 	Removed
-	// Logged is a log that was read: its records that are new follow, then those
-	// that are gone.
+	// Logged reports that a log was read. Events for its new records follow, then those for removed records.
 	Logged
-	// Unreachable is a controller that was not connected to or is lost, with the
-	// reason, and when it is tried again; 0: never.
+	// Unreachable reports a controller that could not be connected to or was lost, with the reason, and after what time
+	// it will be tried again; 0: never.
 	Unreachable
-	// Skipped is a referral that is not followed, with the reason.
+	// Skipped reports a referral that is not followed, with the reason.
 	Skipped
 )
 
@@ -75,23 +72,23 @@ var kindNames = [...]string{"added", "removed", "log", "unreachable", "skipped"}
 
 func (k Kind) String() string { return kindNames[k] }
 
-// An Event is told to Config.Event.
+// An Event is passed to Config.Event.
 type Event struct {
 	Kind   Kind
-	At     Endpoint // but for Added and Removed
+	At     Endpoint // all kinds but Added and Removed
 	Record Record   // Added, Removed; Skipped: the referral
 	Err    error    // Unreachable, Skipped
 	Again  time.Duration
 	Log    Log // Logged
 }
 
-// A Log is what one controller tells.
+// A Log is the discovery log of one controller.
 type Log struct {
 	Generation uint64
 	Entries    []capsule.DiscoveryEntry
 }
 
-// placed is the error, which says once of which controller it is.
+// placed returns the error, with the controller's address once.
 func (e *Event) placed() error {
 	var connect *host.ConnectError
 	if errors.As(e.Err, &connect) && strings.HasPrefix(e.Err.Error(), e.At.String()+": ") {

@@ -11,10 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// HostDialer dials with hosts.
+// HostDialer is a Dialer that uses package host.
 type HostDialer struct {
-	// Host returns the host from which to reach an endpoint, and how to connect:
-	// address and name are filled in.
+	// Host returns the host from which to connect to an endpoint, and the options. Address and NQN are set by Dial.
 	Host func(ctx context.Context, at Endpoint) (*host.Host, host.Options, error)
 }
 
@@ -29,7 +28,7 @@ func (d *HostDialer) Dial(ctx context.Context, at Endpoint, stay bool, notify fu
 	}
 	options.Traddr, options.Trsvcid, options.NQN = at.Addr.Addr(), at.Addr.Port(), at.NQN
 	if !stay {
-		options.KeepAliveTmo = -1 // gone before it could matter
+		options.KeepAliveTmo = -1 // the connection ends before a keep alive would be due
 		return dial(ctx, h, options)
 	}
 	s, err := dialToStay(ctx, h, at, options, notify)
@@ -37,12 +36,12 @@ func (d *HostDialer) Dial(ctx context.Context, at Endpoint, stay bool, notify fu
 	case err != nil:
 		return nil, err
 	case options.KeepAliveTmo < 0 || s.Identify().KAS == 0:
-		return unkeptSession{s}, nil
+		return sessionWithoutKeepAlive{s}, nil
 	}
 	return s, nil
 }
 
-// dialToStay connects by the controller's own name, if it has one.
+// dialToStay connects, and reconnects with the controller's unique NQN if it has one.
 func dialToStay(ctx context.Context, h *host.Host, at Endpoint, options host.Options, notify func()) (*hostSession, error) {
 	options.Event = func(e capsule.AsyncEvent) {
 		if e.LID == capsule.LogDiscovery {
@@ -60,9 +59,9 @@ func dialToStay(ctx context.Context, h *host.Host, at Endpoint, options host.Opt
 	options.NQN = own
 	better, err := dial(ctx, h, options)
 	if err != nil {
-		return s, nil // the controller answers to the name that all have
+		return s, nil // the controller accepts only the well-known NQN
 	}
-	_ = s.Close() // it is not used, however it ends
+	_ = s.Close() // its error does not matter
 	return better, nil
 }
 
@@ -75,7 +74,7 @@ func dial(ctx context.Context, h *host.Host, options host.Options) (*hostSession
 		return nil, err
 	}
 	s := &hostSession{c}
-	// Before version 1.4 or so controllers do not say what they are.
+	// Controllers before about NVMe 1.4 do not report their type.
 	if t := c.Identify().CNTRLTYPE; t != 0 && t != capsule.ControllerTypeDiscovery {
 		return nil, errors.Join(fmt.Errorf("%v is not the name of a discovery controller", options.NQN), s.Close())
 	}
@@ -103,19 +102,19 @@ func (s *hostSession) Name() nvmeof.NQN {
 // Notices implements [Session].
 func (s *hostSession) Notices() bool { return s.Identify().OAES&capsule.EventDiscoveryChange != 0 }
 
-// An unkeptSession is one without keep alive: nothing is sent while nothing changes, so that nobody would notice
-// that the controller has gone. Its log is read now and then.
-type unkeptSession struct{ *hostSession }
+// A sessionWithoutKeepAlive is a session on which nothing is sent as long as nothing changes, so that the loss of
+// the controller would not be noticed. Its log is therefore read periodically.
+type sessionWithoutKeepAlive struct{ *hostSession }
 
 // Notices implements [Session].
-func (unkeptSession) Notices() bool { return false }
+func (sessionWithoutKeepAlive) Notices() bool { return false }
 
-// goodbye bounds an orderly end.
-const goodbye = 5 * time.Second
+// disconnectTime bounds an orderly disconnect.
+const disconnectTime = 5 * time.Second
 
 // Close implements [Session].
 func (s *hostSession) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	ctx, cancel := context.WithTimeout(context.Background(), disconnectTime)
 	defer cancel()
 	return s.Disconnect(ctx)
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestHostDialerWithoutHost: a dialer that was not filled in is an error, since Run calls it on goroutines of its own.
+// TestHostDialerWithoutHost: a zero HostDialer returns an error instead of a panic, since Run calls it on its own
+// goroutines.
 func TestHostDialerWithoutHost(t *testing.T) {
 	at := Endpoint{Addr: netip.MustParseAddrPort("192.0.2.1:4420")}
 	err := Run(t.Context(), Config{Attempts: 1}, &HostDialer{}, at)

@@ -10,10 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A nodeID names a controller that is followed; none is used twice.
+// A nodeID identifies a followed controller. None is reused.
 type nodeID int
 
-// An order is what the engine wants done.
+// An order is an action that the engine requests.
 type order struct {
 	kind orderKind
 	id   nodeID
@@ -23,33 +23,33 @@ type order struct {
 type orderKind uint8
 
 const (
-	orderConnect orderKind = iota // connect and read the log; to be answered by logged or failed
-	orderRead                     // read the log of a live connection; the same
-	orderDrop                     // disconnect; what still comes of the node is ignored
+	orderConnect orderKind = iota // connect and read the log; the result is logged or failed
+	orderRead                     // read the log on a live connection; likewise
+	orderDrop                     // disconnect; later results of the node are ignored
 )
 
-// state is where a node stands.
+// state is the state of a node.
 type state uint8
 
 const (
-	stateWaiting state = iota // for its time to be connected to
-	stateBusy                 // an order is being carried out
-	stateLive                 // connected, and its log is known
-	stateDone                 // its log was read, or given up
+	stateWaiting state = iota // for the time of the next attempt to connect
+	stateBusy                 // an order is being executed
+	stateLive                 // connected, and its log has been read
+	stateDone                 // its log was read, or it was given up
 )
 
 // A node is one discovery controller.
 type node struct {
 	id    nodeID
 	at    Endpoint
-	name  nvmeof.NQN // its own, once known
+	name  nvmeof.NQN // its unique NQN, once known
 	seed  bool
 	depth int
 
 	state state
-	live  bool      // connected, perhaps busy
+	live  bool      // connected, possibly busy
 	again bool      // a change was reported while the log was being read
-	when  time.Time // stateWaiting: of the next attempt; stateLive: to read again, zero if never
+	when  time.Time // stateWaiting: next attempt; stateLive: next periodic read, zero if none
 	pause time.Duration
 	tried int
 
@@ -57,20 +57,20 @@ type node struct {
 	referrals []Record
 }
 
-// An engine decides what to do. It belongs to one goroutine.
+// An engine decides what to do. It is owned by one goroutine.
 type engine struct {
 	config Config
 	nodes  []*node // in the order in which they were found
 	last   nodeID
 
 	records map[key]*known
-	skipped map[key]bool // reported since it appeared
+	skipped map[key]bool // already reported as skipped
 
 	orders []order
 	events []Event
 }
 
-// A known record, and how many nodes have it.
+// A known is a record with the number of nodes that have it.
 type known struct {
 	record Record
 	count  int
@@ -80,14 +80,14 @@ func newEngine(c Config) *engine {
 	return &engine{config: c.complete(), records: map[key]*known{}, skipped: map[key]bool{}}
 }
 
-// take returns what has come up since the last call.
+// take returns the orders and events since the last call.
 func (e *engine) take() (orders []order, events []Event) {
 	orders, events = e.orders, e.events
 	e.orders, e.events = nil, nil
 	return orders, events
 }
 
-// start follows a controller that somebody named.
+// start follows a controller given by the caller.
 func (e *engine) start(now time.Time, at Endpoint) {
 	if n := e.find(at); n != nil {
 		n.seed, n.depth = true, 0
@@ -97,7 +97,7 @@ func (e *engine) start(now time.Time, at Endpoint) {
 	e.advance(now)
 }
 
-// stop ends following it, and all that only it led to.
+// stop stops following a controller that was given to start, and all controllers reached only through it.
 func (e *engine) stop(now time.Time, at Endpoint) {
 	if n := e.find(at); n != nil {
 		n.seed = false
@@ -105,7 +105,7 @@ func (e *engine) stop(now time.Time, at Endpoint) {
 	}
 }
 
-// find is the node of an endpoint, by either of its names.
+// find returns the node of an endpoint, by either NQN.
 func (e *engine) find(at Endpoint) *node {
 	for _, n := range e.nodes {
 		if n.at == at || n.at.Scope == at.Scope && n.at.Addr == at.Addr && n.name == at.NQN {
@@ -134,11 +134,11 @@ func (e *engine) add(now time.Time, at Endpoint, depth int) *node {
 // A reading is a log that was read.
 type reading struct {
 	log     Log
-	name    nvmeof.NQN // the subsystem's own; may be empty
+	name    nvmeof.NQN // the subsystem's unique NQN; may be empty
 	notices bool       // the controller reports changes
 }
 
-// logged: a log was read.
+// logged handles a log that was read.
 func (e *engine) logged(now time.Time, id nodeID, r reading) {
 	n := e.node(id)
 	if n == nil {
@@ -158,13 +158,13 @@ func (e *engine) logged(now time.Time, id nodeID, r reading) {
 	n.referrals = referrals
 	e.replace(n, subsystems)
 	e.walk(now)
-	if n.again && n.live && e.node(id) != nil { // nothing leads to it any more under its new name
+	if n.again && n.live && e.node(id) != nil { // walk may have dropped it, if no referral leads to its new name
 		e.read(n)
 	}
 	e.advance(now)
 }
 
-// failed: a node could not be connected to, or its connection or log is lost.
+// failed handles a node that could not be connected to, or whose connection or log was lost.
 func (e *engine) failed(now time.Time, id nodeID, err error) {
 	n := e.node(id)
 	if n == nil || n.state == stateDone {
@@ -174,7 +174,7 @@ func (e *engine) failed(now time.Time, id nodeID, err error) {
 	n.tried++
 	n.state = stateDone
 	again := time.Duration(0)
-	silent := errors.Is(err, rdmatransport.ErrUnreachable) // it was asked several times
+	silent := errors.Is(err, rdmatransport.ErrUnreachable) // connecting has already sent several requests
 	if e.config.Persistent || n.tried < e.config.Attempts && !silent {
 		n.pause = min(max(2*n.pause, e.config.MinPause), e.config.MaxPause)
 		again = n.pause
@@ -183,7 +183,7 @@ func (e *engine) failed(now time.Time, id nodeID, err error) {
 	e.events = append(e.events, Event{Kind: Unreachable, At: n.at, Err: err, Again: again})
 }
 
-// changed: a controller tells that its log has changed.
+// changed handles a controller's report that its log has changed.
 func (e *engine) changed(id nodeID) {
 	switch n := e.node(id); {
 	case n == nil:
@@ -199,7 +199,7 @@ func (e *engine) read(n *node) {
 	e.orders = append(e.orders, order{kind: orderRead, id: n.id})
 }
 
-// advance does what is due.
+// advance executes what is due.
 func (e *engine) advance(now time.Time) {
 	for _, n := range e.nodes {
 		if n.when.IsZero() || n.when.After(now) {
@@ -215,7 +215,7 @@ func (e *engine) advance(now time.Time) {
 	}
 }
 
-// next is when advance has something to do; zero: never, by itself.
+// next returns when advance will have something to do; zero: never, unless something happens.
 func (e *engine) next() (at time.Time) {
 	for _, n := range e.nodes {
 		if !n.when.IsZero() && (at.IsZero() || n.when.Before(at)) {
@@ -225,13 +225,12 @@ func (e *engine) next() (at time.Time) {
 	return at
 }
 
-// done reports whether nothing will happen any more.
+// done reports whether nothing can happen any more.
 func (e *engine) done() bool {
 	return !slices.ContainsFunc(e.nodes, func(n *node) bool { return n.state != stateDone })
 }
 
-// split sorts a log's entries; those of the discovery subsystem itself lead nowhere
-// new.
+// split splits a log's entries by type. Entries of the discovery subsystem itself are ignored: they lead nowhere new.
 func split(scope Scope, entries []capsule.DiscoveryEntry) (subsystems, referrals []Record) {
 	for _, entry := range entries {
 		switch entry.SUBTYPE {

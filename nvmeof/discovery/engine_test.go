@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// at is a discovery controller at 192.0.2.N.
+// at returns a discovery controller at 192.0.2.N.
 func at(n int) Endpoint {
 	return Endpoint{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 4420), NQN: nvmeof.DiscoveryNQN}
 }
@@ -61,7 +61,7 @@ func entries(words string) (all []capsule.DiscoveryEntry) {
 	return all
 }
 
-// brief is an event or order in a few words.
+// brief describes an event or order in a few words.
 func brief(x any) string {
 	last := func(a string) string { return a[strings.LastIndex(a, ".")+1:] }
 	end := func(e Endpoint) string { return last(e.Addr.Addr().String()) }
@@ -89,7 +89,7 @@ func brief(x any) string {
 	return "?"
 }
 
-// A script drives an engine and compares what it wants.
+// A script drives an engine and compares the results.
 type script struct {
 	*testing.T
 	engine *engine
@@ -100,7 +100,7 @@ func newScript(t *testing.T, c Config) *script {
 	return &script{t, newEngine(c), time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 }
 
-// want compares orders and events since the last call, logs aside.
+// want compares the orders and events since the last call, except Logged.
 func (s *script) want(what string, words ...string) {
 	s.Helper()
 	orders, events := s.engine.take()
@@ -196,8 +196,8 @@ func TestPersistent(t *testing.T) {
 	s.idle("results of a node that is gone")
 }
 
-// TestAnotherFamily: a record that nobody can connect to because of its family of addresses is another one when that
-// is mended. IPv4 and IPv6 are the same, since the address itself says which it is.
+// TestAnotherFamily: a record with an unusable address family is another record once the family is corrected. IPv4 and
+// IPv6 are the same, since the address itself says which it is.
 func TestAnotherFamily(t *testing.T) {
 	s := newScript(t, Config{Persistent: true})
 	s.start(1)
@@ -223,7 +223,7 @@ func TestPauseIsBounded(t *testing.T) {
 	s.want("tenth failure", "unreachable 1 (no) 5s")
 }
 
-// TestPoll: a controller that tells nothing is asked.
+// TestPoll: the log of a controller that reports no changes is read periodically.
 func TestPoll(t *testing.T) {
 	s := newScript(t, Config{Persistent: true})
 	s.start(1)
@@ -235,8 +235,7 @@ func TestPoll(t *testing.T) {
 	s.wantNext(0)
 }
 
-// TestReferralsGo: what only a referral led to goes with it, also where controllers
-// refer to each other.
+// TestReferralsGo: controllers that only a removed referral led to are dropped, also if they refer to each other.
 func TestReferralsGo(t *testing.T) {
 	s := newScript(t, Config{Persistent: true})
 	s.start(1)
@@ -281,7 +280,8 @@ func TestLimits(t *testing.T) {
 	none.want("no referrals at all", "connect 1@1", "skipped 1>2 (too many referrals after each other: more than 0)")
 }
 
-// TestFartherAway: a controller that is nearer no more is followed only while it is near enough.
+// TestFartherAway: a controller whose shortest path of referrals becomes longer is followed only up to the maximum
+// depth.
 func TestFartherAway(t *testing.T) {
 	s := newScript(t, Config{Persistent: true, Depth: 2})
 	s.start(1)
@@ -295,7 +295,7 @@ func TestFartherAway(t *testing.T) {
 	s.want("the short way is gone", "read 1", "drop 3", "skipped 3>4 (too many referrals after each other: more than 2)")
 }
 
-// TestUniqueNames: a controller is the same by both of its names.
+// TestUniqueNames: a controller is the same under both of its NQNs.
 func TestUniqueNames(t *testing.T) {
 	s := newScript(t, Config{Persistent: true})
 	s.start(1)
@@ -305,8 +305,8 @@ func TestUniqueNames(t *testing.T) {
 	s.want("back and forth", "connect 3=third@2")
 }
 
-// TestNamedOtherwise: a controller that has another name each time it is connected to, and
-// reports a change meanwhile, is dropped where referrals lead to the name that it had.
+// TestNamedOtherwise: a controller that has another NQN at each connection, and reports a change meanwhile, is dropped
+// if referrals lead to its earlier NQN.
 func TestNamedOtherwise(t *testing.T) {
 	s := newScript(t, Config{Persistent: true, MinPause: time.Second})
 	named := func(id nodeID, name nvmeof.NQN) { s.engine.logged(s.now, id, reading{Log{}, name, true}) }
@@ -351,8 +351,8 @@ func TestOddReferrals(t *testing.T) {
 	}
 }
 
-// TestZoneOfReferral: what follows the % of an address is text of the controller too, and does not get to a terminal by
-// the endpoint that the address becomes.
+// TestZoneOfReferral: the zone of an address is text of the controller too, and does not reach a terminal as part of
+// the endpoint.
 func TestZoneOfReferral(t *testing.T) {
 	e := entries(">2")
 	e[0].ADRFAM = capsule.FamilyIPv6

@@ -20,7 +20,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// What a discovery controller knows, asked once, over a network in memory.
+// Read the log of a discovery controller once, over a network in memory.
 func ExampleRun() {
 	network, at := softroce.NewNetwork(1), netip.MustParseAddrPort("192.0.2.1:4420")
 	open := func(addr netip.Addr) *softroce.Device {

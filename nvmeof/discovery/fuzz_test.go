@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// fuzzWords are records that logs of FuzzEngine consist of, beside those of raw bytes.
+// fuzzWords are the records in logs of FuzzEngine, besides raw bytes.
 var fuzzWords = []string{"self", "disk@1", "disk@2", "other@2", ">1", ">2", ">3", ">2=name", ">4=name", "!>5", "tcp:>6", "disk@", ">999", "a@1"}
 
 // A stage is an engine with what it has reported and ordered so far.
@@ -21,12 +21,12 @@ type stage struct {
 	e        *engine
 	now      time.Time
 	ids      []nodeID
-	busy     map[nodeID]bool // with an order that is not carried out
+	busy     map[nodeID]bool // with an order that is still being executed
 	reported map[key]bool    // records
 }
 
-// check takes orders and events. Records come and go in turn, nobody has two orders, and
-// controllers are as many as they may be.
+// check checks orders and events: records are added and removed in turn, no node has two orders, and the number of
+// controllers is within the limit.
 func (s *stage) check() {
 	orders, events := s.e.take()
 	for _, o := range orders {
@@ -57,7 +57,7 @@ func (s *stage) check() {
 			s.t.Fatalf("%q is not fit to be printed", text)
 		}
 	}
-	if len(s.e.nodes) > s.e.config.Controllers+2 { // the seeds are not counted against it
+	if len(s.e.nodes) > s.e.config.Controllers+2 { // the limit does not include the seeds
 		s.t.Fatalf("%d controllers are followed", len(s.e.nodes))
 	}
 	for _, n := range s.e.nodes {
@@ -67,7 +67,7 @@ func (s *stage) check() {
 	}
 }
 
-// do is a step of three bytes: what, of which controller, and a part of its log.
+// do executes a step of three bytes: what, for which controller, and part of its log.
 func (s *stage) do(step []byte, raw []byte) {
 	s.now = s.now.Add(time.Duration(step[2]) * 500 * time.Millisecond)
 	id := nodeID(step[1])
@@ -113,8 +113,8 @@ func (s *stage) do(step []byte, raw []byte) {
 	s.check()
 }
 
-// recordedLog is what a Linux target's discovery log has after its header: the data of RDMA
-// WRITEs, whose BTH is 12 bytes long, that of the first packet with a RETH 28 (IBTA 9.2, 9.3).
+// recordedLog returns a Linux target's discovery log after its header: the data of RDMA WRITEs, whose BTH is 12 bytes
+// long, and with a RETH, in the first packet, 28 (IBTA 9.2, 9.3).
 func recordedLog(f *testing.F) (log []byte) {
 	packets, err := golden.Load("nvme-discover")
 	if err != nil {
@@ -138,7 +138,7 @@ func recordedLog(f *testing.F) (log []byte) {
 	return log
 }
 
-// FuzzEngine follows controllers whose logs say anything.
+// FuzzEngine follows controllers with arbitrary logs.
 func FuzzEngine(f *testing.F) {
 	log := recordedLog(f)
 	f.Add([]byte{5, 0, 0, 8, 0, 3, 7, 0, 9, 0, 1, 5, 3, 1, 1, 4, 0, 0, 0, 1, 77, 6, 0, 0}, log, true)
@@ -149,7 +149,7 @@ func FuzzEngine(f *testing.F) {
 		for ; len(script) >= 3; script = script[3:] {
 			s.do(script, raw)
 		}
-		for n := range 2 { // nothing stays of whom nobody follows
+		for n := range 2 { // nothing is left of controllers that are no longer followed
 			s.e.stop(s.now, at(1+n))
 			s.check()
 		}

@@ -8,11 +8,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Scope says as whom and how to connect: what it stands for is up to the
-// [Dialer]. Referrals and records have that of the controller that they come from.
+// A Scope says with which identity and how to connect; its meaning is up to the [Dialer]. Referrals and records inherit
+// the scope of the controller that lists them.
 type Scope int
 
-// An Endpoint is a discovery controller, as a host gets to it.
+// An Endpoint is a discovery controller, as addressed by a host.
 type Endpoint struct {
 	Scope Scope
 	Addr  netip.AddrPort
@@ -26,14 +26,13 @@ func (e Endpoint) String() string {
 	return fmt.Sprintf("%v (%v)", e.Addr, e.NQN)
 }
 
-// A Record is something that can be connected to: a subsystem through one port.
+// A Record is an entry of a log that can be connected to: a subsystem on one port.
 type Record struct {
 	Scope Scope
 	Entry capsule.DiscoveryEntry
 }
 
-// key is what tells records apart: two discovery controllers may differ in all the
-// rest and mean the same.
+// key identifies a record: other fields of entries for the same port may differ between discovery controllers.
 type key struct {
 	scope     Scope
 	transport capsule.TransportType
@@ -45,31 +44,31 @@ type key struct {
 
 func (r *Record) key() key {
 	family := r.Entry.ADRFAM
-	if family == capsule.FamilyIPv6 { // the address says which of both it is
+	if family == capsule.FamilyIPv6 { // the address says which of the two it is
 		family = capsule.FamilyIPv4
 	}
 	return key{r.Scope, r.Entry.TRTYPE, family, r.Traddr(), r.Trsvcid(), r.NQN()}
 }
 
-// Traddr, Trsvcid and NQN are text of the controller, as it is.
+// Traddr returns the transport address. Like Trsvcid and NQN, it is unfiltered text of the controller.
 func (r *Record) Traddr() string { return capsule.Text(r.Entry.TRADDR[:]) }
 
-// Trsvcid is the port.
+// Trsvcid returns the transport service identifier, the port.
 func (r *Record) Trsvcid() string { return capsule.Text(r.Entry.TRSVCID[:]) }
 
-// NQN is the subsystem's name.
+// NQN returns the subsystem's NQN.
 func (r *Record) NQN() string { return capsule.Text(r.Entry.SubNQN[:]) }
 
-// Addr is where the record's port is, or why this host cannot get there.
+// Addr returns the address of the record's port, or why this host cannot connect to it.
 func (r *Record) Addr() (netip.AddrPort, error) { return address(&r.Entry) }
 
-// String is "rdma traddr=192.0.2.1,trsvcid=4420 nqn=...", fit to be printed.
+// String returns a printable form such as "rdma traddr=192.0.2.1,trsvcid=4420 nqn=...".
 func (r *Record) String() string {
 	return fmt.Sprintf("%v traddr=%s,trsvcid=%s nqn=%s", r.Entry.TRTYPE,
 		nvmeof.Printable(r.Traddr()), nvmeof.Printable(r.Trsvcid()), nvmeof.Printable(r.NQN()))
 }
 
-// address is that of an entry which leads over RDMA to an IP address.
+// address returns the address of an entry for RDMA over IP.
 func address(e *capsule.DiscoveryEntry) (netip.AddrPort, error) {
 	if e.TRTYPE != capsule.TransportRDMA {
 		return netip.AddrPort{}, fmt.Errorf("transport %v, and this host has rdma", e.TRTYPE)
@@ -87,6 +86,5 @@ func address(e *capsule.DiscoveryEntry) (netip.AddrPort, error) {
 	return a, nil
 }
 
-// Same reports whether both lead to the same subsystem through the same port, found
-// in the same scope.
+// Same reports whether both records are for the same subsystem on the same port, in the same scope.
 func (r *Record) Same(o *Record) bool { return r.key() == o.key() }

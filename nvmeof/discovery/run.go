@@ -9,27 +9,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Dialer connects to discovery controllers. Its methods are called by several
-// goroutines at a time.
+// A Dialer connects to discovery controllers. Several goroutines may call its methods at the same time.
 type Dialer interface {
-	// Dial connects. With stay the connection is kept alive, and notify called, from
-	// any goroutine, when the controller reports a change of its log.
+	// Dial connects. If stay is set, the connection is kept alive, and notify is called, from any goroutine, when the
+	// controller reports a change of its log.
 	Dial(ctx context.Context, at Endpoint, stay bool, notify func()) (Session, error)
 }
 
-// A Session is a connected discovery controller. One goroutine uses it.
+// A Session is a connected discovery controller. It is used by one goroutine.
 type Session interface {
 	Log(ctx context.Context) (Log, error)
-	Name() nvmeof.NQN      // the subsystem's own, or empty
-	Notices() bool         // it reports changes
-	Done() <-chan struct{} // closed when it is lost
-	Err() error            // why
+	Name() nvmeof.NQN      // the subsystem's unique NQN, or empty
+	Notices() bool         // whether the controller reports changes
+	Done() <-chan struct{} // closed when the connection is lost
+	Err() error            // why it was lost
 	Close() error
 }
 
-// Run follows the controllers of seeds. Without Config.Persistent it returns when all
-// logs have been read, with the errors of those that could not be, joined; with it
-// when ctx ends, and then nil.
+// Run follows the controllers seeds. Without Config.Persistent, it returns when all logs have been read, with the
+// joined errors of the controllers that could not be read. With it, it returns nil when ctx ends.
 func Run(ctx context.Context, config Config, dialer Dialer, seeds ...Endpoint) error {
 	if dialer == nil {
 		return errors.New("discovery: the Dialer is missing")
@@ -48,8 +46,7 @@ func Run(ctx context.Context, config Config, dialer Dialer, seeds ...Endpoint) e
 	return r.loop()
 }
 
-// A runner carries out the orders of its engine. All but ctx, results and wait
-// belongs to the goroutine of Run.
+// A runner executes the orders of its engine. The goroutine of Run owns all but ctx, results and wait.
 type runner struct {
 	ctx     context.Context
 	engine  *engine
@@ -94,7 +91,7 @@ func (r *runner) carryOut() {
 			}
 			r.links[o.id] = r.connect(o.id, o.at)
 		case orderRead:
-			r.links[o.id].read <- struct{}{} // has room: one order at a time
+			r.links[o.id].read <- struct{}{} // never blocks: one order at a time
 		case orderDrop:
 			r.links[o.id].end()
 			delete(r.links, o.id)
@@ -125,7 +122,7 @@ func (r *runner) connect(id nodeID, at Endpoint) *link {
 	return l
 }
 
-// report hands a result over, unless nobody waits for it any more.
+// report passes on a result, unless the link has been ended.
 func (l *link) report(result func(now time.Time)) {
 	select {
 	case l.runner.results <- result:
@@ -141,8 +138,7 @@ func (l *link) run() {
 	l.report(func(now time.Time) { l.runner.engine.failed(now, l.id, err) })
 }
 
-// serve connects, reads the log, and again whenever it is asked to, until the
-// connection is lost, which is the error.
+// serve connects and reads the log, again whenever that is ordered. It returns why the connection was lost, or nil.
 func (l *link) serve() error {
 	config := &l.runner.engine.config // constant
 	engine := l.runner.engine
@@ -178,12 +174,12 @@ func (l *link) begin(config *Config, notify func()) (s Session, log Log, err err
 		return nil, Log{}, err
 	}
 	if log, err = s.Log(ctx); err != nil {
-		_ = s.Close() // why the log cannot be read says more
+		_ = s.Close() // its error says less than err
 	}
 	return s, log, err
 }
 
-// again reads the log of a controller that is connected.
+// again reads the log of a connected controller.
 func (l *link) again(config *Config, s Session) (Log, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, config.Timeout)
 	defer cancel()

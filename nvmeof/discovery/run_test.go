@@ -14,10 +14,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A fabric is what fake controllers there are: by address what their log has.
+// A fabric is a set of fake controllers, by endpoint with the content of their logs.
 type fabric struct {
 	mu       sync.Mutex
-	logs     map[Endpoint]string // absent: nobody is there
+	logs     map[Endpoint]string // absent: no controller
 	sessions map[*fakeSession]bool
 	dials    int
 }
@@ -75,7 +75,7 @@ func (s *fakeSession) Close() error {
 	return nil
 }
 
-// set changes a log, and tells who is connected there; "" ends the controller.
+// set changes a log, and notifies the connected sessions; "" ends the controller.
 func (f *fabric) set(n int, words string) {
 	f.mu.Lock()
 	var reported []*fakeSession
@@ -136,7 +136,7 @@ func (w *watch) take(d time.Duration) []string {
 	return seen
 }
 
-// after wants exactly these events; what several controllers cause has no order.
+// after requires exactly these events; those caused by several controllers have no order.
 func (w *watch) after(d time.Duration, want ...string) {
 	w.Helper()
 	seen := w.take(d)
@@ -147,7 +147,7 @@ func (w *watch) after(d time.Duration, want ...string) {
 	}
 }
 
-// end wants everything closed.
+// end requires that everything is closed.
 func (w *watch) end() {
 	w.Helper()
 	w.cancel()
@@ -188,7 +188,7 @@ func TestRunPersistent(t *testing.T) {
 	})
 }
 
-// TestRunOnce: unreachable controllers are tried twice, and are the error.
+// TestRunOnce: unreachable controllers are tried twice, and their errors are returned.
 func TestRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric(map[int]string{1: "a@1 >2 >3", 2: "b@2 >1"})
@@ -209,7 +209,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// TestRunSilent: a controller that does not answer is given up.
+// TestRunSilent: a controller that does not respond is given up.
 func TestRunSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchFabric(t, Config{Persistent: true, Timeout: 5 * time.Second}, newFabric(map[int]string{1: "silent", 2: "a@2"}), at(1), at(2))
@@ -222,7 +222,7 @@ func TestRunSilent(t *testing.T) {
 	})
 }
 
-// afterOnly wants events that begin so, and no others.
+// afterOnly requires events with this beginning, and no others.
 func (w *watch) afterOnly(d time.Duration, prefix string) {
 	w.Helper()
 	seen := w.take(d)
@@ -236,7 +236,7 @@ func (w *watch) afterOnly(d time.Duration, prefix string) {
 	}
 }
 
-// afterLast wants the last event to be that one.
+// afterLast requires the last event to be this one.
 func (w *watch) afterLast(d time.Duration, want string) {
 	w.Helper()
 	if seen := w.take(d); len(seen) == 0 || seen[len(seen)-1] != want {
@@ -244,7 +244,7 @@ func (w *watch) afterLast(d time.Duration, want string) {
 	}
 }
 
-// TestRunNobody: without a Dialer it does not begin.
+// TestRunNobody: without a Dialer, Run returns an error.
 func TestRunNobody(t *testing.T) {
 	if err := Run(t.Context(), Config{}, nil, Endpoint{}); err == nil || !strings.Contains(err.Error(), "Dialer is missing") {
 		t.Errorf("%v", err)

@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestWithoutKeepAlive: a controller that is not kept alive, and goes without a word, is missed by the next read of
-// its log, though it reports changes.
+// TestWithoutKeepAlive: the silent loss of a controller without keep alive is noticed at the next read of its log, even
+// if it reports changes.
 func TestWithoutKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := softroce.NewNetwork(1)
@@ -40,7 +40,7 @@ func TestWithoutKeepAlive(t *testing.T) {
 			w.ended <- Run(ctx, Config{Persistent: true, Event: w.event, MaxPause: time.Second}, dialer, at(1))
 		}()
 		w.after(time.Second, "added nqn.2014-08.org.example:a@1")
-		cut.Store(true) // as a machine that loses power
+		cut.Store(true) // as if the machine had lost power
 		s.close()
 		cut.Store(false)
 		s = newSite(t, network, 1)

@@ -22,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A site is one of our own targets at 192.0.2.N.
+// A site is one of our targets at 192.0.2.N.
 type site struct {
 	t      *testing.T
 	device rdmatransport.Device
@@ -70,8 +70,7 @@ func (s *site) add(nqn nvmeof.NQN) {
 
 func (s *site) refer(n int) { s.must(s.target.AddReferral(target.Referral{Addr: at(n).Addr})) }
 
-// follow runs discovery from 192.0.2.1 on a host at 192.0.2.9. The end closes
-// all but the targets.
+// follow runs discovery from 192.0.2.1 on a host at 192.0.2.9. Its end closes everything but the targets.
 func follow(t *testing.T, network *softroce.Network) (w *watch, end func()) {
 	t.Helper()
 	device := openDevice(t, network, 9)
@@ -97,8 +96,7 @@ func follow(t *testing.T, network *softroce.Network) (w *watch, end func()) {
 	}
 }
 
-// TestTargets follows two of our own targets that refer to each other, and a third one
-// that is not there yet.
+// TestTargets follows two of our targets that refer to each other, and a third one that is not running yet.
 func TestTargets(t *testing.T) {
 	const a, b, c, d = "nqn.2014-08.org.example:a", "nqn.2014-08.org.example:b", "nqn.2014-08.org.example:c", "nqn.2014-08.org.example:d"
 	synctest.Test(t, func(t *testing.T) {
@@ -142,8 +140,8 @@ func TestTargets(t *testing.T) {
 	})
 }
 
-// TestNobodyIsThere: an address at which nobody answers is tried once, for as long as the connection manager
-// does, and said once.
+// TestNobodyIsThere: an address that does not respond is tried once, for as long as the connection manager does, and
+// reported once.
 func TestNobodyIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := softroce.NewNetwork(1)
@@ -169,8 +167,7 @@ func TestNobodyIsThere(t *testing.T) {
 	})
 }
 
-// TestNoDiscoveryController: a subsystem's name is not taken for a discovery
-// controller's.
+// TestNoDiscoveryController: the NQN of an NVM subsystem is not accepted as that of a discovery controller.
 func TestNoDiscoveryController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := softroce.NewNetwork(1)
@@ -191,8 +188,8 @@ func TestNoDiscoveryController(t *testing.T) {
 	})
 }
 
-// TestFirstConnectionHangs: a connection by the controller's own name is used, though the one before it, by which
-// the name was found, does not end in order.
+// TestFirstConnectionHangs: the connection with the controller's unique NQN is used, though the earlier one, with which
+// the NQN was read, does not disconnect in order.
 func TestFirstConnectionHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := softroce.NewNetwork(1)
@@ -233,8 +230,7 @@ func TestFirstConnectionHangs(t *testing.T) {
 	})
 }
 
-// TestUniqueName: a connection that stays goes by the controller's own name, where it
-// answers to that.
+// TestUniqueName: a persistent connection uses the controller's unique NQN if the controller accepts it.
 func TestUniqueName(t *testing.T) {
 	s := &hostSession{&host.Controller{}}
 	id := s.Identify()

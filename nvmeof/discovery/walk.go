@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// replace takes the records that a node has now for those that it had, and tells
-// what that adds to and removes from all of them.
+// replace replaces the records of a node, and reports which records that adds and removes overall.
 func (e *engine) replace(n *node, now []Record) {
 	now = distinct(now)
 	for i := range now {
@@ -34,7 +33,7 @@ func (e *engine) replace(n *node, now []Record) {
 	n.records = now
 }
 
-// distinct leaves one of each record.
+// distinct returns the records without duplicates.
 func distinct(all []Record) (out []Record) {
 	seen := map[key]bool{}
 	for i := range all {
@@ -46,15 +45,15 @@ func distinct(all []Record) (out []Record) {
 	return out
 }
 
-// Reasons for which a referral is not followed.
+// Reasons why a referral is not followed.
 var (
 	errDuplicate = errors.New("it returns the same information as the controller that refers to it")
 	errDeep      = errors.New("too many referrals after each other")
 	errMany      = errors.New("too many discovery controllers")
 )
 
-// walk goes from the seeds along all referrals, the nearest first: follows those that
-// are new and drops the nodes that nothing leads to any more.
+// walk visits the nodes from the seeds along all referrals, nearest first. It follows new referrals, and drops nodes
+// that no referral leads to any more.
 func (e *engine) walk(now time.Time) {
 	var reached []*node
 	for _, n := range e.nodes {
@@ -71,8 +70,8 @@ func (e *engine) walk(now time.Time) {
 			switch {
 			case err != nil:
 				e.skip(reached[i], r, err, skipped)
-			case slices.Contains(reached, n): // by a way that is not longer, or a loop
-			case reached[i].depth >= e.config.Depth: // the shorter way to it is gone
+			case slices.Contains(reached, n): // by a way that is not longer, or in a loop
+			case reached[i].depth >= e.config.Depth: // a shorter way to it is gone
 				e.skip(reached[i], r, e.tooDeep(), skipped)
 			default:
 				n.depth = reached[i].depth + 1
@@ -90,7 +89,7 @@ func (e *engine) walk(now time.Time) {
 
 func (e *engine) tooDeep() error { return fmt.Errorf("%w: more than %d", errDeep, e.config.Depth) }
 
-// skip tells once of a referral that is not followed.
+// skip reports a referral that is not followed, once.
 func (e *engine) skip(by *node, r *Record, why error, skipped map[key]bool) {
 	if k := r.key(); !skipped[k] {
 		skipped[k] = true
@@ -100,7 +99,7 @@ func (e *engine) skip(by *node, r *Record, why error, skipped map[key]bool) {
 	}
 }
 
-// follow is the node that a referral leads to.
+// follow returns the node that a referral leads to, which it adds if it is new.
 func (e *engine) follow(now time.Time, r *Record, depth int) (*node, error) {
 	addr, err := address(&r.Entry)
 	if err != nil {
@@ -116,7 +115,7 @@ func (e *engine) follow(now time.Time, r *Record, depth int) (*node, error) {
 	}
 	at := Endpoint{r.Scope, addr, nqn}
 	if n := e.find(at); n != nil {
-		return n, nil // also a loop
+		return n, nil // possibly a loop
 	}
 	switch {
 	case r.Entry.EFLAGS&capsule.DiscoveryDuplicate != 0:
@@ -129,7 +128,7 @@ func (e *engine) follow(now time.Time, r *Record, depth int) (*node, error) {
 	return e.add(now, at, depth), nil
 }
 
-// drop forgets a node.
+// drop removes a node.
 func (e *engine) drop(n *node) {
 	e.nodes = slices.DeleteFunc(e.nodes, func(o *node) bool { return o == n })
 	e.replace(n, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestHostAgain: when a host has ended another one begins on the same device, as a program does that connects
-// under another name.
+// TestHostAgain: after a host has been closed, another one can be made on the same device, as in a program that
+// reconnects with another NQN.
 func TestHostAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		network := softroce.NewNetwork(3)
@@ -43,7 +43,7 @@ func TestHostAgain(t *testing.T) {
 	})
 }
 
-// TestTargetAgain: so does a target.
+// TestTargetAgain: likewise for a target.
 func TestTargetAgain(t *testing.T) {
 	device, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr("192.0.2.3"), Network: softroce.NewNetwork(4)})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestTargetAgain(t *testing.T) {
 	}
 }
 
-// TestConnectWithoutContext: a call without a context panics, as everywhere, and Close does not wait for it.
+// TestConnectWithoutContext: a call without a context panics, as it does elsewhere, and Close does not wait for it.
 func TestConnectWithoutContext(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	func() {

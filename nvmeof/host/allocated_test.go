@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestAllocated: what is in use is no more than there is, whatever the controller says, and not less than nothing.
+// TestAllocated: the allocated size is between zero and the size, whatever the controller reports.
 func TestAllocated(t *testing.T) {
 	for _, tt := range []struct {
 		nuse uint64

@@ -13,26 +13,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// receiveLength is AL: more than the longest message of a controller.
+// receiveLength is AL (allocation length) of Authentication Receive: longer than any message of a controller.
 const receiveLength = 4096
 
-// Errors of controllers and options that do not fit together.
+// Errors for options that do not match what the controller requires.
 var (
 	ErrNoSecret = errors.New("the target requires authentication: give the key that it has for this host (--dhchap-secret)")
 	ErrNoProof  = errors.New("the target does not require authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
 	ErrHungUp   = errors.New("the target ended the connection after this host's proof; is --dhchap-secret the key that it has for this host?")
 )
 
-// An AuthError is an authentication that failed. It wraps an [*auth.Error], which
-// has the reason.
+// An AuthError reports that authentication failed. It wraps an [*auth.Error], which has the reason.
 type AuthError struct {
-	Mutual bool // the controller had to prove itself too
+	Mutual bool // the controller had to authenticate itself too
 	Err    error
 }
 
 func (e *AuthError) Unwrap() error { return e.Err }
 
-// ByController reports whether it was the controller that refused.
+// ByController reports whether the controller was the side that refused.
 func (e *AuthError) ByController() bool {
 	var reason *auth.Error
 	return errors.As(e.Err, &reason) && reason.Peer
@@ -45,7 +44,7 @@ func (e *AuthError) Error() string {
 	return fmt.Sprintf("this host refuses the target: %v%s", e.Err, e.hint())
 }
 
-// hint says what helps where a key is wrong.
+// hint suggests what to check if a key is wrong.
 func (e *AuthError) hint() string {
 	var reason *auth.Error
 	if !errors.As(e.Err, &reason) || reason.Reason != auth.ReasonFailed {
@@ -60,22 +59,21 @@ func (e *AuthError) hint() string {
 	return "; is --dhchap-ctrl-secret its key, and is it the target that it should be?"
 }
 
-// proveAtConnect authenticates a queue whose Connect command was answered.
-func (c *Controller) proveAtConnect(ctx context.Context, q *association.Queue, r capsule.ConnectResponse) error {
+// authenticateAtConnect authenticates a queue, if its Connect response requires it.
+func (c *Controller) authenticateAtConnect(ctx context.Context, q *association.Queue, r capsule.ConnectResponse) error {
 	o := &c.options
 	switch {
 	case r.ATR && o.DHCHAPSecret.IsZero():
 		return ErrNoSecret
 	case r.ATR:
 		return c.authenticate(ctx, q, o.DHCHAPSecret, o.DHCHAPCtrlSecret)
-	case !o.DHCHAPCtrlSecret.IsZero() && !o.proofOptional:
+	case !o.DHCHAPCtrlSecret.IsZero() && !o.authOptional:
 		return ErrNoProof
 	}
 	return nil
 }
 
-// authenticate carries out an exchange on the queue. The exponentiations run in the
-// caller's goroutine.
+// authenticate runs one DH-HMAC-CHAP transaction on the queue. The exponentiations run in the caller's goroutine.
 func (c *Controller) authenticate(ctx context.Context, q *association.Queue, secret, ctrlSecret auth.Key) error {
 	x := auth.NewHost(auth.HostConfig{
 		HostNQN: c.options.HostNQN, SubsystemNQN: c.options.NQN, HostKey: secret, ControllerKey: ctrlSecret,
@@ -95,8 +93,8 @@ func (c *Controller) authenticate(ctx context.Context, q *association.Queue, sec
 	return nil
 }
 
-// hungUp explains a connection that ends after the host's proof was sent: Linux
-// targets do not wait until the host has read their AUTH_Failure1.
+// hungUp explains a connection that ends after the host has sent its response to the challenge: Linux targets
+// disconnect without waiting until the host has read their AUTH_Failure1.
 func hungUp(x *auth.Host, err error) error {
 	if x.State() != auth.StateSuccess1 || !errors.Is(err, rdmatransport.ErrDisconnected) {
 		return err
@@ -104,7 +102,7 @@ func hungUp(x *auth.Host, err error) error {
 	return ErrHungUp
 }
 
-// exchange sends the message that is due, or fetches the controller's.
+// exchange sends the pending message, or receives the controller's next one.
 func exchange(ctx context.Context, q *association.Queue, x *auth.Host) error {
 	t, data := capsule.FabricsAuthReceive, make([]byte, receiveLength)
 	due := x.Pending()
@@ -123,7 +121,7 @@ func exchange(ctx context.Context, q *association.Queue, x *auth.Host) error {
 	return nil
 }
 
-// nextSequence numbers challenges; 0 means none.
+// nextSequence returns the sequence number of the next challenge. 0 is reserved: it means no challenge.
 func (h *Host) nextSequence() auth.Sequence {
 	for {
 		if n := h.sequence.Add(1); n != 0 {
@@ -132,16 +130,15 @@ func (h *Host) nextSequence() auth.Sequence {
 	}
 }
 
-// Authenticate authenticates every queue again, with other keys if those of the
-// connection have been changed at the target meanwhile. A controller without
-// ctrlSecret need not prove itself. Requests go on while it runs. When either side
-// refuses the controller is lost.
+// Authenticate authenticates every queue again, for example with keys that have changed at the target since the
+// connection was made. If ctrlSecret is zero, the controller need not authenticate itself. Requests continue meanwhile.
+// If either side refuses, the controller is lost.
 func (c *Controller) Authenticate(ctx context.Context, secret, ctrlSecret auth.Key) error {
 	if secret.IsZero() {
 		return errors.New("host: Authenticate without a key")
 	}
-	c.proving.Lock()
-	defer c.proving.Unlock()
+	c.authenticating.Lock()
+	defer c.authenticating.Unlock()
 	if err := c.Err(); err != nil {
 		return err
 	}

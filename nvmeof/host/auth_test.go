@@ -33,7 +33,7 @@ func newKey(t testing.TB) auth.Key {
 	return k
 }
 
-// keys are what the target has for the host.
+// keys are the keys that the target has for the host.
 type keys struct{ host, ctrl auth.Key }
 
 func (r *rig) setKeys(k keys, more func(*target.HostConfig)) {
@@ -54,9 +54,8 @@ func (r *rig) keyedOptions(k keys) Options {
 	return o
 }
 
-// TestAuthenticate: every queue is authenticated, with each hash and with each group, before
-// namespaces can be used. Package auth tests all pairs of them, and has the largest groups in its
-// quick form, too.
+// TestAuthenticate: every queue is authenticated before namespaces can be used, with each hash and with each group.
+// Package auth tests all pairs of them, and the largest groups in its quick form, too.
 func TestAuthenticate(t *testing.T) {
 	hashes := auth.AllHashes()
 	for i, group := range auth.AllGroups() {
@@ -76,7 +75,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// authenticate connects with keys, writes, and wants each queue authenticated.
+// authenticate connects with keys, writes, and requires each queue to be authenticated.
 func authenticate(t *testing.T, hash auth.Hash, group auth.Group, mutual bool) {
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}, host: Config{Shards: 2}})
 	k := keys{newKey(t), newKey(t)}
@@ -95,7 +94,7 @@ func authenticate(t *testing.T, hash auth.Hash, group auth.Group, mutual bool) {
 	}
 }
 
-// TestAuthenticationRefused: who refuses, and why, in words.
+// TestAuthenticationRefused: the error says which side refused, and why.
 func TestAuthenticationRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -149,13 +148,13 @@ func TestAuthenticationRefused(t *testing.T) {
 				}
 				synctest.Wait()
 				r.setKeys(k, nil)
-				r.connect(r.keyedOptions(k)) // nothing is left that hinders
+				r.connect(r.keyedOptions(k)) // nothing is left that prevents a connection
 			})
 		})
 	}
 }
 
-// TestSecretIsOptional: a target that requires no authentication gets none.
+// TestSecretIsOptional: a host does not authenticate itself to a target that does not require it.
 func TestSecretIsOptional(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
@@ -167,7 +166,7 @@ func TestSecretIsOptional(t *testing.T) {
 	})
 }
 
-// TestAuthenticateAgain: with traffic on the queues, and with keys that changed.
+// TestAuthenticateAgain: authentication is repeated during traffic on the queues, and with changed keys.
 func TestAuthenticateAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}, host: Config{Shards: 2}})
@@ -224,8 +223,7 @@ func TestAuthenticateAgain(t *testing.T) {
 	})
 }
 
-// TestLyingAuthenticator is rows 103 and 107: a controller that answers nonsense, or
-// nothing.
+// TestLyingAuthenticator is rows 103 and 107: a controller that sends invalid messages, or none.
 func TestLyingAuthenticator(t *testing.T) {
 	for _, c := range []struct {
 		name string

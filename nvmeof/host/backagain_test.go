@@ -9,10 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestBackAgain: a namespace that was away as it was looked at, and is back as the host asks whether it is ready, is
-// there. One that has no size and says that it is ready has been removed, however often it is asked.
+// TestBackAgain: a namespace that is absent when it is identified, and present when the host asks whether it is ready,
+// is found. One that has no size and reports ready each time has been removed.
 func TestBackAgain(t *testing.T) {
-	var away atomic.Int32 // how often it has no size yet
+	var away atomic.Int32 // how many more times it has no size
 	l := newLiar(t)
 	l.ns = func(ns *capsule.IdentifyNamespace) {
 		if away.Add(-1) >= 0 {

@@ -102,7 +102,7 @@ func benchmarkQueue(b *testing.B, op backend.Op, size, depth int) {
 	}
 }
 
-// BenchmarkAfterIdle is a read after a pause, in which both loops fell asleep.
+// BenchmarkAfterIdle is a read after a pause, during which both loops have gone to sleep.
 func BenchmarkAfterIdle(b *testing.B) {
 	c, n := benchmarkRig(b)
 	buffers, err := c.NewBuffers(4096)

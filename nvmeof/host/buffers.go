@@ -7,8 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// Buffers is memory that a controller's data moves into and out of without a
-// copy, page aligned and outside the Go heap.
+// Buffers is page-aligned memory outside the Go heap, which a controller reads and writes without a copy.
 type Buffers struct {
 	domain *association.Domain
 	memory *association.Memory
@@ -27,8 +26,8 @@ func (c *Controller) NewBuffers(size int) (*Buffers, error) {
 	return b, nil
 }
 
-// ShareBuffers registers memory that several controllers use: whole pages outside the
-// Go heap, which stay mapped until Close or Disconnect has returned.
+// ShareBuffers registers memory that several controllers use. It must be whole pages outside the Go heap, which stay
+// mapped until Close or Disconnect has returned.
 func (c *Controller) ShareBuffers(mem []byte) (*Buffers, error) { return c.register(mem, nil) }
 
 func (c *Controller) register(mem []byte, slab *shard.Slab) (*Buffers, error) {
@@ -39,9 +38,10 @@ func (c *Controller) register(mem []byte, slab *shard.Slab) (*Buffers, error) {
 	return &Buffers{c.domain, m}, nil
 }
 
-// Bytes is the memory, nil once Close, [Controller.Disconnect] or [Host.Close] has unmapped it.
-// Access to a slice of it after that ends the program, by a fault that recover does not catch.
+// Bytes returns the memory, or nil once Close, [Controller.Disconnect] or [Host.Close] has unmapped it. Access to a
+// slice of it after that ends the program with a fault that recover does not catch.
 func (b *Buffers) Bytes() []byte { return b.domain.Bytes(b.memory) }
 
-// Close unmaps the memory, unless it is shared. No request may be using it. Repeated calls do nothing.
+// Close unregisters the memory, and unmaps it unless it is shared. No request may be using it. Repeated calls do
+// nothing.
 func (b *Buffers) Close() error { return b.domain.Drop(b.memory) }

@@ -15,12 +15,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// A slow is a controller that answers I/O commands when the test says.
+// A slow is a controller that completes I/O commands when the test says so.
 type slow struct {
 	*liar
 	controller *Controller
 	ns         *Namespace
-	held       []slowCommand // the loop's
+	held       []slowCommand // owned by the loop
 	aborted    []capsule.Abort
 }
 
@@ -59,7 +59,7 @@ func newSlow(t *testing.T, change func(*liar, *Options)) *slow {
 	return s
 }
 
-// want waits until nothing moves and requires what has arrived by then.
+// want waits until nothing changes, and checks what has arrived by then.
 func (s *slow) want(commands, aborts int) {
 	s.t.Helper()
 	synctest.Wait()
@@ -70,7 +70,7 @@ func (s *slow) want(commands, aborts int) {
 	})
 }
 
-// answer answers the oldest command that is held.
+// answer completes the oldest held command.
 func (s *slow) answer(status capsule.Status) {
 	s.liar.shard.Call(func() {
 		x := s.held[0]
@@ -81,7 +81,7 @@ func (s *slow) answer(status capsule.Status) {
 	synctest.Wait()
 }
 
-// operations are the ways of beginning one that ctx can end.
+// operations are the operations that ctx can end.
 var operations = map[string]func(context.Context, *Namespace) error{
 	"read": func(ctx context.Context, n *Namespace) error {
 		return second(n.ReadAtContext(ctx, make([]byte, 512), 0))
@@ -98,8 +98,8 @@ var operations = map[string]func(context.Context, *Namespace) error{
 	},
 }
 
-// TestCancel: a context that ends has the command aborted, by its queue and identifier,
-// and the operation ends when the command has been answered and no sooner.
+// TestCancel: when a context ends, the command is aborted, with its queue and identifier, and the operation ends when
+// the command has completed, and not before.
 func TestCancel(t *testing.T) {
 	for name, begin := range operations {
 		for _, c := range []struct {
@@ -145,8 +145,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelUnanswered: a controller that answers neither is given up, and then the
-// operation ends: one that may change blocks yet with the loss.
+// TestCancelUnanswered: a controller that completes neither command nor Abort is given up, which ends the operation. If
+// it may still change blocks, its error is the loss.
 func TestCancelUnanswered(t *testing.T) {
 	for name, want := range map[string]error{
 		"read": context.DeadlineExceeded, "flush": context.DeadlineExceeded,
@@ -171,7 +171,7 @@ func TestCancelUnanswered(t *testing.T) {
 	}
 }
 
-// TestCancelUnsent: what waits for a queue entry or for a buffer is never sent.
+// TestCancelUnsent: a canceled operation that waits for a queue entry or a buffer is never sent.
 func TestCancelUnsent(t *testing.T) {
 	for name, begin := range operations {
 		for _, short := range []string{"entries", "buffers"} {
@@ -221,7 +221,7 @@ func TestCancelUnsent(t *testing.T) {
 	}
 }
 
-// TestCancelHalfSent: of a long operation only what has been sent is waited for.
+// TestCancelHalfSent: a canceled operation of several commands waits only for those that were sent.
 func TestCancelHalfSent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlow(t, func(l *liar, o *Options) {
@@ -244,7 +244,7 @@ func TestCancelHalfSent(t *testing.T) {
 	})
 }
 
-// TestAbortLimit: no more aborts at a time than the controller takes.
+// TestAbortLimit: no more Aborts are outstanding than the controller accepts.
 func TestAbortLimit(t *testing.T) {
 	for _, acl := range []uint8{0, 2} {
 		inBubble(t, func(t *testing.T) {
@@ -282,9 +282,8 @@ func TestAbortLimit(t *testing.T) {
 	}
 }
 
-// TestLateAbort: an Abort that waited for others is not sent once its command has ended,
-// and while one is under way its command's identifier is not another's, though
-// identifiers come again soon.
+// TestLateAbort: an Abort that waited for others is not sent once its command has completed. While an Abort is
+// outstanding, its command's identifier is not reused, though identifiers are reused soon.
 func TestLateAbort(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var s *slow
@@ -303,7 +302,7 @@ func TestLateAbort(t *testing.T) {
 		s.want(2, 0)
 		cancel()
 		s.want(2, 1)
-		s.liar.shard.Call(func() { // the aborted one is the last to end: its slot is used next
+		s.liar.shard.Call(func() { // the aborted one completes last: its slot is used next
 			if s.held[1].command.SQE.CID != s.aborted[0].CID {
 				slices.Reverse(s.held)
 			}
@@ -337,7 +336,7 @@ func TestLateAbort(t *testing.T) {
 			admin.held[0].Respond(1, 0)
 			admin.held = nil
 		})
-		s.want(0, 1) // and no other
+		s.want(0, 1) // and no other Abort
 		round()
 		if seen.Load() == 0 {
 			t.Error("the identifier is never used again")
@@ -345,8 +344,8 @@ func TestLateAbort(t *testing.T) {
 	})
 }
 
-// TestAbortAskedAgain: an Abort whose slot was retained for another one when its queue was
-// asked is sent although that other one has its answer before the queue's is looked at.
+// TestAbortAskedAgain: an Abort whose slot was retained for another Abort when its queue was asked is sent, even if the
+// other one completes before the queue's answer is handled.
 func TestAbortAskedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var s *slow
@@ -386,8 +385,8 @@ func TestAbortAskedAgain(t *testing.T) {
 	})
 }
 
-// TestNoAbortInShutdown: what was to be aborted has ended with its queue by the time of
-// the shutdown, in which a controller only refuses commands.
+// TestNoAbortInShutdown: no Aborts are sent in a shutdown, since their commands have ended with their queues, and the
+// controller would only fail them.
 func TestNoAbortInShutdown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var s *slow
@@ -432,7 +431,7 @@ func TestNoAbortInShutdown(t *testing.T) {
 	})
 }
 
-// TestQueueTimeout: requests of a queue have their time, each its own.
+// TestQueueTimeout: each request of a queue has its own timeout.
 func TestQueueTimeout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlow(t, func(_ *liar, o *Options) { o.QueueSize = 3 })
@@ -490,7 +489,7 @@ func TestQueueTimeout(t *testing.T) {
 	})
 }
 
-// TestQueueTimeoutEnds: a request without a limit has not that of the one before it.
+// TestQueueTimeoutEnds: a request without a timeout does not inherit that of an earlier one in its slot.
 func TestQueueTimeoutEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlow(t, nil)
@@ -516,7 +515,7 @@ func TestQueueTimeoutEnds(t *testing.T) {
 	})
 }
 
-// TestCancelAtTarget: our own target aborts what waits in it.
+// TestCancelAtTarget: our own target aborts waiting commands.
 func TestCancelAtTarget(t *testing.T) {
 	for name, begin := range operations {
 		inBubble(t, func(t *testing.T) {

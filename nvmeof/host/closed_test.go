@@ -11,13 +11,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestConnectWhileClosing: a Connect that the end of the host interrupts says so. The caller has
-// cancelled nothing.
+// TestConnectWhileClosing: a Connect that is interrupted by Close of the host returns ErrClosed, not a cancellation,
+// since the caller has not canceled it.
 func TestConnectWhileClosing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newSoftroceRig(t, rigConfig{}, softroce.NewNetwork(5))
 		o := r.options()
-		o.Traddr = netip.MustParseAddr("192.0.2.77") // where nobody answers
+		o.Traddr = netip.MustParseAddr("192.0.2.77") // an address that does not respond
 		failed := make(chan error, 1)
 		go func() { // ends with the host
 			_, err := r.host.Connect(context.Background(), o)
@@ -33,8 +33,8 @@ func TestConnectWhileClosing(t *testing.T) {
 	})
 }
 
-// TestErrorsOfStores: what a namespace answers by itself is known by the errors of package backend, as
-// what its controller answers is.
+// TestErrorsOfStores: errors found by the namespace itself match those of package backend, as the statuses of its
+// controller do.
 func TestErrorsOfStores(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
@@ -62,7 +62,7 @@ func TestErrorsOfStores(t *testing.T) {
 	})
 }
 
-// TestBuffersAfterClose: nobody gets memory that is not there any more.
+// TestBuffersAfterClose: Bytes returns no memory that has been unmapped.
 func TestBuffersAfterClose(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{})

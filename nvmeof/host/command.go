@@ -8,12 +8,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
-// Execute sends a command on one of the I/O queues and waits for its completion,
-// which is valid with a [*StatusError] too. Data, if any, at most
-// [Controller.MaxTransfer] bytes, goes the way that the opcode says. NSID 0 stands
-// for the namespace; CID, flags and SGL are filled in. When ctx ends first the
-// command is aborted, and Execute returns when it cannot take effect any more, unless the
-// controller is lost meanwhile: then the error is the controller's, not that of ctx.
+// Execute sends a command on one of the I/O queues and waits for its completion, which is valid with a [*StatusError]
+// too. The opcode says in which direction data, if any, is transferred; at most [Controller.MaxTransfer] bytes.
+// NSID 0 stands for the namespace; CID, flags and SGL are filled in. If ctx ends first, the command is aborted, and
+// Execute returns when it can no longer take effect. If the controller is lost meanwhile, the error is the
+// controller's, not that of ctx.
 func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	if cmd.NSID == 0 {
 		cmd.NSID = n.io.ID
@@ -38,5 +37,5 @@ func (n *Namespace) Execute(ctx context.Context, cmd capsule.Command, data []byt
 	return c, statusError(&cmd, false, c)
 }
 
-// second drops what a caller has no use for.
+// second drops the first of two results.
 func second[T any](_ T, err error) error { return err }

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestExecute sends commands as they are, on an I/O queue.
+// TestExecute sends commands of the caller on an I/O queue.
 func TestExecute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})

@@ -9,10 +9,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// CompareAndWrite writes next to a range if it reads as expected, with nothing in
-// between. Both have the same length, at most [Namespace.MaxCompareAndWrite] bytes. If
-// the range reads otherwise the error is [backend.ErrMiscompare], and nothing is
-// written. A [*StatusError] says which half failed: Compare or Write.
+// CompareAndWrite writes next to a range if the range contains expected, as one atomic operation. Both have the same
+// length, at most [Namespace.MaxCompareAndWrite] bytes. If the range differs, nothing is written and the error is
+// [backend.ErrMiscompare]. A [*StatusError] says which half failed: Compare or Write.
 //
 // The two commands are one fused operation (NVMe base 2.0, 3.4.2).
 func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, next []byte) error {
@@ -39,8 +38,7 @@ func (n *Namespace) CompareAndWrite(ctx context.Context, off int64, expected, ne
 	return fusedError(t)
 }
 
-// fusedError is that of the half which failed by itself: the other one was aborted for
-// it.
+// fusedError returns the error of the command that failed by itself; the other one was aborted because of it.
 func fusedError(t *association.Task) error {
 	first, second := statusError(t.Command(0), false, t.Completion(0)), statusError(t.Command(1), false, t.Completion(1))
 	if first == nil || second != nil && t.Completion(0).Status.Code() == capsule.StatusFailedFused && t.Completion(1).Status.Code() != capsule.StatusFailedFused {
@@ -66,11 +64,11 @@ func (n *Namespace) mayCompareAndWrite(off int64, expected, next []byte) error {
 	return n.checkRange(off, int64(len(next)))
 }
 
-// minFusedDepth is a queue that both halves can be in: one entry stays empty.
+// minFusedDepth is the smallest queue that holds both commands: one entry always stays empty.
 const minFusedDepth = 3
 
-// MaxCompareAndWrite is how many bytes the controller compares and writes in one piece
-// (NVMe base 2.0, ACWU; NVM command set 1.0, NACWU).
+// MaxCompareAndWrite returns how many bytes the controller compares and writes atomically (NVMe base 2.0, ACWU; NVM
+// command set 1.0, NACWU).
 func (n *Namespace) MaxCompareAndWrite() int {
 	blocks := int(n.controller.identify.ACWU)
 	if n.Identify().NSFEAT&capsule.NSFEATAtomic != 0 && n.Identify().NACWU != 0 {

@@ -56,8 +56,8 @@ func TestCompareAndWrite(t *testing.T) {
 	})
 }
 
-// TestCounter: many goroutines count by compare and write, in queues as short as they
-// can be, and no count is lost.
+// TestCounter: many goroutines increment a counter with CompareAndWrite, in queues as short as possible, and no
+// increment is lost.
 func TestCounter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}, host: Config{Shards: 2}})
@@ -98,7 +98,7 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-// TestFusedErrors: of two statuses the one counts that is not there for the other.
+// TestFusedErrors: of two statuses, the one that is not a consequence of the other is returned.
 func TestFusedErrors(t *testing.T) {
 	cases := []struct {
 		compare, write capsule.Status
@@ -141,7 +141,7 @@ func TestFusedErrors(t *testing.T) {
 	})
 }
 
-// TestCancelFused: both halves are aborted; what has not been sent goes together.
+// TestCancelFused: both commands are aborted; if they were not sent, they are withdrawn together.
 func TestCancelFused(t *testing.T) {
 	for _, depth := range []int{3, 8} {
 		inBubble(t, func(t *testing.T) {

@@ -14,16 +14,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Config describes a host. A zero field takes the default.
+// Config describes a host. Fields that are zero take their defaults.
 type Config struct {
-	// Device is required. It belongs to the caller, who closes it after the host.
+	// Device is required. The caller owns it, and closes it after the host.
 	Device rdmatransport.Device
 	// Identity identifies the host to controllers; default: a new one.
 	Identity nvmeof.HostIdentity
 
-	Shards  int            // loops; default: one for each CPU, as far as the device has them
+	Shards  int            // event loops; default: one per CPU, up to what the device supports
 	Polling nvmeof.Polling // when an idle loop blocks
-	Spin    time.Duration  // the least time that an idle loop polls under PollAdaptive; default 50 µs
+	Spin    time.Duration  // minimum time that an idle loop polls under PollAdaptive; default 50 µs
 }
 
 func (c *Config) shards() int {
@@ -34,12 +34,11 @@ func (c *Config) shards() int {
 	return c.Shards
 }
 
-// Options describe a connection. The names are those of nvme-cli's options; a
-// zero field takes the default.
+// Options describe a connection. The names are those of nvme-cli's options. Fields that are zero take their defaults.
 type Options struct {
 	Traddr  netip.Addr // required
 	Trsvcid uint16     // default 4420
-	NQN     nvmeof.NQN // required by Connect; Discover takes the discovery name
+	NQN     nvmeof.NQN // required by Connect; default of Discover: the discovery NQN
 
 	HostNQN nvmeof.NQN     // default: the host's identity
 	HostID  capsule.HostID // default: the host's identity
@@ -50,31 +49,30 @@ type Options struct {
 	TOS           uint8         // IP type of service
 	DisableSQFlow bool
 
-	// DHCHAPSecret is the key by which the host proves itself on each queue where the
-	// controller requires it. With DHCHAPCtrlSecret the controller has to prove
-	// itself too; one that does not, or does not authenticate at all, is refused.
+	// DHCHAPSecret is the key with which the host authenticates itself on each queue if the controller requires it.
+	// With DHCHAPCtrlSecret the controller must authenticate itself too. A controller that fails to, or that does not
+	// support authentication, is refused.
 	DHCHAPSecret     auth.Key
 	DHCHAPCtrlSecret auth.Key
-	proofOptional    bool // a controller that requires no authentication will do
+	authOptional     bool // accept a controller that requires no authentication
 
-	// Timeout ends the connection when a command has no answer for so long;
-	// default 30 s, negative: never.
+	// Timeout ends the connection if a command has no response for this long. The default is 30 s; negative means
+	// never.
 	Timeout time.Duration
-	// BounceMemory is how many bytes of buffers each shard has for data outside
-	// of Buffers; default 16 MiB, limit below 4 GiB. Operations on a namespace, on one
-	// I/O queue, have at most half of it, and no more than they leave to others.
+	// BounceMemory is the size in bytes of each shard's buffers for data that is not in Buffers; default 16 MiB, limit
+	// below 4 GiB. The operations on one namespace, on one I/O queue, use at most half of it, and never more than they
+	// leave free for other namespaces.
 	BounceMemory int
-	// SharedKeys gives controllers the key of all registered memory, instead of one for each
-	// command that becomes invalid with it. It is implied for devices without memory windows.
+	// SharedKeys gives controllers the key of all registered memory. Otherwise each command has its own key, which is
+	// invalidated when the command ends. Devices without memory windows always use shared keys.
 	SharedKeys bool
-	// Event is called on a goroutine of its own for each asynchronous event,
-	// one after the other; see [KindOf]. Events takes them as well. Both nil ask
-	// for none.
+	// Event is called for each asynchronous event, on a separate goroutine and one at a time; see [KindOf]. Events
+	// receives them as well. If both are nil, no events are requested.
 	Event  func(capsule.AsyncEvent)
 	Events chan<- capsule.AsyncEvent
-	// EventMask is which events the controller is to report, as far as it has them:
-	// capsule.EventSMART, capsule.EventNamespaceAttribute and so on; default: changes of
-	// namespaces, of ANA states and of the discovery log.
+	// EventMask selects the events that the controller is to report, of those that it supports: capsule.EventSMART,
+	// capsule.EventNamespaceAttribute and so on. The default is changes of namespaces, of ANA states and of the
+	// discovery log.
 	EventMask uint32
 }
 
@@ -103,7 +101,7 @@ func (o *Options) queues(shards int) int {
 	return o.NrIOQueues
 }
 
-// keepAlive is KATO; 0 for none.
+// keepAlive returns KATO, or 0 for none.
 func (o *Options) keepAlive() time.Duration {
 	return durationOr(o.KeepAliveTmo, nvmeof.DefaultKeepAlive)
 }
@@ -141,7 +139,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
 	case o.DHCHAPSecret.IsZero() && !o.DHCHAPCtrlSecret.IsZero():
 		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can require the controller to")
-	case o.KeepAliveTmo > 0 && o.KeepAliveTmo < time.Millisecond: // the protocol's unit, of which 0 is none at all
+	case o.KeepAliveTmo > 0 && o.KeepAliveTmo < time.Millisecond: // KATO is in ms, and 0 disables it
 		return fmt.Errorf("host: Options.KeepAliveTmo is %v: at least 1ms, or negative for none", o.KeepAliveTmo)
 	case o.keepAlive().Milliseconds() > 1<<32-1:
 		return fmt.Errorf("host: keep alive timeout %v is too long", o.KeepAliveTmo)

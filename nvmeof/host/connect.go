@@ -16,9 +16,8 @@ import (
 
 const adminDepth = nvmeof.AdminQueueDepth
 
-// Connect makes an association with a controller of the subsystem options.NQN.
-// ctx bounds the time until it is ready for use. A host that was closed fails with
-// [ErrClosed], whatever has become of its device.
+// Connect makes an association with a controller of the subsystem options.NQN. ctx bounds the time until the controller
+// is ready for use. On a closed host it fails with [ErrClosed], whatever the state of the device.
 func (h *Host) Connect(ctx context.Context, options Options) (*Controller, error) {
 	while, shardIndex, leave, err := h.enter(ctx)
 	if err != nil {
@@ -30,7 +29,7 @@ func (h *Host) Connect(ctx context.Context, options Options) (*Controller, error
 		return nil, err
 	}
 	if err := c.start(while, shardIndex); err != nil {
-		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // not by the caller
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // the host was closed, not the caller's context
 			err = errHostClosed
 		}
 		return nil, errors.Join(err, c.tearDown(func(bool) error { return nil }))
@@ -57,7 +56,7 @@ func (h *Host) newController(options Options) (*Controller, error) {
 	return c, nil
 }
 
-// start connects and prepares everything.
+// start connects the queues and prepares the controller for use.
 func (c *Controller) start(ctx context.Context, shardIndex int) error {
 	if err := c.startAdmin(ctx, shardIndex); err != nil {
 		return err
@@ -101,7 +100,7 @@ func (c *Controller) connectError(step string, err error) error {
 	return &ConnectError{c.options.addr(), step, err}
 }
 
-// needPool maps the buffers of a shard.
+// needPool allocates the buffers of a shard, unless it has them already.
 func (c *Controller) needPool(i int) error {
 	if c.pools[i] != nil {
 		return nil
@@ -114,7 +113,7 @@ func (c *Controller) needPool(i int) error {
 	return c.host.shards[i].Call(p.Attach)
 }
 
-// startIO sets the number of I/O queues and connects them, spread over the shards.
+// startIO sets the number of I/O queues and connects them, distributed over the shards.
 func (c *Controller) startIO(ctx context.Context) error {
 	n, err := c.requestQueues(ctx, c.options.queues(len(c.host.shards)))
 	if err != nil {
@@ -139,7 +138,7 @@ func (c *Controller) startIO(ctx context.Context) error {
 	return nil
 }
 
-// requestQueues requests I/O queues and returns how many are granted.
+// requestQueues sets the number of I/O queues, and returns how many the controller granted.
 func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
 	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminSetFeatures)}
 	want := capsule.QueueCounts{Submission: n, Completion: n}
@@ -152,7 +151,7 @@ func (c *Controller) requestQueues(ctx context.Context, n int) (int, error) {
 	return min(n, got.Submission, got.Completion), nil
 }
 
-// startKeepAlive begins to send Keep Alive, unless a discovery controller keeps no time.
+// startKeepAlive starts sending Keep Alive, unless it is a discovery controller without keep alive (KAS = 0).
 func (c *Controller) startKeepAlive(context.Context) error {
 	kato := c.options.keepAlive()
 	if kato == 0 || c.identify.CNTRLTYPE == capsule.ControllerTypeDiscovery && c.identify.KAS == 0 {
@@ -161,7 +160,7 @@ func (c *Controller) startKeepAlive(context.Context) error {
 	return c.keep.every(c.queues.Admin(), kato/2)
 }
 
-// startEvents enables the events that the caller wants.
+// startEvents enables the events that the caller wants, and starts to receive them.
 func (c *Controller) startEvents(ctx context.Context) error {
 	o := &c.options
 	if o.Event == nil && o.Events == nil {
@@ -180,8 +179,7 @@ func (c *Controller) startEvents(ctx context.Context) error {
 	return nil
 }
 
-// openQueue connects a queue: the RDMA connection, then the Connect command, then the
-// host's proof.
+// openQueue connects a queue: the RDMA connection, the Connect command, then authentication.
 func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, depth int) (*association.Queue, error) {
 	cfg := fabric.HostConfig{
 		Shard: c.host.shards[shardIndex], Domain: c.domain.RDMA, Attrs: c.host.attrs, Depth: depth,
@@ -202,7 +200,7 @@ func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, 
 	}
 	r, err := c.connectCommand(ctx, q)
 	if err == nil {
-		err = c.proveAtConnect(ctx, q, r)
+		err = c.authenticateAtConnect(ctx, q, r)
 	}
 	if err == nil {
 		err = c.queues.Add(q)
@@ -215,15 +213,14 @@ func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, 
 	return q, nil
 }
 
-// connectPair makes the RDMA connection of a queue, in which the controller says whether
-// it takes the queue.
+// connectPair makes the RDMA connection of a queue, which the controller accepts or rejects.
 func (c *Controller) connectPair(ctx context.Context, q *association.Queue, qp rdmatransport.QueuePair) error {
 	reply, err := c.host.device.Connect(ctx, qp, c.options.addr(), rdmatransport.ConnParams{
-		PrivateData:        q.Fabric.RequestData(q.ID, c.cntlid), // 0 for the admin queue: none yet
+		PrivateData:        q.Fabric.RequestData(q.ID, c.cntlid), // CNTLID is 0 for the admin queue: not assigned yet
 		ResponderResources: min(c.host.attrs.MaxReadsIn, maxReads),
 		RetryCount:         7, RNRRetryCount: 7, TrafficClass: c.options.TOS,
 	})
-	if errors.Is(err, context.DeadlineExceeded) { // before anybody accepted it
+	if errors.Is(err, context.DeadlineExceeded) { // nothing has accepted or rejected the connection
 		return fmt.Errorf("%w: %w", rdmatransport.ErrUnreachable, err)
 	}
 	if err != nil {
@@ -232,12 +229,11 @@ func (c *Controller) connectPair(ctx context.Context, q *association.Queue, qp r
 	return refuse(checkReply(reply))
 }
 
-// maxReads bounds the RDMA READs that we serve a controller: the field of the
-// connection exchange has 8 bits.
+// maxReads bounds the outstanding RDMA READs of a controller: responder resources is a field of 8 bits in the CM
+// messages.
 const maxReads = 255
 
-// checkReply reads what the controller attached. CRQSIZE has nothing that a
-// host could act on.
+// checkReply checks the private data of the controller's reply. It ignores CRQSIZE, which a host has no use for.
 func checkReply(r rdmatransport.ConnReply) error {
 	d, err := capsule.DecodeAcceptData(r.PrivateData)
 	if err != nil {
@@ -249,7 +245,7 @@ func checkReply(r rdmatransport.ConnReply) error {
 	return nil
 }
 
-// connectCommand sends Connect (NVMe base 2.0, 6.3).
+// connectCommand sends the Connect command (NVMe base 2.0, 6.3).
 func (c *Controller) connectCommand(ctx context.Context, q *association.Queue) (capsule.ConnectResponse, error) {
 	o := &c.options
 	cmd := capsule.FabricsCommand(capsule.FabricsConnect)
@@ -291,7 +287,7 @@ func (c *Controller) checkConnect(id capsule.QID, r capsule.ConnectResponse) err
 	return nil
 }
 
-// withDefaults completes options from the host's identity.
+// withDefaults completes options with the host's identity.
 func (h *Host) withDefaults(o Options) Options {
 	if o.HostNQN == "" {
 		o.HostNQN = h.identity.NQN

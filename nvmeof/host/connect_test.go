@@ -75,7 +75,7 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-// TestConnectRefused: who cannot connect learns why, in words.
+// TestConnectRefused: the error of a refused connection says why.
 func TestConnectRefused(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -107,7 +107,7 @@ func TestConnectRefused(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
 				controller, err := r.host.Connect(ctx, o)
-				if c.want == "" { // the size is the controller's to bound
+				if c.want == "" { // the controller limits the size
 					if err != nil || controller.QueueDepth() != 128 {
 						t.Errorf("%v", err)
 					}
@@ -121,7 +121,7 @@ func TestConnectRefused(t *testing.T) {
 	}
 }
 
-// TestConnectLeavesNothing: a refused or ended connection costs nothing.
+// TestConnectLeavesNothing: a refused or ended connection leaks nothing.
 func TestConnectLeavesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
@@ -186,7 +186,7 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestEvent: a namespace that appears is an event.
+// TestEvent: a namespace that is added causes an event.
 func TestEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		more := []backend.Store{newStore(t, 1<<20, 512), newStore(t, 1<<20, 512)}
@@ -214,7 +214,7 @@ func TestEvent(t *testing.T) {
 	})
 }
 
-// TestKeepAlive: an idle connection lives, and dies soon after its target did.
+// TestKeepAlive: an idle connection stays up, and is lost soon after its target ends.
 func TestKeepAlive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
@@ -231,7 +231,7 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// TestTargetDies: everything outstanding ends with an error.
+// TestTargetDies: all outstanding requests fail.
 func TestTargetDies(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})

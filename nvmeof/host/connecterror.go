@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A ConnectError is a controller that could not be connected to.
+// A ConnectError reports that a connection to a controller could not be made.
 type ConnectError struct {
 	Addr netip.AddrPort
 	Step string // what was being done
@@ -22,7 +22,7 @@ func (e *ConnectError) Error() string {
 	text := explain(e.Err)
 	var proof *AuthError
 	switch by := e.RefusedBy(); {
-	case errors.As(e.Err, &proof): // says so itself
+	case errors.As(e.Err, &proof): // its text already says which side refused
 	case by != SideNone:
 		text = by.String() + ": " + text
 	}
@@ -31,21 +31,20 @@ func (e *ConnectError) Error() string {
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// A Side is who refused a connection.
+// A Side is the side that refused a connection.
 type Side uint8
 
 const (
-	SideNone   Side = iota // nobody: there was no answer in time, or a fault
-	SideTarget             // or its RDMA device
-	SideHost               // this program, for what the target is or says
+	SideNone   Side = iota // neither: there was no response in time, or a fault
+	SideTarget             // the target or its RDMA device
+	SideHost               // this program, because of the target's properties or responses
 )
 
 func (s Side) String() string {
 	return [...]string{"nobody refuses", "the target refuses this host", "this host refuses the target"}[min(s, SideHost)]
 }
 
-// RefusedBy is the side that refused the connection. If neither did, another attempt may succeed a
-// little later.
+// RefusedBy returns the side that refused the connection. If neither did, another attempt may succeed later.
 func (e *ConnectError) RefusedBy() Side {
 	var (
 		reject *rdmatransport.RejectError
@@ -64,7 +63,7 @@ func (e *ConnectError) RefusedBy() Side {
 	return SideNone
 }
 
-// A refusal is what this host has against a target.
+// A refusal is this host's reason to refuse a target.
 type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
@@ -76,8 +75,7 @@ func refuse(err error) error {
 	return &refusal{err}
 }
 
-// rejectHints say what helps where a controller rejected a queue's connection (NVMe
-// RDMA transport 1.0, figure 8).
+// rejectHints say what to do if a controller rejected a queue's connection (NVMe RDMA transport 1.0, figure 8).
 var rejectHints = map[capsule.RejectStatus]string{
 	capsule.RejectInvalidLength:  "it does not understand the request: is it an NVMe target?",
 	capsule.RejectInvalidRECFMT:  "it speaks another version of NVMe over RDMA",
@@ -90,7 +88,7 @@ var rejectHints = map[capsule.RejectStatus]string{
 	capsule.RejectInvalidCNTLID:  "the controller is gone; connect anew",
 }
 
-// deviceHints say what is wrong, and what helps, where the target's RDMA device rejected a connection.
+// deviceHints say what is wrong, and what to do, if the target's RDMA device rejected a connection.
 var deviceHints = map[rdmatransport.RejectReason]string{
 	rdmatransport.RejectNoResources:      "its RDMA device has no room for another queue pair; connect with fewer queues (--nr-io-queues), or see the device's limits",
 	rdmatransport.RejectTimeout:          "its RDMA device got no answer from this host; are packets lost on the way back?",
@@ -102,12 +100,12 @@ var deviceHints = map[rdmatransport.RejectReason]string{
 	rdmatransport.RejectConsumer:         "the program that listens there is no NVMe target, or gives no reason",
 }
 
-// largePackets is what to look for where a connection is made, with small packets, and the first
-// data, with packets as large as both interfaces take, does not come through: neither end knows
-// what the switches between them carry. The path MTU is what the two interfaces allow.
+// largePackets is a hint for a connection on which the small packets of the CM arrive, but the first data, in packets
+// of the path MTU, does not. The path MTU is what the two interfaces allow; neither end knows what the switches between
+// them carry.
 const largePackets = "or does the network between drop packets as large as the MTU of both ends?"
 
-// explain puts errors of the connection exchange into words of NVMe.
+// explain describes an error of the connection setup in NVMe terms.
 func explain(err error) string {
 	var reject *rdmatransport.RejectError
 	switch s := RejectStatus(err); {

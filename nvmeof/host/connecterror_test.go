@@ -19,7 +19,7 @@ func rejection(s capsule.RejectStatus) error {
 	return &rdmatransport.RejectError{Reason: rdmatransport.RejectConsumer, PrivateData: b}
 }
 
-// TestConnectErrors: each says who refused, why, and what helps.
+// TestConnectErrors: each error says which side refused, why, and what to do.
 func TestConnectErrors(t *testing.T) {
 	type device = rdmatransport.RejectReason
 	onlyReason := func(r device) error { return &rdmatransport.RejectError{Reason: r} }
@@ -85,7 +85,7 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// TestHostRefuses: whatever this host has against a target, it says that it was it.
+// TestHostRefuses: whatever this host refuses a target for, the error says that this host refused.
 func TestHostRefuses(t *testing.T) {
 	for name, lie := range map[string]func(*liar){
 		"CNTLID":     func(l *liar) { l.cntlid = 0xfff0 },

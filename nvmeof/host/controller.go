@@ -11,68 +11,67 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
-// A Controller is an association with a controller of a subsystem. Its methods
-// may be called from any goroutine.
+// A Controller is an association with a controller of a subsystem. Its methods may be called from any goroutine.
 type Controller struct {
 	host       *Host
 	options    Options
 	queues     *association.Association
 	domain     *association.Domain
-	pools      []*association.Pool // by shard, nil where nothing needs one
+	pools      []*association.Pool // by shard, nil if no queue of the shard needs one
 	ioQueues   []*operation.IOQueue
-	turn       atomic.Uint32 // of ioQueues
+	turn       atomic.Uint32 // index of the I/O queue that nextIOQueue takes next
 	namespaces operation.Namespaces
 	keep       keepAlive
 	events     events
 
-	operations sync.Pool // of *operation.Blocking, idle
+	operations sync.Pool // pool of idle *operation.Blocking
 
-	proving      sync.Mutex    // held while Authenticate runs
-	transactions atomic.Uint32 // exchanges begun; the low 16 bits are the next T_ID
+	authenticating sync.Mutex    // held while Authenticate runs
+	transactions   atomic.Uint32 // authentication transactions begun; the low 16 bits are the next T_ID
 
-	// Learnt from the controller, constant after Connect.
+	// Read from the controller, constant after Connect.
 	cntlid   capsule.ControllerID
 	cap      capsule.CAP
 	version  capsule.Version
 	identify capsule.IdentifyController
 	limits   limits
 
-	gone    chan struct{} // closed when Disconnect has ended
-	goneErr error         // before gone is closed, as is shut
-	shut    bool          // the controller has said that it is shut down
+	gone    chan struct{} // closed when Disconnect has completed
+	goneErr error         // set before gone is closed, as is shut
+	shut    bool          // the controller has reported that its shutdown is complete
 }
 
-// Done is closed when the controller is lost or disconnected.
+// Done returns a channel that is closed when the controller is lost or disconnected.
 func (c *Controller) Done() <-chan struct{} { return c.queues.Done() }
 
-// Err is why the controller is lost, [ErrClosed] after Disconnect, nil before.
+// Err returns the reason why the controller was lost, [ErrClosed] after Disconnect, or nil while it is connected.
 func (c *Controller) Err() error { return c.queues.Err() }
 
-// ID is the controller's identifier.
+// ID returns the controller's identifier.
 func (c *Controller) ID() capsule.ControllerID { return c.cntlid }
 
-// CAP is the property of capabilities, Version the property VS.
+// CAP returns the controller's capabilities (property CAP).
 func (c *Controller) CAP() capsule.CAP { return c.cap }
 
-// Version is the version of the specification that the controller follows.
+// Version returns the version of the specification that the controller follows (property VS).
 func (c *Controller) Version() capsule.Version { return c.version }
 
-// Identify is the controller's Identify data.
+// Identify returns the controller's Identify data.
 func (c *Controller) Identify() *capsule.IdentifyController { return &c.identify }
 
-// IOQueues is how many I/O queues there are, and QueueDepth their entries.
+// IOQueues returns the number of I/O queues.
 func (c *Controller) IOQueues() int { return len(c.ioQueues) }
 
-// QueueDepth is the size of each I/O queue.
+// QueueDepth returns the number of entries of each I/O queue.
 func (c *Controller) QueueDepth() int { return c.limits.queueDepth(c.options.queueSize()) }
 
-// MaxTransfer is how many bytes one command moves; longer requests are split.
+// MaxTransfer returns how many bytes one command transfers at most; longer requests are split.
 func (c *Controller) MaxTransfer() int { return c.limits.Write }
 
-// Admin sends a command on the admin queue; data, if any, goes the way that the
-// opcode says. The completion is valid with a [*StatusError] too. When ctx ends
-// first the command is aborted, but not waited for, and its data is dropped. When the
-// controller is lost, be it by another queue, the command is not waited for either.
+// Admin sends a command on the admin queue and waits for its completion, which is valid with a [*StatusError] too. The
+// opcode says in which direction data is transferred, if any. If ctx ends first, the command is aborted, Admin returns
+// without waiting for it, and its data is dropped. It does not wait either once the controller is lost, be it because
+// of another queue.
 func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	if err := c.mayExecute(c.queues.Admin(), &cmd, data); err != nil {
 		return capsule.Completion{}, err
@@ -91,12 +90,12 @@ func (c *Controller) IdentifyData(ctx context.Context, id capsule.NSID, f capsul
 	return b, nil
 }
 
-// nextIOQueue takes the I/O queues in turn.
+// nextIOQueue returns the I/O queues in turn.
 func (c *Controller) nextIOQueue() *operation.IOQueue {
 	return c.ioQueues[int(c.turn.Add(1)-1)%len(c.ioQueues)]
 }
 
-// execute sends a command that its caller may stop to wait for; lost may be nil.
+// execute sends a command and waits for it until ctx ends or lost is closed. lost may be nil.
 func execute(ctx context.Context, lost <-chan struct{}, q *association.Queue, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	done, err := q.Execute(ctx, lost, cmd, data)
 	if err != nil {
@@ -105,7 +104,7 @@ func execute(ctx context.Context, lost <-chan struct{}, q *association.Queue, cm
 	return done, statusError(&cmd, q.ID == 0, done)
 }
 
-// unsent is the error of what is not sent since the controller is lost; nil: it is not.
+// unsent returns the error of a request that is not sent because the controller is lost, or nil if it is not lost.
 func (c *Controller) unsent() error {
 	if err := c.Err(); err != nil {
 		return &UnsentError{err}
@@ -113,7 +112,7 @@ func (c *Controller) unsent() error {
 	return nil
 }
 
-// mayExecute judges what every command must keep to.
+// mayExecute checks what applies to every command.
 func (c *Controller) mayExecute(q *association.Queue, cmd *capsule.Command, data []byte) error {
 	if err := c.unsent(); err != nil {
 		return err

@@ -8,32 +8,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// ErrDeadline is why a request of a Queue ended that took longer than the queue's
-// timeout. It is a [context.DeadlineExceeded].
+// ErrDeadline is the error of a request of a Queue that took longer than the queue's timeout. It wraps
+// [context.DeadlineExceeded].
 var ErrDeadline = fmt.Errorf("request was aborted after the queue's timeout: %w", context.DeadlineExceeded)
 
-// deadlineChecks is how often a deadline is looked for in its time.
+// deadlineChecks is how often a deadline is checked within the timeout.
 const deadlineChecks = 4
 
-// minDeadlineCheck is the least time between two looks.
+// minDeadlineCheck is the minimum time between two checks.
 const minDeadlineCheck = time.Millisecond
 
-// A timeLimit is how long the requests of a Queue may take.
+// A timeLimit is the timeout of a Queue's requests.
 type timeLimit struct {
-	timeout time.Duration // of requests submitted from now; the caller's
-	timer   shard.Timer   // these are the loop's
+	timeout time.Duration // of requests submitted from now on; owned by the caller
+	timer   shard.Timer   // timer and every are owned by the loop
 	every   time.Duration
 }
 
-// SetTimeout bounds how long each request submitted from now on may take; 0, as at
-// first, is no bound. A request that takes longer is aborted within a quarter of the
-// time, and its result is [ErrDeadline] when the controller has answered the abort,
-// so that nothing touches its buffer any more. A controller that answers nothing is
-// given up after [Options].Timeout; the result of what may change blocks yet is its error
-// then.
+// SetTimeout bounds how long each request submitted from now on may take; 0, the initial value, means no bound. A
+// request that takes longer is aborted within a further quarter of the timeout. Its result is [ErrDeadline] once the
+// controller has answered the abort, so that nothing accesses its buffer any more. A controller that does not answer is
+// given up after [Options].Timeout. The result of a request that may still change blocks is then the controller's
+// error.
 func (q *Queue) SetTimeout(d time.Duration) { q.limit.timeout = max(d, 0) }
 
-// setDeadline begins the time of a request, in the loop.
+// setDeadline starts the timeout of a request. It runs in the loop.
 func (q *Queue) setDeadline(s *slot) {
 	l := &q.limit
 	s.deadline = q.shard.Now() + int64(s.timeout)
@@ -44,7 +43,7 @@ func (q *Queue) setDeadline(s *slot) {
 	}
 }
 
-// checkDeadlines cancels requests that are overdue.
+// checkDeadlines cancels overdue requests.
 func (q *Queue) checkDeadlines() {
 	now, left := q.shard.Now(), false
 	for i := range q.slots {

@@ -11,30 +11,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
-// shutdownTime bounds an orderly shutdown where the controller names no time.
+// shutdownTime bounds an orderly shutdown if the controller states no time (RTD3E).
 const shutdownTime = 5 * time.Second
 
-// Disconnect ends the association. If the controller still answers, that is first the I/O queues,
-// then a normal shutdown (NVMe base 2.0, 3.6.2), then the admin queue. A lost controller is shut
-// down too, if it was lost with an I/O queue and its admin queue still answers; errors of that are
-// not returned. Requests that are outstanding fail. Namespaces, queues and buffers of the
-// controller are unusable afterwards.
+// Disconnect ends the association: first the I/O queues, then a normal shutdown (NVMe base 2.0, 3.6.2), then the admin
+// queue. A controller that was lost because of an I/O queue is shut down too if its admin queue still answers; errors
+// of that shutdown are not returned. Outstanding requests fail. Namespaces, queues and buffers of the controller are
+// unusable afterwards.
 func (c *Controller) Disconnect(ctx context.Context) error {
 	return c.tearDown(func(lost bool) error {
 		if !lost {
 			return c.shutDown(ctx)
 		}
 		if c.answers(ctx) {
-			_ = c.shutDown(ctx) // ShutDown reports the error
+			_ = c.shutDown(ctx) // ShutDown reports whether it succeeded
 		}
 		return nil
 	})
 }
 
-// ShutDown reports whether Disconnect has ended and the controller reported that its shutdown is
-// complete (CSTS.SHST). Then no command can take effect any more, not even one that was outstanding
-// on a lost queue. Some controllers report that at once, while their storage is still working:
-// Linux's nvmet is one.
+// ShutDown reports whether Disconnect has completed and the controller has reported that its shutdown is complete
+// (CSTS.SHST). Then no command can take effect any more, not even one that was outstanding on a lost queue. Some
+// controllers, such as Linux's nvmet, report it at once, while their storage is still working.
 func (c *Controller) ShutDown() bool {
 	select {
 	case <-c.gone:
@@ -44,8 +42,8 @@ func (c *Controller) ShutDown() bool {
 	}
 }
 
-// tearDown ends all queues and frees everything, once. shutDown is called before the
-// admin queue ends, with whether the controller was lost before.
+// tearDown ends all queues and frees everything, once. It calls shutDown before the admin queue ends, with whether the
+// controller had been lost.
 func (c *Controller) tearDown(shutDown func(lost bool) error) error {
 	lost, first := c.queues.Close()
 	if !first {
@@ -62,7 +60,7 @@ func (c *Controller) tearDown(shutDown func(lost bool) error) error {
 		<-q.Ended()
 	}
 	c.goneErr = errors.Join(err, c.free(open))
-	c.host.forget(c) // not before, since Host.Close ends the loops then, which free needs
+	c.host.forget(c) // only now: free needs the loops, and Host.Close ends them once it has no controllers
 	close(c.gone)
 	return c.goneErr
 }
@@ -83,9 +81,8 @@ func (c *Controller) free(open []*association.Queue) error {
 	return errors.Join(append(errs, c.domain.Close())...)
 }
 
-// quiesce comes before a shutdown, after which a controller executes no admin command any
-// more, while the host waits for its end: there are no more keep alives, and no Aborts of
-// what ended with the I/O queues.
+// quiesce prepares for a shutdown: it stops the keep alive timer and the Aborts of commands that ended with the I/O
+// queues. After a shutdown has begun, a controller executes no admin commands while the host waits for its end.
 func (c *Controller) quiesce() error {
 	admin := c.queues.Admin()
 	return admin.Shard.Call(func() {
@@ -94,7 +91,7 @@ func (c *Controller) quiesce() error {
 	})
 }
 
-// shutDown notifies the controller and waits until it has processed that.
+// shutDown requests a normal shutdown and waits until it is complete.
 func (c *Controller) shutDown(ctx context.Context) error {
 	limit := shutdownTime
 	if t := time.Duration(c.identify.RTD3E) * time.Microsecond; t > limit {
@@ -121,11 +118,11 @@ func (c *Controller) shutDown(ctx context.Context) error {
 	return nil
 }
 
-// answerTime is how long a controller whose I/O queue was lost may take to show that it
-// is there: who waits for its end wants to connect again.
+// answerTime is how long a controller with a lost I/O queue may take to answer. It is short because callers want to
+// reconnect soon.
 const answerTime = time.Second
 
-// answers reports whether a controller that was lost can still be spoken to.
+// answers reports whether the admin queue of a lost controller still works.
 func (c *Controller) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

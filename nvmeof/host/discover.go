@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A DiscoveryLog is what a discovery controller knows. Its text comes from the
-// controller as it is: see [capsule.Text] and [nvmeof.Printable].
+// A DiscoveryLog is the log of a discovery controller. Its text is unfiltered: see [capsule.Text] and
+// [nvmeof.Printable].
 type DiscoveryLog struct {
 	Generation uint64
 	Entries    []capsule.DiscoveryEntry
@@ -22,11 +22,11 @@ const (
 	maxDiscoveryAttempts = 10
 )
 
-// Discover connects to the discovery controller at options.Traddr, reads its log and disconnects. A
-// failure to disconnect in order does not affect the result.
+// Discover connects to the discovery controller at options.Traddr, reads its log and disconnects. An error of the
+// disconnect does not affect the result.
 func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, error) {
 	if options.KeepAliveTmo == 0 {
-		options.KeepAliveTmo = -1 // gone before it could matter
+		options.KeepAliveTmo = -1 // the connection ends before a keep alive would be due
 	}
 	c, err := h.ConnectDiscovery(ctx, options)
 	if err != nil {
@@ -36,16 +36,16 @@ func (h *Host) Discover(ctx context.Context, options Options) (*DiscoveryLog, er
 	if err != nil {
 		return nil, errors.Join(err, c.Disconnect(ctx))
 	}
-	_ = c.Disconnect(ctx) // the log is there, however that ends
+	_ = c.Disconnect(ctx) // the log is complete, whatever happens here
 	return log, nil
 }
 
 // discoveryKeepAlive is the KATO of persistent discovery controllers.
 const discoveryKeepAlive = 30 * time.Second
 
-// ConnectDiscovery connects to the discovery controller at options.Traddr, and stays connected:
-// options.Event is called when its log changes. The default of options.NQN is the well-known
-// discovery NQN, that of KeepAliveTmo is 30 s. A controller without keep alive (KAS = 0) gets none.
+// ConnectDiscovery connects to the discovery controller at options.Traddr and stays connected; options.Event is called
+// when its log changes. options.NQN defaults to the well-known discovery NQN, options.KeepAliveTmo to 30 s. No Keep
+// Alive is sent to a controller that does not support it (KAS = 0).
 func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controller, error) {
 	if options.NQN == "" {
 		options.NQN = nvmeof.DiscoveryNQN
@@ -54,12 +54,11 @@ func (h *Host) ConnectDiscovery(ctx context.Context, options Options) (*Controll
 		options.KeepAliveTmo = discoveryKeepAlive
 	}
 	options.NrIOQueues = -1
-	options.proofOptional = true // few discovery controllers authenticate, and what they report is checked at Connect
+	options.authOptional = true // few discovery controllers authenticate, and what they report is checked at Connect
 	return h.Connect(ctx, options)
 }
 
-// Discovery reads the log of a discovery controller, again when it changes
-// meanwhile.
+// Discovery reads the log of a discovery controller, and reads it again if it changes meanwhile.
 func (ls Logs) Discovery(ctx context.Context) (*DiscoveryLog, error) {
 	for range maxDiscoveryAttempts {
 		before, err := ls.discoveryHeader(ctx)

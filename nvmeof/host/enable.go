@@ -15,7 +15,7 @@ const (
 	completionEntry = 4
 )
 
-// enable takes the controller into operation (NVMe base 2.0, 3.5.1).
+// enable enables the controller and waits until it is ready (NVMe base 2.0, 3.5.1).
 func (c *Controller) enable(ctx context.Context) error {
 	v, err := c.Properties().Get(ctx, capsule.PropertyCAP)
 	if err != nil {
@@ -29,8 +29,8 @@ func (c *Controller) enable(ctx context.Context) error {
 	cc := capsule.CC(0).WithEntrySizes(submissionEntry, completionEntry).WithEnable(true)
 	switch {
 	case f.CSS&capsule.CSSMany != 0:
-		// As other hosts do: otherwise CSI is reserved, and each set's pages are those of
-		// the NVM command set. A namespace of another set is refused by its descriptor.
+		// As other hosts do. Otherwise CSI is reserved, and pages of a command set are those of the NVM command set. A
+		// namespace of another command set is refused because of its identification descriptor.
 		cc = cc.WithCSS(capsule.CCCSSAll)
 	case f.CSS&capsule.CSSNVM != 0:
 		cc = cc.WithCSS(capsule.CCCSSNVM)
@@ -51,9 +51,9 @@ func (c *Controller) enable(ctx context.Context) error {
 	return err
 }
 
-// enableRetryDelays lets a controller that has Command Retry Delay Times say in the status of a command which of them to wait
-// before it is sent again: it does so for no host that has not enabled it (ACRE, NVMe base 2.0, 5.27.1.18). One
-// that refuses names none.
+// enableRetryDelays enables Advanced Command Retry (ACRE, NVMe base 2.0, 5.27.1.18) if the controller has Command Retry
+// Delay Times. Only then does the controller say in a command's status how long to wait before a retry. If it refuses
+// the feature, it states no delays.
 func (c *Controller) enableRetryDelays(ctx context.Context) error {
 	if c.identify.CRDT1 == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (c *Controller) enableRetryDelays(ctx context.Context) error {
 	return err
 }
 
-// waitStatus polls CSTS until it is as wanted.
+// waitStatus polls CSTS until want returns true.
 func (c *Controller) waitStatus(ctx context.Context, limit time.Duration, want func(capsule.CSTS) bool) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -14,64 +14,61 @@ import (
 
 // Errors of requests.
 var (
-	// ErrClosed is a controller that [Controller.Disconnect] or [Host.Close] has
-	// disconnected. Of NewQueue it is a [backend.ErrClosed] too.
+	// ErrClosed reports a controller that [Controller.Disconnect] or [Host.Close] has disconnected. From NewQueue it is
+	// a [backend.ErrClosed] too.
 	ErrClosed = association.ErrClosed
 
-	// ErrUnaligned and ErrOutOfRange are requests that were not sent, since their range
-	// is not one of whole blocks of the namespace. They are a [backend.ErrInvalid] and a
-	// [backend.ErrOutOfRange] too, as the answers of a controller are that say the same.
+	// ErrUnaligned and ErrOutOfRange report requests that were not sent because their range is not one of whole blocks
+	// of the namespace. They match [backend.ErrInvalid] and [backend.ErrOutOfRange] too, as the corresponding statuses
+	// of a controller do.
 	ErrUnaligned  error = &storeError{"offset or length is not a multiple of the block size", backend.ErrInvalid}
 	ErrOutOfRange error = &storeError{"range is not within the namespace", backend.ErrOutOfRange}
 
-	// ErrRemoved is a namespace that the controller no longer has, or whose identifier belongs to
-	// another namespace now. The status Invalid Namespace is an ErrRemoved too.
+	// ErrRemoved reports a namespace that the controller no longer has, or whose identifier belongs to another
+	// namespace now. The status Invalid Namespace is an ErrRemoved too.
 	ErrRemoved = errors.New("namespace was removed")
 
-	// ErrUnseen is a namespace for which the last Identify failed or got no response. It may
-	// be another one now, so that nothing is sent to it until a [Namespace.Refresh] has
-	// identified it.
+	// ErrUnseen reports a namespace for which the last Identify failed or got no response. Its identifier may belong to
+	// another namespace now, so nothing is sent until [Namespace.Refresh] has identified it.
 	ErrUnseen = errors.New("namespace could not be identified again, and may be another")
 
-	// ErrNotReady is a namespace that exists, and whose store the controller does not have for now.
-	// The controller reports by an event when that changes.
+	// ErrNotReady reports a namespace that exists, but whose store is not available to the controller now. The
+	// controller sends an event when that changes.
 	ErrNotReady = errors.New("namespace is not ready: the target waits for what it exports")
 
-	// ErrShortData is a Read, or an Identify, that the controller completed with success without
-	// having sent all of its data: what is in the buffer may be older. It is detected if each
-	// command has a key of its own and the RDMA provider counts the data, as softroce does and
-	// RNICs do not.
+	// ErrShortData reports a Read or Identify that the controller completed with success without having sent all of its
+	// data, so that the buffer may contain older data. It is detected only if each command has its own key and the RDMA
+	// provider counts the data, as softroce does and RNICs do not.
 	ErrShortData = fabric.ErrShortData
 
-	// ErrUnsupported is a [backend.ErrUnsupported] too.
+	// ErrUnsupported reports a command that the controller does not support. It is a [backend.ErrUnsupported] too.
 	ErrUnsupported error = &storeError{"controller does not support the command", backend.ErrUnsupported}
 )
 
-// An UnsentError is a request of which nothing was sent, since the controller was lost before. With
-// any other error of a lost controller, it is unknown whether a request was executed.
+// An UnsentError reports a request of which nothing was sent because the controller had been lost. With any other error
+// of a lost controller, it is unknown whether a request was executed.
 type UnsentError struct{ Err error }
 
 func (e *UnsentError) Error() string { return e.Err.Error() }
 
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// An UnusableError is a namespace that exists and that this host cannot use, as its Identify data
-// show.
+// An UnusableError reports a namespace that exists, but that this host cannot use according to its Identify data.
 type UnusableError struct {
 	ID  capsule.NSID
-	Err error // why
+	Err error // the reason
 }
 
 func (e *UnusableError) Error() string { return fmt.Sprintf("namespace %d: %v", e.ID, e.Err) }
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Removed is the error of the namespace whose identifier it has taken.
+// Removed returns the error of the namespace that had the same identifier before.
 func (e *UnusableError) Removed() *RemovedError {
 	return &RemovedError{e.ID, fmt.Sprintf("is another, which this host cannot use: %v", e.Err)}
 }
 
-// A RemovedError is an [ErrRemoved] that tells what has taken the namespace's place.
+// A RemovedError is an [ErrRemoved] that says what has taken the namespace's place.
 type RemovedError struct {
 	ID  capsule.NSID
 	Why string
@@ -81,7 +78,7 @@ func (e *RemovedError) Error() string { return fmt.Sprintf("namespace %d %s", e.
 
 func (e *RemovedError) Is(target error) bool { return target == ErrRemoved }
 
-// A storeError is what a store says by an error of package backend.
+// A storeError is an error that also matches an error of package backend.
 type storeError struct {
 	text string
 	is   error
@@ -90,7 +87,7 @@ type storeError struct {
 func (e *storeError) Error() string        { return e.text }
 func (e *storeError) Is(target error) bool { return target == e.is }
 
-// A StatusError is a command that the controller completed with an error.
+// A StatusError reports a command that the controller completed with an error.
 type StatusError struct {
 	Command string
 	Status  capsule.Status
@@ -101,8 +98,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: %v%s", e.Command, e.Status, e.hint())
 }
 
-// Is makes errors of package backend recognisable, so that a namespace can stand
-// in for a local store.
+// Is makes statuses match errors of package backend, so that a namespace can be used in place of a local store.
 func (e *StatusError) Is(target error) bool {
 	switch e.Status.Code() {
 	case capsule.StatusLBAOutOfRange:
@@ -125,7 +121,7 @@ func (e *StatusError) Is(target error) bool {
 
 const connectName = "Connect"
 
-// hint says what a failed Connect means and what helps.
+// hint explains the status of a failed Connect, and says what to do.
 func (e *StatusError) hint() string {
 	if e.Command != connectName {
 		return ""
@@ -147,15 +143,14 @@ func (e *StatusError) hint() string {
 	return ""
 }
 
-// ObjectsToIdentifier reports whether a Connect was refused for the host identifier: the
-// host's name is not what is wrong.
+// ObjectsToIdentifier reports whether a Connect was refused because of the host identifier, not of the host NQN.
 func (e *StatusError) ObjectsToIdentifier() bool {
 	p := capsule.ParseInvalidParameter(e.Result)
 	return e.Command == connectName && e.Status.Code() == capsule.StatusConnectInvalidHost &&
 		p.In == capsule.InvalidInData && p.Offset == capsule.ConnectOffsetHostID
 }
 
-// hostHint says what helps a host that was refused.
+// hostHint says what to do if the host was refused.
 func (e *StatusError) hostHint() string {
 	if e.ObjectsToIdentifier() {
 		return "the target refuses the host identifier: another host has it, or this host is connected with another one, " +
@@ -179,7 +174,7 @@ var connectDataFields = map[uint16]string{
 	capsule.ConnectOffsetHostNQN: "the host's name",
 }
 
-// connectField names what an invalid parameter offset points at.
+// connectField names the field at an invalid parameter offset.
 func connectField(p capsule.InvalidParameter) string {
 	fields, where := connectCommandFields, "command"
 	if p.In == capsule.InvalidInData {
@@ -191,8 +186,8 @@ func connectField(p capsule.InvalidParameter) string {
 	return fmt.Sprintf("byte %d of its %s", p.Offset, where)
 }
 
-// RejectStatus is the reason that a controller gave for rejecting a queue's
-// connection, 0 if err is nothing of that kind.
+// RejectStatus returns the status with which a controller rejected a queue's connection, or 0 if err is not such a
+// rejection.
 func RejectStatus(err error) capsule.RejectStatus {
 	var reject *rdmatransport.RejectError
 	if !errors.As(err, &reject) || reject.Reason != rdmatransport.RejectConsumer {
@@ -205,7 +200,7 @@ func RejectStatus(err error) capsule.RejectStatus {
 	return d.STS
 }
 
-// commandName is what errors call a command.
+// commandName returns the name of a command in errors.
 func commandName(c *capsule.Command, admin bool) string {
 	switch {
 	case c.Opcode == capsule.OpcodeFabrics:
@@ -216,7 +211,7 @@ func commandName(c *capsule.Command, admin bool) string {
 	return capsule.IOOpcode(c.Opcode).String()
 }
 
-// statusError is the error of a completed command, nil for success.
+// statusError returns the error of a completed command, or nil for success.
 func statusError(c *capsule.Command, admin bool, done capsule.Completion) error {
 	if done.Status.OK() {
 		return nil
@@ -224,7 +219,7 @@ func statusError(c *capsule.Command, admin bool, done capsule.Completion) error 
 	return &StatusError{commandName(c, admin), done.Status, done.Result}
 }
 
-// operationError is the error of an operation as users know it.
+// operationError converts an error of package operation to the error that users see.
 func operationError(err error) error {
 	switch e := err.(type) {
 	case *operation.Refusal:

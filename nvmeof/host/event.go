@@ -9,9 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// events keeps one Asynchronous Event Request outstanding. The next is sent
-// when the user's function has returned, so that no event waits anywhere but in
-// the controller.
+// events keeps one Asynchronous Event Request outstanding. It sends the next one when the user's function has returned,
+// so that events are queued only in the controller.
 type events struct {
 	admin   *association.Queue
 	done    <-chan struct{} // closed when the controller is lost
@@ -19,14 +18,14 @@ type events struct {
 	to      chan<- capsule.AsyncEvent
 	request fabric.Request
 	arrived chan capsule.AsyncEvent
-	refused chan struct{} // the request failed, and may be sent again
+	refused chan struct{} // the request failed, but may be sent again
 }
 
-// wantedEvents are those that a host can act on.
+// wantedEvents are the events enabled by default: those that a host can act on.
 const wantedEvents = capsule.EventNamespaceAttribute | capsule.EventANAChange | capsule.EventDiscoveryChange
 
-// eventMask is the events to enable; 0 is those that a host can act on. Every I/O
-// controller reports its health; OAES has the others.
+// eventMask returns the events to enable; want = 0 selects the default. Every I/O controller can report its health;
+// OAES has the other events that it supports.
 func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
 	can := id.OAES
 	if id.CNTRLTYPE != capsule.ControllerTypeDiscovery {
@@ -35,8 +34,8 @@ func eventMask(id *capsule.IdentifyController, want uint32) uint32 {
 	return cmp.Or(want, wantedEvents) & can
 }
 
-// receive keeps a request with the controller, and passes on its events. Where the
-// controller says that it will always fail (Do Not Retry) there are no events.
+// receive keeps one request outstanding and delivers the events. It ends if the controller says that requests always
+// fail (Do Not Retry).
 func (e *events) receive() {
 	e.request = fabric.Request{
 		Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)},
@@ -65,14 +64,13 @@ func (e *events) receive() {
 	}
 }
 
-// A request that fails is sent again after firstEventRetry, and then after pauses twice as
-// long each, up to lastEventRetry.
+// A failed request is sent again after firstEventRetry. Each further pause is twice as long, up to lastEventRetry.
 const (
 	firstEventRetry = 100 * time.Millisecond
 	lastEventRetry  = 10 * time.Second
 )
 
-// answered is called in the loop. Both channels have room: there is one request at a time.
+// answered runs in the loop. Neither channel blocks, since only one request is outstanding at a time.
 func (e *events) answered(r *fabric.Request) {
 	switch status := r.Completion.Status; {
 	case r.Err != nil: // the controller is lost
@@ -95,21 +93,20 @@ func (e *events) deliver(event capsule.AsyncEvent) {
 	}
 }
 
-// Events come as fast as a controller sends them for a burst, and then one each
-// eventPause: others wait in the controller, which sends none of a kind twice before its
-// log was read.
+// A burst of events is received as fast as the controller sends them; after it, one per eventPause. Further events wait
+// in the controller, which does not repeat an event until its log page has been read.
 const (
 	eventBurst = 32
 	eventPause = 50 * time.Millisecond
 )
 
-// A pace bounds how often something happens.
+// A pace limits the rate of events.
 type pace struct {
-	room int // of the burst
+	room int // events left of the burst
 	last time.Time
 }
 
-// took notes that it has happened, and returns how long to wait with the next.
+// took records one event, and returns how long to wait before the next one.
 func (p *pace) took(now time.Time) time.Duration {
 	if gained := now.Sub(p.last) / eventPause; p.last.IsZero() || gained >= eventBurst {
 		p.room, p.last = eventBurst, now
@@ -122,18 +119,18 @@ func (p *pace) took(now time.Time) time.Duration {
 	return p.last.Add(time.Duration(-p.room) * eventPause).Sub(now)
 }
 
-// An EventKind is what an asynchronous event is about. The controller does not repeat
-// it until its log page, [capsule.AsyncEvent.LID], has been read.
+// An EventKind is the subject of an asynchronous event. The controller does not report it again until its log page,
+// [capsule.AsyncEvent.LID], has been read.
 type EventKind uint8
 
 const (
-	EventOther        EventKind = iota // of the vendor, or new
+	EventOther        EventKind = iota // vendor specific, or unknown
 	EventFault                         // the controller had an error: error log
 	EventHealth                        // a critical warning began: SMART log
-	EventNamespaces                    // namespaces came, went or changed: changed namespaces log
+	EventNamespaces                    // namespaces were added, removed or changed: changed namespaces log
 	EventFirmware                      // firmware is about to be activated: firmware log
 	EventTelemetry                     // telemetry log
-	EventANA                           // states of access changed: ANA log
+	EventANA                           // ANA states changed: ANA log
 	EventDiscovery                     // discovery log
 	EventReservations                  // reservation notification log
 )
@@ -151,14 +148,14 @@ func (k EventKind) String() string {
 	return eventNames[EventOther]
 }
 
-// notices are the informations of that type of event.
+// notices maps the information of a Notice event to its kind.
 var notices = map[uint8]EventKind{
 	capsule.NoticeNamespaceChanged: EventNamespaces, capsule.NoticeFirmwareActivation: EventFirmware,
 	capsule.NoticeTelemetryChanged: EventTelemetry, capsule.NoticeANAChange: EventANA,
 	capsule.NoticeDiscoveryChange: EventDiscovery,
 }
 
-// KindOf is the kind of an event (NVMe base 2.0, 5.2.1).
+// KindOf returns the kind of an event (NVMe base 2.0, 5.2.1).
 func KindOf(e capsule.AsyncEvent) EventKind {
 	switch e.Type {
 	case capsule.EventTypeError:
@@ -166,7 +163,7 @@ func KindOf(e capsule.AsyncEvent) EventKind {
 	case capsule.EventTypeSMART:
 		return EventHealth
 	case capsule.EventTypeNotice:
-		return notices[e.Info] // EventOther where it is none of them
+		return notices[e.Info] // EventOther if unknown
 	case capsule.EventTypeIOSet:
 		if e.Info == capsule.EventReservationLog {
 			return EventReservations

@@ -33,8 +33,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestReservationEvents: a host that loses a reservation is notified; what nobody takes waits,
-// and keeps nobody from disconnecting.
+// TestReservationEvents: a host that loses a reservation is notified. Events that are not received wait, and do not
+// prevent a disconnect.
 func TestReservationEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
@@ -83,15 +83,15 @@ func TestReservationEvents(t *testing.T) {
 		if err := b.Reservations().Clear(ctx, 2); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // nobody takes that one
+		synctest.Wait() // this event is not received
 		if err := c.Disconnect(ctx); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestEventRefused: a request for events that fails is sent again, after ever longer
-// pauses, unless the controller says that it will always fail.
+// TestEventRefused: a failed Asynchronous Event Request is sent again, at increasing intervals, unless the controller
+// says that it will always fail.
 func TestEventRefused(t *testing.T) {
 	for _, tt := range []struct {
 		status capsule.Status
@@ -104,7 +104,7 @@ func TestEventRefused(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			l := newLiar(t)
 			l.identify = func(id *capsule.IdentifyController) { id.OAES = capsule.EventANAChange }
-			requests, refused := 0, true // the loop's
+			requests, refused := 0, true // owned by the loop
 			l.refuse = func(c *capsule.Command) capsule.Status {
 				if c.Opcode != capsule.Opcode(capsule.AdminAsyncEvent) || !refused {
 					return 0
@@ -141,7 +141,7 @@ func TestEventRefused(t *testing.T) {
 	}
 }
 
-// TestEventMask: what is requested and the controller has.
+// TestEventMask: events are enabled that are requested and supported.
 func TestEventMask(t *testing.T) {
 	for _, c := range []struct {
 		oaes, mask, want uint32

@@ -48,7 +48,7 @@ func program(ctx context.Context, local, target netip.Addr, nqn nvmeof.NQN) erro
 	return err
 }
 
-// A complete program, with a target of this process at the other end.
+// A complete program, with a target in the same process at the other end.
 func Example_program() {
 	b := newBench()
 	defer b.close()

@@ -19,8 +19,8 @@ import (
 
 const diskNQN = "nqn.2014-08.org.example:disk"
 
-// A bench is a target with one disk of 1 MiB in memory, and a host, both of this
-// process, on two addresses of the loopback interface.
+// A bench is a target with one disk of 1 MiB in memory, and a host, both in this process, on two addresses of the
+// loopback interface.
 type bench struct {
 	host   *host.Host
 	target *target.Target
@@ -66,8 +66,8 @@ func (b *bench) open(ctx context.Context) *host.Namespace {
 	return must(c.Namespace(ctx, 1))
 }
 
-// Connecting takes an RDMA device, which softroce makes of an ordinary UDP socket, and
-// the address and name of a subsystem.
+// Connecting takes an RDMA device, which softroce provides on an ordinary UDP socket, and the address and NQN of a
+// subsystem.
 func Example() {
 	target := newBench()
 	defer target.close()
@@ -103,7 +103,7 @@ func Example() {
 	// namespace 1: 1048576 bytes in blocks of 4096
 }
 
-// A refused connection says who refused it, and why.
+// The error of a refused connection says which side refused it, and why.
 func ExampleConnectError() {
 	b := newBench()
 	defer b.close()
@@ -120,7 +120,7 @@ func ExampleConnectError() {
 	// 127.80.0.2:4420: connecting queue 0: the target refuses this host: Connect: connect invalid parameters, or write to read only range (1/82, DNR): the controller objects to the subsystem's name: no such subsystem here
 }
 
-// A command that the controller refuses says so by its status.
+// The error of a command that the controller fails has its status.
 func ExampleStatusError() {
 	b := newBench()
 	defer b.close()
@@ -138,7 +138,7 @@ func ExampleStatusError() {
 	// Get Features true true
 }
 
-// A controller's log pages, features and properties are reached by its views.
+// A controller's log pages, features and properties are accessed through Logs, Features and Properties.
 func ExampleController_Logs() {
 	b := newBench()
 	defer b.close()
@@ -155,8 +155,7 @@ func ExampleController_Logs() {
 	// ready: true
 }
 
-// A namespace is an io.ReaderAt of any offset and length, and an io.WriterAt of whole
-// blocks.
+// A namespace is an io.ReaderAt for any offset and length, and an io.WriterAt for whole blocks.
 func ExampleNamespace_ReadAt() {
 	b := newBench()
 	defer b.close()
@@ -183,8 +182,8 @@ func ExampleNamespace_ReadAt() {
 	// true
 }
 
-// A Queue takes requests in slices and gives their results in any order, without
-// allocating. Data in memory of the controller's Buffers is not copied.
+// A Queue takes requests in slices and returns their results in any order, without allocating. Data in memory of the
+// controller's Buffers is not copied.
 func ExampleQueue() {
 	b := newBench()
 	defer b.close()
@@ -240,7 +239,7 @@ func ExampleHost_Discover() {
 	// nqn.2014-08.org.example:disk 127.80.0.2 4420
 }
 
-// A lock that hosts take by compare and write: who finds it free has it.
+// A lock that hosts acquire with CompareAndWrite: the host that finds it free gets it.
 func ExampleNamespace_CompareAndWrite() {
 	b := newBench()
 	defer b.close()
@@ -261,7 +260,7 @@ func ExampleNamespace_CompareAndWrite() {
 	// held by A
 }
 
-// Two hosts share a disk; the one that holds the reservation may write.
+// Two hosts share a disk; only the one that holds the reservation may write.
 func ExampleReservations() {
 	b := newBench()
 	defer b.close()
@@ -296,7 +295,7 @@ func ExampleReservations() {
 	// second writes: <nil>
 }
 
-// Events arrive on a channel; reading the log that they name re-arms them.
+// Events are received on a channel; reading the log page of an event re-arms it.
 func ExampleKindOf() {
 	b := newBench()
 	defer b.close()
@@ -321,8 +320,8 @@ func ExampleKindOf() {
 	// namespace 2
 }
 
-// A context bounds how long an operation takes: its commands are aborted when it ends,
-// and nothing touches the buffer after that.
+// A context bounds how long an operation takes: when it ends, the commands are aborted, and nothing accesses the buffer
+// after that.
 func ExampleNamespace_ReadAtContext() {
 	b := newBench()
 	defer b.close()

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestFeatures reads, changes and reads again what our target has.
+// TestFeatures reads, changes and reads again the features of our target.
 func TestFeatures(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
@@ -79,7 +79,7 @@ func checkTimestamp(t *testing.T, c *Controller) {
 	}
 }
 
-// TestSetKeepAlive: the host sends as often as it has set with the controller.
+// TestSetKeepAlive: the host sends Keep Alive according to the KATO that it has set at the controller.
 func TestSetKeepAlive(t *testing.T) {
 	for _, first := range []time.Duration{time.Hour, -1} {
 		inBubble(t, func(t *testing.T) {
@@ -122,8 +122,9 @@ func TestSetKeepAlive(t *testing.T) {
 	}
 }
 
-// TestRetryDelays: a controller that has Command Retry Delay Times is asked to use them (ACRE): it does for no host that
-// has not enabled them (NVMe base 2.0, 5.27.1.18). One that refuses is used all the same, and one that has none is not asked.
+// TestRetryDelays: if a controller has Command Retry Delay Times, the host enables ACRE, without which the controller
+// does not use them (NVMe base 2.0, 5.27.1.18). A controller that refuses this is used all the same; one without them
+// is not asked.
 func TestRetryDelays(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

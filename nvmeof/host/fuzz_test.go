@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// lieSize is the length of a lie of FuzzController: which command of the controller's life,
-// what about it, where in the data (2 bytes), how many bytes of it, and what is there.
+// lieSize is the length of an entry of FuzzController's script: the number of the command, what is wrong in its
+// response, the offset in its data (2 bytes), how many bytes, and their value.
 const lieSize = 6
 
 const (
@@ -21,13 +21,13 @@ const (
 	lieKinds
 )
 
-// lies are those that a script has for each command, counted from the first.
+// lies are the entries of a script for each command, counted from the first.
 type lies struct {
 	script []byte
 	count  int // commands so far
 }
 
-// next are the lies about one more command.
+// next returns the entries for the next command.
 func (l *lies) next() (all [][]byte) {
 	for s := l.script; len(s) >= lieSize; s = s[lieSize:] {
 		if int(s[0])%48 == l.count {
@@ -38,7 +38,7 @@ func (l *lies) next() (all [][]byte) {
 	return all
 }
 
-// install has the controller say them.
+// install makes the controller follow the script.
 func (l *lies) install(to *liar) {
 	var now [][]byte
 	to.refuse = func(c *capsule.Command) (status capsule.Status) {
@@ -120,8 +120,7 @@ func use(ctx context.Context, t *testing.T, c *Controller) {
 	_, _ = n.Execute(ctx, capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil)
 }
 
-// FuzzController: a host comes through what a controller says, of which any may be a lie,
-// and is within the bounds of both afterwards.
+// FuzzController: a host survives any response of a controller, and observes the limits of both sides afterwards.
 func FuzzController(f *testing.F) {
 	f.Add([]byte{}, byte(0))
 	for command := range byte(40) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestDiscoverWithoutEnd: a log that was read is returned, also where the controller does not end in order.
+// TestDiscoverWithoutEnd: a log that was read is returned even if the disconnect fails.
 func TestDiscoverWithoutEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)

@@ -14,30 +14,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Host connects to controllers over one device. Its methods may be called from
-// any goroutine.
+// A Host connects to controllers over one device. Its methods may be called from any goroutine.
 type Host struct {
 	device   rdmatransport.Device
 	attrs    rdmatransport.Attrs
 	identity nvmeof.HostIdentity
 	shards   []*shard.Shard
-	shares   []sharing       // of each shard
-	life     context.Context // until Close
+	shares   []sharing       // by shard
+	life     context.Context // canceled by Close
 	end      context.CancelFunc
 
 	connecting sync.WaitGroup
-	sequence   atomic.Uint32 // of challenges; see nextSequence
+	sequence   atomic.Uint32 // of authentication challenges; see nextSequence
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	controllers map[*Controller]struct{}
 	next        int // shard of the next admin queue
 	closed      bool
 }
 
-// errHostClosed is what a Host that was closed answers.
+// errHostClosed is the error of a closed Host.
 var errHostClosed = fmt.Errorf("host is closed: %w", ErrClosed)
 
-// New starts a host's loops.
+// New returns a host and starts its event loops.
 func New(cfg Config) (*Host, error) {
 	if cfg.Device == nil {
 		return nil, errors.New("host: Config.Device is missing")
@@ -74,7 +73,7 @@ func (h *Host) addShard(cfg *Config) error {
 	if err != nil {
 		return fmt.Errorf("host: completion queue: %w", err)
 	}
-	// Controllers have buffers of their own: keys of one are not another's.
+	// Each controller registers its own buffers, so that the keys of one are not valid for another.
 	s, err := shard.New(shard.Config{CQ: cq, Polling: cfg.Polling, Spin: cfg.Spin, Arena: 1})
 	if err != nil {
 		return errors.Join(err, cq.Close())
@@ -92,16 +91,16 @@ func (h *Host) closeShards() error {
 	return errors.Join(errs...)
 }
 
-// Identity identifies the host to controllers.
+// Identity returns how the host identifies itself to controllers.
 func (h *Host) Identity() nvmeof.HostIdentity { return h.identity }
 
-// Node is the NUMA node of the host's device, where the system says so.
+// Node returns the NUMA node of the host's device, if the system reports one.
 func (h *Host) Node() rdmatransport.NUMANode { return h.attrs.Node }
 
-// Shards is how many loops the host has.
+// Shards returns the number of event loops.
 func (h *Host) Shards() int { return len(h.shards) }
 
-// Close disconnects all controllers and ends the loops.
+// Close disconnects all controllers and ends the event loops.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -125,18 +124,18 @@ func (h *Host) Close() error {
 	return errors.Join(append(errs, h.closeShards())...)
 }
 
-// enter begins a Connect: ctx ends with the host too. It gives the shard of the
-// admin queue, and leave is to be called at the end.
+// enter begins a Connect. The returned context ends with ctx or when the host closes. shardIndex is the shard of the
+// admin queue. leave must be called at the end.
 func (h *Host) enter(ctx context.Context) (_ context.Context, shardIndex int, leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, 0, nil, errHostClosed
 	}
-	ctx, cancel := context.WithCancel(ctx) // which panics without a context: Close would wait for ever
+	ctx, cancel := context.WithCancel(ctx) // panics if ctx is nil: before connecting.Add, or Close would wait for ever
 	h.connecting.Add(1)
 	h.next++
-	stop := context.AfterFunc(h.life, cancel) // at most until leave
+	stop := context.AfterFunc(h.life, cancel) // stopped by leave at the latest
 	return ctx, (h.next - 1) % len(h.shards), func() {
 		stop()
 		cancel()
@@ -144,7 +143,7 @@ func (h *Host) enter(ctx context.Context) (_ context.Context, shardIndex int, le
 	}, nil
 }
 
-// register notes a controller that is connected.
+// register records a connected controller.
 func (h *Host) register(c *Controller) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

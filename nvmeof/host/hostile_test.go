@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestHonestLiar: the fake itself is acceptable, so that refusals have a reason.
+// TestHonestLiar: the fake controller itself is acceptable, so that refusals are due to what a test changes.
 func TestHonestLiar(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)
@@ -38,7 +38,7 @@ func TestHonestLiar(t *testing.T) {
 	})
 }
 
-// TestConnectionAnswers is row 100 and the rejections in words.
+// TestConnectionAnswers is row 100, and the texts of rejections.
 func TestConnectionAnswers(t *testing.T) {
 	cases := []struct {
 		name string
@@ -65,7 +65,7 @@ func TestConnectionAnswers(t *testing.T) {
 	}
 }
 
-// TestReplies is row 100 as well: what a controller attaches to its consent.
+// TestReplies is row 100 as well: private data of a controller that accepts the connection.
 func TestReplies(t *testing.T) {
 	reply := func(d capsule.AcceptData) []byte {
 		b := make([]byte, capsule.AcceptDataSize)
@@ -175,7 +175,7 @@ func TestNamespaceLies(t *testing.T) {
 	})
 }
 
-// TestLongANALog: what a long log costs grows with its length, not with its square.
+// TestLongANALog: the cost of a long log is linear in its length, not quadratic.
 func TestLongANALog(t *testing.T) {
 	const groups, each = 4000, 60
 	log := capsule.ANALog{ChangeCount: 3}
@@ -190,7 +190,7 @@ func TestLongANALog(t *testing.T) {
 	log.Encode(page)
 	for _, c := range []struct {
 		name       string
-		namespaces uint32 // that the controller says that it has
+		namespaces uint32 // number that the controller reports
 		want       string
 	}{
 		{"as long as it may be", groups * each, ""},
@@ -251,8 +251,8 @@ func TestDiscoveryLies(t *testing.T) {
 	}
 }
 
-// TestDiscoveryText is row 102 as well: names that do not end, and escape sequences,
-// are bytes like others until somebody prints them.
+// TestDiscoveryText is row 102 as well: unterminated names and escape sequences are kept unchanged; they are escaped
+// when printed.
 func TestDiscoveryText(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)
@@ -281,8 +281,7 @@ func TestDiscoveryText(t *testing.T) {
 	})
 }
 
-// TestSilence is row 103: whatever gets no answer ends in time, and nothing is
-// left behind.
+// TestSilence is row 103: whatever gets no response fails in time, and nothing leaks.
 func TestSilence(t *testing.T) {
 	cases := map[string]func(*capsule.Command) bool{
 		"Connect": func(c *capsule.Command) bool {
@@ -340,8 +339,8 @@ func TestKeepAliveUnanswered(t *testing.T) {
 	})
 }
 
-// TestNoKeepAliveInShutdown: a controller that takes its time to shut down, as it does
-// where the network loses packets, gets no command that it could only refuse.
+// TestNoKeepAliveInShutdown: while a controller takes long to shut down, for example because packets are lost, it gets
+// no Keep Alive, which it could only fail.
 func TestNoKeepAliveInShutdown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)
@@ -373,8 +372,8 @@ func TestNoKeepAliveInShutdown(t *testing.T) {
 	})
 }
 
-// TestShortData is row 97 as well: a controller that completes a Read, or an Identify, and
-// has sent nothing or not all. The provider counts; with shared keys nobody can.
+// TestShortData is row 97 as well: a controller completes a Read or Identify without having sent all of its data. The
+// provider counts the data; with shared keys this is impossible.
 func TestShortData(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -428,7 +427,7 @@ func TestShortData(t *testing.T) {
 	}
 }
 
-// TestEndlessList is row 101 as well: a list of namespaces that goes on for ever.
+// TestEndlessList is row 101 as well: a list of namespaces that never ends.
 func TestEndlessList(t *testing.T) {
 	for _, tt := range []struct {
 		nn, mnan uint32
@@ -456,8 +455,8 @@ func TestEndlessList(t *testing.T) {
 	}
 }
 
-// TestEventStorm is row 103 as well: a controller that sends events without a pause is
-// listened to at a bounded rate.
+// TestEventStorm is row 103 as well: events of a controller that sends them without a pause are received at a bounded
+// rate.
 func TestEventStorm(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)

@@ -14,11 +14,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// hung is the namespace whose commands the controller does not answer, well one that it
-// does.
+// hung is the namespace whose commands the controller does not complete, well one whose commands it does.
 const hung, well = capsule.NSID(1), capsule.NSID(2)
 
-// newHung is a controller with both. budget is the receive budget of the host.
+// newHung returns a controller with both namespaces. budget is the receive budget of the host.
 func newHung(t *testing.T, budget int) *liar {
 	n := rdmatest.NewLoopback()
 	l := newLiarOn(t, func(at netip.Addr) (rdmatransport.Device, error) {
@@ -42,7 +41,7 @@ func newHung(t *testing.T, budget int) *liar {
 	return l
 }
 
-// hogs are what uses of the hung namespace leave outstanding.
+// hogs are uses of the hung namespace that leave requests outstanding.
 var hogs = map[string]func(ctx context.Context, t *testing.T, n *Namespace){
 	"reads without a copy": func(_ context.Context, t *testing.T, n *Namespace) {
 		fillQueue(t, n, backend.OpRead, registered(t, n.controller, 16<<10), 300)
@@ -87,9 +86,8 @@ func fillQueue(t *testing.T, n *Namespace, op backend.Op, buf []byte, requests i
 	}
 }
 
-// TestHungNamespace: a namespace whose controller does not answer keeps no other from its
-// room for what arrives, its queue entries and its buffers, on the same connection and on
-// others.
+// TestHungNamespace: a namespace whose commands do not complete leaves receive budget, queue entries and buffers for
+// other namespaces, on the same connection and on others.
 func TestHungNamespace(t *testing.T) {
 	for name, hog := range hogs {
 		for where, budget := range map[string]int{"": 0, ", small receive buffer": 64 << 10} {

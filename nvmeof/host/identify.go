@@ -12,22 +12,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// limits are what a controller's Identify data allows.
+// limits are the limits in a controller's Identify data and capabilities.
 type limits struct {
 	operation.Limits
-	inCapsule int // bytes of data in a capsule
-	mqes      int // entries of a queue
-	maxCmd    int // commands outstanding; 0: no statement
+	inCapsule int // bytes of in-capsule data
+	mqes      int // maximum queue entries
+	maxCmd    int // maximum outstanding commands; 0: not stated
 	zeroesOK  bool
 	trimOK    bool
-	dsm       capsule.IdentifyNVMController // of Dataset Management; 0: no statement
+	dsm       capsule.IdentifyNVMController // of Dataset Management; 0: not stated
 }
 
-// maxParts bounds the parts of a command's data: each has a key that takes its time to
-// make and to end.
+// maxParts bounds the SGL descriptors of a command's data: binding and invalidating the key of each takes time.
 const maxParts = 8
 
-// setParts takes MSDBD, 0 for no bound. The descriptors go into the capsule.
+// setParts applies MSDBD, 0 for no bound. The descriptors must fit into the capsule.
 func (l *limits) setParts(msdbd uint8) {
 	l.Parts = maxParts
 	if msdbd > 0 {
@@ -36,7 +35,7 @@ func (l *limits) setParts(msdbd uint8) {
 	l.Parts = max(1, min(l.Parts, l.inCapsule/capsule.SGLSize))
 }
 
-// descriptorsOf is the same for a queue: admin commands have one.
+// descriptorsOf returns the maximum number of SGL descriptors of a queue's commands: admin commands have one.
 func (l *limits) descriptorsOf(id capsule.QID) int {
 	if id == 0 {
 		return 1
@@ -52,7 +51,7 @@ func (l *limits) queueDepth(want int) int {
 	return max(want, 2)
 }
 
-// learn reads the controller's Identify data and judges it.
+// learn reads the controller's Identify data and checks it.
 func (c *Controller) learn(ctx context.Context) error {
 	c.limits = limits{Limits: operation.Limits{Write: capsule.IdentifySize, Read: capsule.IdentifySize}}
 	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSController})
@@ -73,14 +72,13 @@ func (c *Controller) learn(ctx context.Context) error {
 	return nil
 }
 
-// Smallest capsules: a command and a completion, in units of 16 bytes (NVMe base
-// 2.0, 5.17.2.1).
+// Minimum capsule sizes: a command and a completion, in units of 16 bytes (NVMe base 2.0, 5.17.2.1).
 const (
 	minIOCCSZ = capsule.CommandSize / 16
 	minIORCSZ = capsule.CompletionSize / 16
 )
 
-// judge refuses what cannot work, in words.
+// judge refuses controllers that this host cannot use.
 func judge(id *capsule.IdentifyController, connected capsule.ControllerID, o *Options) error {
 	if id.CNTLID != connected {
 		return fmt.Errorf("controller says that it is %d in Identify data, but %d in Connect", id.CNTLID, connected)
@@ -106,16 +104,15 @@ func judge(id *capsule.IdentifyController, connected capsule.ControllerID, o *Op
 	return nil
 }
 
-// limitsOf are those of a controller. budget is how many bytes may be on their way to this
-// host, 0 without bound.
+// limitsOf returns the limits of a controller. budget is how many bytes may be in flight to this host, 0 for no bound.
 func limitsOf(id *capsule.IdentifyController, cap capsule.CAP, budget int) (l limits) {
 	l.Write = shard.MaxBuffer
-	// MDTS is an exponent of 2 in units of the smallest page, 0 without bound.
+	// MDTS is a power of two in units of the minimum page size; 0 means no bound.
 	if id.MDTS > 0 && id.MDTS < 8 {
 		l.Write = capsule.IdentifySize << id.MDTS
 	}
 	l.Read, l.Zeroes, l.Verify, l.Trim = l.Write, l.Write, math.MaxInt, min(math.MaxUint32, math.MaxInt)
-	// Half of what may be on its way to us, so that two commands can overlap.
+	// Half of the budget, so that two commands can overlap.
 	if budget > 0 {
 		l.Read = min(l.Read, max(logChunk, budget/2&^(logChunk-1)))
 	}
@@ -131,8 +128,8 @@ func limitsOf(id *capsule.IdentifyController, cap capsule.CAP, budget int) (l li
 	return l
 }
 
-// learnNVM reads the limits of the NVM command set, which older controllers do not
-// report: theirs of Write Zeroes is that of a transfer.
+// learnNVM reads the limits of the NVM command set. Older controllers do not report them; their limit of Write Zeroes
+// is that of a transfer.
 func (c *Controller) learnNVM(ctx context.Context) {
 	b, err := c.IdentifyData(ctx, 0, capsule.Identify{CNS: capsule.CNSControllerCSI, CSI: capsule.CSINVM})
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// ErrKeepAlive is why a controller that no longer answers is given up.
+// ErrKeepAlive is the error of a controller that was given up because Keep Alive got no response.
 var ErrKeepAlive = errors.New("keep alive was not answered in time")
 
-// A keepAliveRefusal is why a controller is given up that completed Keep Alive with an error. It is no [*StatusError]: as the
-// error of each request that ends with the controller it would say that the controller had completed that.
+// A keepAliveRefusal is the error of a controller that was given up because it completed Keep Alive with an error. It
+// does not match [*StatusError]: as the error of each request that ends with the controller, that would say that the
+// controller had completed the request.
 type keepAliveRefusal struct{ status StatusError }
 
 func (e *keepAliveRefusal) Error() string { return e.status.Error() }
 
-// A keepAlive sends Keep Alive every half of KATO, so that one that is lost with
-// its connection's retries is made up for (NVMe base 2.0, 3.9). It belongs to
-// the admin queue's loop.
+// A keepAlive sends Keep Alive every half of KATO, which leaves time for a second one if the first gets lost (NVMe base
+// 2.0, 3.9). It is owned by the admin queue's loop.
 type keepAlive struct {
 	admin    *association.Queue
 	request  fabric.Request
@@ -32,7 +32,7 @@ type keepAlive struct {
 	inFlight bool
 }
 
-// every begins to send Keep Alive, or changes how often.
+// every starts sending Keep Alive, or changes the period.
 func (k *keepAlive) every(admin *association.Queue, period time.Duration) error {
 	return admin.Shard.Call(func() {
 		if admin.Fabric.State() != fabric.StateLive {

@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestKeepAliveBesideMany: as many slow admin commands as the queue has room for keep neither Keep Alive from the controller nor
-// the shutdown.
+// TestKeepAliveBesideMany: slow admin commands that fill the queue do not delay Keep Alive or the shutdown.
 func TestKeepAliveBesideMany(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)
@@ -49,7 +48,7 @@ func TestKeepAliveBesideMany(t *testing.T) {
 	})
 }
 
-// TestAbortBesideMany: as many slow admin commands as the queue has room for keep no Abort from the controller, nor Keep Alive.
+// TestAbortBesideMany: slow admin commands that fill the queue do not delay Aborts or Keep Alive.
 func TestAbortBesideMany(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)
@@ -60,7 +59,7 @@ func TestAbortBesideMany(t *testing.T) {
 				alive.Add(1)
 			case capsule.AdminAbort:
 				aborts.Add(1)
-				return true // which takes its time, too
+				return true // slow as well
 			}
 			return capsule.AdminOpcode(c.Opcode) == capsule.AdminGetLogPage
 		}

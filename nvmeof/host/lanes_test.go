@@ -14,9 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestNamespacesTakeTurns: whatever namespaces are used for at a time, in whatever order the
-// controller answers, and whatever is canceled, on queues of few entries, with little memory and
-// receive buffer: all of it ends, and all that was taken is back.
+// TestNamespacesTakeTurns: several namespaces are used at the same time, with responses in any order and cancellations,
+// on short queues, with little memory and receive budget. All operations end, and all resources are returned.
 func TestNamespacesTakeTurns(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -28,14 +27,14 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
-// A crowd is operations on several namespaces of a controller that answers in any order.
+// A crowd is a set of operations on several namespaces of a controller that responds in any order.
 type crowd struct {
 	*liar
 	rng        *rand.Rand
 	controller *Controller
 	namespaces []*Namespace
 	direct     []byte
-	held       []*fabric.Command // the loop's
+	held       []*fabric.Command // owned by the loop
 	ended      [60]error         // of operations
 }
 
@@ -75,7 +74,7 @@ func takeTurns(t *testing.T, rng *rand.Rand, depth, budget int) {
 	w.wantNothingLeft()
 }
 
-// operation is any one, with a time that may be short.
+// operation starts a random operation, possibly with a short timeout.
 func (w *crowd) operation(ctx context.Context, ended *error) func() {
 	n, size := w.namespaces[w.rng.IntN(len(w.namespaces))], 512<<w.rng.IntN(8)
 	kind, wait := w.rng.IntN(5), time.Hour
@@ -100,7 +99,7 @@ func (w *crowd) operation(ctx context.Context, ended *error) func() {
 	}
 }
 
-// answerAll answers a few commands each millisecond until all is over.
+// answerAll completes a few commands each millisecond until all operations have ended.
 func (w *crowd) answerAll(over chan struct{}) {
 	w.t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {

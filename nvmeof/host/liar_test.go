@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// A liar is a controller that says what a test makes it say.
+// A liar is a fake controller whose responses a test can change.
 type liar struct {
 	t      *testing.T
 	device rdmatransport.Device
@@ -25,32 +25,32 @@ type liar struct {
 	arena  rdmatransport.MemoryRegion
 	host   *Host
 	addr   netip.AddrPort
-	queues []*liarQueue // in the order of their connection; the loop's
+	queues []*liarQueue // in the order in which they connected; owned by the loop
 
-	// What it says; a test changes it before anybody connects.
+	// Its responses; a test changes them before any host connects.
 	accept   rdmatransport.ConnParams
 	reject   capsule.RejectStatus
 	cntlid   capsule.ControllerID
 	atr      bool
-	proof    func(b []byte) // what Authentication Receive gives
+	proof    func(b []byte) // changes the data of Authentication Receive
 	cap      capsule.CAPFields
 	csts     capsule.CSTS
 	identify func(*capsule.IdentifyController)
 	ns       func(*capsule.IdentifyNamespace)
 	nvm      capsule.IdentifyNVMController
 	nsids    []capsule.NSID
-	list     func(after capsule.NSID, b []byte)        // instead of nsids
-	event    func() (e capsule.AsyncEvent, there bool) // for a request that has come
-	ids      func(b []byte)                            // the list of namespace identification descriptors
+	list     func(after capsule.NSID, b []byte)        // returns the namespace list, instead of nsids
+	event    func() (e capsule.AsyncEvent, there bool) // returns the event for an outstanding request
+	ids      func(b []byte)                            // changes the list of namespace identification descriptors
 	refuse   func(*capsule.Command) capsule.Status
-	empty    func(*capsule.Command) bool // succeeds without its data
+	empty    func(*capsule.Command) bool // completes the command with success, but without its data
 	log      func(off uint64, b []byte)
-	answer   func(c *fabric.Command, result *uint64, data []byte) // changes what it would say
+	answer   func(c *fabric.Command, result *uint64, data []byte) // changes a response
 	queueCnt capsule.QueueCounts
-	silent   func(*capsule.Command) bool // gets no answer
+	silent   func(*capsule.Command) bool // does not complete the command
 	io       func(*liarQueue, *fabric.Command)
 	abort    func(capsule.Abort) (result uint64, answer bool)
-	sent     func(c *capsule.Command, data []byte) // admin commands with data of the host
+	sent     func(c *capsule.Command, data []byte) // is called for admin commands with data of the host
 }
 
 func newLiar(t *testing.T) *liar {
@@ -58,7 +58,7 @@ func newLiar(t *testing.T) *liar {
 	return newLiarOn(t, func(at netip.Addr) (rdmatransport.Device, error) { return n.Open(at, rdmatest.Attrs()) })
 }
 
-// newLiarOn has devices of another kind.
+// newLiarOn returns a liar on devices of another kind.
 func newLiarOn(t *testing.T, open func(netip.Addr) (rdmatransport.Device, error)) *liar {
 	l := &liar{
 		t: t, addr: netip.MustParseAddrPort("192.0.2.2:4420"), cntlid: 7,
@@ -183,7 +183,7 @@ func (q *liarQueue) Command(c *fabric.Command) {
 	}
 }
 
-// piece is memory for a command's data: of the long ones, that of all.
+// piece is the memory of a command's data; several pieces are combined.
 func (q *liarQueue) piece(c *fabric.Command) []rdmatransport.SGE {
 	at := int(c.Index) * 8192
 	if c.Length() > 8192 {
@@ -193,7 +193,7 @@ func (q *liarQueue) piece(c *fabric.Command) []rdmatransport.SGE {
 	return []rdmatransport.SGE{{Buf: b, LKey: q.liar.arena.LKey()}}
 }
 
-// data is what came with a command.
+// data returns the data of a command.
 func (q *liarQueue) data(c *fabric.Command) []byte {
 	if b := c.InCapsule(); b != nil {
 		return b
@@ -260,7 +260,7 @@ func (q *liarQueue) admin(c *fabric.Command) {
 	c.RespondData(pieces, result)
 }
 
-// result answers a command without data.
+// result completes a command without data.
 func (q *liarQueue) result(c *fabric.Command, result uint64) {
 	q.liar.answer(c, &result, nil)
 	c.Respond(0, result)
@@ -318,7 +318,7 @@ func (l *liar) options() Options {
 	return Options{Traddr: l.addr.Addr(), NQN: testNQN, NrIOQueues: 2}
 }
 
-// wantRefused requires that no connection comes about, for the reason named.
+// wantRefused requires that a connection is refused for the reason given.
 func (l *liar) wantRefused(o Options, why string) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

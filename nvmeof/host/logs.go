@@ -8,16 +8,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Logs are the log pages of a controller, with the command Get Log Page (NVMe base 2.0,
-// 5.16). To read a page re-arms the event that belongs to it.
+// Logs reads the log pages of a controller with the command Get Log Page (NVMe base 2.0, 5.16). Reading a page re-arms
+// its event.
 type Logs struct{ controller *Controller }
 
-// Logs are the controller's log pages.
+// Logs returns access to the controller's log pages.
 func (c *Controller) Logs() Logs { return Logs{c} }
 
-// Read reads len(b) bytes, a multiple of 4, of a log page from offset g.LPO, in as
-// many commands as that takes. g.Length is not used. Events that belong to the page
-// are re-armed by the last command, or not at all with g.RAE.
+// Read reads len(b) bytes, a multiple of 4, of a log page from offset g.LPO, with as many commands as necessary. It
+// ignores g.Length. The last command re-arms the event of the page, unless g.RAE is set.
 func (ls Logs) Read(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, b []byte) error {
 	step, start, retain := min(ls.controller.limits.Write, logChunk), g.LPO, g.RAE
 	for done := 0; done < len(b); done += step {
@@ -33,10 +32,10 @@ func (ls Logs) Read(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, 
 	return nil
 }
 
-// logChunk is how much of a log is read at a time: what any controller gives.
+// logChunk is how many bytes of a log one command reads: every controller supports that.
 const logChunk = 4096
 
-// readLog reads a page of a fixed size and decodes it.
+// readLog reads a log page of a fixed size and decodes it.
 func readLog[T any](ctx context.Context, ls Logs, id capsule.NSID, g capsule.GetLogPage, size int, decode func([]byte) (T, error)) (T, error) {
 	b := make([]byte, size)
 	if err := ls.Read(ctx, id, g, b); err != nil {
@@ -46,17 +45,16 @@ func readLog[T any](ctx context.Context, ls Logs, id capsule.NSID, g capsule.Get
 	return decode(b)
 }
 
-// SMART reads the health of the controller, for which the NSID is
-// [capsule.NSIDBroadcast], or of a namespace, where the controller keeps that.
+// SMART reads the health of the controller, with [capsule.NSIDBroadcast], or of a namespace, if the controller has a
+// log for each.
 func (ls Logs) SMART(ctx context.Context, id capsule.NSID) (capsule.SMARTLog, error) {
 	return readLog(ctx, ls, id, capsule.GetLogPage{LID: capsule.LogSMART}, capsule.SMARTLogSize, capsule.DecodeSMARTLog)
 }
 
-// ErrorEntries is how many entries the controller's error log has.
+// ErrorEntries returns the number of entries of the controller's error log.
 func (ls Logs) ErrorEntries() int { return int(ls.controller.identify.ELPE) + 1 }
 
-// Errors reads the newest n errors at most, the newest first. Unused entries have
-// count 0.
+// Errors reads the newest n entries at most of the error log, newest first. Unused entries have count 0.
 func (ls Logs) Errors(ctx context.Context, n int) ([]capsule.ErrorLogEntry, error) {
 	n = max(0, min(n, ls.ErrorEntries()))
 	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogError}, n*capsule.ErrorLogEntrySize, decodeErrors)
@@ -73,33 +71,33 @@ func decodeErrors(b []byte) (entries []capsule.ErrorLogEntry, err error) {
 	return entries, nil
 }
 
-// Firmware reads which firmware the slots have.
+// Firmware reads the firmware revisions in the slots.
 func (ls Logs) Firmware(ctx context.Context) (capsule.FirmwareLog, error) {
 	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogFirmwareSlot}, capsule.FirmwareLogSize, capsule.DecodeFirmwareLog)
 }
 
-// Effects reads which commands of an I/O command set there are, and what they do.
+// Effects reads which commands of an I/O command set are supported, and their effects.
 func (ls Logs) Effects(ctx context.Context, csi capsule.CSI) (capsule.EffectsLog, error) {
 	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogEffects, CSI: csi}, capsule.EffectsLogSize, capsule.DecodeEffectsLog)
 }
 
-// SupportedPages reads which log pages there are.
+// SupportedPages reads which log pages are supported.
 func (ls Logs) SupportedPages(ctx context.Context) (capsule.SupportedLog, error) {
 	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize, capsule.DecodeSupportedLog)
 }
 
-// FeatureEffects reads which features there are, and what setting them does.
+// FeatureEffects reads which features are supported, and the effects of setting them.
 func (ls Logs) FeatureEffects(ctx context.Context) (capsule.FIDEffectsLog, error) {
 	return readLog(ctx, ls, 0, capsule.GetLogPage{LID: capsule.LogFIDEffects}, capsule.FIDEffectsSize, capsule.DecodeFIDEffectsLog)
 }
 
-// MIEffects reads which commands of NVMe-MI there are, and what they do.
+// MIEffects reads which commands of NVMe-MI are supported, and their effects.
 func (ls Logs) MIEffects(ctx context.Context) (capsule.MIEffectsLog, error) {
 	return readLog(ctx, ls, 0, capsule.GetLogPage{LID: capsule.LogMIEffects}, capsule.MIEffectsSize, capsule.DecodeMIEffectsLog)
 }
 
-// ChangedNamespaces reads which namespaces changed since it was last read; that is
-// [capsule.NSIDBroadcast] alone where they were too many. It re-arms the event.
+// ChangedNamespaces reads which namespaces have changed since the log was last read; [capsule.NSIDBroadcast] alone
+// means that there were too many. It re-arms the event.
 func (ls Logs) ChangedNamespaces(ctx context.Context) ([]capsule.NSID, error) {
 	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogChangedNamespaces}, capsule.NamespaceListSize, decodeNamespaceList)
 }
@@ -114,17 +112,17 @@ func decodeNamespaceList(b []byte) (ids []capsule.NSID, err error) {
 	}
 }
 
-// ReservationNotification takes the oldest notification about reservations off the
-// controller's list; its count is 0 where there is none.
+// ReservationNotification takes the oldest reservation notification from the controller's list; its count is 0 if the
+// list is empty.
 func (ls Logs) ReservationNotification(ctx context.Context) (capsule.ReservationLog, error) {
 	return readLog(ctx, ls, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize, capsule.DecodeReservationLog)
 }
 
-// maxANANamespaces bounds what a controller may make us allocate for its ANA log.
+// maxANANamespaces bounds the memory that a controller can make the host allocate for its ANA log.
 const maxANANamespaces = 1 << 20
 
-// ANA reads the state of the groups, without their namespaces with groupsOnly,
-// again when it changes meanwhile. It re-arms the event.
+// ANA reads the states of the ANA groups, without their namespaces if groupsOnly is set. It reads the log again if it
+// changes meanwhile, and re-arms the event.
 func (ls Logs) ANA(ctx context.Context, groupsOnly bool) (log capsule.ANALog, err error) {
 	g := capsule.GetLogPage{LID: capsule.LogANA}
 	if groupsOnly {
@@ -135,7 +133,7 @@ func (ls Logs) ANA(ctx context.Context, groupsOnly bool) (log capsule.ANALog, er
 		if err != nil || !several {
 			return log, err
 		}
-		// Read in several commands: was it one log?
+		// Several commands may have read parts of different logs.
 		after, err := readLog(ctx, ls, 0, g, capsule.ANALogHeaderSize, capsule.DecodeANALogHeader)
 		if err != nil || after.CHGCNT == log.ChangeCount {
 			return log, err
@@ -144,8 +142,7 @@ func (ls Logs) ANA(ctx context.Context, groupsOnly bool) (log capsule.ANALog, er
 	return log, fmt.Errorf("ANA log changed during each of %d attempts to read it", maxDiscoveryAttempts)
 }
 
-// anaLog reads as much as the log turns out to have, since controllers need not
-// answer for what is beyond its end.
+// anaLog reads the ANA log no further than its end as found so far, since controllers may fail commands beyond the end.
 func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.ANALog, several bool, err error) {
 	var b []byte
 	var known anaExtent
@@ -167,14 +164,14 @@ func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.AN
 	return log, several, errors.New("ANA log is longer than the controller's groups and namespaces make it")
 }
 
-// An anaExtent is how far an ANA log reaches, as its beginning says. Each descriptor is
-// looked at once, however small the parts are in which the log comes.
+// An anaExtent is the length of an ANA log, as far as its beginning states it. Each descriptor is decoded once, however
+// small the parts are in which the log is read.
 type anaExtent struct {
-	end    int // of the descriptors that are known, with their namespaces
-	groups int // that follow
+	end    int // of the descriptors decoded so far, with their namespaces
+	groups int // that follow end
 }
 
-// grow takes what has been read of the log, from its first byte.
+// grow decodes what has been read of the log; b begins at its first byte.
 func (e *anaExtent) grow(b []byte) {
 	if e.end == 0 {
 		h, err := capsule.DecodeANALogHeader(b)
@@ -188,12 +185,12 @@ func (e *anaExtent) grow(b []byte) {
 		if err != nil {
 			return
 		}
-		e.end += capsule.ANADescriptorHeader + 4*int(min(d.NNSIDS, maxANANamespaces+1)) // more is beyond any limit
+		e.end += capsule.ANADescriptorHeader + 4*int(min(d.NNSIDS, maxANANamespaces+1)) // a larger count exceeds the limit anyway
 		e.groups--
 	}
 }
 
-// anaLogLimit is what the log takes at most, as far as this host goes.
+// anaLogLimit returns the maximum length of the log that this host accepts.
 func (ls Logs) anaLogLimit() int {
 	id := &ls.controller.identify
 	namespaces := id.MNAN

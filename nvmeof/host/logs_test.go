@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestLogs reads every page that our target has, through the typed accessors.
+// TestLogs reads every log page of our target with the typed methods.
 func TestLogs(t *testing.T) {
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512), newStore(t, 1<<20, 4096)}})
 	c := r.connect(r.options())
@@ -65,7 +65,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestErrorLog: what was refused is in the log, the newest first.
+// TestErrorLog: failed commands are in the error log, newest first.
 func TestErrorLog(t *testing.T) {
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
 	c := r.connect(r.options())
@@ -94,7 +94,7 @@ func TestErrorLog(t *testing.T) {
 	}
 }
 
-// TestChangedNamespaces: a namespace that comes is in the list, once.
+// TestChangedNamespaces: an added namespace is in the list, once.
 func TestChangedNamespaces(t *testing.T) {
 	second := newStore(t, 1<<20, 512) // closed after the target
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 512)}})
@@ -109,7 +109,7 @@ func TestChangedNamespaces(t *testing.T) {
 	}
 }
 
-// TestANALogOfMany takes several commands.
+// TestANALogOfMany: a long log takes several commands.
 func TestANALogOfMany(t *testing.T) {
 	var stores []backend.Store
 	for range 1020 {

@@ -7,9 +7,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// LossReason names the kind of [Controller.Err] in a word, to be counted: keepalive and timeout
-// (no response in time), unreachable (no acknowledgement), disconnected, protocol, transport,
-// device, status, closed (by this host), or other.
+// LossReason returns the kind of a [Controller.Err] as one word, for metrics: keepalive and timeout (no response in
+// time), unreachable (no acknowledgement), disconnected, protocol, transport, device, status, closed (by this host), or
+// other.
 func LossReason(err error) string {
 	var refused *keepAliveRefusal
 	var transfer *fabric.TransferError

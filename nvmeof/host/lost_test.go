@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// TestUnsent: a command for a lost controller is known not to have been executed.
+// TestUnsent: a command for a lost controller is reported as not executed.
 func TestUnsent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
@@ -44,7 +44,7 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
-// TestUnsentWaits: what waits for an entry of a queue when that is lost is known not to have been executed.
+// TestUnsentWaits: a command that waits for a queue entry when the queue is lost is reported as not executed.
 func TestUnsentWaits(t *testing.T) {
 	for name, begin := range operations {
 		inBubble(t, func(t *testing.T) {
@@ -75,13 +75,12 @@ func TestUnsentWaits(t *testing.T) {
 	}
 }
 
-// TestLossComesFirst: who gets a request back from a queue that was lost finds the
-// controller lost.
+// TestLossComesFirst: the controller is already lost when requests of a lost queue are returned.
 func TestLossComesFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlow(t, nil)
 		found := make(chan error, 1)
-		q, err := s.ns.OpenQueue(1, func() { found <- s.controller.Err() }) // in the loop that gives it back
+		q, err := s.ns.OpenQueue(1, func() { found <- s.controller.Err() }) // in the loop that returns it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +105,7 @@ func TestLossComesFirst(t *testing.T) {
 	})
 }
 
-// TestAdminEndsWithLoss: an admin command that has no answer ends when an I/O queue is lost.
+// TestAdminEndsWithLoss: an outstanding admin command ends when an I/O queue is lost.
 func TestAdminEndsWithLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSlow(t, nil)
@@ -123,8 +122,8 @@ func TestAdminEndsWithLoss(t *testing.T) {
 	})
 }
 
-// TestShutDownAfterLoss: a controller that was lost with an I/O queue is shut down by its
-// admin queue, one that was lost with that queue is not.
+// TestShutDownAfterLoss: a controller that was lost because of an I/O queue is shut down through its admin queue; one
+// whose admin queue was lost is not.
 func TestShutDownAfterLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
@@ -151,8 +150,7 @@ func TestShutDownAfterLoss(t *testing.T) {
 	})
 }
 
-// TestCloseBesideDisconnect: a host that is closed waits for controllers that are about to
-// free their memory.
+// TestCloseBesideDisconnect: Close of a host waits for controllers that are freeing their memory.
 func TestCloseBesideDisconnect(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}, host: Config{Shards: 1}})
@@ -182,7 +180,7 @@ func TestCloseBesideDisconnect(t *testing.T) {
 	})
 }
 
-// TestShareBuffers: memory of the caller's is used by two controllers.
+// TestShareBuffers: two controllers use memory of the caller.
 func TestShareBuffers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
@@ -217,7 +215,7 @@ func TestShareBuffers(t *testing.T) {
 				}
 			}
 		}
-		for _, b := range all { // also of the controller that is gone
+		for _, b := range all { // including that of the disconnected controller
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
@@ -228,8 +226,8 @@ func TestShareBuffers(t *testing.T) {
 	})
 }
 
-// TestKeepAliveRefused: a controller that refuses Keep Alive is lost. It has completed none of the requests that end
-// with it: what was sent may be executed yet.
+// TestKeepAliveRefused: a controller that fails Keep Alive is lost. The error does not say that it has completed any of
+// the requests that end with it: those that were sent may still be executed.
 func TestKeepAliveRefused(t *testing.T) {
 	for _, status := range []capsule.Status{capsule.StatusSQDeleted, capsule.StatusCommandSequence | capsule.StatusDNR} {
 		inBubble(t, func(t *testing.T) {
@@ -242,7 +240,7 @@ func TestKeepAliveRefused(t *testing.T) {
 					return 0
 				}
 			})
-			results := make(chan error, 2) // of one that was sent, and one that waits for an entry
+			results := make(chan error, 2) // of one that was sent, and one that waits for a queue entry
 			for range cap(results) {
 				go func() { results <- second(s.ns.WriteAt(make([]byte, 512), 0)) }()
 			}
@@ -259,7 +257,7 @@ func TestKeepAliveRefused(t *testing.T) {
 	}
 }
 
-// TestPartlySent: a request of several commands, of which some were executed when the controller is lost, is none of which
+// TestPartlySent: if the controller is lost after some commands of a request were executed, the error is not that
 // nothing was sent.
 func TestPartlySent(t *testing.T) {
 	for name, f := range map[string]func(*Namespace) error{

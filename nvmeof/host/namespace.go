@@ -13,24 +13,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
-// A Namespace is a namespace of a connected controller. It has the size that it had
-// when it was opened, or by the last [Namespace.Refresh], which an owner calls after
-// an event of kind [EventNamespaces]. Its methods may be called from any goroutine.
+// A Namespace is a namespace of a connected controller. Its size is the one at the time when it was opened or last
+// refreshed; call [Namespace.Refresh] after an event of kind [EventNamespaces]. Its methods may be called from any
+// goroutine.
 type Namespace struct {
 	controller *Controller
-	io         operation.Namespace // its bar is set by Refresh
+	io         operation.Namespace // Refresh sets its bar
 	size       atomic.Int64        // bytes
 	identify   atomic.Pointer[capsule.IdentifyNamespace]
 	ids        Identifiers
 
-	refreshing sync.Mutex // held by Refresh, so that what was said last counts
+	refreshing sync.Mutex // held by Refresh, so that the latest result wins
 
-	mu     sync.Mutex // guards what follows
-	queues int        // open
+	mu     sync.Mutex // guards the fields below
+	queues int        // number of open queues
 	closed bool
 }
 
-// Identifiers are the globally unique names of a namespace, zero where it has none.
+// Identifiers are the globally unique identifiers of a namespace; zero values are absent.
 type Identifiers struct {
 	UUID  uuid.UUID
 	NGUID [16]byte
@@ -38,7 +38,7 @@ type Identifiers struct {
 	CSI   capsule.CSI
 }
 
-// String names the namespace by the identifier that says most.
+// String returns the most specific identifier.
 func (i Identifiers) String() string {
 	switch {
 	case i.UUID != uuid.Nil:
@@ -51,11 +51,11 @@ func (i Identifiers) String() string {
 	return "no identifier"
 }
 
-// maxNamespaces bounds how many namespaces a controller may list that states no bound.
+// maxNamespaces bounds the namespace list of a controller that states no bound.
 const maxNamespaces = 1 << 20
 
-// namespaceLimit is how many namespaces there can be: MNAN, or else NN (NVMe base 2.0,
-// 5.17.2.1), of which neither bounds the identifiers of every target.
+// namespaceLimit returns the maximum number of namespaces: the least of maxNamespaces and of MNAN and NN if stated
+// (NVMe base 2.0, 5.17.2.1). Some targets use identifiers beyond both.
 func (c *Controller) namespaceLimit() int {
 	limit := uint32(maxNamespaces)
 	for _, stated := range []uint32{c.identify.MNAN, c.identify.NN} {
@@ -66,8 +66,8 @@ func (c *Controller) namespaceLimit() int {
 	return int(limit)
 }
 
-// Namespaces lists the identifiers of the active namespaces in ascending order. It is an error if
-// there are more than the controller says there can be.
+// Namespaces returns the identifiers of the active namespaces in ascending order. It returns an error if the controller
+// lists more than MNAN or NN allows.
 func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 	var all []capsule.NSID
 	limit := c.namespaceLimit()
@@ -96,14 +96,13 @@ func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 	}
 }
 
-// Block sizes that a host takes, as exponents: 512 bytes to 64 KiB.
+// Block sizes that this host supports, as powers of two: 512 bytes to 64 KiB.
 const (
 	minShift = 9
 	maxShift = 16
 )
 
-// Namespace opens a namespace. One that is there, but cannot be used by this host, is an
-// [*UnusableError].
+// Namespace opens a namespace. If it exists but this host cannot use it, the error is an [*UnusableError].
 func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
 	if len(c.ioQueues) == 0 {
 		return nil, fmt.Errorf("controller %d has no I/O queues", c.cntlid)
@@ -129,13 +128,13 @@ func (c *Controller) Namespace(ctx context.Context, id capsule.NSID) (*Namespace
 	return n, nil
 }
 
-// looks is how often a namespace is looked at that has no size and is ready: one that is taken out and brought back by
-// a change of the target is so, where it comes back between two commands.
-const looks = 3
+// identifyAttempts is how often a namespace is identified that is ready, but has no size. That happens if a change of
+// the target removes the namespace and adds it again between the two Identify commands.
+const identifyAttempts = 3
 
-// identifySized is the Identify Namespace data structure of a namespace that has a size.
+// identifySized returns the Identify Namespace data structure of a namespace that has a size.
 func (c *Controller) identifySized(ctx context.Context, id capsule.NSID) (*capsule.IdentifyNamespace, error) {
-	for range looks {
+	for range identifyAttempts {
 		b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespace})
 		if err != nil {
 			return nil, fmt.Errorf("namespace %d: %w", id, err)
@@ -158,9 +157,8 @@ func (c *Controller) identifySized(ctx context.Context, id capsule.NSID) (*capsu
 	return nil, fmt.Errorf("namespace %d: not active: %w", id, ErrRemoved)
 }
 
-// presence reports whether a namespace without a size is one that is there, and ready by now. All of the
-// data of one that is not active is zero; of any other it is said whether it can be shared, or
-// in which group it is.
+// presence reports whether a namespace without a size exists, and whether it is ready now. All data of an inactive
+// namespace is zero; the data of any other says that it can be shared, or has its ANA group.
 func (c *Controller) presence(ctx context.Context, id capsule.NSID) (there, ready bool) {
 	b, err := c.IdentifyData(ctx, id, capsule.Identify{CNS: capsule.CNSNamespaceIndependent})
 	if err != nil {
@@ -170,7 +168,7 @@ func (c *Controller) presence(ctx context.Context, id capsule.NSID) (there, read
 	return err == nil && (i.NMIC != 0 || i.ANAGRPID != 0), i.NSTAT&capsule.NSTATReady != 0
 }
 
-// judge refuses what a host cannot use.
+// judge refuses namespaces that this host cannot use.
 func (n *Namespace) judge() error {
 	id := n.Identify()
 	f := id.Format()
@@ -217,17 +215,17 @@ func readIdentifiers(b []byte) (ids Identifiers, err error) {
 	return ids, nil
 }
 
-// ID is the namespace's identifier.
+// ID returns the namespace's NSID.
 func (n *Namespace) ID() capsule.NSID { return n.io.ID }
 
-// Size is the namespace's size in bytes.
+// Size returns the namespace's size in bytes.
 func (n *Namespace) Size() int64 { return n.size.Load() }
 
-// BlockSize is the size of a logical block in bytes.
+// BlockSize returns the size of a logical block in bytes.
 func (n *Namespace) BlockSize() int { return 1 << n.io.Shift }
 
-// Identify is the namespace's Identify data, as old as its size; not to be changed.
+// Identify returns the namespace's Identify data, which is as old as its size. It must not be changed.
 func (n *Namespace) Identify() *capsule.IdentifyNamespace { return n.identify.Load() }
 
-// Identifiers are the namespace's unique names.
+// Identifiers returns the namespace's globally unique identifiers.
 func (n *Namespace) Identifiers() Identifiers { return n.ids }

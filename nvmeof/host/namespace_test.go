@@ -67,7 +67,7 @@ func TestReadWrite(t *testing.T) {
 	}
 }
 
-// TestReaderAt is the contract of io.ReaderAt and what a block device adds.
+// TestReaderAt tests the contract of io.ReaderAt, and the properties of a block device.
 func TestReaderAt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const size = 4 << 20
@@ -164,7 +164,7 @@ func TestZeroesAndDeallocate(t *testing.T) {
 	})
 }
 
-// TestManyReaders keeps buffers and queue entries short.
+// TestManyReaders: buffers and queue entries are scarce.
 func TestManyReaders(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}, host: Config{Shards: 2}, budget: 50_000})
@@ -205,8 +205,7 @@ func TestManyReaders(t *testing.T) {
 	})
 }
 
-// TestStore runs the suite of local stores on a namespace: a host can stand in
-// for a disk.
+// TestStore runs the suite for local stores on a namespace: a namespace can replace a disk.
 func TestStore(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) backend.Store {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 4<<20, 4096)}})
@@ -214,7 +213,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestQueue moves data in batches through registered memory.
+// TestQueue transfers data in batches through registered memory.
 func TestQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}})
@@ -243,8 +242,8 @@ func TestQueue(t *testing.T) {
 			for left := rs; len(seen) < len(rs); {
 				took := q.Submit(left)
 				left = left[took:]
-				if len(left) > 0 && q.flying != 8 {
-					t.Fatalf("%d requests in flight of a queue of 8", q.flying)
+				if len(left) > 0 && q.inFlight != 8 {
+					t.Fatalf("%d requests in flight of a queue of 8", q.inFlight)
 				}
 				if err := q.Wait(); err != nil {
 					t.Fatal(err)
@@ -275,7 +274,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueAllocates: nothing per command, on the host's side and the target's.
+// TestQueueAllocates: neither host nor target allocates per command.
 func TestQueueAllocates(t *testing.T) {
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}, host: Config{Shards: 1}})
 	c := r.connect(r.options())
@@ -325,14 +324,13 @@ func TestQueueAllocates(t *testing.T) {
 	}
 }
 
-// TestStatus: what the controller refuses reaches the caller in words, and the
-// controller lives on.
+// TestStatus: the caller gets the status of a failed command as text, and the controller stays usable.
 func TestStatus(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 1<<20, 4096)}})
 		c := r.connect(r.options())
 		n := r.namespace(c)
-		n.size.Store(2 * n.Size()) // as if it had shrunk since
+		n.size.Store(2 * n.Size()) // as if the namespace had shrunk since
 		_, err := n.ReadAt(make([]byte, 4096), 1<<20)
 		var status *StatusError
 		if !errors.As(err, &status) || status.Status.Code() != capsule.StatusLBAOutOfRange || status.Command != "Read" {
@@ -347,7 +345,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// TestWithoutWindows: devices that have no memory windows work with shared keys.
+// TestWithoutWindows: devices without memory windows work with shared keys.
 func TestWithoutWindows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{

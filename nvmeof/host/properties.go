@@ -8,11 +8,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
-// Properties are a controller's registers, with the commands Property Get and Property
-// Set (NVMe base 2.0, 6.5 and 6.6).
+// Properties accesses a controller's properties with the commands Property Get and Property Set (NVMe base 2.0, 6.5 and
+// 6.6).
 type Properties struct{ admin *association.Queue }
 
-// Properties are the controller's registers.
+// Properties returns access to the controller's properties.
 func (c *Controller) Properties() Properties { return Properties{c.queues.Admin()} }
 
 // Get reads a property.
@@ -29,7 +29,7 @@ func (ps Properties) Get(ctx context.Context, o capsule.PropertyOffset) (uint64,
 	return done.Result, nil
 }
 
-// Set writes a property, which must be one that controllers over fabrics have.
+// Set writes a property, which must be one that is defined for NVMe over Fabrics.
 func (ps Properties) Set(ctx context.Context, o capsule.PropertyOffset, v uint64) error {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: o.Size(), Offset: uint32(o), Value: v}.Put(&cmd)

@@ -30,7 +30,7 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
-// Allocated implements [backend.Store]: the present NUSE.
+// Allocated implements [backend.Store]. It reads the current NUSE from the controller.
 func (n *Namespace) Allocated() (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), allocatedTime)
 	defer cancel()
@@ -44,8 +44,7 @@ func (n *Namespace) Allocated() (int64, error) {
 
 const allocatedTime = 10 * time.Second
 
-// Close implements [backend.Store]: it fails while a queue is open. The
-// controller stays connected.
+// Close implements [backend.Store]. It fails while a queue is open. The controller stays connected.
 func (n *Namespace) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,36 +60,34 @@ func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
 	return n.OpenQueue(depth, notify)
 }
 
-// A Queue carries operations of one goroutine at a time on one I/O queue of the
-// controller. It implements [backend.Queue]: Submit takes requests in slices,
-// Poll gives results; neither allocates nor blocks. Data in the controller's
-// Buffers moves without a copy. A goroutine that polls drives the I/O queue's
-// loop while it does so.
+// A Queue executes requests of one goroutine at a time on one I/O queue of the controller. It implements
+// [backend.Queue]: Submit takes requests in slices, Poll returns results; neither allocates or blocks. Data in the
+// controller's Buffers is transferred without a copy. A goroutine that polls runs the I/O queue's event loop meanwhile.
 type Queue struct {
-	ns      *Namespace
-	ioQueue *operation.IOQueue
-	shard   *shard.Shard
-	share   *sharing
-	slots   []slot
-	idle    []uint32 // slots, the caller's
-	refused []uint32 // slots whose request was not sent, the caller's
-	flying  int      // slots not idle
+	ns       *Namespace
+	ioQueue  *operation.IOQueue
+	shard    *shard.Shard
+	share    *sharing
+	slots    []slot
+	idle     []uint32 // slots, owned by the caller
+	refused  []uint32 // slots whose request was not sent, owned by the caller
+	inFlight int      // number of slots that are not idle
 
-	submitted ring // slots on their way to the loop
-	finished  ring // slots on their way back
+	submitted ring // slots passed to the loop
+	finished  ring // slots passed back to the caller
 	message   shard.Message
 	queued    atomic.Bool // message is in the shard's mailbox
 
-	wake   func()       // notify, or sets the event; may be nil
-	event  *shard.Event // for Watchable; nil until Descriptor is called
-	driven bool         // the owner drives the loop when it polls, though wake is set
-	armed  atomic.Bool  // a call of notify is due
-	limit  timeLimit
-	waiter *shard.Waiter
-	parked bool        // the waiter waits; the loop's
-	enough shard.Timer // ends a wait that lasts; the loop's
-	yield  yield.Loop
-	closed bool
+	wake      func()       // calls notify, or sets the event; may be nil
+	event     *shard.Event // for Watchable; nil until Descriptor is called
+	driven    bool         // Poll runs the loop although wake is set
+	armed     atomic.Bool  // notify must be called for the next result
+	limit     timeLimit
+	waiter    *shard.Waiter
+	parked    bool        // the waiter is waiting; owned by the loop
+	waitTimer shard.Timer // ends a long wait; owned by the loop
+	yield     yield.Loop
+	closed    bool
 }
 
 // A slot is one request of a Queue.
@@ -99,13 +96,13 @@ type slot struct {
 	tag      uint64
 	index    uint32
 	timeout  time.Duration // 0: none
-	deadline int64         // of the shard's clock, while the operation is live; 0: none; the loop's
+	deadline int64         // on the shard's clock, while the operation is live; 0: none; owned by the loop
 }
 
 const maxQueueDepth = 1 << 16
 
-// OpenQueue opens a queue that has at most depth requests in flight. notify may
-// be nil; see [backend.Store] for when it is called.
+// OpenQueue opens a queue with at most depth requests in flight. notify may be nil; [backend.Store] says when it is
+// called.
 func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if depth < 1 || depth > maxQueueDepth {
 		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
@@ -138,7 +135,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	}
 	q.limit.timer.Func = q.checkDeadlines
 	q.waiter = ioq.Queue.Shard.NewWaiter(q.park)
-	q.enough.Func = q.unpark
+	q.waitTimer.Func = q.unpark
 	q.share.queues.Add(1)
 	return q, nil
 }
@@ -162,7 +159,7 @@ func (q *Queue) Submit(rs []backend.Request) int {
 		last := len(q.idle) - 1
 		s := &q.slots[q.idle[last]]
 		q.idle = q.idle[:last]
-		q.flying++
+		q.inFlight++
 		if err := q.fill(s, &rs[n]); err != nil {
 			s.Err = err
 			q.refused = append(q.refused, s.index)
@@ -177,11 +174,11 @@ func (q *Queue) Submit(rs []backend.Request) int {
 	return n
 }
 
-// hand gives what was submitted to the loop.
+// hand passes submitted requests to the loop.
 func (q *Queue) hand() {
 	if q.shard.TryHold() {
 		q.start()
-		if q.share.untaken.Load() == 0 {
+		if q.share.unpolled.Load() == 0 {
 			q.shard.Send()
 		}
 		q.shard.Release()
@@ -192,7 +189,7 @@ func (q *Queue) hand() {
 	}
 }
 
-// fill turns a request into an operation.
+// fill converts a request to an operation.
 func (q *Queue) fill(s *slot, r *backend.Request) error {
 	s.tag, s.FUA, s.Free = r.Tag, r.FUA, r.Deallocate && q.ns.frees()
 	s.Stop, s.timeout = nil, q.limit.timeout
@@ -217,14 +214,14 @@ func (q *Queue) fill(s *slot, r *backend.Request) error {
 		}
 	case backend.OpDeallocate:
 		if s.Kind = operation.Trim; !q.ns.controller.limits.trimOK {
-			length = 0 // a hint: done
+			length = 0 // only a hint: complete it without a command
 		}
 	}
 	s.SetRange(r.Buf, r.Offset, length)
 	return nil
 }
 
-// start begins what was submitted, in the loop.
+// start begins the submitted operations. It runs in the loop.
 func (q *Queue) start() {
 	for {
 		i, ok := q.submitted.pop()
@@ -239,9 +236,9 @@ func (q *Queue) start() {
 	}
 }
 
-// finish takes the end of an operation, in the loop.
+// finish handles the end of an operation. It runs in the loop.
 func (q *Queue) finish(s *slot) {
-	q.share.untaken.Add(1)
+	q.share.unpolled.Add(1)
 	q.finished.push(s.index)
 	q.unpark()
 	if q.armed.Load() && q.armed.Swap(false) {
@@ -252,7 +249,7 @@ func (q *Queue) finish(s *slot) {
 // Poll implements [backend.Queue].
 func (q *Queue) Poll(rs []backend.Result) int {
 	n := q.reap(rs)
-	if n > 0 || q.flying == 0 || len(rs) == 0 {
+	if n > 0 || q.inFlight == 0 || len(rs) == 0 {
 		return n
 	}
 	if q.wake != nil && !q.driven {
@@ -273,8 +270,8 @@ func (q *Queue) Poll(rs []backend.Result) int {
 	return n
 }
 
-// pollAndArm is for a caller that will sleep until it is notified: the resident
-// goes on with the loop meanwhile.
+// pollAndArm is for a caller that will sleep until it is notified; the shard's resident goroutine runs the loop
+// meanwhile.
 func (q *Queue) pollAndArm(rs []backend.Result) int {
 	q.armed.Store(true)
 	n := q.reap(rs)
@@ -286,7 +283,7 @@ func (q *Queue) pollAndArm(rs []backend.Result) int {
 	return 0
 }
 
-// reap takes results that are there.
+// reap returns the results that are available.
 func (q *Queue) reap(rs []backend.Result) int {
 	n, taken := 0, int32(0)
 	for ; n < len(rs); n++ {
@@ -304,10 +301,10 @@ func (q *Queue) reap(rs []backend.Result) int {
 		rs[n] = backend.Result{Tag: s.tag, Err: operationError(s.Err)}
 		s.Forget()
 		q.idle = append(q.idle, i)
-		q.flying--
+		q.inFlight--
 	}
 	if taken > 0 {
-		q.share.untaken.Add(-taken)
+		q.share.unpolled.Add(-taken)
 	}
 	if n > 0 {
 		q.shard.Expect(-n)
@@ -315,14 +312,14 @@ func (q *Queue) reap(rs []backend.Result) int {
 	return n
 }
 
-// waitLimit bounds a Wait, so that whoever waits can find that there is a reason to stop. One timer
-// runs over many waits, of which the last may end early.
+// waitLimit bounds a Wait, so that its caller can check for a reason to stop. One timer covers many waits, the last of
+// which may therefore end early.
 const waitLimit = 100 * time.Millisecond
 
-// Wait blocks until Poll has a result, nothing is in flight, or a tenth of a second is over at
-// most. It drives the loop if nobody else does.
+// Wait blocks until Poll has a result, nothing is in flight, or at most a tenth of a second has passed. It runs the
+// loop if no other goroutine does.
 func (q *Queue) Wait() error {
-	if q.flying == 0 || len(q.refused) > 0 || !q.finished.empty() {
+	if q.inFlight == 0 || len(q.refused) > 0 || !q.finished.empty() {
 		return nil
 	}
 	if err := q.waiter.Await(); err != nil {
@@ -331,7 +328,7 @@ func (q *Queue) Wait() error {
 	return nil
 }
 
-// park is the beginning of a wait, in the loop.
+// park begins a wait. It runs in the loop.
 func (q *Queue) park() {
 	q.start()
 	if !q.finished.empty() {
@@ -339,12 +336,12 @@ func (q *Queue) park() {
 		return
 	}
 	q.parked = true
-	if !q.enough.Running() {
-		q.shard.SetTimer(&q.enough, waitLimit)
+	if !q.waitTimer.Running() {
+		q.shard.SetTimer(&q.waitTimer, waitLimit)
 	}
 }
 
-// unpark ends a wait, in the loop.
+// unpark ends a wait. It runs in the loop.
 func (q *Queue) unpark() {
 	if q.parked {
 		q.parked = false
@@ -353,7 +350,7 @@ func (q *Queue) unpark() {
 }
 
 // Idle implements [backend.Queue].
-func (q *Queue) Idle() bool { return q.flying == 0 }
+func (q *Queue) Idle() bool { return q.inFlight == 0 }
 
 // Close implements [backend.Queue].
 func (q *Queue) Close() error {
@@ -367,7 +364,7 @@ func (q *Queue) Close() error {
 	q.armed.Store(false)
 	defer q.share.queues.Add(-1)
 	var rs [16]backend.Result
-	for q.flying > 0 {
+	for q.inFlight > 0 {
 		if err := q.Wait(); err != nil {
 			return errors.Join(errors.New("requests of the queue are lost"), err)
 		}
@@ -376,13 +373,13 @@ func (q *Queue) Close() error {
 	return q.closeEvent()
 }
 
-// A ring carries slots from one goroutine to another without a lock. It never
-// overflows, since it is as long as there are slots.
+// A ring passes slots from one goroutine to another without a lock. It cannot overflow, since it has room for all
+// slots.
 type ring struct {
 	slots []uint32
 	mask  uint32
-	head  atomic.Uint32 // the reader's
-	tail  atomic.Uint32 // the writer's
+	head  atomic.Uint32 // written by the reader
+	tail  atomic.Uint32 // written by the writer
 }
 
 func (r *ring) init(n int) {

@@ -9,14 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Range is a part of a namespace in bytes, whole blocks.
+// A Range is a range of a namespace in bytes. It covers whole blocks.
 type Range struct {
 	Off, Length int64
 }
 
-// Discard deallocates ranges, whose content is not needed any more, up to 256 of them
-// with each command. It is a hint: the ranges read as before or as zeroes. After an
-// error an unknown part of them has been discarded.
+// Discard deallocates ranges whose content is no longer needed, up to 256 with each command. It is a hint: afterwards
+// the ranges read as before or as zeroes. After an error an unknown part of them has been deallocated.
 func (n *Namespace) Discard(ctx context.Context, ranges ...Range) error {
 	if err := n.controller.supports(capsule.ONCSDatasetManagement); err != nil {
 		return err
@@ -38,14 +37,12 @@ func (n *Namespace) Discard(ctx context.Context, ranges ...Range) error {
 	})
 }
 
-// maxDSMRanges is how many ranges the command has room for.
+// maxDSMRanges is the maximum number of ranges in a Dataset Management command.
 const maxDSMRanges = 256
 
-// Copy copies ranges, in order and one right after the other, to an offset of the same
-// namespace, without the data passing through the host. More than one command takes
-// (MSRC, MSSRL, MCL) is cut into several. After an error an unknown part has been
-// copied. Sources that overlap the destination may be copied before or after they
-// are overwritten.
+// Copy copies ranges of the namespace to offset to, one directly after the other, without the data passing through the
+// host. It sends several commands if one cannot take all (MSRC, MSSRL, MCL). After an error an unknown part has been
+// copied. Sources that overlap the destination may be copied before or after they are overwritten.
 func (n *Namespace) Copy(ctx context.Context, to int64, ranges ...Range) error {
 	c := n.controller
 	if err := c.supports(capsule.ONCSCopy); err != nil {
@@ -67,7 +64,7 @@ func (n *Namespace) Copy(ctx context.Context, to int64, ranges ...Range) error {
 	})
 }
 
-// copyFormat0 is the bit of OCFS.
+// copyFormat0 is the bit of OCFS for format 0.
 const copyFormat0 = 1 << 0
 
 func (n *Namespace) copyBatch(ctx context.Context, to int64, batch []Range) error {
@@ -78,7 +75,7 @@ func (n *Namespace) copyBatch(ctx context.Context, to int64, batch []Range) erro
 		capsule.CopyRange{SLBA: n.lba(r.Off), Blocks: uint32(r.Length >> n.io.Shift)}.Encode(b[i*capsule.CopyRangeSize:])
 	}
 	done, err := n.Execute(ctx, cmd, b)
-	// The result is the first range that was not copied (NVM command set 1.0, 3.2.2.1).
+	// DW0 is the index of the first range that was not copied (NVM command set 1.0, 3.2.2.1).
 	if at := int64(done.DW0()); err != nil && !done.Status.OK() && at < int64(len(batch)) {
 		return fmt.Errorf("copying %d bytes from %d: %w", batch[at].Length, batch[at].Off, err)
 	}
@@ -87,7 +84,7 @@ func (n *Namespace) copyBatch(ctx context.Context, to int64, batch []Range) erro
 
 func (n *Namespace) lba(off int64) capsule.LBA { return capsule.LBA(off >> n.io.Shift) }
 
-// total is the length of ranges that have been checked, or a negative number.
+// total returns the sum of the lengths, or -1 if a length is negative or the sum overflows.
 func total(ranges []Range) (sum int64) {
 	for _, r := range ranges {
 		if r.Length < 0 || sum > math.MaxInt64-r.Length {
@@ -107,14 +104,13 @@ func (n *Namespace) checkRanges(ranges []Range) error {
 	return n.controller.unsent()
 }
 
-// A batchLimit bounds the ranges of one command: their number, the blocks of each and
-// of all.
+// A batchLimit bounds the ranges of one command: their number, the blocks of each, and the blocks of all.
 type batchLimit struct {
 	ranges    int
 	each, all int64
 }
 
-// lower takes what a controller states, 0 for nothing.
+// lower applies the limits that a controller states, 0 for none.
 func (l *batchLimit) lower(ranges int, each, all int64) {
 	if ranges > 0 {
 		l.ranges = min(l.ranges, ranges)
@@ -127,8 +123,8 @@ func (l *batchLimit) lower(ranges int, each, all int64) {
 	}
 }
 
-// batches cuts ranges into what one command takes, and calls send for each. Where the controller is lost between two commands the
-// error is no [*UnsentError].
+// batches splits ranges into what one command takes, and calls sendOne for each batch. If the controller is lost after
+// the first batch, the error is not an [*UnsentError].
 func (n *Namespace) batches(ranges []Range, limit batchLimit, sendOne func([]Range) error) error {
 	sent := false
 	send := func(batch []Range) error {

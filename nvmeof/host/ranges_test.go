@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestCompareAndVerify go over a range longer than one command.
+// TestCompareAndVerify uses a range longer than one command.
 func TestCompareAndVerify(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 8<<20, 4096)}})
@@ -111,7 +111,7 @@ func TestCopyAndDiscard(t *testing.T) {
 	})
 }
 
-// TestRangeLimits: commands keep to what the controller states.
+// TestRangeLimits: commands observe the limits of the controller.
 func TestRangeLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)
@@ -167,7 +167,7 @@ func TestRangeLimits(t *testing.T) {
 	})
 }
 
-// rangesOf is a command of ranges as text.
+// rangesOf returns the ranges of a command as text.
 func rangesOf(cmd *capsule.Command, b []byte) string {
 	text := capsule.IOOpcode(cmd.Opcode).String()
 	if capsule.IOOpcode(cmd.Opcode) == capsule.IOCopy {
@@ -187,7 +187,7 @@ func rangesOf(cmd *capsule.Command, b []byte) string {
 	return text
 }
 
-// TestUnsupported: what a controller does not have is not sent.
+// TestUnsupported: commands that a controller does not support are not sent.
 func TestUnsupported(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLiar(t)

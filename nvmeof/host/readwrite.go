@@ -16,13 +16,13 @@ var (
 	_ backend.Store = (*Namespace)(nil)
 )
 
-// ReadAt implements [io.ReaderAt]. Any offset and length will do.
+// ReadAt implements [io.ReaderAt]. Offset and length need not be multiples of the block size.
 func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
 	return n.ReadAtContext(context.Background(), p, off)
 }
 
-// ReadAtContext is ReadAt that ends early when ctx does: the commands are aborted,
-// and once nothing can touch p any more it returns the error of ctx.
+// ReadAtContext is ReadAt with a context. If ctx ends first, the commands are aborted, and once nothing can access p
+// any more, ReadAtContext returns the error of ctx.
 func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, ErrOutOfRange
@@ -47,23 +47,22 @@ func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int
 	return len(p), nil
 }
 
-// WriteAt implements [io.WriterAt]. Offset and length must be multiples of the
-// block size, since writing a part of a block means reading and writing all of
-// it, which is not atomic: [ErrUnaligned]. After an error an unknown part of p
-// has been written.
+// WriteAt implements [io.WriterAt]. Offset and length must be multiples of the block size; otherwise the error is
+// [ErrUnaligned], because writing a part of a block would be a read and a write, which is not atomic. After an error an
+// unknown part of p has been written.
 func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
 	return n.WriteAtContext(context.Background(), p, off)
 }
 
-// WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. After it has returned
-// the error of ctx, nothing more is written. If the controller is lost meanwhile, something may be:
-// then the error is the controller's, not that of ctx.
+// WriteAtContext is WriteAt with a context, as ReadAtContext. After it has returned the error of ctx, nothing more is
+// written. If the controller is lost meanwhile, more may be written, and the error is the controller's, not that of
+// ctx.
 func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	return n.write(ctx, work{kind: operation.Write, buf: p, off: off, length: int64(len(p))})
 }
 
-// WriteDurable is WriteAtContext whose data is durable when it returns (force unit
-// access), without a Flush of all that was written before.
+// WriteDurable is WriteAtContext with force unit access: the data is durable when it returns, without a Flush of all
+// earlier writes.
 func (n *Namespace) WriteDurable(ctx context.Context, p []byte, off int64) (int, error) {
 	return n.write(ctx, work{kind: operation.Write, buf: p, off: off, length: int64(len(p)), fua: true})
 }
@@ -78,63 +77,59 @@ func (n *Namespace) write(ctx context.Context, w work) (int, error) {
 	return int(w.length), nil
 }
 
-// Flush makes all completed writes durable that the target's machine still has: of those through an
-// earlier controller [capsule.WriteVerifier] tells whether it may have lost them. Package multipath
-// looks at it.
+// Flush makes completed writes durable that are still in the memory of the target's machine. For writes through an
+// earlier controller, [capsule.WriteVerifier] tells whether they may have been lost; package multipath checks it.
 func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) }
 
-// FlushContext is Flush that ends early when ctx does.
+// FlushContext is Flush with a context, as ReadAtContext.
 func (n *Namespace) FlushContext(ctx context.Context) error {
 	return n.do(ctx, work{kind: operation.Flush, length: 1})
 }
 
-// WriteZeroes makes a range read as zeroes. With free the storage may be freed, where the controller can do that.
+// WriteZeroes makes a range read as zeroes. If free is set, the storage may be deallocated, if the controller supports
+// that.
 func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
 	return n.WriteZeroesContext(context.Background(), off, length, free)
 }
 
-// WriteZeroesContext is WriteZeroes that ends early when ctx does, as WriteAtContext.
+// WriteZeroesContext is WriteZeroes with a context, as WriteAtContext.
 func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, free bool) error {
 	return n.doRange(ctx, capsule.ONCSWriteZeroes, work{kind: operation.Zeroes, off: off, length: length, free: free && n.frees()})
 }
 
-// frees reports whether Write Zeroes may ask the controller to deallocate (NVM command set 1.0, 4.1.5.1, DLFEAT): one that cannot
-// may refuse it, as SPDK's target does.
+// frees reports whether Write Zeroes may ask the controller to deallocate (DLFEAT, NVM command set 1.0, 4.1.5.1). A
+// controller that does not support it may fail the command, as SPDK's target does.
 func (n *Namespace) frees() bool { return n.Identify().DLFEAT&capsule.DLFEATWriteZeroes != 0 }
 
-// Deallocate deallocates a range, whose content is not needed any more. Discard does
-// so for many ranges at a time.
+// Deallocate deallocates a range whose content is no longer needed. Discard does so for several ranges.
 func (n *Namespace) Deallocate(off, length int64) error {
 	return n.doRange(context.Background(), capsule.ONCSDatasetManagement, work{kind: operation.Trim, off: off, length: length})
 }
 
-// Compare compares a range with p, whose length is a multiple of the block size.
-// Where they differ the error is [backend.ErrMiscompare].
+// Compare compares a range with p, whose length must be a multiple of the block size. If they differ, the error is
+// [backend.ErrMiscompare].
 func (n *Namespace) Compare(ctx context.Context, p []byte, off int64) error {
 	return n.doRange(ctx, capsule.ONCSCompare, work{kind: operation.Compare, buf: p, off: off, length: int64(len(p))})
 }
 
-// Verify has the controller read a range without sending it, to see whether it can
-// be read.
+// Verify makes the controller read a range without transferring it, to check that it can be read.
 func (n *Namespace) Verify(ctx context.Context, off, length int64) error {
 	return n.doRange(ctx, capsule.ONCSVerify, work{kind: operation.Verify, off: off, length: length})
 }
 
-// work is what a blocking operation does. The range, in bytes, of a read need not
-// be whole blocks.
+// work describes a blocking operation. The range is in bytes; that of a read need not cover whole blocks.
 type work struct {
 	kind        operation.Kind
 	buf         []byte
 	vector      *operation.Vector // instead of buf
 	off, length int64
 	fua         bool
-	free        bool // Zeroes: the storage may be freed
+	free        bool // Zeroes: the storage may be deallocated
 }
 
-// do carries out an operation and waits for it. When ctx ends before, its commands
-// are aborted, and do returns when they have their answers. Idle operations are kept
-// for each processor, so that a goroutine which waits for one after the other stays
-// with its I/O queue.
+// do executes an operation and waits for it. If ctx ends first, its commands are aborted, and do returns when they have
+// completed. Idle operations are pooled per processor, so that a goroutine that executes one after the other stays with
+// the same I/O queue.
 func (n *Namespace) do(ctx context.Context, w work) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -156,7 +151,7 @@ func (n *Namespace) do(ctx context.Context, w work) error {
 	return operationError(err)
 }
 
-// doRange carries out an operation on a range, which only some controllers have.
+// doRange executes an operation on a range that is optional for controllers; needs is its bit of ONCS.
 func (n *Namespace) doRange(ctx context.Context, needs uint16, w work) error {
 	if err := n.controller.supports(needs); err != nil {
 		return err
@@ -167,14 +162,14 @@ func (n *Namespace) doRange(ctx context.Context, needs uint16, w work) error {
 	return n.do(ctx, w)
 }
 
-// optional are the commands that a controller may lack, by their bit of ONCS.
+// optional has the optional commands, by their bit of ONCS.
 var optional = map[uint16]capsule.IOOpcode{
 	capsule.ONCSCompare: capsule.IOCompare, capsule.ONCSDatasetManagement: capsule.IODatasetManagement,
 	capsule.ONCSWriteZeroes: capsule.IOWriteZeroes, capsule.ONCSVerify: capsule.IOVerify,
 	capsule.ONCSCopy: capsule.IOCopy,
 }
 
-// supports judges by a bit of ONCS.
+// supports returns an error if a bit of ONCS is not set.
 func (c *Controller) supports(bit uint16) error {
 	switch {
 	case c.identify.ONCS&bit != 0:

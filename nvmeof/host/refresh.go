@@ -21,13 +21,13 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 	return n.RefreshContext(ctx)
 }
 
-// RefreshContext reads the namespace's size from the controller, and the rest of its Identify data,
-// as they are now. Requests that begin later and reach beyond the end get [ErrOutOfRange], or
-// [backend.ErrOutOfRange] of a Queue. If the namespace no longer exists, has other unique
-// identifiers or another block size, or cannot be used by this host any more, the error is an
-// [ErrRemoved], which each request gets until a Refresh finds the namespace again, so that no
-// request reaches another namespace. After any other error it is unknown what the namespace is now,
-// and requests get an [ErrUnseen] until it is known.
+// RefreshContext reads the namespace's Identify data, including its size, from the controller. Requests that begin
+// later and reach beyond the new end fail with [ErrOutOfRange], or [backend.ErrOutOfRange] on a Queue.
+//
+// If the namespace no longer exists, has other unique identifiers or another block size, or this host cannot use it any
+// more, the error is an [ErrRemoved]. All requests fail with it until a Refresh finds the namespace again, so that none
+// reaches another namespace. After any other error the state of the namespace is unknown, and requests fail with
+// [ErrUnseen] until a Refresh succeeds.
 func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error) {
 	n.refreshing.Lock()
 	defer n.refreshing.Unlock()
@@ -35,7 +35,7 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	if err = n.compare(now, err); err != nil {
 		why := err
 		if !errors.Is(err, ErrRemoved) {
-			why = fmt.Errorf("%w: %v", ErrUnseen, err) // in words: it is the end of Identify, not of a request
+			why = fmt.Errorf("%w: %v", ErrUnseen, err) // %v, not %w: err is the result of Identify, not of a request
 		}
 		n.io.Bar.Set(why)
 		return false, err
@@ -47,16 +47,14 @@ func (n *Namespace) RefreshContext(ctx context.Context) (changed bool, err error
 	return changed, nil
 }
 
-// Suspend stops requests that have not been sent, and new ones, until a Refresh: they fail with
-// [ErrUnseen]. Call it before Refresh if another namespace may have taken the place of this one: a
-// controller may accept requests again once it has answered Identify, which is before the answer
-// arrives here.
+// Suspend fails requests that have not been sent, and new ones, with [ErrUnseen] until a Refresh. Call it before
+// Refresh if another namespace may have taken the place of this one: a controller may accept requests as soon as it has
+// answered Identify, which is before its response arrives here.
 func (n *Namespace) Suspend() {
 	n.io.Bar.Set(fmt.Errorf("%w: namespace %d is being identified", ErrUnseen, n.io.ID))
 }
 
-// compare judges what became of looking at the namespace again: an [ErrRemoved] where it
-// is another.
+// compare checks the result of identifying the namespace again, and returns an [ErrRemoved] if it is another one.
 func (n *Namespace) compare(now *Namespace, err error) error {
 	var unusable *UnusableError
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A resizable store has as much of another as is set.
+// A resizable store has a settable part of another one.
 type resizable struct {
 	backend.Store
 	size atomic.Int64
@@ -28,8 +28,8 @@ func (r *resizable) Info() backend.Info {
 	return info
 }
 
-// TestRefresh: a namespace takes its new size, fails when it is removed, and is not
-// another that has its identifier.
+// TestRefresh: a namespace gets its new size, fails when it is removed, and is not replaced by another one with its
+// identifier.
 func TestRefresh(t *testing.T) {
 	other := newStore(t, 1<<20, 512) // closed after the target
 	store := &resizable{Store: newStore(t, 1<<20, 512)}
@@ -77,8 +77,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestReplaced: nothing goes to what has taken a namespace's place, nor to a namespace of
-// which its controller did not say what it is, until that has been seen again.
+// TestReplaced: no request is sent to another namespace in its place, or to a namespace that its controller did not
+// identify, until it has been identified again.
 func TestReplaced(t *testing.T) {
 	isIdentify := func(c *capsule.Command) bool {
 		return capsule.AdminOpcode(c.Opcode) == capsule.AdminIdentify && c.Identify().CNS == capsule.CNSNamespace
@@ -150,7 +150,7 @@ func testReplaced(t *testing.T, lie func(*liar), want error, say string) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), say) {
 			t.Errorf("request %d: %v, want %v: %s", i, err, want, say)
 		}
-		if errors.As(err, new(*StatusError)) || errors.Is(err, context.DeadlineExceeded) { // that is what Identify ended with
+		if errors.As(err, new(*StatusError)) || errors.Is(err, context.DeadlineExceeded) { // the error of Identify
 			t.Errorf("request %d, which was not sent: %v is an answer, or the end of its time", i, err)
 		}
 	}
@@ -168,7 +168,7 @@ func testReplaced(t *testing.T, lie func(*liar), want error, say string) {
 	}
 }
 
-// everyRequest sends one of each kind, and returns their errors.
+// everyRequest sends one request of each kind, and returns their errors.
 func everyRequest(t *testing.T, n *Namespace, q *Queue) (errs []error) {
 	block := make([]byte, 512)
 	add := func(err error) { errs = append(errs, err) }

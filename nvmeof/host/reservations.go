@@ -9,21 +9,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/association"
 )
 
-// ErrReserved is a command that conflicts with another host's reservation, or a reservation command
-// with a key that is not this host's.
+// ErrReserved reports a command that conflicts with another host's reservation, or a reservation command with a key
+// that is not this host's.
 var ErrReserved = errors.New("reservation conflict")
 
-// RegisterOptions change what registering and unregistering a key do.
+// RegisterOptions modify how a key is registered or unregistered.
 type RegisterOptions struct {
-	// IgnoreKey replaces or removes whatever key the host has (IEKEY).
+	// IgnoreKey replaces or removes the host's key, whatever it is (IEKEY).
 	IgnoreKey bool
-	// Persist says what becomes of registrations and reservations at a power loss
-	// (CPTPL).
+	// Persist says whether registrations and reservations are to survive a power loss (CPTPL).
 	Persist Persistence
 }
 
-// Persistence is whether registrations and reservations of a namespace survive a power
-// loss.
+// Persistence says whether registrations and reservations of a namespace survive a power loss.
 type Persistence uint8
 
 const (
@@ -32,28 +30,25 @@ const (
 	PersistAlways    Persistence = Persistence(capsule.PersistSet)
 )
 
-// Reservations are the commands by which hosts share a namespace (NVMe base 2.0, 8.19):
-// those that are registrants can reserve it for themselves, as [capsule.ReservationType]
-// says. A controller without them returns an [ErrUnsupported].
+// Reservations has the commands with which hosts share a namespace (NVMe base 2.0, 8.19): registrants can reserve it,
+// as [capsule.ReservationType] describes. If the controller does not support them, they return an [ErrUnsupported].
 type Reservations struct{ ns *Namespace }
 
-// Reservations are the namespace's.
+// Reservations returns access to the namespace's reservations.
 func (n *Namespace) Reservations() Reservations { return Reservations{n} }
 
-// Register makes the host a registrant of the namespace, which may acquire a
-// reservation. All of a host's controllers are one registrant.
+// Register makes the host a registrant of the namespace, which may acquire a reservation. All controllers of a host are
+// one registrant.
 func (rs Reservations) Register(ctx context.Context, key capsule.ReservationKey, o RegisterOptions) error {
 	return rs.register(ctx, capsule.RegisterKey, capsule.ReservationKeys{Other: key}, o)
 }
 
-// Replace gives the host another key. With IgnoreKey it need not have had
-// the old one, nor any.
+// Replace replaces the host's key. With IgnoreKey, old need not be the host's key, and the host need not be registered.
 func (rs Reservations) Replace(ctx context.Context, old, key capsule.ReservationKey, o RegisterOptions) error {
 	return rs.register(ctx, capsule.ReplaceKey, capsule.ReservationKeys{Current: old, Other: key}, o)
 }
 
-// Unregister removes the host from the registrants. The reservation, if it is
-// the host's alone, ends with that.
+// Unregister removes the host from the registrants. If the host alone holds the reservation, that is released.
 func (rs Reservations) Unregister(ctx context.Context, key capsule.ReservationKey, o RegisterOptions) error {
 	return rs.register(ctx, capsule.UnregisterKey, capsule.ReservationKeys{Current: key}, o)
 }
@@ -69,8 +64,8 @@ func (rs Reservations) register(ctx context.Context, action uint8, keys capsule.
 	return rs.reserve(ctx, capsule.IOReservationRegister, f, keys)
 }
 
-// Acquire makes the host the holder of a reservation, for which it must be
-// registered with the key. Where another host has one the error is [ErrReserved].
+// Acquire acquires a reservation. The host must be registered with the key. If another host has a reservation, the
+// error is [ErrReserved].
 func (rs Reservations) Acquire(ctx context.Context, key capsule.ReservationKey, t capsule.ReservationType) error {
 	if err := rs.hasType(t); err != nil {
 		return err
@@ -79,9 +74,8 @@ func (rs Reservations) Acquire(ctx context.Context, key capsule.ReservationKey, 
 	return rs.reserve(ctx, capsule.IOReservationAcquire, f, capsule.ReservationKeys{Current: key})
 }
 
-// Preempt unregisters the hosts that have the victim's key, and takes over
-// their reservation if they hold one, as one of type t. With abort it ends their
-// commands as well, and returns when they have ended.
+// Preempt unregisters the hosts that have the victim's key. If they hold the reservation, this host takes it over, with
+// type t. With abort, it also aborts their commands, and returns when these have ended.
 func (rs Reservations) Preempt(ctx context.Context, key, victim capsule.ReservationKey, t capsule.ReservationType, abort bool) error {
 	if err := rs.hasType(t); err != nil {
 		return err
@@ -93,30 +87,30 @@ func (rs Reservations) Preempt(ctx context.Context, key, victim capsule.Reservat
 	return rs.reserve(ctx, capsule.IOReservationAcquire, f, capsule.ReservationKeys{Current: key, Other: victim})
 }
 
-// Release ends the host's reservation, which is of type t.
+// Release releases the host's reservation, which is of type t.
 func (rs Reservations) Release(ctx context.Context, key capsule.ReservationKey, t capsule.ReservationType) error {
 	f := capsule.ReservationCommand{Action: capsule.ReleaseReservation, Type: t}
 	return rs.reserve(ctx, capsule.IOReservationRelease, f, capsule.ReservationKeys{Current: key})
 }
 
-// Clear ends the reservation and removes all registrants.
+// Clear releases the reservation and removes all registrants.
 func (rs Reservations) Clear(ctx context.Context, key capsule.ReservationKey) error {
 	f := capsule.ReservationCommand{Action: capsule.ClearReservation}
 	return rs.reserve(ctx, capsule.IOReservationRelease, f, capsule.ReservationKeys{Current: key})
 }
 
-// Mask is which reservation notices are masked: 1<<1 a
-// registration preempted, 1<<2 a reservation released, 1<<3 one preempted.
+// Mask reads which reservation notifications are masked: 1<<1 registration preempted, 1<<2 reservation released, 1<<3
+// reservation preempted.
 func (rs Reservations) Mask(ctx context.Context) (uint32, error) {
 	return rs.ns.controller.Features().value(ctx, capsule.FeatureReservationMask, 0, rs.ns.io.ID)
 }
 
-// SetMask changes which reservation notices are masked.
+// SetMask sets which reservation notifications are masked; see Mask.
 func (rs Reservations) SetMask(ctx context.Context, mask uint32) error {
 	return rs.ns.controller.Features().setValue(ctx, capsule.FeatureReservationMask, mask, rs.ns.io.ID)
 }
 
-// reserve sends one of the commands. Linux wants 16 bytes of keys with each.
+// reserve sends a reservation command. Linux requires 16 bytes of keys with each.
 func (rs Reservations) reserve(ctx context.Context, op capsule.IOOpcode, f capsule.ReservationCommand, keys capsule.ReservationKeys) error {
 	if err := rs.ns.controller.supports(capsule.ONCSReservations); err != nil {
 		return err
@@ -128,7 +122,7 @@ func (rs Reservations) reserve(ctx context.Context, op capsule.IOOpcode, f capsu
 	return second(rs.ns.Execute(ctx, cmd, b))
 }
 
-// supports judges by a bit of RESCAP.
+// supports reports whether a bit of RESCAP is set.
 func (rs Reservations) supports(bit uint8) bool { return rs.ns.Identify().RESCAP&bit != 0 }
 
 func (rs Reservations) hasType(t capsule.ReservationType) error {
@@ -141,11 +135,11 @@ func (rs Reservations) hasType(t capsule.ReservationType) error {
 	return nil
 }
 
-// A ReservationReport says who is registered with a namespace, and what they hold.
+// A ReservationReport lists the registrants of a namespace, and which of them hold the reservation.
 type ReservationReport struct {
 	Generation  uint32 // counts changes of registrants
 	Type        capsule.ReservationType
-	Persistent  bool // they survive a power loss
+	Persistent  bool // registrations and the reservation survive a power loss (PTPL)
 	Registrants []capsule.ReservationRegistrant
 }
 
@@ -159,10 +153,10 @@ func (r *ReservationReport) Holds(id capsule.HostID) bool {
 	return false
 }
 
-// reportReads bounds how often a report is read that grows meanwhile.
+// reportReads bounds how often a report is read if it grows meanwhile.
 const reportReads = 5
 
-// Report reads the report of the namespace's reservations.
+// Report reads the reservation status of the namespace.
 func (rs Reservations) Report(ctx context.Context) (*ReservationReport, error) {
 	if err := rs.ns.controller.supports(capsule.ONCSReservations); err != nil {
 		return nil, err
@@ -185,7 +179,7 @@ func (rs Reservations) Report(ctx context.Context) (*ReservationReport, error) {
 	return nil, fmt.Errorf("reservation report grew during each of %d attempts to read it", reportReads)
 }
 
-// readReservations reads a report, which in whole may be longer than b.
+// readReservations decodes a report. whole is its full length, which may exceed len(b).
 func readReservations(b []byte) (r *ReservationReport, whole int, err error) {
 	t, err := capsule.ParseReservationTable(b, true)
 	if err != nil {

@@ -28,7 +28,7 @@ func twoHosts(r *rig) (a, b *Namespace) {
 	return connect(), connect()
 }
 
-// TestReservations goes through all six types as two hosts.
+// TestReservations tests all six types with two hosts.
 func TestReservations(t *testing.T) {
 	const keyA, keyB = 0xaaaa, 0xbbbb
 	for kind := capsule.ReservationWriteExclusive; kind.Valid(); kind++ {
@@ -90,7 +90,7 @@ func TestReservations(t *testing.T) {
 	}
 }
 
-// TestReservationReport reads reports that are long, and those that lie.
+// TestReservationReport reads long reports, and invalid ones.
 func TestReservationReport(t *testing.T) {
 	cases := []struct {
 		registrants, grows int

@@ -19,7 +19,7 @@ import (
 
 const testNQN = "nqn.2014-08.org.example:disk"
 
-// A rig is our own target with one subsystem, and a host.
+// A rig is our target with one subsystem, and a host.
 type rig struct {
 	t      testing.TB
 	addr   netip.AddrPort
@@ -38,7 +38,7 @@ type rigConfig struct {
 	attrs  func(*rdmatransport.Attrs)
 }
 
-// newRig starts both over a loopback network. Everything is closed with the test.
+// newRig starts both on a loopback network. Everything is closed with the test.
 func newRig(t testing.TB, cfg rigConfig) *rig {
 	t.Helper()
 	n := rdmatest.NewLoopback()

@@ -7,27 +7,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
-// sharing is what the Queues on one loop know of each other. A loop that many are
-// on delivers to all of them in one turn, so that a caller who visits them one
-// after the other had better not drive it at each, nor send at each, while some
-// still have results that nobody has taken: the caller that takes them drives it again.
+// sharing coordinates the Queues of one loop. One turn of the loop delivers results to all of them. A caller that polls
+// them one after the other should therefore not run the loop, or send, at each of them while others still have results:
+// it takes those first, then runs the loop again.
 type sharing struct {
-	queues  atomic.Int32
-	untaken atomic.Int32 // results in their rings
-	vain    atomic.Int32 // polls without a result since the loop was driven by one
+	queues     atomic.Int32
+	unpolled   atomic.Int32 // results in their rings that Poll has not returned yet
+	emptyPolls atomic.Int32 // polls without a result since a Poll last ran the loop
 }
 
-// share is the sharing of the loop of an I/O queue.
+// share returns the sharing of an I/O queue's loop.
 func (h *Host) share(q *operation.IOQueue) *sharing {
 	return &h.shares[slices.Index(h.shards, q.Queue.Shard)]
 }
 
-// patient reports whether a queue without results leaves the loop alone: not for
-// long, since others may be slow to take theirs.
+// patient reports whether a Poll without results leaves the loop alone. It does so only a limited number of times,
+// since the other queues may be slow to take their results.
 func (s *sharing) patient() bool {
-	if s.untaken.Load() > 0 && s.vain.Add(1) < s.queues.Load() {
+	if s.unpolled.Load() > 0 && s.emptyPolls.Add(1) < s.queues.Load() {
 		return true
 	}
-	s.vain.Store(0)
+	s.emptyPolls.Store(0)
 	return false
 }

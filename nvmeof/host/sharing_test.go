@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// TestQueuesOnOneLoop: many queues visited in turn are served by few turns of their
-// loop, and one whose results nobody takes does not hold up the others.
+// TestQueuesOnOneLoop: many queues polled in turn need few turns of their loop, and one whose results are not taken
+// does not delay the others.
 func TestQueuesOnOneLoop(t *testing.T) {
 	const queues, depth = 50, 4
 	r := newRig(t, rigConfig{stores: []backend.Store{newStore(t, 16<<20, 4096)}, host: Config{Shards: 1}})
@@ -35,7 +35,7 @@ func TestQueuesOnOneLoop(t *testing.T) {
 		}
 	}
 	results := make([]backend.Result, depth)
-	const lazy = queues / 2 // from here on nobody takes results
+	const lazy = queues / 2 // the results of these are not taken
 	left := lazy * depth
 	for start := time.Now(); left > 0; {
 		if time.Since(start) > time.Minute {
@@ -49,23 +49,23 @@ func TestQueuesOnOneLoop(t *testing.T) {
 		t.Errorf("%d queues share the loop, want %d", s.queues.Load(), queues)
 	}
 	for _, q := range qs {
-		if err := q.Close(); err != nil { // which takes what is there
+		if err := q.Close(); err != nil { // takes the remaining results
 			t.Error(err)
 		}
 	}
-	if s := qs[0].share; s.queues.Load() != 0 || s.untaken.Load() != 0 {
-		t.Errorf("%d queues and %d results are left", s.queues.Load(), s.untaken.Load())
+	if s := qs[0].share; s.queues.Load() != 0 || s.unpolled.Load() != 0 {
+		t.Errorf("%d queues and %d results are left", s.queues.Load(), s.unpolled.Load())
 	}
 }
 
-// TestSharingTime: how long a queue leaves the loop alone.
+// TestSharingTime: how long a queue does not run the loop.
 func TestSharingTime(t *testing.T) {
 	var s sharing
 	s.queues.Store(3)
 	if s.patient() {
 		t.Error("patient although all results are taken")
 	}
-	s.untaken.Store(1)
+	s.unpolled.Store(1)
 	for range 2 {
 		for poll, want := range []bool{true, true, false} {
 			if s.patient() != want {

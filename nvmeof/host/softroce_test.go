@@ -74,7 +74,7 @@ func TestSoftroce(t *testing.T) {
 	}
 }
 
-// TestSoftroceSmallBuffer: an ordinary user's receive buffer is enough.
+// TestSoftroceSmallBuffer: the receive buffer of an unprivileged user is sufficient.
 func TestSoftroceSmallBuffer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		network := softroce.NewNetwork(2)
@@ -89,7 +89,7 @@ func TestSoftroceSmallBuffer(t *testing.T) {
 	})
 }
 
-// TestSoftroceLossy: the network loses, repeats, reorders and damages datagrams.
+// TestSoftroceLossy: the network loses, duplicates, reorders and corrupts datagrams.
 func TestSoftroceLossy(t *testing.T) {
 	faults := softroce.Faults{
 		Loss: 0.02, Duplicate: 0.01, Corrupt: 0.005, Reorder: 0.05,
@@ -152,7 +152,7 @@ func TestSoftroceSilentPeer(t *testing.T) {
 	})
 }
 
-// TestSoftroceSockets goes over the machine's loopback.
+// TestSoftroceSockets uses the machine's loopback interface.
 func TestSoftroceSockets(t *testing.T) {
 	open := func(addr string) rdmatransport.Device {
 		d, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(addr)})

@@ -7,17 +7,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host/internal/operation"
 )
 
-// ReadVectored reads a range into several buffers, one after the other, as readv does.
-// Offset and the sum of the lengths must be multiples of the block size. Buffers that
-// are whole blocks in memory of the controller's Buffers get their data without a
-// copy, several with one command where the controller takes that (MSDBD).
-// When ctx ends it ends early, as ReadAtContext.
+// ReadVectored reads a range into several buffers, one after the other, as readv does. Offset and the sum of the
+// lengths must be multiples of the block size. Buffers of whole blocks in memory of the controller's Buffers are filled
+// without a copy, several with one command if the controller supports that (MSDBD). If ctx ends first, it returns
+// early, as ReadAtContext does.
 func (n *Namespace) ReadVectored(ctx context.Context, bufs [][]byte, off int64) (int, error) {
 	return n.vectored(ctx, operation.Read, bufs, off)
 }
 
-// WriteVectored writes several buffers, one after the other, to a range, as writev does.
-// What ReadVectored says holds for it too.
+// WriteVectored writes several buffers, one after the other, to a range, as writev does. Otherwise it is like
+// ReadVectored.
 func (n *Namespace) WriteVectored(ctx context.Context, bufs [][]byte, off int64) (int, error) {
 	return n.vectored(ctx, operation.Write, bufs, off)
 }

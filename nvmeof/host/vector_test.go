@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// cut gives buffers of all sizes that hold want together, or zeroes: some in registered
-// memory, and most of them whole blocks.
+// cut returns buffers of various sizes that together contain want, or zeroes. Some are in registered memory, and most
+// of them have whole blocks.
 func cut(rng *rand.Rand, want, registered []byte, fill bool) (bufs [][]byte) {
 	const block = 512
 	for at := 0; len(want) > 0; {
@@ -36,8 +36,8 @@ func cut(rng *rand.Rand, want, registered []byte, fill bool) (bufs [][]byte) {
 	return bufs
 }
 
-// TestVectored writes and reads buffers of all sizes, in registered memory and out of
-// it, and compares with the same bytes in one piece.
+// TestVectored writes and reads buffers of various sizes, registered or not, and compares with the same bytes in one
+// buffer.
 func TestVectored(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -86,8 +86,7 @@ func TestVectored(t *testing.T) {
 	}
 }
 
-// TestParts: as many pieces go with a command as the controller takes, and as its limit
-// of bytes has room for.
+// TestParts: a command has as many parts as the controller accepts and as fit into its byte limit.
 func TestParts(t *testing.T) {
 	for _, c := range []struct {
 		msdbd, mdts uint8

@@ -7,24 +7,23 @@ import (
 
 var _ backend.Watchable = (*Queue)(nil)
 
-// Descriptor implements [backend.Watchable]. From the first call on a goroutine that
-// polls drives the loop of the I/O queue, as one without notify does; it leaves the
-// loop to the resident in Arm. -1 says that there is none.
+// Descriptor implements [backend.Watchable]. From the first call on, a goroutine that polls runs the loop of the I/O
+// queue, as for a queue without notify; Arm leaves the loop to the shard's resident goroutine. It returns -1 if no
+// descriptor can be made.
 func (q *Queue) Descriptor() int {
 	if q.event != nil {
 		return q.event.Descriptor()
 	}
 	e, err := shard.NewEvent()
 	if err != nil {
-		return -1 // out of descriptors: notify does it
+		return -1 // out of descriptors: the caller uses notify instead
 	}
 	q.event, q.wake, q.driven = e, e.Set, true
 	return e.Descriptor()
 }
 
-// Drive is for an owner of several queues that sleeps for all of them: as with
-// Descriptor, a goroutine that polls drives the loop from now on, but what ends the
-// sleep is notify, which has to be there, and is called once after each Arm.
+// Drive is for an owner of several queues that sleeps for all of them. As with Descriptor, a goroutine that polls runs
+// the loop from now on, but the sleep is ended by notify, which must not be nil and is called once after each Arm.
 func (q *Queue) Drive() { q.driven = true }
 
 // Arm implements [backend.Watchable].
@@ -35,7 +34,7 @@ func (q *Queue) Arm() bool {
 	if q.event != nil {
 		q.event.Clear()
 	}
-	if q.flying == 0 {
+	if q.inFlight == 0 {
 		return true
 	}
 	q.armed.Store(true)
@@ -47,7 +46,7 @@ func (q *Queue) Arm() bool {
 	return true
 }
 
-// closeEvent is called when nothing is in flight.
+// closeEvent must be called when nothing is in flight.
 func (q *Queue) closeEvent() error {
 	if q.event == nil {
 		return nil

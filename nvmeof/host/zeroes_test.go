@@ -10,15 +10,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestZeroesFreed: a controller is asked to free what it zeroes (DEAC) where it says that it can (DLFEAT), and not
-// elsewhere: SPDK's target refuses the command then.
+// TestZeroesFreed: Write Zeroes asks the controller to deallocate (DEAC) if the controller supports that (DLFEAT), and
+// not otherwise: SPDK's target would fail the command.
 func TestZeroesFreed(t *testing.T) {
 	for _, dlfeat := range []uint8{0, capsule.DLFEATReadsZero, capsule.DLFEATWriteZeroes} {
 		inBubble(t, func(t *testing.T) {
 			l := newLiar(t)
 			l.identify = func(id *capsule.IdentifyController) { id.ONCS |= capsule.ONCSWriteZeroes }
 			l.ns = func(id *capsule.IdentifyNamespace) { id.DLFEAT = dlfeat }
-			freed, kept := 0, 0 // the loop's
+			freed, kept := 0, 0 // owned by the loop
 			l.io = func(_ *liarQueue, c *fabric.Command) {
 				switch f := c.SQE.ReadWrite(); {
 				case f.DEAC && dlfeat&capsule.DLFEATWriteZeroes == 0:

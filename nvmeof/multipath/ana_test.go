@@ -9,13 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// set changes how hosts reach the namespace through a target.
+// set sets the ANA state of the namespace on a target.
 func (s *side) set(state capsule.ANAState) {
 	s.l.t.Helper()
 	s.l.must(s.listener.SetANAState(1, state))
 }
 
-// used writes a little and returns which path it went over.
+// used writes a block, and returns which path it was written on.
 func used(t *testing.T, n *Namespace) int {
 	t.Helper()
 	paths := n.sub.Paths()
@@ -35,8 +35,8 @@ func used(t *testing.T, n *Namespace) int {
 	return -1
 }
 
-// TestANAStates: optimized paths come first, others are used or not as their state
-// says, and the host follows within moments.
+// TestANAStates: optimized paths are preferred, others are used or not according to their state, and the host follows
+// changes within moments.
 func TestANAStates(t *testing.T) {
 	const (
 		opt, non, no = capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible
@@ -64,8 +64,8 @@ func TestANAStates(t *testing.T) {
 	})
 }
 
-// TestANAGroupMoves: a namespace that moves to another ANA group has the states of that
-// one, by the log and, where that does not have it, by its Identify data.
+// TestANAGroupMoves: a namespace that moves to another ANA group has the states of that group, according to the log
+// and, if the log does not list it, to its Identify data.
 func TestANAGroupMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -100,8 +100,7 @@ func TestANAGroupMoves(t *testing.T) {
 	})
 }
 
-// TestANALogFails: a log that could not be read, or made no sense, is read again, though
-// no other event comes.
+// TestANALogFails: a log that could not be read, or was invalid, is read again without another event.
 func TestANALogFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -133,7 +132,7 @@ func TestANALogFails(t *testing.T) {
 	})
 }
 
-// TestChangedNamespacesFails: what could not be asked about the namespaces is asked again.
+// TestChangedNamespacesFails: a failed query about changed namespaces is repeated.
 func TestChangedNamespacesFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -153,7 +152,7 @@ func TestChangedNamespacesFails(t *testing.T) {
 	})
 }
 
-// TestSetPolicy: another policy holds for the next request.
+// TestSetPolicy: another policy applies to the next request.
 func TestSetPolicy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -174,8 +173,7 @@ func TestSetPolicy(t *testing.T) {
 	})
 }
 
-// TestANAUnderLoad: states change while requests are on their way, also so that for
-// a time there is no path at all.
+// TestANAUnderLoad: states change while requests are in flight, also so that for a time no path can be used.
 func TestANAUnderLoad(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -210,8 +208,7 @@ func TestANAUnderLoad(t *testing.T) {
 	})
 }
 
-// TestPersistentLoss: where it is so on all paths for ANATT, 10 s with our target, there is
-// nothing to wait for.
+// TestPersistentLoss: requests fail if all paths are in persistent loss for ANATT, 10 s with our target.
 func TestPersistentLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -233,9 +230,8 @@ func TestPersistentLoss(t *testing.T) {
 	})
 }
 
-// TestPersistentLossMoves: a group that is in persistent loss on one path and then on the
-// other loses no request: the host may hear of the second before it hears that the first
-// is over.
+// TestPersistentLossMoves: a group that is in persistent loss first on one path and then on the other loses no request,
+// even if the host reads the second state before it reads that the first has ended.
 func TestPersistentLossMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -252,8 +248,7 @@ func TestPersistentLossMoves(t *testing.T) {
 	})
 }
 
-// TestTransitionTimeout: a path whose state stays Change is connected anew after
-// ANATT, 10 s with our target.
+// TestTransitionTimeout: a path whose state stays Change is reconnected after ANATT, 10 s with our target.
 func TestTransitionTimeout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -9,13 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// await announces the namespace of a target that does not have its store.
+// await publishes the namespace on a target without its store.
 func (s *side) await() {
 	s.l.must(s.sub.AwaitNamespace(target.NamespaceConfig{NSID: 1, UUID: s.uuid}))
 }
 
-// TestStoreAway: while the target does not have the store requests wait, as they do while
-// there is no path, in a change of the target and after a restart without the store.
+// TestStoreAway: while the target does not have the store, requests wait as they do without a path, after a change of
+// the target and after a restart without the store.
 func TestStoreAway(t *testing.T) {
 	for name, away := range map[string]func(*lab, *Subsystem){
 		"change": func(l *lab, _ *Subsystem) { l.must(l.sides[0].sub.SuspendNamespace(1)) },
@@ -58,7 +58,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// TestStoreIsNotThereYet: who opens a namespace whose store is awaited hears that.
+// TestStoreIsNotThereYet: opening a namespace whose store is not available fails with ErrNotReady.
 func TestStoreIsNotThereYet(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -76,8 +76,8 @@ func TestStoreIsNotThereYet(t *testing.T) {
 	})
 }
 
-// TestStoreAwayLater: for how long requests wait counts from when the store went away, and not from when the path
-// came: also who has been connected for longer than that waits, and not for longer.
+// TestStoreAwayLater: how long requests wait is counted from when the store became unavailable, not from when the path
+// connected, even if that was longer ago.
 func TestStoreAwayLater(t *testing.T) {
 	const timeout = 20 * time.Second
 	inBubble(t, func(t *testing.T) {

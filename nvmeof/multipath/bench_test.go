@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// BenchmarkQueue is the one of package host, with a path between.
+// BenchmarkQueue is the benchmark of package host over a path.
 func BenchmarkQueue(b *testing.B) {
 	const depth, size = 32, 4096
 	s, n := benchmarkRig(b)

@@ -8,16 +8,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// Buffers is memory that data moves into and out of without a copy on every path,
-// page aligned and outside the Go heap.
+// Buffers is page-aligned memory outside the Go heap, which is read and written without a copy on every path.
 type Buffers struct {
 	sub  *Subsystem
 	slab *shard.Slab
-	mem  atomic.Pointer[[]byte] // what Bytes returns
+	mem  atomic.Pointer[[]byte] // returned by Bytes
 }
 
-// NewBuffers maps at least size bytes and registers them with each controller, also
-// with those to come.
+// NewBuffers maps at least size bytes and registers them with each controller, including those connected later.
 func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -42,8 +40,7 @@ func (s *Subsystem) NewBuffers(size int) (*Buffers, error) {
 	return b, nil
 }
 
-// share makes all memory known to a controller that was just connected, and what comes
-// after it.
+// share registers all buffers, and those to come, with a controller that was just connected.
 func (s *Subsystem) share(ses *session) error {
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -64,7 +61,7 @@ func (s *Subsystem) isClosed() bool {
 	return s.closed
 }
 
-// register makes the memory known to a controller. Under Subsystem.sharing.
+// register registers the memory with a controller. Subsystem.sharing must be held.
 func (b *Buffers) register(ses *session) error {
 	hb, err := ses.ctrl.ShareBuffers(b.slab.Bytes())
 	if err == nil {
@@ -73,11 +70,11 @@ func (b *Buffers) register(ses *session) error {
 	return err
 }
 
-// Bytes is the memory, nil once Close or [Subsystem.Close] has unmapped it. Access to a slice of it
-// after that ends the program, by a fault that recover does not catch.
+// Bytes returns the memory, or nil once Close or [Subsystem.Close] has unmapped it. Access to a slice of it after that
+// ends the program with a fault that recover does not catch.
 func (b *Buffers) Bytes() []byte { return *b.mem.Load() }
 
-// Close unmaps the memory. No request may be using it. Repeated calls do nothing.
+// Close unregisters and unmaps the memory. No request may be using it. Repeated calls do nothing.
 func (b *Buffers) Close() error {
 	b.sub.sharing.Lock()
 	defer b.sub.sharing.Unlock()
@@ -85,8 +82,8 @@ func (b *Buffers) Close() error {
 	return b.free()
 }
 
-// free takes the memory from all controllers. One that was lost may be about to do
-// so itself. Under Subsystem.sharing.
+// free unregisters the memory from all controllers, of which a lost one may be doing the same, and unmaps it.
+// Subsystem.sharing must be held.
 func (b *Buffers) free() error {
 	b.mem.Store(new([]byte))
 	var errs []error
@@ -96,7 +93,7 @@ func (b *Buffers) free() error {
 	return errors.Join(append(errs, b.slab.Close())...)
 }
 
-// freeBuffers is for the end, when no controller is left.
+// freeBuffers frees all buffers when no controller is left.
 func (s *Subsystem) freeBuffers() error {
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
@@ -108,14 +105,14 @@ func (s *Subsystem) freeBuffers() error {
 	return errors.Join(errs...)
 }
 
-// withMemory are the path's sessions whose controllers know memory.
+// withMemory returns the path's sessions with whose controllers buffers are registered.
 func (p *Path) withMemory() []*session {
 	p.sub.mu.Lock()
 	defer p.sub.mu.Unlock()
 	return slices.Clone(p.sessions)
 }
 
-// forget takes memory from the path's controller.
+// forget unregisters memory from the path's controllers.
 func (p *Path) forget(b *Buffers) error {
 	var errs []error
 	for _, ses := range p.withMemory() {

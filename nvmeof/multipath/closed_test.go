@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// TestClosed: what was closed says so, by the error of this package and by that of package backend.
+// TestClosed: errors of closed objects match ErrClosed of this package and of package backend.
 func TestClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -33,11 +33,11 @@ func TestClosed(t *testing.T) {
 		all("the namespace", n)
 		l.must(s.Close())
 		all("the subsystem", other)
-		l.must(other.Close()) // no queue is left of NewQueue
+		l.must(other.Close()) // NewQueue has left no queue open
 	})
 }
 
-// TestBuffersAfterClose: nobody gets memory that is not there any more, whoever closes it.
+// TestBuffersAfterClose: Bytes returns no memory that has been unmapped, whichever Close did it.
 func TestBuffersAfterClose(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -11,64 +11,60 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 )
 
-// Config describes a subsystem and its paths. A zero field takes the default.
+// Config describes a subsystem and its paths. Fields that are zero take their defaults.
 type Config struct {
 	NQN    nvmeof.NQN // required
 	Paths  []PathConfig
 	Policy Policy // default NUMA
-	// Wait makes Connect wait for targets that do not answer yet, or accept no host yet: until each
-	// path is refused or given up ([Timers].CtrlLossTmo).
+	// Wait makes Connect wait for targets that do not answer yet, or do not accept this host yet, until each path is
+	// refused or given up ([Timers].CtrlLossTmo).
 	Wait bool
-	// KeepLost keeps a lost path as long as another one is live: CtrlLossTmo counts from when all
-	// are lost. It is for callers that do not add such a path again. Default: each path is given up
-	// by itself.
+	// KeepLost keeps a lost path as long as another one is live: CtrlLossTmo counts from when all are lost. It is for
+	// callers that do not add lost paths again. By default, each path is given up independently.
 	KeepLost bool
-	// Event is called when a path's state or an ANA state changes, from goroutines of
-	// the package: it must not block, nor call the subsystem. Default: none.
+	// Event is called when a path's state or an ANA state changes. It runs on goroutines of this package: it must not
+	// block, or call methods of the subsystem. Default: none.
 	Event func(Event)
-	// NamespaceEvent is called as Event is, when a namespace that is open has another
-	// size, was removed or has come back ([Namespace.Removed]), and with nil when
-	// others may have come or gone: [Subsystem.Namespaces]. Default: none.
+	// NamespaceEvent is called, under the same conditions as Event, when the size of an open namespace changes, or when
+	// it was removed or is back ([Namespace.Removed]). It is called with nil when other namespaces may have been added
+	// or removed: see [Subsystem.Namespaces]. Default: none.
 	NamespaceEvent func(*Namespace)
-	// MaxNamespaces is how many namespaces may be open at a time, beside those that were removed: a target
-	// may list a million. Default nvmeof.MaxNamespaces.
+	// MaxNamespaces limits how many namespaces may be open at a time, not counting removed ones: a target may list a
+	// million. Default nvmeof.MaxNamespaces.
 	MaxNamespaces int
-	// Unmeasured turns off the counting of ended requests and their times in [Subsystem.Measure].
-	// It is for measuring the cost of that.
+	// Unmeasured disables counting and timing of completed requests in [Subsystem.Measure]. It is for measuring the
+	// cost of that.
 	Unmeasured bool
 }
 
 // PathConfig describes a path: one controller, and how to reach it.
 type PathConfig struct {
-	// Host is required. It has the device, which is what a host interface is here; it
-	// stays the caller's, to be closed after the subsystem.
+	// Host is required. It has the RDMA device, which takes the place of a host interface. The caller owns it, and
+	// closes it after the subsystem.
 	Host *host.Host
-	// Options are those of the connection. NQN is the subsystem's; Event belongs to
-	// this package.
+	// Options are the options of the connection. NQN is set to the subsystem's; Event is used by this package.
 	Options host.Options
-	// Keys puts the keys of an attempt to connect in its options, instead of those of Options: so keys are replaced
-	// while hosts stay connected. It is called by one goroutine at a time, and has to return soon. Default: none are.
+	// Keys replaces the keys in the options of each connection attempt, so that keys can be changed while hosts stay
+	// connected. It is called from one goroutine at a time, and must return soon. Default: the keys of Options.
 	Keys func(*host.Options)
 	Timers
 }
 
-// Timers are what happens after a controller was lost, with the names of nvme-cli's
-// options. A zero field takes the default.
+// Timers control what happens after a controller was lost. The names are those of nvme-cli's options. Fields that are
+// zero take their defaults.
 type Timers struct {
-	// ReconnectDelay is the longest pause between two attempts to connect: the first
-	// is a tenth of it, each further one twice as long. Default 10 s.
+	// ReconnectDelay is the maximum pause between two connection attempts: the first pause is a tenth of it, each
+	// further one is twice as long. Default 10 s.
 	ReconnectDelay time.Duration
-	// CtrlLossTmo is when a path is given up for good, counted from the loss of its
-	// controller, or, where it never had one, from the time at which it was added and all
-	// others were lost; default 600 s, negative: never.
+	// CtrlLossTmo is when a path is given up for good, counted from the loss of its controller. For a path that never
+	// had one, it counts from when the path was added and all others were lost. Default 600 s; negative: never.
 	CtrlLossTmo time.Duration
-	// FastIOFailTmo is when requests stop to wait for the path; default and negative:
-	// when it is given up.
+	// FastIOFailTmo is when requests stop waiting for a lost path. Default, and if negative: when the path is given up.
 	FastIOFailTmo time.Duration
-	// ReplayDelay is how long after the loss of a controller requests that change
-	// blocks, and may still be in the target, wait before they are sent again or fail.
-	// Default: until the target has ended them, by a shutdown if it still responds,
-	// or else by its keep alive timer; see the package's documentation. Negative: they do not wait, as those of Linux up to 6.12.
+	// ReplayDelay is how long requests that change blocks, and may still be in the target, wait after the loss of a
+	// controller before they are sent again or fail. Default: until the target has ended them, because of a shutdown if
+	// it still responds, or else of its keep alive timer; see the package documentation. If negative, they do not wait,
+	// as in Linux up to 6.12.
 	ReplayDelay time.Duration
 }
 
@@ -91,7 +87,7 @@ func (t *Timers) decided() decide.Timers {
 	return d
 }
 
-// requestTimeout is how long a request is tried that fails on a path which is there.
+// requestTimeout is how long a request is retried that fails on a live path; 0 means no limit.
 func (t *Timers) requestTimeout() time.Duration {
 	d := t.decided()
 	if d.FastIOFail >= 0 {
@@ -100,42 +96,42 @@ func (t *Timers) requestTimeout() time.Duration {
 	return max(d.CtrlLoss, 0)
 }
 
-// A Policy says which of several paths a request takes, with the names of Linux's
-// iopolicy. Optimized paths come before others.
+// A Policy says which of several paths a request takes. The names are those of Linux's iopolicy. Optimized paths are
+// preferred over others.
 type Policy = decide.Policy
 
 // Policies.
 const (
-	NUMA       = decide.NUMA       // the one whose device is nearest to the processor of the request
-	RoundRobin = decide.RoundRobin // one after the other
-	QueueDepth = decide.QueueDepth // the one with the fewest requests in flight
-	Latency    = decide.Latency    // the one that has been fastest, by its requests in flight
+	NUMA       = decide.NUMA       // the path whose device is nearest to the processor of the request
+	RoundRobin = decide.RoundRobin // each path in turn
+	QueueDepth = decide.QueueDepth // the path with the fewest requests in flight
+	Latency    = decide.Latency    // the path with the lowest measured latency, weighted by its requests in flight
 )
 
-// ParsePolicy reads a policy's name.
+// ParsePolicy returns the policy with the given name.
 func ParsePolicy(s string) (Policy, error) { return decide.ParsePolicy(s) }
 
-// State is where in its life a path is.
+// State is the state of a path.
 type State = decide.State
 
 // States.
 const (
-	StateConnecting = decide.Connecting // it never was live
+	StateConnecting = decide.Connecting // it has never been live
 	StateLive       = decide.Live       // it has a controller
-	StateLost       = decide.Lost       // it had one, and tries to get another
-	StateDeleting   = decide.Deleting   // it goes, by the user's wish
-	StateDead       = decide.Dead       // it is given up, after CtrlLossTmo, or since its Host is closed
+	StateLost       = decide.Lost       // it had a controller, and reconnects
+	StateDeleting   = decide.Deleting   // it is being deleted by the user
+	StateDead       = decide.Dead       // it was given up, after CtrlLossTmo or because its Host was closed
 )
 
-// An Event is something that happened to a path.
+// An Event reports a change of a path.
 type Event struct {
 	Path  *Path
-	State State // as it is now
-	Err   error // why it is not live or, with ANA, why they could not be read
+	State State // the present state
+	Err   error // why the path is not live or, with ANA, why the states could not be read
 	ANA   bool  // the ANA states were read again
 }
 
-// MaxPaths is how many paths a subsystem may have.
+// MaxPaths is the maximum number of paths of a subsystem.
 const MaxPaths = 32
 
 func (c *Config) check() error {
@@ -154,7 +150,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// complete fills in what a path has from its host and subsystem.
+// complete fills in the options that a path takes from its host and subsystem.
 func (c PathConfig) complete(nqn nvmeof.NQN) (PathConfig, error) {
 	if c.Host == nil {
 		return c, errors.New("multipath: PathConfig.Host is missing")
@@ -179,7 +175,7 @@ func (c PathConfig) complete(nqn nvmeof.NQN) (PathConfig, error) {
 	return c, nil
 }
 
-// sameHost refuses a path on which the target would see another host.
+// sameHost returns an error if o identifies another host to the target.
 func (c *PathConfig) sameHost(o *PathConfig) error {
 	if c.Options.HostNQN != o.Options.HostNQN || c.Options.HostID != o.Options.HostID {
 		return fmt.Errorf("multipath: path %v is of host %s, the others of %s: all paths need the same HostNQN and HostID",

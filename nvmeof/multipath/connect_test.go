@@ -54,8 +54,7 @@ func TestConfig(t *testing.T) {
 	})
 }
 
-// TestOneOfTwo: a target that is not there yet is no obstacle, and is used when it
-// comes.
+// TestOneOfTwo: a target that is not running yet does not prevent Connect, and is used when it starts.
 func TestOneOfTwo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -90,7 +89,7 @@ func TestOneOfTwo(t *testing.T) {
 	})
 }
 
-// TestNobodyAnswers: who gives up waiting hears whom he waited for.
+// TestNobodyAnswers: when the caller gives up, the error lists the targets that did not answer.
 func TestNobodyAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -106,8 +105,7 @@ func TestNobodyAnswers(t *testing.T) {
 	})
 }
 
-// TestMismatch: a path to another namespace is refused at first, and not used when
-// it turns up later.
+// TestMismatch: a path to another namespace is refused at first, and not used if it appears later.
 func TestMismatch(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -162,8 +160,7 @@ func TestMismatch(t *testing.T) {
 	})
 }
 
-// TestDelete: a path that the user takes away costs no error, and one that is added
-// is used.
+// TestDelete: deleting a path causes no error, and an added path is used.
 func TestDelete(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -209,8 +206,8 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// TestRefusedPath is a path that its target refuses at first, for a moment or for ten minutes, in the long
-// form for an hour: the others work, and it is tried again until it is accepted.
+// TestRefusedPath: a path that its target refuses for a while is tried again until it is accepted, while the others are
+// used.
 func TestRefusedPath(t *testing.T) {
 	longer := 10 * time.Minute
 	if *long {
@@ -240,8 +237,8 @@ func TestRefusedPath(t *testing.T) {
 	}
 }
 
-// TestKeptPath: while another path is live one that never was is not given up, however long an attempt takes, nor is
-// one that was with KeepLost. Once all are lost they are.
+// TestKeptPath: while another path is live, a path that has never been live is not given up, however long an attempt
+// takes, nor, with KeepLost, one that has been live. Once all are lost, they are given up.
 func TestKeptPath(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -284,8 +281,8 @@ func TestKeptPath(t *testing.T) {
 	}
 }
 
-// TestRefusedAlone: a path that is refused is no reason to wait, nor is it kept for ever
-// once it is the only one.
+// TestRefusedAlone: Connect does not wait for a path that is refused, and the path is not kept for ever once it is the
+// only one.
 func TestRefusedAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -308,8 +305,7 @@ func TestRefusedAlone(t *testing.T) {
 	})
 }
 
-// TestOnlyTargetStarts: a host that comes before its only target waits for it, and no
-// longer than for a target that was lost.
+// TestOnlyTargetStarts: a host that starts before its only target waits for it, but no longer than for a lost target.
 func TestOnlyTargetStarts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestContext: a context ends what waits for a path at once, and a write that was lost
-// with its path when the target has ended it, without writing it over another path.
+// TestContext: when its context ends, a request that waits for a path ends at once. A write that was lost with its path
+// ends when the target has ended it, and is not repeated on another path.
 func TestContext(t *testing.T) {
 	const limit = time.Second
 	b := make([]byte, 512)
@@ -67,7 +67,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs: whoever waits while a command of another path hangs can give up.
+// TestOpeningHangs: opening a namespace can be canceled while a command on another path hangs.
 func TestOpeningHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

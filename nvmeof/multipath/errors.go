@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// ErrClosed is a subsystem, namespace or queue that was closed. It is a [backend.ErrClosed] too.
+// ErrClosed reports a subsystem, namespace or queue that was closed. It is a [backend.ErrClosed] too.
 var ErrClosed error = closedError{}
 
 type closedError struct{}
@@ -21,17 +21,16 @@ type closedError struct{}
 func (closedError) Error() string        { return "subsystem or namespace is closed" }
 func (closedError) Is(target error) bool { return target == backend.ErrClosed }
 
-// ErrManyNamespaces is a namespace that is not opened, since as many as may be are open.
+// ErrManyNamespaces reports that a namespace is not opened because [Config].MaxNamespaces are open.
 var ErrManyNamespaces = errors.New("too many namespaces of the subsystem are open")
 
-// A NoPathError is a request for which there was no path any more: each has been
-// given up, does not wait any longer by its fast I/O fail timeout, or never will
-// reach the namespace.
+// A NoPathError reports a request for which there was no path any more: each path has been given up, or its fast I/O
+// fail timeout has passed, or it will never reach the namespace.
 type NoPathError struct {
 	NQN       nvmeof.NQN
 	Namespace capsule.NSID
 	Paths     []PathFailure
-	Last      error // of the request itself, where it was tried; may be nil
+	Last      error // of the request itself, if it was tried; may be nil
 }
 
 // A PathFailure says why a path cannot be used.
@@ -39,7 +38,7 @@ type PathFailure struct {
 	Addr  netip.AddrPort
 	State State
 	Since time.Time
-	Err   error // may be nil: its ANA state, or another request's failure, is in the way
+	Err   error // may be nil: the ANA state, or another request's failure, prevents its use
 }
 
 func (e *NoPathError) Error() string {
@@ -58,7 +57,7 @@ func (e *NoPathError) Error() string {
 	return b.String()
 }
 
-// Unwrap has all the reasons.
+// Unwrap returns all reasons.
 func (e *NoPathError) Unwrap() (all []error) {
 	for i := range e.Paths {
 		if err := e.Paths[i].Err; err != nil {
@@ -71,9 +70,8 @@ func (e *NoPathError) Unwrap() (all []error) {
 	return all
 }
 
-// An UnknownError is a command that must not be executed twice, on a path that was
-// lost before its completion came. It may have been executed or not, and may still
-// be until Until at the latest.
+// An UnknownError reports a command that must not be executed twice, on a path that was lost before its completion
+// arrived. It may have been executed or not, and may still be executed, until Until at the latest.
 type UnknownError struct {
 	Addr  netip.AddrPort
 	Until time.Time
@@ -86,11 +84,11 @@ func (e *UnknownError) Error() string {
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// A MismatchError is a path that leads to another subsystem or namespace than the others.
+// A MismatchError reports a path that leads to another subsystem or namespace than the others.
 type MismatchError struct {
 	Addr     netip.AddrPort
 	What     string
-	Replaced bool // a namespace's identifier is of another now: it is a [host.ErrRemoved]
+	Replaced bool // the namespace's identifier belongs to another one now: matches [host.ErrRemoved]
 }
 
 func (e *MismatchError) Error() string { return fmt.Sprintf("path %v: %s", e.Addr, e.What) }

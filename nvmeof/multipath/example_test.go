@@ -26,7 +26,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// export serves a store at an address, as the one namespace of a subsystem.
+// export exports a store at an address, as the only namespace of a subsystem.
 func export(addr netip.Addr, store backend.Store) (stop func() error) {
 	device := must(softroce.Open(softroce.Config{Addr: addr, Shards: 1}))
 	t := must(target.New(target.Config{Device: device}))
@@ -37,8 +37,7 @@ func export(addr netip.Addr, store backend.Store) (stop func() error) {
 	return func() error { return errors.Join(t.Close(), device.Close()) }
 }
 
-// Two targets export one disk. When one of them ends the other serves the requests,
-// and the program sees nothing of it.
+// Two targets export one disk. When one of them ends, the other serves the requests, and the program notices nothing.
 func Example() {
 	store := must(memory.New(memory.Config{Size: 1 << 20, BlockSize: 4096}))
 	defer store.Close()
@@ -72,7 +71,7 @@ func Example() {
 	// one disk, two paths: the second is live
 }
 
-// A request fails when no path is left, or will be, with the reasons of all.
+// A request fails when no path is left, with the errors of all paths.
 func ExampleNoPathError() {
 	device := must(softroce.Open(softroce.Config{Addr: netip.MustParseAddr("127.82.0.4"), Shards: 1}))
 	defer device.Close()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFailover: a target of two is killed and comes back, then the other one. TestPartition
-// fails over with NUMA, the default, TestSilentLoss with RoundRobin.
+// TestFailover: of two targets, one is killed and restarted, then the other. TestPartition fails over with NUMA, the
+// default, TestSilentLoss with RoundRobin.
 func TestFailover(t *testing.T) {
 	for policy := range Latency + 1 {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestKillAndReturn: the only target is killed and comes back.
+// TestKillAndReturn: the only target is killed and restarted.
 func TestKillAndReturn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -57,8 +57,7 @@ func TestKillAndReturn(t *testing.T) {
 	})
 }
 
-// TestNamespaceComesLater: a target that returns has its namespace only after a
-// while.
+// TestNamespaceComesLater: a restarted target gets its namespace only after a while.
 func TestNamespaceComesLater(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -81,7 +80,7 @@ func TestNamespaceComesLater(t *testing.T) {
 	})
 }
 
-// TestPartition: no packet passes for half a minute.
+// TestPartition: all packets are lost for half a minute.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	for paths := 1; paths <= 2; paths++ {
@@ -115,7 +114,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestBuffersFailOver: registered memory goes along to another controller.
+// TestBuffersFailOver: buffers are registered with the new controller too.
 func TestBuffersFailOver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)

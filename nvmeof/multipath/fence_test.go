@@ -13,16 +13,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A queueCutter loses what goes to and from the I/O queues of one target, and leaves its
-// admin queue and the connection manager alone.
+// A queueCutter drops the packets of one target's I/O queues, but not those of its admin queue and connection manager.
 type queueCutter struct {
 	mu    sync.Mutex
 	at    netip.Addr
 	cut   bool
-	admin map[[2]netip.Addr]rdmatransport.QPN // the first queue pair that was spoken to
+	admin map[[2]netip.Addr]rdmatransport.QPN // the first queue pair that packets were sent to
 }
 
-// cutIO begins to lose the I/O queues of a target, or ends it.
+// cutIO starts or stops dropping the packets of a target's I/O queues.
 func (l *lab) cutIO(s *side, cut bool) {
 	l.queues.mu.Lock()
 	defer l.queues.mu.Unlock()
@@ -48,9 +47,9 @@ func (c *queueCutter) drop(from, to netip.Addr) func([]byte) bool {
 	}
 }
 
-// TestIOQueueLost: with the admin queue alive a write that was lost is repeated as soon as
-// the controller is shut down, and not before; where that takes too long, when the keep
-// alive has ended it, counted from when this host keeps it alive no more.
+// TestIOQueueLost: if the admin queue still works, a lost write is repeated as soon as the controller has been shut
+// down, and not before. If that takes too long, it is repeated when the keep alive timer has ended it, counted from
+// when this host stopped keeping it alive.
 func TestIOQueueLost(t *testing.T) {
 	const cutAt = 100 * time.Millisecond // retries end 4 s later, and a shutdown has 5 s
 	for _, tt := range []struct {
@@ -86,7 +85,7 @@ func TestIOQueueLost(t *testing.T) {
 					time.AfterFunc(tt.held, fault.Release)
 					time.AfterFunc(cutAt, func() {
 						l.cutIO(l.sides[0], true)
-						l.must(n.Flush()) // which nobody acknowledges
+						l.must(n.Flush()) // gets no acknowledgement
 					})
 				} else {
 					l.cutIO(l.sides[0], true)
@@ -106,8 +105,7 @@ func TestIOQueueLost(t *testing.T) {
 	}
 }
 
-// TestLookingEnds: a path that looks at a namespace when an I/O queue is lost shuts its
-// controller down as soon.
+// TestLookingEnds: a path that is identifying a namespace when an I/O queue is lost shuts its controller down as early.
 func TestLookingEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -119,7 +117,7 @@ func TestLookingEnds(t *testing.T) {
 			t.Fatal("the first path is not used")
 		}
 		p := s.Paths()[0]
-		l.must(p.session.looking.lock(context.Background(), p.session.ctrl)) // somebody else looks, and gets no answer
+		l.must(p.session.looking.lock(context.Background(), p.session.ctrl)) // as if a check of a namespace hung
 		p.rescan.Store(true)
 		p.readANASoon()
 		l.cutIO(l.sides[0], true)
@@ -133,7 +131,7 @@ func TestLookingEnds(t *testing.T) {
 	})
 }
 
-// TestDeleteSettles: a path that is taken away under a write has it repeated as soon.
+// TestDeleteSettles: a write on a path that is deleted is repeated as early.
 func TestDeleteSettles(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestHostCloses: a path whose host the program closes before its subsystem is given up, since nothing can come of it any
-// more, however long lost paths are waited for: what was on its way, or comes, goes over another one, or fails.
+// TestHostCloses: a path whose host the program closes before the subsystem is given up at once, however long lost
+// paths are kept, because it can never reconnect. Its requests are sent on another path, or fail.
 func TestHostCloses(t *testing.T) {
 	for _, paths := range []int{1, 2} {
 		inBubble(t, func(t *testing.T) {

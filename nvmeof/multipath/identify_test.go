@@ -14,11 +14,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// promptly is how long a path takes to become live, or to hear of a change, where it does
-// not wait for another one.
+// promptly is how long a path takes to become live, or to handle an event, if it does not wait for another path.
 const promptly = 250 * time.Millisecond
 
-// secondStore is for another namespace of a lab that is made after it.
+// secondStore returns a store for a second namespace of a lab.
 func secondStore(t *testing.T) backend.Store {
 	t.Helper()
 	store, err := memory.New(memory.Config{Size: testSize, BlockSize: 512})
@@ -33,9 +32,8 @@ func secondStore(t *testing.T) backend.Store {
 	return store
 }
 
-// TestIdentifyHangs: a path whose controller never answers Identify delays neither another
-// one that becomes live, nor a namespace that is opened, nor what changes meanwhile; when it
-// answers it hears of all that.
+// TestIdentifyHangs: a path whose controller does not complete Identify does not delay another path that becomes live,
+// opening a namespace, or changes meanwhile. When it completes, the path catches up.
 func TestIdentifyHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		other := secondStore(t)
@@ -51,7 +49,7 @@ func TestIdentifyHangs(t *testing.T) {
 		l.sides[1].revive()
 		var second *Namespace
 		for i := range 20 {
-			time.Sleep(time.Second / 3) // where the other one is in its attempt is another point each time
+			time.Sleep(time.Second / 3) // hits another point of the other path's attempt each time
 			var joins *Path
 			d, err := took(func() (err error) { joins, err = s.Add(context.Background(), l.path(l.sides[2])); return err })
 			l.must(err)
@@ -94,12 +92,12 @@ func TestIdentifyHangs(t *testing.T) {
 	})
 }
 
-// TestOpenHangs: a namespace is opened without a live path whose controller does not answer
-// Identify, and with it once it does.
+// TestOpenHangs: a namespace is opened without a live path whose controller does not complete Identify, and that path
+// is used once it does.
 func TestOpenHangs(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		lost bool // the controller is lost by it
+		lost bool // the controller is lost because of it
 	}{{"for a while", false}, {"for ever", true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -142,8 +140,8 @@ func TestOpenHangs(t *testing.T) {
 
 func firstOf(a, b error) error { return errors.Join(a, b) }
 
-// TestChangeDuringOpen: what a controller says of a namespace is out of date when that
-// changes before the namespace is open, which waits for another controller.
+// TestChangeDuringOpen: Identify data becomes out of date if the namespace changes before it is open, while the open
+// waits for another controller.
 func TestChangeDuringOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const larger = testSize/2 + 4096
@@ -172,8 +170,8 @@ func TestChangeDuringOpen(t *testing.T) {
 	})
 }
 
-// TestJustMade: a path that has no such namespace is asked again while another one does not
-// answer, so that a namespace is found which is made in between.
+// TestJustMade: a path without the namespace identifies it again while another path does not answer, so that a
+// namespace is found that was created in between.
 func TestJustMade(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -195,8 +193,8 @@ func TestJustMade(t *testing.T) {
 	})
 }
 
-// TestIdentifyFailsBeforeWrite: a write that waits for an entry of the queue when a path cannot say any more what the
-// namespace is goes over another one. How Identify ended is not how the write ends.
+// TestIdentifyFailsBeforeWrite: a write that waits for a queue entry, while its path fails to identify the namespace,
+// is sent on another path. The error of Identify does not become the error of the write.
 func TestIdentifyFailsBeforeWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -232,8 +230,8 @@ func TestIdentifyFailsBeforeWrite(t *testing.T) {
 	})
 }
 
-// TestNothingIsSentWhileLooking: a write that waits for an entry of the queue is not sent while the controller is asked what the
-// namespace is now, though the queue has room then: the target may have said already that it is another one.
+// TestNothingIsSentWhileLooking: a write that waits for a queue entry is not sent while its path identifies the
+// namespace, even if the queue has room then: the identifier may belong to another namespace already.
 func TestNothingIsSentWhileLooking(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestKeysReplaced: a host that has another key by now comes back with that one after its target was away.
+// TestKeysReplaced: a host whose key has been changed reconnects with the new one after its target was away.
 func TestKeysReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -22,7 +22,7 @@ func TestKeysReplaced(t *testing.T) {
 			}
 			return k
 		}
-		var now atomic.Pointer[auth.Key] // which the path reads as it connects
+		var now atomic.Pointer[auth.Key] // read by the path when it connects
 		replace := func() { now.Store(new(key())) }
 		replace()
 		require := func() {

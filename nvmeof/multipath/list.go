@@ -10,16 +10,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A listing is what a controller says when it is asked for its namespaces.
+// A listing is a controller's list of its namespaces.
 type listing struct {
 	of  *session
 	ids []capsule.NSID
 	err error
 }
 
-// Namespaces lists the identifiers of the active namespaces in ascending order: those that any live path leads to.
-// A path that fails, or has not answered a second after another one, stands for the namespaces that are open and that it has.
-// The error is that of all paths where each has one.
+// Namespaces returns the identifiers of the active namespaces in ascending order: of all that any live path leads to.
+// For a path that fails, or has not answered one second after another path, the open namespaces that it has are taken
+// instead. If all paths fail, it returns all of their errors.
 func (s *Subsystem) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 	live, err := s.reachable()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Subsystem) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 	return slices.Sorted(maps.Keys(ids)), nil
 }
 
-// listAll asks all sessions at a time, and waits for those that answer.
+// listAll asks all sessions in parallel, and waits for those that answer.
 func listAll(ctx context.Context, live []*session) (all []listing) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -63,7 +63,7 @@ func listAll(ctx context.Context, live []*session) (all []listing) {
 			return listing{ses, ids, err}
 		})
 	}
-	var others <-chan time.Time // nil until one has listed them
+	var others <-chan time.Time // nil until one has answered
 	for len(all) < len(live) {
 		select {
 		case l := <-answers:
@@ -79,7 +79,7 @@ func listAll(ctx context.Context, live []*session) (all []listing) {
 	return all
 }
 
-// beside asks a controller while others are asked, until ctx ends.
+// beside runs ask in a goroutine, and sends its result to answers unless ctx ends first.
 func beside[T any](ctx context.Context, answers chan<- T, ask func() T) {
 	go func() { // ends with ctx
 		select {

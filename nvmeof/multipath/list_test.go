@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestOneHasIt: a namespace that one of two targets does not have, or has no store for, is listed and opened as the other
-// one has it, whichever of them is the first path. It goes over both once both have it.
+// TestOneHasIt: a namespace that one of two targets does not have, or has no store for, is listed and opened with the
+// data of the other, in whatever order the paths are. It uses both paths once both have it.
 func TestOneHasIt(t *testing.T) {
 	for name, withhold := range map[string]func(*side){
 		"not there": func(*side) {},
@@ -43,8 +43,8 @@ func TestOneHasIt(t *testing.T) {
 	}
 }
 
-// TestListed: a path that does not answer keeps no namespaces of the others from being listed, and takes none away
-// that are open by it alone.
+// TestListed: a path that does not answer does not prevent the namespaces of other paths from being listed, and open
+// namespaces that only it has are listed too.
 func TestListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		second := secondStore(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A load writes and reads at random, and knows what must be there: each write has
-// a number, and a block holds the number of its last acknowledged write.
+// A load writes and reads at random, and checks what it reads: each write has a number, and a block contains the number
+// of its last acknowledged write.
 type load struct {
 	t    *testing.T
 	ns   *Namespace
@@ -26,7 +26,7 @@ type load struct {
 
 const loadBlock = 4096
 
-// pace is the pause between requests: seconds of failing over pass, too.
+// pace is the pause between requests, so that a load lasts for the seconds that a failover takes.
 func pace() time.Duration {
 	if *long {
 		return 100 * time.Millisecond
@@ -34,8 +34,8 @@ func pace() time.Duration {
 	return 250 * time.Millisecond
 }
 
-// startLoad starts a goroutine for each way to use a namespace: blocking ones, and
-// two queues, one of which is polled while the other one's owner sleeps.
+// startLoad starts a goroutine for each way to use a namespace: one with blocking calls, and two with queues, of which
+// one is polled and the other one's owner sleeps.
 func startLoad(t *testing.T, ns *Namespace) *load {
 	l := &load{t: t, ns: ns}
 	share := ns.Size() / loadBlock / 4
@@ -46,7 +46,7 @@ func startLoad(t *testing.T, ns *Namespace) *load {
 	return l
 }
 
-// stop ends the load, and says how much it did.
+// stop ends the load, and returns how much it did.
 func (l *load) stop() {
 	l.t.Helper()
 	l.end.Store(true)
@@ -54,7 +54,7 @@ func (l *load) stop() {
 	l.t.Logf("%d requests, the slowest took %v", l.ops.Load(), time.Duration(l.slow.Load()))
 }
 
-// progress waits until the load has done something.
+// progress waits until the load has made progress.
 func (l *load) progress() {
 	for before := l.ops.Load(); l.ops.Load() < before+50; {
 		time.Sleep(10 * time.Millisecond)
@@ -67,7 +67,7 @@ func (l *load) took(d time.Duration) {
 	}
 }
 
-// fill makes a block's content from its number and that of a write.
+// fill fills a block with its number and the number of a write.
 func fill(b []byte, block int64, number uint64) {
 	for i := 0; i < len(b); i += 16 {
 		binary.LittleEndian.PutUint64(b[i:], uint64(block))
@@ -133,10 +133,10 @@ func (l *load) verify(first int64, model []uint64) {
 	}
 }
 
-// depth is how many requests a queue of the load has in flight.
+// depth is the number of requests in flight of a queue of the load.
 const depth = 8
 
-// A queueLoad is a load over a queue, in batches, each of different blocks.
+// A queueLoad is a load on a queue, in batches of requests for different blocks.
 type queueLoad struct {
 	*load
 	q       *Queue

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// took is how long f takes, and its error.
+// took returns how long f takes, and its error.
 func took(f func() error) (time.Duration, error) {
 	start := time.Now()
 	err := f()
@@ -26,7 +26,7 @@ func wantBetween(t *testing.T, what string, got, least, most time.Duration) {
 	}
 }
 
-// TestCtrlLoss: a path that stays away is given up, and requests with it.
+// TestCtrlLoss: a path that does not reconnect is given up, and its requests fail.
 func TestCtrlLoss(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -36,7 +36,7 @@ func TestCtrlLoss(t *testing.T) {
 		n := l.namespace(s)
 		l.sides[0].kill()
 		time.Sleep(15 * time.Second)
-		l.sides[0].revive() // in time: the next loss is counted from its own beginning
+		l.sides[0].revive() // in time: the time of the next loss is counted separately
 		l.await(s.Paths()[0], StateLive)
 		if err := n.Flush(); err != nil {
 			t.Errorf("after its return: %v", err)
@@ -69,8 +69,7 @@ func TestCtrlLoss(t *testing.T) {
 	})
 }
 
-// TestFastIOFail: requests fail before the path is given up, but no write while it
-// may still be in the target.
+// TestFastIOFail: requests fail before the path is given up, but a write does not while it may still be in the target.
 func TestFastIOFail(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -116,8 +115,8 @@ func TestFastIOFail(t *testing.T) {
 	})
 }
 
-// TestOldWrite: a write that hangs in one target, of which the host has lost sight,
-// comes to life again. It must not undo a newer one, unless the user chose so.
+// TestOldWrite: a write that hangs in a target that the host has lost is executed later. It must not undo a newer one,
+// unless the user has chosen so.
 func TestOldWrite(t *testing.T) {
 	for _, tt := range []struct {
 		kato, released time.Duration
@@ -161,7 +160,7 @@ func TestOldWrite(t *testing.T) {
 	}
 }
 
-// TestOnce: what must not be repeated is not, when nobody knows what became of it.
+// TestOnce: what must not be repeated is not repeated if its outcome is unknown.
 func TestOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -201,8 +200,8 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestUseLost: where a context ends and the path is lost with a command of its, the outcome
-// is unknown, or the call ends when the target has ended the command.
+// TestUseLost: when a context ends and the path is lost with a command of the call, the outcome is unknown, or the call
+// ends when the target has ended the command.
 func TestUseLost(t *testing.T) {
 	block := make([]byte, 512)
 	for _, tt := range []struct {
@@ -253,7 +252,7 @@ func TestUseLost(t *testing.T) {
 	}
 }
 
-// TestCloseWhileWaiting: a request that waits for a path gets the end.
+// TestCloseWhileWaiting: a request that waits for a path fails when the subsystem is closed.
 func TestCloseWhileWaiting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

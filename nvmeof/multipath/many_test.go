@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestManyNamespaces: no more namespaces are open at a time than may be, and one that was removed is in nobody's way.
+// TestManyNamespaces: no more namespaces can be open than the limit, and removed ones do not count.
 func TestManyNamespaces(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -12,24 +12,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// Latencies are counts of durations, in buckets.
+// Latencies is a histogram of durations.
 type Latencies = latency.Histogram
 
-// Measures are the present state of a subsystem, and the results of its requests.
+// Measures are the present state of a subsystem, and counters of its requests.
 type Measures struct {
 	NQN        nvmeof.NQN
-	Namespaces []NamespaceMeasures // those that are open or have had requests, by ID
-	Paths      []PathStatus        // as in Paths
+	Namespaces []NamespaceMeasures // those that are open or have had requests, by NSID
+	Paths      []PathStatus        // in the order of [Subsystem.Paths]
 }
 
-// NamespaceMeasures are what the requests to a namespace came to: those of its queues and
-// methods, but for Use. Each counts once, however many commands and attempts it took. Its time is until
-// its result, with all that it waited for a path.
+// NamespaceMeasures are the counters of the requests to a namespace: those of its queues and methods, except Use. Each
+// request counts once, however many commands and attempts it took. Its time includes all waiting for a path.
 type NamespaceMeasures struct {
 	ID          capsule.NSID
 	Identifiers host.Identifiers
-	Size        int64  // bytes; 0 where it is not open
-	InFlight    int64  // requests that have begun and have no result
+	Size        int64  // bytes; 0 if it is not open
+	InFlight    int64  // requests without a result yet
 	Read        uint64 // bytes of Reads that succeeded
 	Written     uint64 // likewise of Writes
 
@@ -37,8 +36,8 @@ type NamespaceMeasures struct {
 	failed map[Failure]uint64
 }
 
-// Kinds yields the kinds of requests of which there were any, by the name of each: read,
-// write, flush, zeroes or dsm. Those that failed count too.
+// Kinds yields the kinds of requests that occurred, with their name: read, write, flush, zeroes or dsm. Failed requests
+// count too.
 func (m *NamespaceMeasures) Kinds() iter.Seq2[string, *Latencies] {
 	return func(yield func(string, *Latencies) bool) {
 		for i, h := range m.kinds {
@@ -49,10 +48,10 @@ func (m *NamespaceMeasures) Kinds() iter.Seq2[string, *Latencies] {
 	}
 }
 
-// Failures yields what requests failed with, and how many with each.
+// Failures yields the kinds of failures of requests, with their number.
 func (m *NamespaceMeasures) Failures() iter.Seq2[Failure, uint64] { return maps.All(m.failed) }
 
-// add adds what was counted elsewhere.
+// add adds the counters of o.
 func (m *NamespaceMeasures) add(o *NamespaceMeasures) {
 	m.InFlight += o.InFlight
 	m.Read += o.Read
@@ -65,7 +64,7 @@ func (m *NamespaceMeasures) add(o *NamespaceMeasures) {
 	m.addFailed(o.failed)
 }
 
-// Measure reads the counters. No request is held up by it.
+// Measure returns the present state and counters. It does not block requests.
 func (s *Subsystem) Measure() Measures {
 	m := Measures{NQN: s.nqn}
 	s.mu.Lock()
@@ -105,14 +104,14 @@ func (n *Namespace) measureInto(m *NamespaceMeasures) {
 	m.add(&n.past)
 }
 
-// retire keeps the counters of a namespace that is closed. Under mu.
+// retire keeps the counters of a namespace that is closed. mu must be held.
 func (s *Subsystem) retire(n *Namespace) {
 	var m NamespaceMeasures
 	n.measureInto(&m)
 	if m.kinds == (NamespaceMeasures{}).kinds {
 		return // it has had no request
 	}
-	m.InFlight = 0 // calls that wait end now, with what is not counted any more
+	m.InFlight = 0 // calls still waiting fail now, and are no longer counted
 	if s.past == nil {
 		s.past = make(map[capsule.NSID]*NamespaceMeasures)
 	}
@@ -122,7 +121,7 @@ func (s *Subsystem) retire(n *Namespace) {
 	s.past[n.id].add(&m)
 }
 
-// lossOf is why a controller was lost, in a word.
+// lossOf returns why a controller was lost, as one word.
 func lossOf(err error) string {
 	if errors.Is(err, errTransition) {
 		return "ana"
@@ -130,7 +129,7 @@ func lossOf(err error) string {
 	return host.LossReason(err)
 }
 
-// attemptOf is how an attempt to connect failed, in a word.
+// attemptOf returns how a connection attempt failed, as one word.
 func attemptOf(err error) string {
 	if Refused(err) {
 		return "refused"
@@ -138,7 +137,7 @@ func attemptOf(err error) string {
 	return "unanswered"
 }
 
-// count counts something by its reason.
+// count increments the counter of a reason.
 func count(in *map[string]uint64, reason string) {
 	if *in == nil {
 		*in = make(map[string]uint64)

@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestMeasures: requests count once each, with the time that they waited for a path; what a
-// closed queue or namespace counted stays; and so does why controllers were lost.
+// TestMeasures: requests count once each, with the time that they waited for a path. Counters of closed queues and
+// namespaces are kept, as are those of losses of controllers.
 func TestMeasures(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -72,13 +72,13 @@ func TestMeasures(t *testing.T) {
 		check("open", testSize)
 		l.must(n.Close())
 		check("closed", 0)
-		l.must(n.Close()) // counts nothing again
+		l.must(n.Close()) // is not counted twice
 		l.namespace(s)
 		check("open again", testSize)
 	})
 }
 
-// TestClosedInFlight: a call that a namespace is closed under does not stay in flight.
+// TestClosedInFlight: a call does not stay in flight when its namespace is closed.
 func TestClosedInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -105,7 +105,7 @@ func TestClosedInFlight(t *testing.T) {
 	})
 }
 
-// TestFailures: each error has its reason, and no controller takes memory with statuses.
+// TestFailures: each error has its reason, and a controller cannot use up memory with many statuses.
 func TestFailures(t *testing.T) {
 	status := &host.StatusError{Status: capsule.StatusWriteFault | capsule.StatusDNR}
 	for want, err := range map[Failure]error{
@@ -132,7 +132,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// BenchmarkTally is what counting a request costs.
+// BenchmarkTally measures the cost of counting a request.
 func BenchmarkTally(b *testing.B) {
 	var c tally
 	b.ReportAllocs()
@@ -141,7 +141,7 @@ func BenchmarkTally(b *testing.B) {
 	}
 }
 
-// TestUnmeasured: nothing is counted of requests that have ended.
+// TestUnmeasured: completed requests are not counted.
 func TestUnmeasured(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

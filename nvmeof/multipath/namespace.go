@@ -18,39 +18,39 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 )
 
-// A Namespace is a namespace over all paths of its subsystem. Its methods may be called from any
-// goroutine. They have the meaning and the errors of those of [host.Namespace]; they return no
-// error of a path while another one can be used.
+// A Namespace is a namespace over all paths of its subsystem. Its methods may be called from any goroutine. They have
+// the same meaning and errors as those of [host.Namespace], but return no error of a path while another one can be
+// used.
 type Namespace struct {
 	sub  *Subsystem
 	id   capsule.NSID
-	info backend.Info // but for the size
+	info backend.Info // all but the size is constant
 	ids  host.Identifiers
 
-	size     atomic.Int64 // bytes; under Subsystem.mu when it is changed
-	readOnly atomic.Bool  // the same
-	removed  atomic.Bool  // all live paths say so; likewise
+	size     atomic.Int64 // bytes; changed under Subsystem.mu
+	readOnly atomic.Bool  // changed under Subsystem.mu
+	removed  atomic.Bool  // all live paths report so; changed under Subsystem.mu
 
 	table   atomic.Pointer[table]
-	changed atomic.Pointer[chan struct{}] // closed when table is another one
-	last    atomic.Int64                  // cursor of blocking requests
+	changed atomic.Pointer[chan struct{}] // closed when table has been replaced
+	last    atomic.Int64                  // last and count: cursor of blocking requests
 	count   atomic.Uint32
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	queues []*Queue
-	past   NamespaceMeasures // of queues that are closed
+	past   NamespaceMeasures // of closed queues
 	closed bool
 
-	calls  tally // that block
+	calls  tally // of blocking requests
 	writes writes
 }
 
 var _ backend.Store = (*Namespace)(nil)
 
-// Namespace opens a namespace. Every live path that leads to it must lead to the same one, by its
-// unique identifiers, size and block size: a [*MismatchError] says which does not. A
-// path that becomes live later and does not is not used for the namespace; nor is one that
-// does not have it, or has not answered a second after another one, until it does. With as many open as may be it is
+// Namespace opens a namespace. All live paths that have it must lead to the same namespace, with the same unique
+// identifiers, size and block size; otherwise it returns a [*MismatchError] that says which path differs. A path is not
+// used for the namespace as long as it does not have it, or has not answered within a second after another path. Nor is
+// a path that becomes live later and leads to another namespace. If [Config].MaxNamespaces are open, the error is
 // [ErrManyNamespaces].
 func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace, error) {
 	live, err := s.reachable()
@@ -74,9 +74,9 @@ func (s *Subsystem) Namespace(ctx context.Context, id capsule.NSID) (*Namespace,
 	return n, nil
 }
 
-// identifyAll asks all sessions what a namespace is, at a time. Of those that do not
-// answer when another has there is no answer. While one does not and the others have no
-// such namespace, those are asked again: it may have been made just now.
+// identifyAll asks all sessions in parallel to identify a namespace. The result lacks sessions that have not answered
+// in time after another one. While a session does not answer and the others do not have the namespace, these are asked
+// again, since it may just have been created.
 func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*session]identified, error) {
 	type answer struct {
 		of *session
@@ -85,14 +85,14 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 	all, found := make(chan answer, len(live)), map[*session]identified{}
 	ask, cancel := context.WithCancel(ctx)
 	defer cancel()
-	again := map[*session]bool{} // is asked once more
+	again := map[*session]bool{} // sessions that are being asked again
 	identify := func(ses *session) {
 		beside(ask, all, func() answer { return answer{ses, ses.identify(ask, id)} })
 	}
 	for _, ses := range live {
 		identify(ses)
 	}
-	var others <-chan time.Time // nil until one has answered
+	var others <-chan time.Time // nil until one has identified the namespace
 	repeat := time.NewTicker(othersTime)
 	defer repeat.Stop()
 	for len(found) < len(live) {
@@ -118,7 +118,7 @@ func identifyAll(ctx context.Context, live []*session, id capsule.NSID) (map[*se
 	return found, nil
 }
 
-// unanswered is the error of a namespace that no path has, while some have not answered at all.
+// unanswered returns the error for a namespace that no path has, while some have not answered.
 func unanswered(live []*session, found map[*session]identified, id capsule.NSID, why error) error {
 	errs := []error{fmt.Errorf("namespace %d: %w", id, why)}
 	for _, ses := range live {
@@ -131,9 +131,9 @@ func unanswered(live []*session, found map[*session]identified, id capsule.NSID,
 	return errors.Join(errs...)
 }
 
-// open adds the namespace to those of the subsystem, as the first of the paths has it that
-// have it at all. It returns the live sessions that are yet to say what it is, or to say it
-// again, since something is different about their namespaces after they were asked.
+// open adds the namespace to those of the subsystem, with the properties that the first path reports. It returns the
+// live sessions that have not identified it yet, or have to do so again because their namespaces changed after they
+// were asked.
 func (n *Namespace) open(asked []*session, answers map[*session]identified) (late []*session, err error) {
 	s := n.sub
 	s.mu.Lock()
@@ -153,7 +153,7 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 			continue
 		case f.err != nil:
 			errs = append(errs, f.err)
-			continue // it was lost, or does not have the namespace, and may yet
+			continue // it was lost, or does not have the namespace yet
 		case len(found) == 0:
 			n.info, n.ids = f.ns.Info(), f.ns.Identifiers()
 			n.size.Store(n.info.Size)
@@ -189,9 +189,9 @@ func (n *Namespace) open(asked []*session, answers map[*session]identified) (lat
 	return late, nil
 }
 
-// full is an error where no more namespaces may be open. Under mu.
+// full returns an error if no more namespaces may be open. mu must be held.
 func (s *Subsystem) full() error {
-	if len(s.namespaces) < s.most {
+	if len(s.namespaces) < s.maxNamespaces {
 		return nil
 	}
 	open := 0
@@ -200,16 +200,16 @@ func (s *Subsystem) full() error {
 			open++
 		}
 	}
-	if open < s.most {
+	if open < s.maxNamespaces {
 		return nil
 	}
 	return fmt.Errorf("%w: %d", ErrManyNamespaces, open)
 }
 
-// errNoAnswer is why a path is not used for a namespace that was opened without it.
+// errNoAnswer is why a path is not used for a namespace that was opened without waiting for it.
 var errNoAnswer = errors.New("the controller has not yet answered Identify, or not since its namespaces changed")
 
-// same refuses a namespace that is another than this one. Under Subsystem.mu.
+// same returns an error if ns is not the same namespace as n. Subsystem.mu must be held.
 func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 	what, replaced := "", false
 	switch ids, none := ns.Identifiers(), (host.Identifiers{CSI: capsule.CSINVM}); {
@@ -240,13 +240,13 @@ func (n *Namespace) renew() {
 	}
 }
 
-// publish makes t the table, and wakes those who wait. Under Subsystem.mu.
+// publish replaces the table, and wakes waiting requests. Subsystem.mu must be held.
 func (n *Namespace) publish(t *table) {
 	n.table.Store(t)
 	n.wake()
 }
 
-// wake has requests that wait look again.
+// wake makes waiting requests check the table again.
 func (n *Namespace) wake() {
 	n.renew()
 	n.mu.Lock()
@@ -256,16 +256,16 @@ func (n *Namespace) wake() {
 	}
 }
 
-// ID is the namespace's identifier.
+// ID returns the namespace's NSID.
 func (n *Namespace) ID() capsule.NSID { return n.id }
 
-// Size is the namespace's size in bytes.
+// Size returns the namespace's size in bytes.
 func (n *Namespace) Size() int64 { return n.size.Load() }
 
-// BlockSize is the size of a logical block in bytes.
+// BlockSize returns the size of a logical block in bytes.
 func (n *Namespace) BlockSize() int { return n.info.BlockSize }
 
-// Identifiers are the namespace's unique names.
+// Identifiers returns the namespace's globally unique identifiers.
 func (n *Namespace) Identifiers() host.Identifiers { return n.ids }
 
 // Info implements [backend.Store].
@@ -275,8 +275,7 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
-// Close implements [backend.Store]: it fails while a queue is open. The subsystem
-// stays connected.
+// Close implements [backend.Store]. It fails while a queue is open. The subsystem stays connected.
 func (n *Namespace) Close() error {
 	n.mu.Lock()
 	if len(n.queues) > 0 {
@@ -308,9 +307,9 @@ type call struct {
 	off    int64
 	length int64
 	free   bool
-	fn     func(*host.Namespace) error // instead of the above
+	fn     func(*host.Namespace) error // used instead of the above
 	n      int
-	flush  flushing // of a flush
+	flush  flushing // if it is a flush
 }
 
 func (c *call) issue(ctx context.Context, ns *host.Namespace) (err error) {
@@ -332,7 +331,7 @@ func (c *call) issue(ctx context.Context, ns *host.Namespace) (err error) {
 	return err
 }
 
-// safetyOf is whether an operation may be repeated.
+// safetyOf returns whether an operation may be repeated.
 func safetyOf(op backend.Op) Safety {
 	switch op {
 	case backend.OpRead, backend.OpFlush:
@@ -348,9 +347,8 @@ func (n *Namespace) ReadAt(p []byte, off int64) (int, error) {
 	return n.ReadAtContext(context.Background(), p, off)
 }
 
-// ReadAtContext is ReadAt that ends early when ctx does: its commands are aborted, and
-// once nothing can touch p any more it returns the error of ctx. It does not wait for a
-// path then.
+// ReadAtContext is ReadAt with a context. If ctx ends first, it does not wait for a path; commands are aborted, and
+// once nothing can access p any more, ReadAtContext returns the error of ctx.
 func (n *Namespace) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	size := n.Size()
 	if off >= size {
@@ -369,9 +367,8 @@ func (n *Namespace) WriteAt(p []byte, off int64) (int, error) {
 	return n.WriteAtContext(context.Background(), p, off)
 }
 
-// WriteAtContext is WriteAt that ends early when ctx does, as ReadAtContext. What it has
-// not written then it will not write later: on a path that is lost it ends when the
-// target has ended its commands.
+// WriteAtContext is WriteAt with a context, as ReadAtContext. After it has returned, nothing more is written: on a lost
+// path, it returns when the target has ended its commands.
 func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	if !backend.InRange(off, int64(len(p)), n.Size()) {
 		return 0, host.ErrOutOfRange
@@ -381,21 +378,20 @@ func (n *Namespace) WriteAtContext(ctx context.Context, p []byte, off int64) (in
 	return c.n, err
 }
 
-// Flush makes all completed writes durable. [ErrWritesLost] means that some may have been lost
-// before.
+// Flush makes all completed writes durable. [ErrWritesLost] means that some may have been lost before the flush.
 func (n *Namespace) Flush() error { return n.FlushContext(context.Background()) }
 
-// FlushContext is Flush that ends early when ctx does, as ReadAtContext.
+// FlushContext is Flush with a context, as ReadAtContext.
 func (n *Namespace) FlushContext(ctx context.Context) error {
 	return n.do(ctx, &call{kind: backend.OpFlush, flush: n.writes.beginFlush()}, Harmless)
 }
 
-// WriteZeroes makes a range read as zeroes. With free the storage may be freed.
+// WriteZeroes makes a range read as zeroes. If free is set, the storage may be deallocated.
 func (n *Namespace) WriteZeroes(off, length int64, free bool) error {
 	return n.WriteZeroesContext(context.Background(), off, length, free)
 }
 
-// WriteZeroesContext is WriteZeroes that ends early when ctx does, as WriteAtContext.
+// WriteZeroesContext is WriteZeroes with a context, as WriteAtContext.
 func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, free bool) error {
 	if !backend.InRange(off, length, n.Size()) {
 		return host.ErrOutOfRange
@@ -403,7 +399,7 @@ func (n *Namespace) WriteZeroesContext(ctx context.Context, off, length int64, f
 	return n.do(ctx, &call{kind: backend.OpWriteZeroes, off: off, length: length, free: free}, Repeatable)
 }
 
-// Deallocate deallocates a range, whose content is not needed any more.
+// Deallocate deallocates a range whose content is no longer needed.
 func (n *Namespace) Deallocate(off, length int64) error {
 	if !backend.InRange(off, length, n.Size()) {
 		return host.ErrOutOfRange
@@ -411,7 +407,7 @@ func (n *Namespace) Deallocate(off, length int64) error {
 	return n.do(context.Background(), &call{kind: backend.OpDeallocate, off: off, length: length}, Repeatable)
 }
 
-// Allocated implements [backend.Store]: the present NUSE.
+// Allocated implements [backend.Store]. It reads the current NUSE from the controller.
 func (n *Namespace) Allocated() (size int64, err error) {
 	err = n.Use(context.Background(), Harmless, func(ns *host.Namespace) (err error) {
 		size, err = ns.Allocated()
@@ -420,16 +416,16 @@ func (n *Namespace) Allocated() (size int64, err error) {
 	return size, err
 }
 
-// Use calls fn with the namespace as a path has it, and again with that of another
-// path if its error is one of the path; any other error is returned as it is. What fn does must be as safe as said: where
-// it must not be done twice an outcome that nobody knows is an [*UnknownError]. fn
-// may block; it is not called again once ctx has ended. What is Repeatable, and may have
-// been lost with its path, ends when nothing of it can happen any more, as WriteAtContext.
+// Use calls fn with the namespace of one path, and again with that of another path if fn fails because of the path. Any
+// other error is returned as it is. safety says whether what fn does may be repeated; if it may not, and its outcome is
+// unknown, the error is an [*UnknownError]. fn may block; it is not called again once ctx has ended. What is
+// Repeatable, and may have been lost with its path, ends when no part of it can take effect any more, as in
+// WriteAtContext.
 func (n *Namespace) Use(ctx context.Context, safety Safety, fn func(*host.Namespace) error) error {
 	return n.do(ctx, &call{fn: fn}, safety)
 }
 
-// do carries a call out, and counts it where it is known what it is.
+// do executes a call, and counts it unless its kind is unknown.
 func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 	if c.fn != nil {
 		return n.try(ctx, c, safety)
@@ -444,7 +440,7 @@ func (n *Namespace) do(ctx context.Context, c *call, safety Safety) error {
 	return err
 }
 
-// try tries one path after the other, until a call ends.
+// try tries one path after the other until a call has a result.
 func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 	var t trial
 	for {
@@ -461,7 +457,7 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 			}
 			if r := n.choose(table, now); r != nil {
 				if !r.attachment.begin(1) {
-					continue // it is being looked at, which choose sees now
+					continue // it is being identified: choose skips it now
 				}
 				err := r.attachment.carry(ctx, c, now)
 				if err == nil || err == io.EOF {
@@ -488,7 +484,7 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 		}
 		done := ctx.Done()
 		if t.lost != nil && now < t.due() {
-			done = nil // it may be executed yet: the caller gets its end when it cannot
+			done = nil // it may still be executed: the caller must not return before
 		}
 		if n.await(done, &t, table, changed, now) {
 			return ctx.Err()
@@ -496,7 +492,7 @@ func (n *Namespace) try(ctx context.Context, c *call, safety Safety) error {
 	}
 }
 
-// carry does a call on one path, on which it has begun.
+// carry executes a call on one path, which has counted it with begin.
 func (a *attachment) carry(ctx context.Context, c *call, now int64) error {
 	err := c.issue(ctx, a.ns)
 	a.ended(1)
@@ -506,7 +502,7 @@ func (a *attachment) carry(ctx context.Context, c *call, now int64) error {
 	return err
 }
 
-// await sleeps until a call has something new to try, or is done, which it reports.
+// await waits until a call should be tried again. It returns true if done is closed first.
 func (n *Namespace) await(done <-chan struct{}, t *trial, table *table, changed <-chan struct{}, now int64) bool {
 	at := t.due()
 	if now >= at {
@@ -525,7 +521,7 @@ func (n *Namespace) await(done <-chan struct{}, t *trial, table *table, changed 
 	return false
 }
 
-// choose returns the route that a blocking call takes, or nil.
+// choose returns the route for a blocking call, or nil.
 func (n *Namespace) choose(t *table, now int64) *route {
 	var room [MaxPaths]decide.Candidate
 	cs := t.candidates(room[:], n.sub.Policy(), now, t.here(n))
@@ -539,7 +535,7 @@ func (n *Namespace) choose(t *table, now int64) *route {
 	return &t.routes[i]
 }
 
-// removeQueue forgets a queue.
+// removeQueue removes a queue, and keeps its counters.
 func (n *Namespace) removeQueue(q *Queue) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,21 +13,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Distances of a NUMA node to itself, by definition (ACPI 6.5, 5.2.17), and the most that
-// there is.
+// The distance of a NUMA node to itself (ACPI 6.5, 5.2.17), and the largest distance.
 const (
 	localDistance       = 10
 	unreachableDistance = 255
 )
 
-// nodes are the NUMA nodes of the machine. They do not change.
+// nodes are the NUMA nodes of the machine. They are constant.
 type nodes struct {
-	distances map[rdmatransport.NUMANode][]int // to the nodes in the order of order
+	distances map[rdmatransport.NUMANode][]int // to all nodes, by their index in order
 	order     map[rdmatransport.NUMANode]int
 }
 
-// loadNodes reads what nodes there are. It returns nil for a machine of one node, or one
-// that says nothing.
+// loadNodes reads the NUMA nodes from sysfs. It returns nil for a machine with one node, or without this information.
 func loadNodes(sys fs.FS) *nodes {
 	const dir = "devices/system/node"
 	entries, err := fs.ReadDir(sys, dir)
@@ -36,7 +34,7 @@ func loadNodes(sys fs.FS) *nodes {
 	}
 	m := &nodes{map[rdmatransport.NUMANode][]int{}, map[rdmatransport.NUMANode]int{}}
 	var ids []int
-	for id := range 1 << 10 { // Linux's most; distances are in the order of the numbers
+	for id := range 1 << 10 { // Linux's maximum; distances are in the order of the node numbers
 		name := fmt.Sprintf("node%d", id)
 		for _, e := range entries {
 			if e.Name() == name {
@@ -64,8 +62,7 @@ func loadNodes(sys fs.FS) *nodes {
 	return m
 }
 
-// distance is how far a node is from another one: localDistance where either is not known,
-// as Linux has it.
+// distance returns the distance between two nodes, or localDistance if either is not known, as Linux does.
 func (m *nodes) distance(from, to rdmatransport.NUMANode) int {
 	if m == nil || from == 0 || to == 0 {
 		return localDistance
@@ -81,7 +78,7 @@ func (m *nodes) distance(from, to rdmatransport.NUMANode) int {
 	return row[i]
 }
 
-// currentNode is the node of the processor on which the caller runs.
+// currentNode returns the NUMA node of the processor that the caller runs on.
 func currentNode() rdmatransport.NUMANode {
 	var cpu, node uint32
 	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), uintptr(unsafe.Pointer(&node)), 0); errno != 0 {

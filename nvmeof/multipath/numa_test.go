@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// TestNearest: of two paths that are as good requests take the one whose device is at the
-// processor's own node, though it is the second, and the other one when that is lost.
+// TestNearest: of two otherwise equal paths, requests use the one whose device is on the processor's NUMA node, though
+// it is the second path, and the other one when that is lost.
 func TestNearest(t *testing.T) {
 	here := currentNode()
 	if here == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestUseRefused: an error of the function's own, or of a command that was not sent since
-// it cannot be, ends the call with that error. The path has nothing to do with it.
+// TestUseRefused: the function's own error, or the error of a command that was not sent because it is invalid, ends the
+// call. It does not affect the path.
 func TestUseRefused(t *testing.T) {
 	mine := errors.New("mine")
 	for _, tt := range []struct {
@@ -57,8 +57,7 @@ func TestUseRefused(t *testing.T) {
 	}
 }
 
-// TestLongDelay: a controller that asks for a pause (CRD) longer than requests may wait does
-// not make them wait for longer.
+// TestLongDelay: if a controller requests a pause (CRD) longer than requests may wait, they do not wait longer.
 func TestLongDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

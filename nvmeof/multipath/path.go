@@ -17,37 +17,37 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 )
 
-// A Path is one way to a subsystem: a controller, or the attempt to get one. Its
-// methods may be called from any goroutine.
+// A Path is one way to reach a subsystem: a controller, or the attempts to connect one. Its methods may be called from
+// any goroutine.
 type Path struct {
 	sub    *Subsystem
-	number int // in the order in which they were added; constant
+	number int // in the order in which paths were added; constant
 	cfg    PathConfig
-	poke   chan struct{} // the ANA log is to be read
+	poke   chan struct{} // signals that the ANA log must be read
 
-	rescan atomic.Bool // and the list of changed namespaces
+	rescan atomic.Bool // the list of changed namespaces must be read too
 
-	random *rand.Rand // of the pauses between attempts; run's
+	random *rand.Rand // for the pauses between attempts; owned by run
 
 	end   context.CancelFunc
 	ended chan struct{} // closed when run has returned
-	tried chan struct{} // closed when the first attempt has ended
+	tried chan struct{} // closed when the first attempt has completed
 
-	// Under Subsystem.mu; written by run, but for Delete.
+	// Guarded by Subsystem.mu; written by run, except by Delete.
 	life     decide.Life
 	session  *session   // nil unless live
-	sessions []*session // whose controllers have memory
+	sessions []*session // sessions with whose controllers buffers are registered
 	reported reported
-	losses   map[string]uint64 // of controllers, by reason
-	failures map[string]uint64 // of attempts to connect, by reason
+	losses   map[string]uint64 // of the controller, by reason
+	failures map[string]uint64 // of connection attempts, by reason
 
 	inFlight  atomic.Int64
 	completed atomic.Uint64
-	errors    atomic.Uint64 // requests that ended with an error here, repeated or not
+	errors    atomic.Uint64 // requests that ended with an error here, whether retried or not
 	latency   atomic.Int64  // smoothed, nanoseconds
 }
 
-// reported is what the last event reported.
+// reported is the state in the last event.
 type reported struct {
 	state    State
 	attempts int
@@ -55,7 +55,7 @@ type reported struct {
 
 func newPath(s *Subsystem, cfg PathConfig) *Path {
 	var seed [16]byte
-	crand.Read(seed[:]) // it never fails, and tests can repeat it
+	crand.Read(seed[:]) // never fails, and tests can make it deterministic
 	return &Path{
 		random: rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:]))),
 		sub:    s, cfg: cfg, poke: make(chan struct{}, 1), ended: make(chan struct{}), tried: make(chan struct{}),
@@ -63,17 +63,17 @@ func newPath(s *Subsystem, cfg PathConfig) *Path {
 	}
 }
 
-// addr is where the controller is.
+// addr returns the controller's address.
 func (c *PathConfig) addr() netip.AddrPort {
 	return netip.AddrPortFrom(c.Options.Traddr, c.Options.Trsvcid)
 }
 
 func (p *Path) addr() netip.AddrPort { return p.cfg.addr() }
 
-// Addr is where the path leads.
+// Addr returns the address of the path's controller.
 func (p *Path) Addr() netip.AddrPort { return p.addr() }
 
-// keepAlive is KATO, 0 for none.
+// keepAlive returns KATO, or 0 for none.
 func (p *Path) keepAlive() time.Duration {
 	switch d := p.cfg.Options.KeepAliveTmo; {
 	case d < 0:
@@ -84,10 +84,10 @@ func (p *Path) keepAlive() time.Duration {
 	return nvmeof.DefaultKeepAlive
 }
 
-// connectTime bounds one attempt to connect.
+// connectTime bounds one connection attempt.
 const connectTime = 30 * time.Second
 
-// run is the life of the path: the only goroutine that connects and disconnects.
+// run connects, disconnects and watches the path's controllers. No other goroutine does.
 func (p *Path) run(ctx context.Context) {
 	defer close(p.ended)
 	first := true
@@ -117,7 +117,7 @@ func (p *Path) run(ctx context.Context) {
 			}
 		default:
 			if !ok {
-				return // never: a live path is in live
+				return // not reached: live handles a live path
 			}
 			d := time.Until(wake)
 			if spared {
@@ -128,11 +128,11 @@ func (p *Path) run(ctx context.Context) {
 	}
 }
 
-// sparedLook is how often a path looks at least whether others are live, that would be given up in less if they
-// were not.
+// sparedLook is the minimum interval at which a path checks whether others are live, if it would be given up otherwise.
 const sparedLook = 10 * time.Millisecond
 
-// spare keeps the path from being given up as long as another one is live, which it reports. Under Subsystem.mu.
+// spare keeps the path from being given up while another one is live, and reports whether one is. Subsystem.mu must be
+// held.
 func (p *Path) spare(now time.Time) bool {
 	others := p.sub.othersLive(p)
 	if others {
@@ -150,7 +150,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes one attempt.
+// connect makes one connection attempt.
 func (p *Path) connect(ctx context.Context) *session {
 	until := time.Now().Add(connectTime)
 	p.sub.mu.Lock()
@@ -175,11 +175,11 @@ func (p *Path) connect(ctx context.Context) *session {
 				return s
 			}
 		}
-		p.disconnect(c, s) // why it failed says more than what that returns
+		p.disconnect(c, s) // its result says less than err
 	}
 	p.sub.mu.Lock()
 	p.spare(time.Now())
-	if errors.Is(err, host.ErrClosed) { // by the program, which opens none again
+	if errors.Is(err, host.ErrClosed) { // closed by the program, so no attempt can succeed
 		p.life.GiveUp(time.Now(), err)
 	}
 	p.life.Failed(time.Now(), err, Refused(err), p.random.Float64())
@@ -189,9 +189,8 @@ func (p *Path) connect(ctx context.Context) *session {
 	return nil
 }
 
-// Refused reports whether a failed attempt to connect is expected to fail again until somebody
-// changes something, at the target or here: the target says so (Do Not Retry), or the path leads to
-// another subsystem.
+// Refused reports whether a failed connection attempt is expected to fail again until something is changed at the
+// target or here: the target says so (Do Not Retry), or the path leads to another subsystem.
 func Refused(err error) bool {
 	var connect *host.ConnectError
 	var status *host.StatusError
@@ -210,8 +209,7 @@ func Refused(err error) bool {
 	return connect == nil
 }
 
-// event takes an asynchronous event. The controller sends no other until the log
-// was read that the event is about.
+// event handles an asynchronous event. The controller sends no other of this kind until its log page has been read.
 func (p *Path) event(e capsule.AsyncEvent) {
 	if e.Type == capsule.EventTypeNotice && (e.Info == capsule.NoticeANAChange || e.Info == capsule.NoticeNamespaceChanged) {
 		if e.Info == capsule.NoticeNamespaceChanged {
@@ -228,16 +226,15 @@ func (p *Path) readANASoon() {
 	}
 }
 
-// What a path waits between two looks at its namespaces and the ANA log: restShare times
-// as long as the last one took, within these bounds. A controller that reports changes
-// all the time costs no more.
+// The pause between two checks of the namespaces and the ANA log is restShare times as long as the last check took,
+// within these bounds. So a controller that reports changes all the time does not cost more.
 const (
 	shortestRest = 20 * time.Millisecond
 	longestRest  = 250 * time.Millisecond
 	restShare    = 4
 )
 
-// rest is such a pause, which the loss of the controller ends.
+// rest makes such a pause, unless the controller is lost first.
 func rest(ctx context.Context, s *session, took time.Duration) {
 	t := time.NewTimer(min(max(restShare*took, shortestRest), longestRest))
 	defer t.Stop()
@@ -248,14 +245,14 @@ func rest(ctx context.Context, s *session, took time.Duration) {
 	}
 }
 
-// firstAgain is when a namespace is looked at again of which the controller did not say
-// what it is, or a log is read again. Each further pause is twice as long, up to ReconnectDelay.
+// firstAgain is the pause before a namespace is identified again, or a log read again, after a failure. Each further
+// pause is twice as long, up to ReconnectDelay.
 const firstAgain = 100 * time.Millisecond
 
-// disconnectTime bounds the orderly end of a controller.
+// disconnectTime bounds the orderly disconnect of a controller.
 const disconnectTime = 5 * time.Second
 
-// live looks after a session until it ends, and ends it.
+// live attends to a session until it ends, and disconnects it.
 func (p *Path) live(ctx context.Context, s *session) {
 	err := p.attend(ctx, s)
 	p.sub.mu.Lock()
@@ -269,8 +266,7 @@ func (p *Path) live(ctx context.Context, s *session) {
 	p.disconnect(s.ctrl, s)
 }
 
-// disconnect ends a controller, which may be lost already, and its session, if it
-// had become one.
+// disconnect disconnects a controller, which may be lost already, and ends its session, if s is not nil.
 func (p *Path) disconnect(c *host.Controller, s *session) {
 	ctx, cancel := context.WithTimeout(context.Background(), disconnectTime)
 	defer cancel()
@@ -280,14 +276,14 @@ func (p *Path) disconnect(c *host.Controller, s *session) {
 	p.sub.mu.Unlock()
 	if s != nil {
 		s.settle()
-		p.sub.changed(p, false) // for the writes that wait
+		p.sub.changed(p, false) // wakes the writes that wait
 	}
 }
 
-// errTransition is why a path whose ANA state stays Change is connected anew.
+// errTransition is why a path is reconnected whose ANA state stays Change.
 var errTransition = errors.New("an ANA group did not leave the state change in time (ANATT)")
 
-// attend returns why the session is over.
+// attend handles the events of a session, and returns why it ended.
 func (p *Path) attend(ctx context.Context, s *session) error {
 	overdue, again := time.NewTimer(0), time.NewTimer(0)
 	defer overdue.Stop()
@@ -311,7 +307,7 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 		case <-ctx.Done():
 			return ErrClosed
 		case <-overdue.C:
-			late = true // unless its event was lost
+			late = true // unless the event of the change was lost
 		case <-again.C:
 		case <-p.poke:
 		}
@@ -327,8 +323,8 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 	}
 }
 
-// inDoubt reports whether the controller is to be asked again though it says nothing: of a
-// namespace, of the ANA states or of what has changed there was no answer, or no sense.
+// inDoubt reports whether the controller must be asked again even without an event: a query for a namespace, the ANA
+// states or the changed namespaces failed, or its response was invalid.
 func (p *Path) inDoubt(s *session) bool {
 	if p.rescan.Load() || len(p.sub.doubtful(s, false)) > 0 {
 		return true
@@ -338,7 +334,7 @@ func (p *Path) inDoubt(s *session) bool {
 	return s.anaErr != nil
 }
 
-// changingSince is since when a group is in the state Change, zero if none is.
+// changingSince returns since when a group is in the state Change, or the zero time if none is.
 func (p *Path) changingSince(s *session, since time.Time) time.Time {
 	p.sub.mu.Lock()
 	defer p.sub.mu.Unlock()
@@ -351,8 +347,8 @@ func (p *Path) changingSince(s *session, since time.Time) time.Time {
 	return since
 }
 
-// refresh reads the ANA log again. Where a controller that is there refuses it, or it
-// makes no sense, the states stay what they were.
+// refresh reads the ANA log again. If the controller fails the command, or the log is invalid, the states stay as they
+// were.
 func (p *Path) refresh(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()

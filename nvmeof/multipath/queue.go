@@ -14,36 +14,35 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Queue carries operations of one goroutine at a time over all paths. It
-// implements [backend.Queue]: Submit takes requests in slices, Poll gives results;
-// neither blocks, nor allocates while the paths stay as they are. Data in the
-// subsystem's Buffers moves without a copy.
+// A Queue executes requests of one goroutine at a time over all paths. It implements [backend.Queue]: Submit takes
+// requests in slices, Poll returns results. Neither blocks, or allocates while the set of paths does not change. Data
+// in the subsystem's Buffers is transferred without a copy.
 type Queue struct {
-	ns     *Namespace
-	notify func()
-	slots  []slot
-	idle   []uint32
-	flying int // slots not idle
+	ns       *Namespace
+	notify   func()
+	slots    []slot
+	idle     []uint32
+	inFlight int // number of slots that are not idle
 
-	done    []uint32 // have their result, which Poll has not given yet
-	waiting []uint32 // for a path, or for their time
-	next    int64    // when those are looked at again
+	done    []uint32 // have a result that Poll has not returned yet
+	waiting []uint32 // for a path, or for the time of their retry
+	next    int64    // when waiting must be checked again
 	timer   *time.Timer
 
 	table    *table
-	children []*child // of which those that left wait for their last requests
+	children []*child // those that have left wait for their last requests
 	byRoute  []*child // nil: not opened yet
 	cs       []decide.Candidate
 	cursor   decide.Cursor
 	prepared uint32
-	here     rdmatransport.NUMANode // of the owner, a little while ago; 0 where it does not matter
+	here     rdmatransport.NUMANode // NUMA node of the owner, updated now and then; 0 if it does not matter
 	results  [64]backend.Result
 	closed   bool
 	tally    tally
-	stirred  atomic.Bool // the table is another one
+	stirred  atomic.Bool // the table has been replaced
 
 	event atomic.Pointer[shard.Event] // for Watchable; nil until Descriptor is called
-	armed atomic.Bool                 // the event is owed
+	armed atomic.Bool                 // the event must be set at the next wake
 }
 
 // A slot is one request of a Queue.
@@ -51,18 +50,18 @@ type slot struct {
 	backend.Request
 	trial
 	began   int64    // when it was submitted
-	started int64    // when it went to the path where it is, or was last
-	flush   flushing // of a flush
+	started int64    // when it was last sent on a path
+	flush   flushing // if it is a flush
 	err     error
 }
 
-// A child is a queue on one session.
+// A child is a queue of package host on one session.
 type child struct {
 	attachment *attachment
 	queue      *host.Queue
 	batch      []backend.Request
-	flying     int
-	left       bool // the session is over
+	inFlight   int
+	left       bool // the session has ended
 }
 
 const maxQueueDepth = 1 << 16
@@ -72,8 +71,8 @@ func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
 	return n.OpenQueue(depth, notify)
 }
 
-// OpenQueue opens a queue that has at most depth requests in flight. notify may be
-// nil; see [backend.Store] for when it is called.
+// OpenQueue opens a queue with at most depth requests in flight. notify may be nil; [backend.Store] says when it is
+// called.
 func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if depth < 1 || depth > maxQueueDepth {
 		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
@@ -101,7 +100,7 @@ func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	return q, nil
 }
 
-// stir notifies the queue of a new table. Any goroutine may call it.
+// stir tells the queue that the table has been replaced. Any goroutine may call it.
 func (q *Queue) stir() {
 	q.stirred.Store(true)
 	q.wake()
@@ -114,13 +113,13 @@ func (q *Queue) Submit(rs []backend.Request) int {
 	}
 	now := q.prepare()
 	info := q.ns.Info()
-	info.ReadOnly = false // the controller says so, and knows it first when it has changed
+	info.ReadOnly = false // left to the controller, which is the first to know of a change
 	n := 0
 	for ; n < len(rs) && len(q.idle) > 0; n++ {
 		last := len(q.idle) - 1
 		i := q.idle[last]
 		q.idle = q.idle[:last]
-		q.flying++
+		q.inFlight++
 		s := &q.slots[i]
 		s.Request, s.trial, s.began = rs[n], trial{}, now
 		if s.Op == backend.OpFlush {
@@ -138,10 +137,10 @@ func (q *Queue) Submit(rs []backend.Request) int {
 	return n
 }
 
-// lookAround is after how many batches a queue looks on which NUMA node its owner is.
+// lookAround is after how many batches a queue checks which NUMA node its owner runs on.
 const lookAround = 64
 
-// prepare takes the paths as they are now.
+// prepare updates the candidates for requests.
 func (q *Queue) prepare() (now int64) {
 	if q.stirred.Load() {
 		q.stirred.Store(false)
@@ -156,7 +155,7 @@ func (q *Queue) prepare() (now int64) {
 	return now
 }
 
-// adopt goes over to another table.
+// adopt switches to another table.
 func (q *Queue) adopt(t *table) {
 	q.table, q.next = t, 0
 	for _, c := range q.children {
@@ -174,18 +173,18 @@ func (q *Queue) adopt(t *table) {
 	q.sweep()
 }
 
-// sweep closes the queues of sessions that are over, once they are empty.
+// sweep closes the queues of sessions that have ended, once they are empty.
 func (q *Queue) sweep() {
 	q.children = slices.DeleteFunc(q.children, func(c *child) bool {
-		if !c.left || c.flying > 0 {
+		if !c.left || c.inFlight > 0 {
 			return false
 		}
-		_ = c.queue.Close() // nothing is in it
+		_ = c.queue.Close() // it is empty
 		return true
 	})
 }
 
-// open returns the queue of a route, or nil where its session has just ended.
+// open returns the queue of a route, or nil if its session has just ended.
 func (q *Queue) open(i int) *child {
 	if c := q.byRoute[i]; c != nil {
 		return c
@@ -193,7 +192,7 @@ func (q *Queue) open(i int) *child {
 	a := q.table.routes[i].attachment
 	hq, err := a.ns.OpenQueue(len(q.slots), q.wake)
 	if err != nil {
-		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // or for good, which a new table shows
+		a.block(q.ns.sub.now() + int64(decide.AvoidFor)) // if it has ended, a new table will follow
 		return nil
 	}
 	if q.notify == nil || q.event.Load() != nil {
@@ -205,7 +204,7 @@ func (q *Queue) open(i int) *child {
 	return c
 }
 
-// send adds a request to the batch of a path, if there is one.
+// send adds a request to the batch of a path. It returns false if no path can be used.
 func (q *Queue) send(i uint32, now int64) bool {
 	for {
 		k := decide.Choose(q.ns.sub.Policy(), q.cs, &q.cursor)
@@ -227,15 +226,15 @@ func (q *Queue) send(i uint32, now int64) bool {
 	}
 }
 
-// flush hands the batches over.
+// flush submits the batches.
 func (q *Queue) flush() {
 	for _, c := range q.children {
 		if len(c.batch) == 0 {
 			continue
 		}
 		if c.attachment.begin(len(c.batch)) {
-			c.flying += c.queue.Submit(c.batch) // all: it is as deep as this queue
-		} else { // it is being looked at; what ends that stirs the queue
+			c.inFlight += c.queue.Submit(c.batch) // accepts all: it is as deep as this queue
+		} else { // it is being identified; the end of that stirs the queue
 			for i := range c.batch {
 				q.waiting = append(q.waiting, uint32(c.batch[i].Tag))
 			}
@@ -247,7 +246,7 @@ func (q *Queue) flush() {
 
 // Poll implements [backend.Queue].
 func (q *Queue) Poll(rs []backend.Result) int {
-	if q.flying == 0 || len(rs) == 0 {
+	if q.inFlight == 0 || len(rs) == 0 {
 		return 0
 	}
 	for {
@@ -260,7 +259,7 @@ func (q *Queue) Poll(rs []backend.Result) int {
 	}
 }
 
-// collect takes results that are there.
+// collect returns the results that are available.
 func (q *Queue) collect(rs []backend.Result) int {
 	n := 0
 	for ; n < len(rs) && len(q.done) > 0; n++ {
@@ -270,13 +269,13 @@ func (q *Queue) collect(rs []backend.Result) int {
 	}
 	left := false
 	for _, c := range q.children {
-		if room := len(rs) - n; c.flying > 0 && room > 0 {
+		if room := len(rs) - n; c.inFlight > 0 && room > 0 {
 			k := c.queue.Poll(q.results[:min(room, len(q.results))])
 			if k > 0 {
 				n += q.take(c, q.results[:k], rs[n:])
 			}
 		}
-		left = left || c.left && c.flying == 0
+		left = left || c.left && c.inFlight == 0
 	}
 	if left {
 		q.sweep()
@@ -287,10 +286,10 @@ func (q *Queue) collect(rs []backend.Result) int {
 	return n
 }
 
-// take takes results of a path, and gives those that are final.
+// take handles results of a path, and stores the final ones in rs.
 func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 	now, p := q.ns.sub.now(), c.attachment.session.path
-	c.flying -= len(from)
+	c.inFlight -= len(from)
 	c.attachment.ended(len(from))
 	written := 0
 	for k := range from {
@@ -313,7 +312,7 @@ func (q *Queue) take(c *child, from, rs []backend.Result) (n int) {
 	return n
 }
 
-// give ends a request.
+// give ends a request and returns its result.
 func (q *Queue) give(i uint32, now int64) backend.Result {
 	s := &q.slots[i]
 	if s.Op == backend.OpFlush {
@@ -325,12 +324,12 @@ func (q *Queue) give(i uint32, now int64) backend.Result {
 	r := backend.Result{Tag: s.Tag, Err: s.err}
 	s.Buf, s.err, s.last, s.lost = nil, nil, nil, nil
 	q.idle = append(q.idle, i)
-	q.flying--
+	q.inFlight--
 	return r
 }
 
-// revive sends what waits and has a path again, and ends what has nothing to wait
-// for. It reports whether there was any.
+// revive sends waiting requests for which there is a path again, and fails those that need not wait any longer. It
+// reports whether there were any.
 func (q *Queue) revive() bool {
 	if len(q.waiting) == 0 {
 		return false
@@ -377,25 +376,24 @@ func (q *Queue) fail(i uint32) {
 	q.done = append(q.done, i)
 }
 
-// wakeAt sees to it that an owner who sleeps comes back in time.
+// wakeAt sets the timer that wakes a sleeping owner.
 func (q *Queue) wakeAt(now int64) {
 	if q.timer != nil && len(q.waiting) > 0 && q.next != never {
 		q.timer.Reset(time.Duration(q.next - now))
 	}
 }
 
-// waitStep is how long Wait sleeps where there is no one path to wait for.
+// waitStep is how long Wait sleeps if there is not exactly one path to wait for.
 const waitStep = 100 * time.Microsecond
 
-// Wait blocks until it may pay to Poll again. It drives the loop of the path if
-// nobody else does.
+// Wait blocks until Poll may have results again. It runs the loop of the path if no other goroutine does.
 func (q *Queue) Wait() error {
-	if q.flying == 0 || len(q.done) > 0 {
+	if q.inFlight == 0 || len(q.done) > 0 {
 		return nil
 	}
 	var only *child
 	for _, c := range q.children {
-		if c.flying == 0 {
+		if c.inFlight == 0 {
 			continue
 		}
 		if only != nil {
@@ -412,7 +410,7 @@ func (q *Queue) Wait() error {
 }
 
 // Idle implements [backend.Queue].
-func (q *Queue) Idle() bool { return q.flying == 0 }
+func (q *Queue) Idle() bool { return q.inFlight == 0 }
 
 // Close implements [backend.Queue]. Requests that wait for a path are dropped.
 func (q *Queue) Close() error {
@@ -430,9 +428,9 @@ func (q *Queue) Close() error {
 		if err := c.queue.Close(); err != nil && first == nil {
 			first = err
 		}
-		c.attachment.dropped(c.flying) // not before they have come back: see hold
+		c.attachment.dropped(c.inFlight) // not before Close has waited for them: see hold
 	}
-	q.children, q.flying = nil, 0
+	q.children, q.inFlight = nil, 0
 	if e := q.event.Load(); e != nil {
 		if err := e.Close(); err != nil && first == nil {
 			first = err

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// TestStore: a namespace over two paths can stand in for a disk, also where one of them has all requests.
+// TestStore: a namespace over two paths can replace a disk, also if one of them gets all requests.
 func TestStore(t *testing.T) {
 	for _, policy := range []Policy{NUMA, RoundRobin} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestPolicies: where a batch goes.
+// TestPolicies: on which paths a batch is sent.
 func TestPolicies(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -63,7 +63,7 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
-// drain polls for so many results without an error.
+// drain polls for n results without an error.
 func drain(t testing.TB, q *Queue, n int) {
 	results := make([]backend.Result, 32)
 	for n > 0 {
@@ -110,7 +110,7 @@ func TestMalformed(t *testing.T) {
 	})
 }
 
-// TestAllocations: none on the healthy path, whatever the policy.
+// TestAllocations: a healthy path does not allocate, with any policy.
 func TestAllocations(t *testing.T) {
 	for policy := range Latency + 1 {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestCloseInFlight: requests that a queue had when it was closed are on the path until they have come back: a path
-// that looks whether a namespace is another one waits for them, and so does who takes the path away.
+// TestCloseInFlight: requests of a closed queue count as in flight on the path until they have completed, so that
+// identifying a namespace, and Delete, wait for them.
 func TestCloseInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -14,10 +14,9 @@ import (
 
 var _ backend.Resizer = (*Namespace)(nil)
 
-// Refresh implements [backend.Resizer]: it reads the size through every live path. The
-// namespace has the least of theirs, so that no request is within it and beyond the
-// end of where it goes. Paths read it by themselves when their controllers say that
-// something has changed.
+// Refresh implements [backend.Resizer]: it reads the size through every live path. The namespace has the smallest of
+// these sizes, so that no request is within it but beyond the end on its path. Paths also read the size on their own
+// after a namespace event.
 func (n *Namespace) Refresh() (changed bool, err error) {
 	if n.table.Load().closed {
 		return false, ErrClosed
@@ -30,7 +29,7 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 			ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 			defer cancel()
 			if errs[i] = n.sub.look(ctx, ses, n); errs[i] != nil {
-				ses.path.readANASoon() // it repeats that until it succeeds
+				ses.path.readANASoon() // the path repeats it until it succeeds
 			}
 			n.sub.changed(ses.path, false)
 		})
@@ -42,15 +41,13 @@ func (n *Namespace) Refresh() (changed bool, err error) {
 	return n.Size() != before, errors.Join(errs...)
 }
 
-// Removed reports whether the live paths, of which there is at least one, all say that
-// the namespace is there no more. Requests then fail with a [*NoPathError] that is a
-// [host.ErrRemoved], unless a lost path may still lead to it: they wait for that. It
-// can come back.
+// Removed reports whether at least one path is live, and all live paths say that the namespace does not exist any more.
+// Requests then fail with a [*NoPathError] that matches [host.ErrRemoved], unless a lost path may still lead to the
+// namespace: then they wait for that path. The namespace can come back.
 func (n *Namespace) Removed() bool { return n.removed.Load() }
 
-// Err is why no live path leads to the namespace: it was removed or replaced, it does not match, or
-// a controller did not report what it is. It is nil if one does, or will when its ANA state allows
-// it, and if no path is live.
+// Err returns why no live path leads to the namespace: it was removed or replaced, it does not match, or a controller
+// did not report what it is. It returns nil if a live path leads to it, whatever its ANA state, and if no path is live.
 func (n *Namespace) Err() error {
 	n.sub.mu.Lock()
 	defer n.sub.mu.Unlock()
@@ -68,8 +65,8 @@ func (n *Namespace) Err() error {
 	return errors.Join(errs...)
 }
 
-// measure takes size, removal, and whether hosts may write from the paths as they are now, and reports
-// whether they were others, or writes were lost. Where no path is live all stays as it was. Under Subsystem.mu.
+// measure updates size, removed and readOnly from the live paths. It reports whether any of them changed, or writes
+// were lost. If no path is live, nothing changes. Subsystem.mu must be held.
 func (n *Namespace) measure() (changed bool) {
 	size, there, gone, readOnly := int64(math.MaxInt64), 0, 0, false
 	for _, p := range n.sub.paths {
@@ -99,14 +96,14 @@ func (n *Namespace) measure() (changed bool) {
 	return changed
 }
 
-// isOpen reports whether the namespace is more than being opened. Under Subsystem.mu.
+// isOpen reports whether the opening of the namespace is complete. Subsystem.mu must be held.
 func (n *Namespace) isOpen() bool {
 	_, open := n.sub.namespaces[n]
 	return open
 }
 
-// elsewhere reports whether a path other than that to at has the namespace, or it is
-// being opened: then its size is certain. Under Subsystem.mu.
+// elsewhere reports whether a path other than that to at has the namespace, or it is still being opened: then its size
+// is certain. Subsystem.mu must be held.
 func (n *Namespace) elsewhere(at netip.AddrPort) bool {
 	if !n.isOpen() {
 		return true
@@ -122,12 +119,11 @@ func (n *Namespace) elsewhere(at netip.AddrPort) bool {
 	return false
 }
 
-// rescan looks at namespaces again: at all of them after the controller said that
-// something is different about its namespaces, and else at those that are in doubt.
+// rescan identifies namespaces again: all of them after a namespace event of the controller, otherwise those in doubt.
 func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 	if all {
-		// Reading the log unmasks the event of the next change; what it says, the
-		// namespaces say themselves.
+		// Reading the log re-arms the event. Its content is not needed, since all open namespaces are identified
+		// anyway.
 		ctx, cancel := context.WithTimeout(ctx, connectTime)
 		if _, err := ses.ctrl.Logs().ChangedNamespaces(ctx); err != nil && !forGood(err) {
 			ses.path.rescan.Store(true)
@@ -136,31 +132,30 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 	}
 	for _, n := range s.doubtful(ses, all) {
 		one, cancel := context.WithTimeout(ctx, connectTime)
-		_ = s.look(one, ses, n) // what is wrong is the attachment's
+		_ = s.look(one, ses, n) // the attachment keeps the error
 		cancel()
 		if ses.ctrl.Err() != nil || ctx.Err() != nil {
-			return // it was lost
+			return // the controller was lost
 		}
 	}
 	if all {
-		s.about(nil)
+		s.namespaceEvent(nil)
 	}
 }
 
-// forGood reports whether a command fails again if it is sent again: with Do Not Retry, or for a log that there
-// is not.
+// forGood reports whether a command will fail again if it is repeated: because of Do Not Retry, or because the log page
+// does not exist.
 func forGood(err error) bool {
 	var status *host.StatusError
 	return errors.As(err, &status) && (status.Status.DNR() || status.Status.Code() == capsule.StatusInvalidLogPage)
 }
 
-// doubtful are the open namespaces, or those of them of which a session does not know
-// what they are.
+// doubtful returns the open namespaces that a session must identify again, or all open namespaces.
 func (s *Subsystem) doubtful(ses *session, all bool) (some []*Namespace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all {
-		ses.scans++ // a namespace that is being opened is missing: see Namespace.open
+		ses.scans++ // Namespace.open notices it if it missed this scan
 	}
 	for n := range s.namespaces {
 		if a := ses.spaces[n]; all || a != nil && (a.unseen || a.doubt.Load()) {
@@ -170,9 +165,8 @@ func (s *Subsystem) doubtful(ses *session, all bool) (some []*Namespace) {
 	return some
 }
 
-// look makes what a session knows of a namespace what its controller says now. Where it
-// does not say it, which is the error, the namespace is not used there until it does. A
-// session looks at one namespace at a time, so that what its controller says last counts.
+// look identifies a namespace again on a session. If that fails, which is the error, the session does not use the
+// namespace until it succeeds. A session identifies one namespace at a time, so that the latest answer counts.
 func (s *Subsystem) look(ctx context.Context, ses *session, n *Namespace) error {
 	for {
 		was := s.attachment(ses, n)
@@ -195,11 +189,11 @@ func (s *Subsystem) attachment(ses *session, n *Namespace) *attachment {
 	return ses.spaces[n]
 }
 
-// lookAt is look for an attachment on which nothing is on its way, nil for none. It does
-// nothing where there is another one meanwhile.
+// lookAt is look for attachment was, which has no requests in flight; nil for none. It does nothing, and returns done =
+// false, if the session has another attachment meanwhile.
 func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was *attachment) (done bool, err error) {
 	if err := ses.looking.lock(ctx, ses.ctrl); err != nil {
-		ses.path.rescan.Store(true) // what this would have found is yet to be
+		ses.path.rescan.Store(true) // this check must be repeated
 		ses.path.readANASoon()
 		return true, err
 	}
@@ -211,7 +205,7 @@ func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was 
 	there := was != nil && was.ns != nil
 	if there {
 		was.doubt.Store(false)
-		was.ns.Suspend() // what hold did not wait for to the end may not have been sent
+		was.ns.Suspend() // requests that hold did not wait for may not have been sent yet
 		if _, f.err = was.ns.RefreshContext(ctx); f.err == nil {
 			return true, nil
 		}
@@ -238,12 +232,11 @@ func (s *Subsystem) lookAt(ctx context.Context, ses *session, n *Namespace, was 
 	return true, err
 }
 
-// announce reports namespaces that are different, and has the paths look again that
-// led to a namespace of another size.
+// announce reports namespaces that have changed, and makes paths check again that led to a namespace of another size.
 func (s *Subsystem) announce(others []*Namespace) {
 	for _, n := range others {
 		s.rematch(n)
-		s.about(n)
+		s.namespaceEvent(n)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A resizable store has as much of another as is set.
+// A resizable store has a settable part of another one.
 type resizable struct {
 	backend.Store
 	size atomic.Int64
@@ -29,7 +29,7 @@ func (r *resizable) Info() backend.Info {
 	return info
 }
 
-// resizableLab is a lab whose targets have a store of that size.
+// resizableLab returns a lab whose targets have a store of that size.
 func resizableLab(t *testing.T, targets int, size int64) (*lab, *resizable) {
 	t.Helper()
 	l := newLab(t, targets)
@@ -43,7 +43,7 @@ func resizableLab(t *testing.T, targets int, size int64) (*lab, *resizable) {
 	return l, r
 }
 
-// writeBoth writes a block, by a queue and without.
+// writeBoth writes a block with a queue and with a blocking call.
 func writeBoth(t *testing.T, n *Namespace, off int64) (blocking, queued error) {
 	t.Helper()
 	_, blocking = n.WriteAt(make([]byte, n.BlockSize()), off)
@@ -62,7 +62,7 @@ func writeBoth(t *testing.T, n *Namespace, off int64) (blocking, queued error) {
 	return blocking, rs[0].Err
 }
 
-// soon waits until something is so.
+// soon waits until a condition is true.
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
@@ -72,7 +72,7 @@ func soon(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestResized: a namespace follows its size, and has no more than every path.
+// TestResized: a namespace follows its size, and is no larger than on any path.
 func TestResized(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l, store := resizableLab(t, 2, testSize/2)
@@ -115,8 +115,7 @@ func TestResized(t *testing.T) {
 	})
 }
 
-// TestResizedWhileLost: a path that comes back with another size is used if there is
-// no other that says what is right.
+// TestResizedWhileLost: a path that reconnects with another size is used if no other path is live.
 func TestResizedWhileLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l, store := resizableLab(t, 1, testSize)
@@ -134,8 +133,8 @@ func TestResizedWhileLost(t *testing.T) {
 	})
 }
 
-// TestRemoved: without the namespace on one path requests take the other; without it
-// on both they fail at once and say so. It can come back, another cannot stand in.
+// TestRemoved: if one path does not have the namespace, requests use the other; if neither has it, they fail at once
+// with ErrRemoved. The namespace can come back, but cannot be replaced by another one.
 func TestRemoved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -148,7 +147,7 @@ func TestRemoved(t *testing.T) {
 		}
 		n := l.namespace(l.connect(cfg))
 		l.must(l.sides[0].sub.RemoveNamespace(1))
-		for range 20 { // before the host has heard of it, and after
+		for range 20 { // before the host has noticed, and after
 			if a, b := writeBoth(t, n, 0); a != nil || b != nil {
 				t.Errorf("with one path left: %v, %v", a, b)
 			}
@@ -177,8 +176,8 @@ func TestRemoved(t *testing.T) {
 	})
 }
 
-// TestReplacedWhileLost: a target that comes back with another namespace under the same
-// identifier is said to have one, and nothing goes there; with the old one all goes on.
+// TestReplacedWhileLost: if a target restarts with another namespace under the same identifier, the error says so, and
+// no request is sent there. Once the old namespace is back, requests continue.
 func TestReplacedWhileLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -217,8 +216,7 @@ func TestReplacedWhileLost(t *testing.T) {
 	})
 }
 
-// TestUnseen: requests wait while a controller does not say what a namespace is, and go
-// on when it has said it.
+// TestUnseen: requests wait while a controller does not identify a namespace, and continue when it has.
 func TestUnseen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -247,8 +245,7 @@ func TestUnseen(t *testing.T) {
 	})
 }
 
-// TestHeld: while a path looks at what a namespace is now, nothing is on its way, by
-// whatever queue; no request is lost by it.
+// TestHeld: while a path identifies a namespace, no request is in flight on any queue, and no request is lost.
 func TestHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, 2)
@@ -277,8 +274,8 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// TestReplacedUnderLoad: of the writes that go on while another namespace takes the place
-// of theirs none reaches it, by whatever way they were sent.
+// TestReplacedUnderLoad: of the writes in flight while another namespace takes the place of theirs, none reaches that
+// one.
 func TestReplacedUnderLoad(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var others []*memory.Store
@@ -329,7 +326,7 @@ func TestReplacedUnderLoad(t *testing.T) {
 	})
 }
 
-// writeUntilRemoved writes by a queue, several requests at a time.
+// writeUntilRemoved writes with a queue, several requests at a time.
 func writeUntilRemoved(t *testing.T, n *Namespace) {
 	q, err := n.OpenQueue(8, nil)
 	if err != nil {

@@ -40,17 +40,17 @@ type lab struct {
 	device  rdmatransport.Device
 	sides   []*side
 
-	loopback *rdmatest.Loopback // instead of the network
+	loopback *rdmatest.Loopback // used instead of the network
 
-	mu   sync.Mutex // guards what the network reads
+	mu   sync.Mutex // guards the fields below, which the network reads
 	cut  map[netip.Addr]bool
-	mute map[netip.Addr]bool // what they say is lost
-	deaf map[netip.Addr]bool // no Identify of a namespace gets there
+	mute map[netip.Addr]bool // targets whose packets are dropped
+	deaf map[netip.Addr]bool // targets that receive no Identify of a namespace
 
 	queues queueCutter
 }
 
-// A side is a target, at an address of its own, and maybe gone.
+// A side is a target at its own address; it may be killed.
 type side struct {
 	l        *lab
 	addr     netip.AddrPort
@@ -70,10 +70,10 @@ func inBubble(t *testing.T, f func(*testing.T)) {
 	synctest.Test(t, f)
 }
 
-// newLab starts so many targets. Everything is closed with the test.
+// newLab starts targets. Everything is closed with the test.
 func newLab(t *testing.T, targets int) *lab { return newLabOn(t, targets, nil) }
 
-// newLabOn does so on a loopback network, where that is not nil.
+// newLabOn does so on a loopback network if loopback is not nil.
 func newLabOn(t *testing.T, targets int, loopback *rdmatest.Loopback) *lab {
 	t.Helper()
 	cfg := memory.Config{Size: testSize, BlockSize: 512}
@@ -182,34 +182,34 @@ func (s *side) stop() {
 	s.target = nil
 }
 
-// kill ends the target as kill -9 does, without a word to the host.
+// kill ends the target as kill -9 does, without a message to the host.
 func (s *side) kill() {
 	s.l.sever(s, true)
 	s.stop()
 }
 
-// revive starts it again.
+// revive restarts it.
 func (s *side) revive() {
 	s.l.sever(s, false)
 	s.start()
 }
 
-// sever cuts a target off the network, or joins it again.
+// sever disconnects a target from the network, or connects it again.
 func (l *lab) sever(s *side, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut[s.addr.Addr()] = cut
 }
 
-// deafen has a target hear no Identify of a namespace, or anything that comes after it on
-// that queue, or ends that.
+// deafen drops Identify commands for namespaces sent to a target, and all later packets on that queue, or stops doing
+// so.
 func (l *lab) deafen(s *side, deaf bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deaf[s.addr.Addr()] = deaf
 }
 
-// identifiesNamespace reports whether a packet is such a command, in one packet.
+// identifiesNamespace reports whether a packet contains such a command.
 func identifiesNamespace(packet []byte) bool {
 	const bth, sendOnly = 12, 4
 	return len(packet) > bth+capsule.CommandSize && packet[0] == sendOnly &&
@@ -256,7 +256,7 @@ func (l *lab) namespace(s *Subsystem) *Namespace {
 	return n
 }
 
-// await waits for a path's state.
+// await waits for a state of a path.
 func (l *lab) await(p *Path, want State) {
 	l.t.Helper()
 	for end := time.Now().Add(time.Hour); p.Status().State != want; time.Sleep(10 * time.Millisecond) {

@@ -13,32 +13,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A table is what requests to a namespace go by: one route for each path. It does
-// not change; a namespace gets another one.
+// A table has the routes of a namespace: one for each path. It is immutable; a change makes a new table.
 type table struct {
 	routes []route
-	closed bool // the subsystem is, or the namespace
+	closed bool // the subsystem or the namespace is closed
 }
 
-// A route is a path as a namespace sees it.
+// A route is a path as seen by a namespace.
 type route struct {
 	path       *Path
-	attachment *attachment // nil: there is no way to send anything
+	attachment *attachment // nil: no request can be sent
 	class      decide.Class
 	state      State
 	since      time.Time
 	err        error // why it is not usable
 
-	// hope is whether requests wait for it to become usable, and hopeUntil until when
-	// they do, on the subsystem's clock; 0: for ever.
+	// hope says whether requests wait for the route to become usable, and hopeUntil until when, on the subsystem's
+	// clock; 0: without limit.
 	hope      bool
 	hopeUntil int64
 }
 
-// never is a time that does not come.
+// never is a time that never comes.
 const never = math.MaxInt64
 
-// candidates fills cs with the routes as they are now, for a caller at a NUMA node.
+// candidates fills cs with the present state of the routes, for a caller on a NUMA node.
 func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here rdmatransport.NUMANode) []decide.Candidate {
 	cs = cs[:0]
 	for i := range t.routes {
@@ -58,7 +57,7 @@ func (t *table) candidates(cs []decide.Candidate, p Policy, now int64, here rdma
 	return cs
 }
 
-// here is the NUMA node of the caller, where that matters: 0 where all paths are as near.
+// here returns the NUMA node of the caller, or 0 if it makes no difference.
 func (t *table) here(n *Namespace) rdmatransport.NUMANode {
 	if n.sub.nodes == nil || len(t.routes) < 2 || n.sub.Policy() != NUMA {
 		return 0
@@ -66,7 +65,7 @@ func (t *table) here(n *Namespace) rdmatransport.NUMANode {
 	return currentNode()
 }
 
-// hopeless reports whether a request that finds no route has nothing to wait for.
+// hopeless reports whether no route can become usable for a request.
 func (t *table) hopeless(now int64) bool {
 	for i := range t.routes {
 		if r := &t.routes[i]; r.hope && (r.hopeUntil == 0 || now < r.hopeUntil) {
@@ -76,7 +75,7 @@ func (t *table) hopeless(now int64) bool {
 	return true
 }
 
-// next is when, without a new table, a request that waits should look again.
+// next returns when, without a new table, a waiting request should check the routes again.
 func (t *table) next(now int64) int64 {
 	at := int64(never)
 	for i := range t.routes {
@@ -93,7 +92,7 @@ func (t *table) next(now int64) int64 {
 	return at
 }
 
-// failure is the error of a request that has no path.
+// failure returns the error of a request that has no path.
 func (t *table) failure(n *Namespace, last error) error {
 	if t.closed {
 		return ErrClosed
@@ -106,30 +105,30 @@ func (t *table) failure(n *Namespace, last error) error {
 	return e
 }
 
-// A Safety is whether a command may be executed again whose outcome is unknown.
+// A Safety says whether a command whose outcome is unknown may be executed again.
 type Safety uint8
 
 const (
 	// Harmless commands change nothing: they are repeated at once.
 	Harmless Safety = iota
-	// Repeatable commands leave the same behind when executed twice, if nothing else
-	// came between: they are repeated when the first can have no effect any more.
+	// Repeatable commands have the same effect when executed twice with nothing in between: they are repeated when the
+	// first can have no effect any more.
 	Repeatable
 	// Once is for all others: they fail with an [*UnknownError].
 	Once
 )
 
-// A trial is what is known of a request that failed and is not over.
+// A trial is the state of a request that failed and may be retried.
 type trial struct {
-	notBefore int64    // when it may be tried again, unless this one says when its commands are over:
-	lost      *session // with which it was lost; may be nil
-	deadline  int64    // when it is not tried any more; 0: no controller has refused it yet, or never
-	few       int      // failures that are not the path's
+	notBefore int64    // earliest retry, unless lost.settled is set
+	lost      *session // the session on which it was lost; may be nil
+	deadline  int64    // end of retries; 0: not failed with a status yet, or no limit
+	few       int      // number of failures that are not due to the path
 	last      error
 }
 
-// weigh judges the failure of a request on a route. It returns nil where the
-// request is to be tried again, as t says, and else the request's error.
+// weigh evaluates the failure of a request on a route. It returns nil if the request is to be retried, as described by
+// t, or else the request's error.
 func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error {
 	p := a.session.path
 	p.errors.Add(1)
@@ -141,7 +140,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	switch {
 	case errors.As(err, &status):
 		if v = decide.Judge(status.Status, &a.session.crdt); errors.Is(err, host.ErrRemoved) {
-			// From this path; it is looked at again before anything goes there.
+			// Only from this path, which identifies it again before it sends anything there.
 			v = decide.Verdict{Retry: true, Few: true, ANA: true}
 		}
 		if v.Look = v.Look || errors.Is(err, host.ErrRemoved); v.Look {
@@ -156,7 +155,7 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 			t.deadline = now + int64(d)
 		}
 		if left := time.Duration(t.deadline - now); t.deadline != 0 {
-			wait = max(0, min(wait, left)) // it would not be tried any more
+			wait = max(0, min(wait, left)) // it must not be retried after the deadline
 		}
 	case local(err):
 		return err
@@ -187,9 +186,8 @@ func (a *attachment) weigh(t *trial, err error, safety Safety, now int64) error 
 	return nil
 }
 
-// owns reports whether an error that a caller's function returned is that function's own: the path is
-// there, and nothing that was meant for the target was refused or lost. A controller that is lost says so
-// before its requests come back.
+// owns reports whether an error that a caller's function returned is the function's own: the path is live, and no
+// request to the target failed or was lost. A lost controller has its error before its requests are returned.
 func (a *attachment) owns(err error) bool {
 	var status *host.StatusError
 	var unsent *host.UnsentError
@@ -204,7 +202,7 @@ func (a *attachment) owns(err error) bool {
 	return true
 }
 
-// due is when a request may be tried again.
+// due returns when a request may be retried.
 func (t *trial) due() int64 {
 	if t.lost != nil {
 		if at := t.lost.settled.Load(); at != 0 {
@@ -214,8 +212,8 @@ func (t *trial) due() int64 {
 	return t.notBefore
 }
 
-// local reports whether an error is the caller's own: a mistake that this host found,
-// or that it gave the request up.
+// local reports whether an error is not due to a path: it is a mistake of the caller found by this host, or the caller
+// gave up.
 func local(err error) bool {
 	for _, e := range []error{
 		host.ErrUnaligned, host.ErrOutOfRange, host.ErrUnsupported, backend.ErrInvalid, backend.ErrOutOfRange,
@@ -228,8 +226,8 @@ func local(err error) bool {
 	return false
 }
 
-// over reports whether a request that is due has been tried for long enough.
+// over reports whether a request that is due has been retried for long enough.
 func (t *trial) over(now int64) bool { return t.deadline != 0 && now >= t.deadline }
 
-// measured takes the time that a request took.
+// measured adds the duration of a request to the latency.
 func (p *Path) measured(d int64) { p.latency.Store(decide.Smooth(p.latency.Load(), d)) }

@@ -18,30 +18,28 @@ import (
 type session struct {
 	path  *Path
 	ctrl  *host.Controller
-	fence time.Duration // how long its commands may outlive the last one of this host
+	fence time.Duration // how long its commands may take effect after the last one of this host
 	crdt  decide.RetryDelays
 
-	// settled is when its commands are over, on the subsystem's clock; never until it is
-	// disconnected, since so long this host keeps the controller alive; 0 where the user
-	// has said how long they may outlive it.
+	// settled is when its commands have ended, on the subsystem's clock. It is never until the session is disconnected,
+	// since this host keeps the controller alive so long. It is 0 if ReplayDelay is set.
 	settled atomic.Int64
 
-	buffers map[*Buffers]*host.Buffers // under Subsystem.sharing
-	looking commandLock                // held while it is asked what an open namespace is now
+	buffers map[*Buffers]*host.Buffers // guarded by Subsystem.sharing
+	looking commandLock                // held while an open namespace is identified again
 
-	// Under Subsystem.mu.
+	// Guarded by Subsystem.mu.
 	spaces map[*Namespace]*attachment
-	ana    *decide.ANALog // nil: the controller has no ANA, and everything is optimized
-	anaErr error          // why it could not be read the last time
-	scans  int            // how often all open namespaces were looked at
+	ana    *decide.ANALog // nil: no ANA, so all namespaces are optimized
+	anaErr error          // why the last attempt to read it failed
+	scans  int            // how often all open namespaces were identified again
 }
 
-// A commandLock is a mutex that is held during commands, which may take as long as it
-// takes until a controller is found to be lost: whoever waits for it can give up. Waiting
-// for it blocks on a channel, so that the clock of testing/synctest goes on.
+// A commandLock is a mutex that is held during commands, which may last until a controller is found to be lost. Waiting
+// for it can be canceled. It blocks on a channel, so that the clock of testing/synctest advances meanwhile.
 type commandLock chan struct{}
 
-// lock returns an error if ctx ends, or the controller does, before the lock is free.
+// lock returns an error if ctx ends, or the controller is lost, before the lock is free.
 func (l commandLock) lock(ctx context.Context, c *host.Controller) error {
 	select {
 	case l <- struct{}{}:
@@ -60,29 +58,28 @@ func (l commandLock) lock(ctx context.Context, c *host.Controller) error {
 
 func (l commandLock) unlock() { <-l }
 
-// An attachment is a namespace as a session has it.
+// An attachment is a namespace on a session.
 type attachment struct {
 	session *session
 	ns      *host.Namespace
 	cache   *cache    // see Namespace.cacheOf
 	err     error     // why it cannot be used; then ns is nil
-	since   time.Time // when that began; zero: it can be used
-	removed bool      // it could be, before the controller said that it is there no more, or another
+	since   time.Time // when err began; zero if it can be used
+	removed bool      // it existed before the controller reported it gone or replaced
 	unseen  bool      // Identify failed, and is repeated
-	lost    time.Time // when its ANA state was found to be persistent loss; zero: it is another. Under Subsystem.mu
-	// blocked is until when nothing is sent there, on the subsystem's clock: 0, or a
-	// time, or untilANA.
+	lost    time.Time // when its ANA state became persistent loss; zero: it is not. Guarded by Subsystem.mu
+	// blocked is until when no request is sent, on the subsystem's clock: 0, a time, or untilANA.
 	blocked atomic.Int64
 
 	inFlight atomic.Int64
-	holds    atomic.Int32 // no request begins while it is not 0: what is there is looked at
-	doubt    atomic.Bool  // a request was refused as if the namespace were another one
+	holds    atomic.Int32 // if not 0, no request begins, because the namespace is being identified
+	doubt    atomic.Bool  // a request failed as if the namespace were another one
 }
 
-// untilANA is until the ANA log was read again.
+// untilANA means until the ANA log has been read again.
 const untilANA = math.MaxInt64
 
-// newSession looks at a controller that was just connected.
+// newSession returns the session of a controller that was just connected, after checking the controller.
 func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, error) {
 	id := c.Identify()
 	s := &session{
@@ -108,8 +105,8 @@ func newSession(ctx context.Context, p *Path, c *host.Controller) (*session, err
 	return s, nil
 }
 
-// settle notes when the commands of a session that was disconnected are over, if the user
-// leaves the time to us: soon, where its controller has said that they are.
+// settle sets when the commands of a disconnected session have ended, unless ReplayDelay is set. That is soon if the
+// controller has reported that its shutdown is complete.
 func (s *session) settle() {
 	if s.path.cfg.ReplayDelay != 0 {
 		return
@@ -121,7 +118,7 @@ func (s *session) settle() {
 	s.settled.Store(s.path.sub.now() + int64(after))
 }
 
-// atTheLatest is how long its commands may outlive the loss of the controller.
+// atTheLatest returns how long commands may take effect after the loss of the controller.
 func (s *session) atTheLatest() time.Duration {
 	if s.path.cfg.ReplayDelay != 0 {
 		return s.fence
@@ -129,7 +126,7 @@ func (s *session) atTheLatest() time.Duration {
 	return disconnectTime + s.fence
 }
 
-// judge refuses a controller that is not of the subsystem.
+// judge refuses a controller that does not belong to the subsystem.
 func (s *session) judge() error {
 	id := s.ctrl.Identify()
 	want := s.path.sub.nqn
@@ -145,15 +142,15 @@ func (s *session) judge() error {
 	return nil
 }
 
-// anaTries is how often a log is read that changes while it is read.
+// anaTries is how often a log is read if it changes meanwhile.
 const anaTries = 5
 
 const (
 	maxANALog   = 1 << 20
-	firstANALog = 4096 // what is read at first: most logs are shorter
+	firstANALog = 4096 // length of the first read: most logs are shorter
 )
 
-// readANA reads the ANA log, which lets the controller send its next event.
+// readANA reads the ANA log, which re-arms its event.
 func (s *session) readANA(ctx context.Context) (*decide.ANALog, error) {
 	id := s.ctrl.Identify()
 	namespaces := id.MNAN
@@ -184,8 +181,7 @@ func (s *session) readANA(ctx context.Context) (*decide.ANALog, error) {
 	return nil, errors.New("reading the ANA log: it changes all the time")
 }
 
-// anaChanges is the log's count of changes, where n bytes of it cannot be read by
-// one command.
+// anaChanges returns the log's change count, or 0 if one command can read n bytes.
 func (s *session) anaChanges(ctx context.Context, n int) (uint64, error) {
 	if n <= s.ctrl.MaxTransfer() {
 		return 0, nil
@@ -198,8 +194,7 @@ func (s *session) anaChanges(ctx context.Context, n int) (uint64, error) {
 	return h.CHGCNT, err
 }
 
-// logANA reads the start of the log, by one command if that can be: there are
-// targets that know no offsets.
+// logANA reads the start of the log, with one command if possible: some targets do not support offsets.
 func (s *session) logANA(ctx context.Context, b []byte) error {
 	if len(b) > s.ctrl.MaxTransfer() {
 		return s.ctrl.Logs().Read(ctx, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogANA}, b)
@@ -210,7 +205,7 @@ func (s *session) logANA(ctx context.Context, b []byte) error {
 	return err
 }
 
-// state is how the session reaches a namespace. Under Subsystem.mu.
+// state returns the ANA state of an attachment. Subsystem.mu must be held.
 func (s *session) state(a *attachment) capsule.ANAState {
 	if s.ana == nil {
 		return capsule.ANAOptimized
@@ -218,20 +213,20 @@ func (s *session) state(a *attachment) capsule.ANAState {
 	return s.ana.State(a.ns.ID(), a.group())
 }
 
-// group is the ANA group that the namespace was in when it was last looked at.
+// group returns the ANA group that the namespace was in when it was last identified.
 func (a *attachment) group() capsule.ANAGroup { return capsule.ANAGroup(a.ns.Identify().ANAGRPID) }
 
-// transition is ANATT: how long a group may be in the state Change, and how long the logs of
-// two controllers may be in contradiction.
+// transition returns ANATT: how long a group may be in the state Change, and how long the logs of two controllers may
+// contradict each other.
 func (s *session) transition() time.Duration {
 	return time.Duration(s.ctrl.Identify().ANATT) * time.Second
 }
 
-// identified is what a controller reports of a namespace.
+// identified is the result of identifying a namespace on a session.
 type identified struct {
 	ns    *host.Namespace
 	err   error
-	scans int // of the session, when it was asked
+	scans int // of the session, before it was asked
 }
 
 func (s *session) identify(ctx context.Context, id capsule.NSID) identified {
@@ -242,8 +237,8 @@ func (s *session) identify(ctx context.Context, id capsule.NSID) identified {
 	return identified{ns, err, scans}
 }
 
-// judged is what the session makes of the answer to Identify of a namespace, of which was
-// is what it knew before, if anything. Under Subsystem.mu.
+// judged returns the attachment for the result of identifying a namespace. was is the previous attachment, or nil.
+// Subsystem.mu must be held.
 func (s *session) judged(n *Namespace, f identified, was *attachment) *attachment {
 	a := &attachment{session: s}
 	err := f.err
@@ -260,8 +255,8 @@ func (s *session) judged(n *Namespace, f identified, was *attachment) *attachmen
 	return a
 }
 
-// fail notes why the attachment cannot be used, if it cannot, and since when, which is as of the one before it, was. A
-// namespace that is not there may come yet, unless it was there before.
+// fail sets why the attachment cannot be used, if err is not nil, and since when: if was could not be used either,
+// since then. A namespace that does not exist may still appear, unless it existed before.
 func (a *attachment) fail(err error, wasThere bool, was *attachment) {
 	switch {
 	case err == nil:
@@ -278,7 +273,7 @@ func (a *attachment) fail(err error, wasThere bool, was *attachment) {
 	a.unseen = err != nil && mismatch == nil && !errors.Is(err, host.ErrRemoved)
 }
 
-// begin counts requests that are about to begin, unless none may.
+// begin counts n requests that are about to be sent. It returns false if none may be sent now.
 func (a *attachment) begin(n int) bool {
 	a.inFlight.Add(int64(n))
 	if a.holds.Load() > 0 {
@@ -289,7 +284,7 @@ func (a *attachment) begin(n int) bool {
 	return true
 }
 
-// ended counts those that came back, and dropped those that never will.
+// ended counts requests that have completed.
 func (a *attachment) ended(n int) {
 	a.dropped(n)
 	a.session.path.completed.Add(uint64(n))
@@ -300,17 +295,16 @@ func (a *attachment) dropped(n int) {
 	a.session.path.inFlight.Add(int64(-n))
 }
 
-// How long hold waits until it looks again, at first and at most.
+// The pauses of hold between two checks: the first and the longest.
 const (
 	firstHoldStep = 50 * time.Microsecond
 	lastHoldStep  = 5 * time.Millisecond
 )
 
-// hold keeps requests from beginning until release is called, and waits for those that
-// have begun: what is older than drainTime has reached the target long ago, or has not been sent. A target
-// that refuses requests since another namespace has the identifier carries them out
-// again when Identify has returned what the namespace is now. None that was
-// meant for the old one may be on its way then.
+// hold keeps requests from beginning until release is called, and waits up to drainTime for those that have begun:
+// older ones reached the target long ago, or have not been sent. A target that fails requests because another namespace
+// has the identifier executes them again once it has answered Identify. By then, no request for the old namespace may
+// be in flight.
 func (a *attachment) hold(ctx context.Context) (release func()) {
 	a.holds.Add(1)
 	step := firstHoldStep
@@ -323,8 +317,7 @@ func (a *attachment) hold(ctx context.Context) (release func()) {
 	return func() { a.holds.Add(-1) }
 }
 
-// block keeps requests away from the attachment for a time, unless it is blocked
-// longer.
+// block keeps requests from the attachment until a time, unless it is blocked for longer.
 func (a *attachment) block(until int64) {
 	for {
 		old := a.blocked.Load()

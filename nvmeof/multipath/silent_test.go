@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// readable reports whether a descriptor is, now.
+// readable reports whether a descriptor is readable now.
 func readable(t *testing.T, fd int) bool {
 	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -20,8 +20,8 @@ func readable(t *testing.T, fd int) bool {
 	}
 }
 
-// A silenced owner drives a queue of one goroutine while peers vanish without a word.
-// It keeps count of what each block has to hold.
+// A silenced owner uses a queue from one goroutine while peers stop responding. It tracks the expected content of each
+// block.
 type silenced struct {
 	t       *testing.T
 	q       *Queue
@@ -30,8 +30,7 @@ type silenced struct {
 	buffers [depth][loadBlock]byte
 }
 
-// submit writes a block by every second request, and reads one of the round before by the
-// others.
+// submit writes a block with every second request, and reads one of the previous round with the others.
 func (p *silenced) submit() {
 	p.round++
 	var rs []backend.Request
@@ -50,7 +49,7 @@ func (p *silenced) submit() {
 	}
 }
 
-// drain waits for all, asleep as the owner of the descriptor is, and checks them.
+// drain waits for all results, on the descriptor if watched is set, and checks them.
 func (p *silenced) drain() {
 	p.t.Helper()
 	const nap = time.Millisecond // of the bubble's clock, which passes half a minute
@@ -83,9 +82,8 @@ func (p *silenced) drain() {
 	}
 }
 
-// TestSilentLoss: peers vanish in silence while a queue has requests outstanding that its
-// owner polls for, or sleeps for on the descriptor. All complete on the other path, or
-// when the only one is back, and in the time that the timers say.
+// TestSilentLoss: peers stop responding while a queue has requests outstanding, whose owner polls or sleeps on the
+// descriptor. All requests complete on the other path, or when the only path is back, within the times of the timers.
 func TestSilentLoss(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -15,8 +15,8 @@ var (
 	long  = flag.Bool("long", false, "every policy and setting, and more requests while targets are away")
 )
 
-// TestStorm: whatever can happen to two targets happens, at random from a seed, often
-// to both at a time, and each comes back sooner or later. Nothing is lost.
+// TestStorm: random faults, from a seed, hit two targets, often both at a time, and are repaired sooner or later. No
+// data is lost.
 func TestStorm(t *testing.T) {
 	for seed := range *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// trouble is one thing that befalls a target.
+// trouble is one fault of a target.
 func (l *lab) trouble(side *side, rng *rand.Rand) {
 	states := []capsule.ANAState{
 		capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAChange,
@@ -72,7 +72,7 @@ func (l *lab) trouble(side *side, rng *rand.Rand) {
 	}
 }
 
-// calm repairs everything.
+// calm repairs all faults.
 func (l *lab) calm() {
 	for _, side := range l.sides {
 		l.sever(side, false)
@@ -84,7 +84,7 @@ func (l *lab) calm() {
 	}
 }
 
-// silence loses what a target sends, but not what it receives.
+// silence drops what a target sends, but not what it receives.
 func (l *lab) silence(s *side, mute bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,50 +17,49 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath/internal/decide"
 )
 
-// A Subsystem is a subsystem with the paths to it. Its methods may be called from
-// any goroutine.
+// A Subsystem is an NVM subsystem with the paths to it. Its methods may be called from any goroutine.
 type Subsystem struct {
-	nqn      nvmeof.NQN
-	policy   atomic.Uint32 // a Policy
-	event    func(Event)
-	about    func(*Namespace) // Config.NamespaceEvent, or does nothing
-	base     time.Time        // of the clock that requests go by
-	nodes    *nodes           // nil: one node, or nobody knows
-	counts   bool             // requests; see Config.Unmeasured
-	most     int              // namespaces; see Config.MaxNamespaces
-	keepLost bool             // see Config.KeepLost
-	steps    chan struct{}    // a path was tried, since it was last read; Connect reads
+	nqn            nvmeof.NQN
+	policy         atomic.Uint32 // a Policy
+	event          func(Event)
+	namespaceEvent func(*Namespace) // Config.NamespaceEvent, or a function that does nothing
+	base           time.Time        // zero of the clock for requests
+	nodes          *nodes           // nil: one node, or not known
+	counts         bool             // requests are counted; see Config.Unmeasured
+	maxNamespaces  int              // maximum open namespaces; see Config.MaxNamespaces
+	keepLost       bool             // see Config.KeepLost
+	steps          chan struct{}    // signals Connect that a path was tried
 
-	// sharing is held while memory becomes known to controllers, or is taken from them,
-	// which takes no commands. It comes before mu.
+	// sharing is held while memory is registered with controllers or unregistered, which takes no commands. It is
+	// locked before mu.
 	sharing sync.Mutex
-	buffers map[*Buffers]struct{} // under sharing
+	buffers map[*Buffers]struct{} // guarded by sharing
 
-	mu         sync.Mutex // guards what follows and what says so; held for moments only
+	mu         sync.Mutex // guards the fields below, and those that say so; never held for long
 	paths      []*Path
 	namespaces map[*Namespace]struct{}
-	past       map[capsule.NSID]*NamespaceMeasures // of namespaces that are closed; nil: none
-	added      int                                 // paths, ever
+	past       map[capsule.NSID]*NamespaceMeasures // of closed namespaces; nil: none
+	added      int                                 // number of paths ever added
 	closed     bool
 }
 
-// Connect connects to a subsystem over its paths. It returns when one of them is live and the
-// others have been tried once, or a second later; those go on trying, whatever the result of the
-// first attempt. If none becomes live, it returns the errors of all paths when each was tried once,
-// or, with [Config].Wait, when each is refused or given up. ctx bounds the wait.
+// Connect connects to a subsystem over its paths. It returns when one of them is live and the others have been tried
+// once, or one second after the first is live. Paths that failed are tried again in the background. If none becomes
+// live, it returns the errors of all paths when each was tried once, or, with [Config].Wait, when each is refused or
+// given up. ctx bounds the wait.
 func Connect(ctx context.Context, cfg Config) (*Subsystem, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	s := &Subsystem{
-		nqn: cfg.NQN, event: cfg.Event, about: cfg.NamespaceEvent, base: time.Now(), counts: !cfg.Unmeasured, steps: make(chan struct{}, 1),
-		most: cmp.Or(cfg.MaxNamespaces, nvmeof.MaxNamespaces), keepLost: cfg.KeepLost,
+		nqn: cfg.NQN, event: cfg.Event, namespaceEvent: cfg.NamespaceEvent, base: time.Now(), counts: !cfg.Unmeasured, steps: make(chan struct{}, 1),
+		maxNamespaces: cmp.Or(cfg.MaxNamespaces, nvmeof.MaxNamespaces), keepLost: cfg.KeepLost,
 		buffers: map[*Buffers]struct{}{}, namespaces: map[*Namespace]struct{}{},
 	}
 	s.nodes = loadNodes(os.DirFS("/sys"))
 	s.policy.Store(uint32(cfg.Policy))
-	if s.about == nil {
-		s.about = func(*Namespace) {}
+	if s.namespaceEvent == nil {
+		s.namespaceEvent = func(*Namespace) {}
 	}
 	for _, c := range cfg.Paths {
 		if _, err := s.add(c); err != nil {
@@ -101,12 +100,11 @@ func (s *Subsystem) add(c PathConfig) (*Path, error) {
 	return p, nil
 }
 
-// othersTime is how long Connect waits for the paths that do not answer when one is live:
-// those that do answer, be it to refuse, have done so by then.
+// othersTime is how long Connect waits for the other paths when one is live: targets that respond, even with a refusal,
+// do so within this time.
 const othersTime = time.Second
 
-// firstTry waits until a path is live, and a little for the others, or until there is
-// nothing to wait for.
+// firstTry waits until a path is live, and for othersTime for the others, or until no path can become live.
 func (s *Subsystem) firstTry(ctx context.Context, patient bool) error {
 	paths := s.Paths()
 	var others <-chan time.Time // nil until a path is live
@@ -130,8 +128,8 @@ func (s *Subsystem) firstTry(ctx context.Context, patient bool) error {
 	}
 }
 
-// tally counts: whether a path is live, or was, how many were not tried yet, how many may
-// become live without anybody's doing, and the errors of all.
+// tally reports whether a path is or was live, how many were not tried yet, how many may become live without
+// intervention, and the errors of all.
 func (s *Subsystem) tally(paths []*Path) (live bool, untried, hopeful int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +150,7 @@ func (s *Subsystem) tally(paths []*Path) (live bool, untried, hopeful int, err e
 	return live, untried, hopeful, errors.Join(errs...)
 }
 
-// stepped reports to Connect that a path was tried.
+// stepped signals Connect that a path was tried.
 func (s *Subsystem) stepped() {
 	select {
 	case s.steps <- struct{}{}:
@@ -160,13 +158,12 @@ func (s *Subsystem) stepped() {
 	}
 }
 
-// othersLive reports whether a path other than p is live. Under mu.
+// othersLive reports whether a path other than p is live. mu must be held.
 func (s *Subsystem) othersLive(p *Path) bool {
 	return slices.ContainsFunc(s.paths, func(o *Path) bool { return o != p && o.session != nil })
 }
 
-// silent lists the addresses of paths that never were live, with the reason if there is
-// one.
+// silent lists the addresses of paths, with the reason why they are not live, if any.
 func silent(paths []*Path) string {
 	var all []string
 	for _, p := range paths {
@@ -179,9 +176,9 @@ func silent(paths []*Path) string {
 	return strings.Join(all, ", ")
 }
 
-// Add adds a path and tries it once. It returns the error of that try, nil where the
-// path is live; the path is kept in either case, and tried again. Without a path the
-// error is why there is none.
+// Add adds a path and tries to connect it once. It returns the path with the error of that attempt, or nil if the path
+// is live; the path is kept in either case, and tried again. If the path cannot be added, it returns nil and the
+// reason.
 func (s *Subsystem) Add(ctx context.Context, c PathConfig) (*Path, error) {
 	p, err := s.add(c)
 	if err != nil {
@@ -196,11 +193,11 @@ func (s *Subsystem) Add(ctx context.Context, c PathConfig) (*Path, error) {
 	return p, p.Status().Err
 }
 
-// drainTime bounds how long a path that goes is waited for by its requests.
+// drainTime bounds how long Delete waits for the requests of a path.
 const drainTime = 2 * time.Second
 
-// Delete disconnects a path. Requests that are on it may end in its time; what is
-// left then goes elsewhere.
+// Delete disconnects a path. It waits a limited time for requests in flight on the path; the rest is sent on other
+// paths.
 func (p *Path) Delete() {
 	s := p.sub
 	s.mu.Lock()
@@ -215,14 +212,14 @@ func (p *Path) Delete() {
 	s.mu.Lock()
 	s.paths = slices.DeleteFunc(slices.Clone(s.paths), func(o *Path) bool { return o == p })
 	for n := range s.namespaces {
-		delete(n.writes.led, p)
+		delete(n.writes.boots, p)
 	}
 	others := s.publish()
 	s.mu.Unlock()
 	s.announce(others)
 }
 
-// Paths are the paths in the order in which they came, dead ones included.
+// Paths returns the paths in the order in which they were added, including dead ones.
 func (s *Subsystem) Paths() []*Path {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,10 +232,10 @@ func (s *Subsystem) pathCount() int {
 	return len(s.paths)
 }
 
-// Policy is by which requests get to one of several paths.
+// Policy returns the policy that chooses among several paths.
 func (s *Subsystem) Policy() Policy { return Policy(s.policy.Load()) }
 
-// SetPolicy sets it for the requests that begin from now on.
+// SetPolicy sets the policy for requests that begin from now on.
 func (s *Subsystem) SetPolicy(p Policy) error {
 	if p > Latency {
 		return fmt.Errorf("multipath: %v: unknown", p)
@@ -247,11 +244,10 @@ func (s *Subsystem) SetPolicy(p Policy) error {
 	return nil
 }
 
-// NQN is the subsystem's name.
+// NQN returns the subsystem's NQN.
 func (s *Subsystem) NQN() nvmeof.NQN { return s.nqn }
 
-// Close disconnects all paths. Requests that are outstanding fail; namespaces and
-// buffers are unusable afterwards.
+// Close disconnects all paths. Outstanding requests fail; namespaces and buffers are unusable afterwards.
 func (s *Subsystem) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -270,8 +266,8 @@ func (s *Subsystem) Close() error {
 	return s.freeBuffers()
 }
 
-// join makes a session that was just connected the path's: buffers and namespaces
-// first, then the requests. Other paths may do the same, or namespaces be opened, meanwhile.
+// join makes a just connected session the path's session: first buffers and namespaces, then requests. Other paths may
+// do the same, and namespaces be opened, meanwhile.
 func (s *Subsystem) join(ctx context.Context, ses *session) error {
 	if err := s.share(ses); err != nil {
 		return err
@@ -296,8 +292,7 @@ func (s *Subsystem) join(ctx context.Context, ses *session) error {
 	}
 }
 
-// enter makes a session live if it has identified all open namespaces, and else returns
-// those that are missing.
+// enter makes a session live if it has identified all open namespaces; otherwise it returns the missing ones.
 func (s *Subsystem) enter(ses *session, found map[*Namespace]identified) (missing []*Namespace, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +316,7 @@ func (s *Subsystem) enter(ses *session, found map[*Namespace]identified) (missin
 	return nil, nil
 }
 
-// live are the sessions of all live paths.
+// live returns the sessions of all live paths.
 func (s *Subsystem) live() (all []*session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,7 +328,7 @@ func (s *Subsystem) live() (all []*session) {
 	return all
 }
 
-// reachable are those of live, or the reason why there are none.
+// reachable returns the sessions of all live paths, or an error if there are none.
 func (s *Subsystem) reachable() ([]*session, error) {
 	if all := s.live(); len(all) > 0 {
 		return all, nil
@@ -346,14 +341,14 @@ func (s *Subsystem) reachable() ([]*session, error) {
 	return nil, fmt.Errorf("multipath: no path to %s is live", s.nqn)
 }
 
-// changed wakes all that wait for a change of a path.
+// changed publishes a change of a path, and reports it if it is news.
 func (s *Subsystem) changed(p *Path, ana bool) {
 	s.mu.Lock()
 	others := s.publish()
 	e := Event{Path: p, ANA: ana}
 	e.State, _, e.Err = p.life.State()
 	if e.State == StateLive || e.State == StateDeleting {
-		e.Err = nil // of an earlier time
+		e.Err = nil // of an earlier connection
 	}
 	if ana && p.session != nil {
 		e.Err = p.session.anaErr
@@ -368,8 +363,8 @@ func (s *Subsystem) changed(p *Path, ana bool) {
 	s.announce(others)
 }
 
-// publish gives each namespace a new table of its routes, and the size that all of
-// them have. It returns those that are different from before. Under mu.
+// publish gives each namespace a new table of routes, and updates its size. It returns the namespaces that have
+// changed. mu must be held.
 func (s *Subsystem) publish() (others []*Namespace) {
 	for n := range s.namespaces {
 		if n.measure() {
@@ -384,7 +379,7 @@ func (s *Subsystem) publish() (others []*Namespace) {
 	return others
 }
 
-// route is the path as a namespace sees it. Under Subsystem.mu.
+// route returns the path as seen by a namespace. Subsystem.mu must be held.
 func (p *Path) route(n *Namespace) route {
 	r := route{path: p}
 	var until time.Time
@@ -400,7 +395,7 @@ func (p *Path) route(n *Namespace) route {
 	switch {
 	case a == nil:
 		return r
-	case a.err != nil: // a namespace that is not there may come yet
+	case a.err != nil: // a namespace that does not exist may still appear
 		r.err = a.err
 		var mismatch *MismatchError
 		r.hope = !errors.As(a.err, &mismatch) && !a.removed
@@ -419,8 +414,8 @@ func (p *Path) route(n *Namespace) route {
 		a.lost = time.Time{}
 		return r
 	}
-	// The paths' logs are read one after the other: where a group moves, all may say so for
-	// a moment.
+	// The paths' logs are read one after the other: while a group moves, all of them may report persistent loss for a
+	// moment.
 	if a.lost.IsZero() {
 		a.lost = time.Now()
 	}
@@ -428,5 +423,5 @@ func (p *Path) route(n *Namespace) route {
 	return r
 }
 
-// now is the time on the clock that requests go by.
+// now returns the time on the clock for requests.
 func (s *Subsystem) now() int64 { return int64(time.Since(s.base)) }

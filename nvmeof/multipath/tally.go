@@ -14,32 +14,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// kindNames are those of requests in metrics, by their backend.Op.
+// kindNames are the kinds of requests in metrics, by their backend.Op.
 var kindNames = [...]string{
 	backend.OpRead: "read", backend.OpWrite: "write", backend.OpFlush: "flush", backend.OpWriteZeroes: "zeroes", backend.OpDeallocate: "dsm",
 }
 
-// A tally counts requests: those of one queue, so that queues do not share a cache line, or
-// those of all calls that block. Its owner may sleep for as long as it likes, so that a reader
-// cannot ask for the counters: they are atomic.
+// A tally counts requests: those of one queue, so that queues do not share a cache line, or all blocking ones. Its
+// counters are atomic because its owner may sleep for any time, so that a reader cannot ask the owner.
 type tally struct {
 	inFlight      atomic.Int64
 	read, written atomic.Uint64 // bytes of requests that succeeded
 	kinds         [len(kindNames)]atomic.Pointer[latency.Shared]
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards failed
 	failed map[Failure]uint64
 }
 
-// A Failure is what a request failed with.
+// A Failure is the kind of a request's failure.
 type Failure struct {
-	// Reason is "status" for an answer of the controller, which Status has; else "no_path",
-	// "unknown" ([UnknownError]), "lost" ([ErrWritesLost]), "removed", "canceled", "invalid", "closed" or "other".
+	// Reason is "status" for a status of the controller, which is in Status; otherwise "no_path", "unknown"
+	// ([UnknownError]), "lost" ([ErrWritesLost]), "removed", "canceled", "invalid", "closed" or "other".
 	Reason string
 	Status capsule.Status // without Do Not Retry
 }
 
-// ended counts a request that has its result, after a time in nanoseconds.
+// ended counts a completed request, which took took nanoseconds.
 func (t *tally) ended(op backend.Op, length int, took int64, err error) {
 	if int(op) >= len(t.kinds) {
 		return
@@ -72,8 +71,8 @@ func (t *tally) fail(f Failure) {
 	t.failed[f]++
 }
 
-// maxFailures is how many different ones are counted, so that no controller takes memory by
-// the statuses that it makes up.
+// maxFailures is how many different failures are counted, so that a controller cannot use up memory with invented
+// statuses.
 const maxFailures = 64
 
 func failureOf(err error) Failure {
@@ -81,7 +80,7 @@ func failureOf(err error) Failure {
 	var noPath *NoPathError
 	var unknown *UnknownError
 	switch {
-	case errors.As(err, &noPath): // before the reasons, which it has too
+	case errors.As(err, &noPath): // first, because it wraps the reasons
 		return Failure{Reason: "no_path"}
 	case errors.As(err, &unknown):
 		return Failure{Reason: "unknown"}

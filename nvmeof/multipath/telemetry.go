@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A PathStatus is a path as it is at a moment.
+// A PathStatus is the status of a path at a moment.
 type PathStatus struct {
 	Number    int // in the order in which the paths of the subsystem were added, from 0
 	Addr      netip.AddrPort
@@ -17,35 +17,35 @@ type PathStatus struct {
 	KeepAlive time.Duration // KATO; 0: none
 
 	State State
-	Since time.Time // of the state
-	Err   error     // why the path is not live; nil where it is
+	Since time.Time // when the state began
+	Err   error     // why the path is not live; nil if it is
 
-	Reconnects uint64    // how often it came back
-	Attempts   int       // to connect, failed since it was last live
-	Next       time.Time // the next attempt, or the end of all; zero: none is to come
-	Refused    bool      // the last attempt failed for a reason that somebody has to mend
+	Reconnects uint64    // how often it became live again
+	Attempts   int       // connection attempts that failed since it was last live
+	Next       time.Time // next attempt, or when it is given up; zero: neither
+	Refused    bool      // the last attempt failed, and will again until something is changed
 
-	Losses   map[string]uint64 // how often its controller was lost, by [host.LossReason], or ana where a group stayed in the state Change
-	Failures map[string]uint64 // attempts to connect that failed: refused, or unanswered
+	Losses   map[string]uint64 // of its controller, by [host.LossReason], or "ana" if a group stayed in the state Change
+	Failures map[string]uint64 // of connection attempts: refused, or unanswered
 
-	Controller capsule.ControllerID        // while it is live
-	Identify   *capsule.IdentifyController // the same; not to be changed
+	Controller capsule.ControllerID        // while the path is live
+	Identify   *capsule.IdentifyController // while the path is live; must not be changed
 	Groups     map[capsule.ANAGroup]capsule.ANAState
-	// States are those of the namespaces that are open: by their groups, or optimized
-	// where the controller has no ANA. Only while the path is live.
+	// States are the states of the open namespaces: of their ANA groups, or optimized if the controller has no ANA. Set
+	// only while the path is live.
 	States map[capsule.NSID]capsule.ANAState
-	ANAErr error // why those are old: the log could not be read again
-	// Namespaces has those that are open, with the reason why the path is not used
-	// for one, nil where it is. Only while the path is live.
+	ANAErr error // why the states may be old: the log could not be read again
+	// Namespaces has the open namespaces, with the reason why the path is not used for them, or nil if it is. Set only
+	// while the path is live.
 	Namespaces map[capsule.NSID]error
 
 	InFlight  int64         // requests on the path
-	Completed uint64        // requests that came back from it
-	Errors    uint64        // of those, with an error, whether or not they were repeated
-	Latency   time.Duration // smoothed, of requests without error; 0: none yet
+	Completed uint64        // requests that completed on the path
+	Errors    uint64        // those of them with an error, whether retried or not
+	Latency   time.Duration // smoothed, of requests without error; 0: not measured yet
 }
 
-// Status is the path as it is now.
+// Status returns the present status of the path.
 func (p *Path) Status() PathStatus {
 	p.sub.mu.Lock()
 	defer p.sub.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// TestUnsentWrites: of writes to a path that is lost those that were sent wait until its target has ended them;
-// those for which its queue had no room go elsewhere at once.
+// TestUnsentWrites: of writes on a path that is lost, those that were sent wait until its target has ended them; those
+// for which its queue had no room are sent on another path at once.
 func TestUnsentWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const writes, entries = 8, 3

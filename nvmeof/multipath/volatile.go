@@ -11,34 +11,33 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// ErrWritesLost is the error of a flush if earlier acknowledged writes may be lost, since the
-// target's machine has restarted without ending the subsystem in order. Later writes have been
-// flushed, and later flushes succeed.
+// ErrWritesLost is the error of a flush if earlier acknowledged writes may be lost because the target's machine
+// restarted without an orderly end of the subsystem. Later writes have been flushed, and later flushes succeed.
 var ErrWritesLost = errors.New("the target's machine restarted before what it had acknowledged was flushed: writes may be lost")
 
-// A cache is what was written to a namespace through paths to one boot of a target's machine, which
-// loses what was not flushed as it ends. Linux and NVMe have nothing of the kind: a flush says
-// nothing of writes before a power failure in between.
+// A cache stands for the writes to a namespace through paths to one boot of a target's machine, which loses what was
+// not flushed when it ends. Linux and NVMe have no equivalent: there, a flush says nothing about writes before a power
+// failure.
 type cache struct {
-	last atomic.Uint64 // number of the last write that was acknowledged; see writes
+	last atomic.Uint64 // number of the last acknowledged write; see writes
 	over atomic.Bool   // the boot has ended
 }
 
-// writes numbers those of a namespace that were acknowledged, and knows which may be lost. What is under
-// way counts when it ends.
+// writes numbers the acknowledged writes of a namespace, and tracks which may be lost. A write counts when it
+// completes.
 type writes struct {
 	count    atomic.Uint64
-	flushed  atomic.Uint64 // those up to this one are durable
-	losses   atomic.Uint64 // how often some may have been lost
-	returned atomic.Uint64 // of these a flush has returned so many
+	flushed  atomic.Uint64 // writes up to this number are durable
+	losses   atomic.Uint64 // how often writes may have been lost
+	returned atomic.Uint64 // how many of the losses a flush has returned
 
-	// Under Subsystem.mu.
+	// Guarded by Subsystem.mu.
 	caches    map[capsule.WriteVerifier]*cache // of boots that may not have ended
-	led       map[*Path]capsule.WriteVerifier  // to which boot each path does, or did last
-	announced uint64                           // losses that the last event was about
+	boots     map[*Path]capsule.WriteVerifier  // the boot that each path leads to, or led to last
+	announced uint64                           // losses at the last event
 }
 
-// isVolatile reports whether an operation that succeeded leaves something in a volatile cache.
+// isVolatile reports whether a successful operation leaves data in a volatile cache.
 func isVolatile(op backend.Op, fua bool) bool {
 	switch op {
 	case backend.OpWrite, backend.OpWriteZeroes, backend.OpCompareAndWrite, backend.OpCopy:
@@ -47,13 +46,13 @@ func isVolatile(op backend.Op, fua bool) bool {
 	return false
 }
 
-// raise makes v at least n.
+// raise raises v to n if it is less.
 func raise(v *atomic.Uint64, n uint64) {
 	for old := v.Load(); old < n && !v.CompareAndSwap(old, n); old = v.Load() {
 	}
 }
 
-// acknowledged notes that n writes were, which are in a cache; nil: nobody can know when that is lost.
+// acknowledged counts n completed writes, which are in a cache; nil: its loss cannot be detected.
 func (w *writes) acknowledged(c *cache, n int) {
 	if n == 0 {
 		return
@@ -63,26 +62,25 @@ func (w *writes) acknowledged(c *cache, n int) {
 		return
 	}
 	raise(&c.last, last)
-	if c.over.Load() { // their completions were taken late
+	if c.over.Load() { // their completions were taken after the boot had ended
 		w.losses.Add(1)
 	}
 }
 
-// lose notes that the boot has ended whose cache it is.
+// lose records that the boot of a cache has ended.
 func (w *writes) lose(c *cache) {
-	c.over.Store(true) // before last is read: acknowledged does it the other way round
+	c.over.Store(true) // before last is loaded: acknowledged uses the reverse order
 	if c.last.Load() > w.flushed.Load() {
 		w.losses.Add(1)
 	}
 }
 
-// A flushing is a flush since it was submitted.
+// A flushing is the state of writes when a flush was submitted.
 type flushing struct{ count, returned uint64 }
 
 func (w *writes) beginFlush() flushing { return flushing{w.count.Load(), w.returned.Load()} }
 
-// endFlush takes the result of a flush, and returns what to tell of it. Of flushes that are under way
-// together all tell.
+// endFlush returns the final error of a flush with result err. Of several flushes in flight, all return a loss.
 func (w *writes) endFlush(f flushing, err error) error {
 	if err != nil {
 		return err
@@ -95,10 +93,12 @@ func (w *writes) endFlush(f flushing, err error) error {
 	return nil
 }
 
-// cacheOf is the cache of a namespace that writes by a path are in, as the controller says there; nil: there is none, or
-// the subsystem does not say when it is lost. It takes the boots to have ended of which it is not by what the
-// controller says: an earlier one of the same target, whichever path led there, and that to which the path led before,
-// unless another one still does: in its place is another target, or one that has forgotten all. Under Subsystem.mu.
+// cacheOf returns the cache of writes on path p, according to the write verifier in the controller's Identify data. It
+// returns nil if there is no volatile cache, or the subsystem does not report its loss. Subsystem.mu must be held.
+//
+// The verifier shows that other boots have ended: an earlier one of the same target, whichever path led there, and the
+// one that the path led to before, unless a live path still leads there: another target took its place, or the target
+// lost its state.
 func (n *Namespace) cacheOf(p *Path, ns *host.Namespace) *cache {
 	v := ns.Identify().WriteVerifier
 	if v == 0 || !n.info.Volatile {
@@ -106,14 +106,14 @@ func (n *Namespace) cacheOf(p *Path, ns *host.Namespace) *cache {
 	}
 	w := &n.writes
 	if w.caches == nil {
-		w.caches, w.led = make(map[capsule.WriteVerifier]*cache), make(map[*Path]capsule.WriteVerifier)
+		w.caches, w.boots = make(map[capsule.WriteVerifier]*cache), make(map[*Path]capsule.WriteVerifier)
 	}
-	before := w.led[p]
-	w.led[p] = v
-	if len(w.led) > len(p.sub.paths) { // some were deleted
-		maps.DeleteFunc(w.led, func(p *Path, _ capsule.WriteVerifier) bool { return !slices.Contains(p.sub.paths, p) })
+	before := w.boots[p]
+	w.boots[p] = v
+	if len(w.boots) > len(p.sub.paths) { // some were deleted
+		maps.DeleteFunc(w.boots, func(p *Path, _ capsule.WriteVerifier) bool { return !slices.Contains(p.sub.paths, p) })
 	}
-	led := slices.Collect(maps.Values(w.led))
+	led := slices.Collect(maps.Values(w.boots))
 	for o, c := range w.caches {
 		switch {
 		case o == v:
@@ -128,9 +128,9 @@ func (n *Namespace) cacheOf(p *Path, ns *host.Namespace) *cache {
 	return w.caches[v]
 }
 
-// isLive reports whether a live path leads to a boot. Under Subsystem.mu.
+// isLive reports whether a live path leads to a boot. Subsystem.mu must be held.
 func (w *writes) isLive(v capsule.WriteVerifier) bool {
-	for p, o := range w.led {
+	for p, o := range w.boots {
 		if o == v && p.session != nil {
 			return true
 		}
@@ -138,10 +138,9 @@ func (w *writes) isLive(v capsule.WriteVerifier) bool {
 	return false
 }
 
-// Losses is how often writes of the namespace may have been lost, as [ErrWritesLost] says: it is known before a
-// flush returns it.
+// Losses returns how often writes of the namespace may have been lost, as [ErrWritesLost] says. A loss is counted
+// before a flush returns it.
 func (n *Namespace) Losses() uint64 { return n.writes.losses.Load() }
 
-// Unflushed reports whether the namespace has acknowledged writes since the last flush that succeeded had begun, other
-// than those with FUA.
+// Unflushed reports whether writes without FUA have been acknowledged since the last successful flush began.
 func (n *Namespace) Unflushed() bool { return n.writes.count.Load() > n.writes.flushed.Load() }

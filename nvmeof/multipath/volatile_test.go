@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A volatileStore has, by what it says, a volatile cache.
+// A volatileStore reports a volatile cache.
 type volatileStore struct{ backend.Store }
 
 func (s volatileStore) Info() backend.Info {
@@ -17,8 +17,8 @@ func (s volatileStore) Info() backend.Info {
 	return i
 }
 
-// A kept is a target's state, which is not saved any more once the target is killed. The targets of a
-// lab close in turn.
+// A kept is a target's state, which is no longer saved once the target is killed, because the targets of a lab are
+// closed one after the other.
 type kept struct {
 	b      []byte
 	killed bool
@@ -34,7 +34,7 @@ func (k *kept) Save(b []byte) error {
 	return nil
 }
 
-// volatileLab has so many targets, all in the first boot of their machines, on a store with a volatile cache.
+// volatileLab returns a lab with n targets in the first boot of their machines, and a store with a volatile cache.
 func volatileLab(t *testing.T, targets int) *lab {
 	t.Helper()
 	l := newLab(t, targets)
@@ -46,7 +46,7 @@ func volatileLab(t *testing.T, targets int) *lab {
 	return l
 }
 
-// restart kills a target, or ends it in order, and starts it in another boot of its machine, or the same.
+// restart kills a target, or closes it, and starts it in another boot of its machine, or in the same.
 func (s *side) restart(kill, reboot bool) {
 	k := s.state.(*kept)
 	k.killed = kill
@@ -58,8 +58,8 @@ func (s *side) restart(kill, reboot bool) {
 	s.revive()
 }
 
-// TestWritesLost: a flush says that writes before it may be lost, if the target's machine has restarted
-// since they were acknowledged, and only then, and once.
+// TestWritesLost: a flush reports that earlier writes may be lost if the target's machine has restarted since they were
+// acknowledged, only then, and only once.
 func TestWritesLost(t *testing.T) {
 	for _, row := range []struct {
 		name                  string
@@ -117,7 +117,7 @@ func TestWritesLost(t *testing.T) {
 				if got := n.Losses() > 0; got != row.lost || row.lost && len(events) == 0 {
 					t.Errorf("%d losses, %d events", n.Losses(), len(events))
 				}
-				_, err = n.WriteAt(block, 0) // which the new one has
+				_, err = n.WriteAt(block, 0) // on the new target
 				l.must(err)
 				for i, err := range []error{one(q, backend.Request{Op: backend.OpFlush}), one(q, backend.Request{Op: backend.OpFlush}), n.Flush()} {
 					if lost := row.lost && i == 0; errors.Is(err, ErrWritesLost) != lost || err != nil && !lost {
@@ -130,7 +130,7 @@ func TestWritesLost(t *testing.T) {
 	}
 }
 
-// one executes a request.
+// one executes one request.
 func one(q *Queue, r backend.Request) error {
 	var rs [1]backend.Result
 	for q.Submit([]backend.Request{r}); q.Poll(rs[:]) == 0; {
@@ -139,8 +139,8 @@ func one(q *Queue, r backend.Request) error {
 	return rs[0].Err
 }
 
-// TestUnflushed: what was written is not flushed until a flush that began afterwards has succeeded, also where the
-// target does not say when its machine loses power.
+// TestUnflushed: writes are unflushed until a flush that began afterwards has succeeded, also if the target does not
+// report power losses of its machine.
 func TestUnflushed(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestUnflushed(t *testing.T) {
 	}
 }
 
-// TestWritesLostOf: which operations count, whichever way they are submitted.
+// TestWritesLostOf: which operations count, with each way to submit them.
 func TestWritesLostOf(t *testing.T) {
 	block := make([]byte, 512)
 	for name, row := range map[string]struct {
@@ -219,7 +219,7 @@ func TestWritesLostOf(t *testing.T) {
 	}
 }
 
-// TestWritesLostWithFlushUnderWay: a flush that began before the power failure, and ended after it, says so.
+// TestWritesLostWithFlushUnderWay: a flush that began before the power failure, and ended after it, reports the loss.
 func TestWritesLostWithFlushUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := volatileLab(t, 1)
@@ -243,8 +243,8 @@ func TestWritesLostWithFlushUnderWay(t *testing.T) {
 	})
 }
 
-// TestWritesLostOfOneTarget: of two targets with one store the machine of one restarts. What was written through
-// it and flushed through the other is durable; what was not may be lost.
+// TestWritesLostOfOneTarget: of two targets with one store, the machine of one restarts. Writes through it that were
+// flushed through the other are durable; those that were not may be lost.
 func TestWritesLostOfOneTarget(t *testing.T) {
 	for _, flush := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
@@ -274,7 +274,8 @@ func TestWritesLostOfOneTarget(t *testing.T) {
 	}
 }
 
-// TestWritesLostByAnotherPath: the path by which the host meets the target again need not be the one by which it wrote.
+// TestWritesLostByAnotherPath: the path on which the host reconnects to the target need not be the one it has written
+// on.
 func TestWritesLostByAnotherPath(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := volatileLab(t, 1)
@@ -293,8 +294,8 @@ func TestWritesLostByAnotherPath(t *testing.T) {
 	})
 }
 
-// TestWritesLostWhileStateIsAway: a target whose state cannot be read as it starts says what has become of the writes
-// when it can.
+// TestWritesLostWhileStateIsAway: a target whose state cannot be read at the start reports what happened to the writes
+// when it can read it.
 func TestWritesLostWhileStateIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := volatileLab(t, 1)
@@ -317,8 +318,8 @@ func TestWritesLostWhileStateIsAway(t *testing.T) {
 	})
 }
 
-// TestWritesKeptOfTargetAway: that the machine of one target restarts says nothing of what was written through another
-// one, to which no path is live then.
+// TestWritesKeptOfTargetAway: a restart of one target's machine does not affect writes through another target to which
+// no path is live then.
 func TestWritesKeptOfTargetAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := volatileLab(t, 2)

@@ -9,11 +9,9 @@ import (
 
 var _ backend.Watchable = (*Queue)(nil)
 
-// Descriptor implements [backend.Watchable]: one descriptor for all paths, also for
-// those to come, that signals results, paths that come or go, and when what waits
-// is to be looked at again. It is in place of notify. From the first call on a
-// goroutine that polls drives the loops of the paths' queues. -1 says that there is
-// none.
+// Descriptor implements [backend.Watchable]. There is one descriptor for all paths, including later ones. It signals
+// results, added and removed paths, and when waiting requests must be checked again. It replaces notify. From the first
+// call on, a goroutine that polls runs the loops of the paths' queues. It returns -1 if no descriptor can be made.
 func (q *Queue) Descriptor() int {
 	if e := q.event.Load(); e != nil {
 		return e.Descriptor()
@@ -23,7 +21,7 @@ func (q *Queue) Descriptor() int {
 	}
 	e, err := shard.NewEvent()
 	if err != nil {
-		return -1 // out of descriptors: notify does it
+		return -1 // out of descriptors: the caller uses notify instead
 	}
 	q.event.Store(e)
 	if q.timer == nil {
@@ -35,8 +33,8 @@ func (q *Queue) Descriptor() int {
 	return e.Descriptor()
 }
 
-// Arm implements [backend.Watchable]. It takes one system call at most, and one for
-// each I/O queue whose loop somebody has to look after meanwhile.
+// Arm implements [backend.Watchable]. It takes at most one system call, plus one for each I/O queue whose loop another
+// goroutine must run meanwhile.
 func (q *Queue) Arm() bool {
 	e := q.event.Load()
 	if e == nil {
@@ -44,16 +42,16 @@ func (q *Queue) Arm() bool {
 	}
 	q.armed.Store(false)
 	e.Clear()
-	if q.flying == 0 {
+	if q.inFlight == 0 {
 		return true
 	}
-	q.armed.Store(true) // before the looks: what comes after them sets the event
+	q.armed.Store(true) // before the checks, so that later results set the event
 	if q.ready() {
 		q.armed.Store(false)
 		return false
 	}
 	for _, c := range q.children {
-		if c.flying > 0 && !c.queue.Arm() {
+		if c.inFlight > 0 && !c.queue.Arm() {
 			q.armed.Store(false)
 			return false
 		}
@@ -61,7 +59,7 @@ func (q *Queue) Arm() bool {
 	return true
 }
 
-// ready reports whether a Poll has something to do that is no result of a path.
+// ready reports whether Poll has something to do other than taking results of a path.
 func (q *Queue) ready() bool {
 	if q.stirred.Load() {
 		q.prepare()
@@ -84,9 +82,9 @@ func (q *Queue) wake() {
 	}
 }
 
-// newTimer is one that does not run yet.
+// newTimer returns a timer that is not running.
 func newTimer(f func()) *time.Timer {
-	t := time.AfterFunc(time.Hour, f) // not before its owner sets it
+	t := time.AfterFunc(time.Hour, f) // stopped at once
 	t.Stop()
 	return t
 }

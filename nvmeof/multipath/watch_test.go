@@ -40,7 +40,7 @@ func (w *watcher) sleep(d time.Duration) bool {
 	}
 }
 
-// drain takes so many results, asleep between them.
+// drain takes n results, and sleeps between them.
 func (w *watcher) drain(n int) {
 	for n > 0 {
 		k := w.q.Poll(w.rs[:])
@@ -66,8 +66,8 @@ func loopbackRequests(n int) (rs []backend.Request) {
 	return rs
 }
 
-// TestWatchFailover: one descriptor signals for all paths, as they go and come back,
-// and of the end of a wait.
+// TestWatchFailover: one descriptor signals for all paths, while they are lost and reconnect, and signals the end of a
+// wait.
 func TestWatchFailover(t *testing.T) {
 	t.Parallel()
 	l := newLabOn(t, 2, rdmatest.NewLoopback())
@@ -109,7 +109,7 @@ func TestWatchFailover(t *testing.T) {
 	}
 }
 
-// TestWatchAllocations: none, with an Arm before each sleep.
+// TestWatchAllocations: polling with an Arm before each sleep does not allocate.
 func TestWatchAllocations(t *testing.T) {
 	l := newLabOn(t, 2, rdmatest.NewLoopback())
 	cfg := l.config()

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestWeigh: what the end of a request on a path leads to, row by row.
+// TestWeigh: the consequences of each result of a request on a path.
 func TestWeigh(t *testing.T) {
 	status := func(s capsule.Status) error { return &host.StatusError{Command: "Write", Status: s} }
 	lost := errors.New("keep alive was not answered")
@@ -69,7 +69,7 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestFewTries: a controller that is in trouble itself is not tried for ever.
+// TestFewTries: a request is not retried for ever if the controller itself fails.
 func TestFewTries(t *testing.T) {
 	a := &attachment{session: &session{path: &Path{}}}
 	var tr trial

@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// TestNoDescriptor: while the process has no descriptor left a client waits, which costs next to
-// no processor time, others go on, and it is served once there is one.
+// TestNoDescriptor: while the process has no descriptor left, a client waits without using noticeable processor time,
+// other clients are served, and it is served once there is a descriptor.
 func TestNoDescriptor(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
@@ -86,8 +86,8 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestSocketRemoved: a socket whose file has gone is made again, and who was there does not
-// notice; one in whose place another process serves stays that of the other.
+// TestSocketRemoved: a socket whose file was removed is created again, and connected clients do not notice. If another
+// process listens on the path, the path is left to that process.
 func TestSocketRemoved(t *testing.T) {
 	t.Parallel()
 	lines := make(chan string, 10)
@@ -129,7 +129,7 @@ func TestSocketRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, err := net.Listen("unix", path)
-	for err != nil { // the server was quicker
+	for err != nil { // the server was faster
 		wants("made again")
 		if err = os.Remove(path); err == nil {
 			other, err = net.Listen("unix", path)
@@ -146,7 +146,7 @@ func TestSocketRemoved(t *testing.T) {
 	}
 }
 
-// TestSentAway: clients that come back at once whenever they are sent away are all counted, and told of once a second.
+// TestSentAway: clients that reconnect as soon as they are disconnected are all counted, and logged once a second.
 func TestSentAway(t *testing.T) {
 	const clients = 300
 	var mu sync.Mutex

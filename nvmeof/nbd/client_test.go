@@ -26,8 +26,7 @@ func newStore(t testing.TB, size int64, block int) *memory.Store {
 	return s
 }
 
-// serve serves stores as exports "1", "2" and so on, until the test ends. It closes
-// the stores, which nobody may be using then.
+// serve serves stores as exports "1", "2" and so on, until the test ends. Then it closes the stores.
 func serve(t testing.TB, cfg Config, stores ...backend.Store) *Server {
 	t.Helper()
 	cfg.Socket = filepath.Join(t.TempDir(), "s")
@@ -58,7 +57,7 @@ func disks(stores ...backend.Store) (all []Disk) {
 	return all
 }
 
-// A client speaks the protocol one request at a time, or many.
+// A client speaks the protocol with one request at a time, or many.
 type client struct {
 	t          testing.TB
 	c          net.Conn
@@ -66,14 +65,14 @@ type client struct {
 	size       uint64
 	flags      wire.TransmissionFlags
 	cookie     wire.Cookie
-	lengths    map[wire.Cookie]int // of reads that are not answered
+	lengths    map[wire.Cookie]int // of reads that have no reply yet
 }
 
-// how says what a client asks for.
+// how has the options of a client.
 type how struct {
 	export     string
 	structured bool
-	blockSize  bool // it promises to keep to the sizes of blocks
+	blockSize  bool // it observes the block sizes
 	allocation bool // it selects base:allocation
 }
 
@@ -196,7 +195,7 @@ func (c *client) answer() (wire.Reply, []byte) {
 	}
 }
 
-// do sends a request and wants this outcome.
+// do sends a request and requires a result.
 func (c *client) do(r wire.Request, data []byte, want wire.Errno) []byte {
 	c.t.Helper()
 	cookie := c.ask(r, data)
@@ -217,7 +216,7 @@ func (c *client) write(off uint64, b []byte) {
 	c.do(wire.Request{Command: wire.CmdWrite, Offset: off, Length: uint32(len(b))}, b, wire.OK)
 }
 
-// gone wants the server to have hung up.
+// gone requires the server to have disconnected.
 func (c *client) gone() {
 	c.t.Helper()
 	if n, err := c.c.Read(make([]byte, 1)); err == nil {
@@ -227,5 +226,5 @@ func (c *client) gone() {
 	}
 }
 
-// pollings are the ways in which a loop waits.
+// pollings are the polling modes of a loop.
 var pollings = map[string]nvmeof.Polling{"adaptive": nvmeof.PollAdaptive, "never": nvmeof.PollNever, "always": nvmeof.PollAlways}

@@ -13,57 +13,57 @@ import (
 )
 
 const (
-	depth       = 256      // requests of a client in flight
+	depth       = 256      // maximum requests of a client in flight
 	inputSize   = 64 << 10 // bytes read at a time: the store begins with some while others are read
-	socketBytes = 4 << 20  // asked for as the socket's buffers; the kernel gives what it allows
+	socketBytes = 4 << 20  // requested socket buffer size; the kernel may grant less
 )
 
-// A conn is one client. It belongs to the loop.
+// A conn is one client. It is owned by the loop.
 type conn struct {
 	loop     *loop
 	fd       int
-	interest uint32 // in the epoll
+	interest uint32 // events registered with epoll
 	readable bool
-	blocked  bool // the client does not take what is written
-	skipped  int  // turns without a read
+	blocked  bool // the socket's send buffer is full
+	skipped  int  // turns since the last read
 
-	// The handshake; nil afterwards.
+	// State of the handshake; nil afterwards.
 	negotiation *wire.Negotiation
 	deadline    time.Time
 
-	in         []byte // what was read is in[head:tail]
+	in         []byte // in[head:tail] has been read and not parsed
 	head, tail int
-	out        []byte // goes out before replies
+	out        []byte // sent before replies
 
-	// Of the transmission phase.
+	// State of the transmission phase.
 	export     *export
 	limits     wire.Limits
 	structured bool
 	gate       *gate
 	queue      backend.Queue
-	watch      backend.Watchable // the queue, where it is one
-	changing   int               // changes that the gate has let pass and that are not over
-	reported   *shard.Event      // set by notify; nil unless an export is open
-	reportedIn bool              // reported has been seen to be set
+	watch      backend.Watchable // the queue, if it implements the interface
+	changing   int               // changes admitted by the gate that have not ended
+	reported   *shard.Event      // set by the queue's notify; nil unless an export is open
+	reportedIn bool              // reported was seen to be set
 	memory     Memory
 	pages      pages
 	slots      []request
 	idle       []uint16
 	batch      []backend.Request
-	asked      uint64 // operations of the store so far
-	submitted  int    // requests that the queue has
-	unpolled   bool   // it was not polled since it got some
+	asked      uint64 // number of operations passed to the store so far
+	submitted  int    // number of operations that the queue has
+	unpolled   bool   // the queue was not polled since the last Submit
 	replies    replies
 
-	incoming *request // its data is being read
-	got      int      // bytes of it
-	discard  int      // bytes of a refused write's data to be read
-	stalled  bool     // no room for another request
-	fresh    bool     // no change was begun since the last read from the socket
+	incoming *request // request whose data is being read
+	got      int      // bytes of its data that have been read
+	discard  int      // bytes of rejected writes' data still to be read
+	stalled  bool     // no slot or memory for the next request
+	fresh    bool     // no change has begun since the last read from the socket
 
-	ending   bool // nothing more is read
-	flushing bool // the disk is to be flushed at the end
-	dead     bool // nobody is there to be written to
+	ending   bool // no more requests are read
+	flushing bool // the disk must be flushed at the end
+	dead     bool // the client is gone: nothing can be sent to it
 }
 
 func newConn(l *loop, fd int) *conn {
@@ -81,7 +81,7 @@ func newConn(l *loop, fd int) *conn {
 	return c
 }
 
-// A catalog is what the handshake may ask.
+// A catalog answers the handshake's questions about exports.
 type catalog struct{ c *conn }
 
 func (k catalog) Names() (names []string) {
@@ -107,7 +107,7 @@ func (k catalog) Open(name string) (wire.Export, error) {
 	return e.now(), k.admit(e)
 }
 
-// admit opens an export for the client, unless the places are for others.
+// admit opens an export for the client, unless its disk hangs or the remaining places are for other disks.
 func (k catalog) admit(e *export) error {
 	if n := k.c.loop.gone(e.disk.Name); n >= k.c.loop.server.cfg.gone() {
 		k.c.loop.server.counters.stuck.Add(1)
@@ -159,13 +159,13 @@ func (c *conn) open(e *export) (err error) {
 	c.batch = make([]backend.Request, 0, depth)
 	in := make([]byte, inputSize)
 	c.head, c.tail, c.in = 0, copy(in, c.in[c.head:c.tail]), in
-	// Less than asked for will do.
+	// Smaller buffers than requested are acceptable.
 	_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBytes)
 	_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBytes)
 	return nil
 }
 
-// addEvents makes the ends of operations end the loop's sleep.
+// addEvents makes completed operations wake the loop.
 func (c *conn) addEvents() error {
 	if err := c.listenTo(c.reported.Descriptor()); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (c *conn) listenTo(fd int) error {
 	return nil
 }
 
-// newMemory is a disk's own, or any.
+// newMemory allocates memory that the disk's store can transfer without a copy, if the disk offers it, or any memory.
 func newMemory(d *Disk, size int) (Memory, error) {
 	if d.NewMemory != nil {
 		return d.NewMemory(size)
@@ -210,13 +210,13 @@ func (c *conn) agree() {
 	}
 }
 
-// turn moves the client's requests on. It reports whether there was anything to do.
+// turn advances the client's requests. It reports whether there was anything to do.
 func (c *conn) turn(rs []backend.Result) (useful bool) {
 	done := 0
 	if c.submitted > 0 {
 		done = c.poll(rs)
 	}
-	// Answers go out together: more of them may be there in a moment.
+	// Replies are sent together: more of them may be available in a moment.
 	if (done == 0 || c.submitted == 0 || c.replies.len() >= replyBatch) && c.pending() && !c.blocked {
 		c.send()
 		useful = true
@@ -230,14 +230,13 @@ func (c *conn) turn(rs []backend.Result) (useful bool) {
 }
 
 const (
-	// replyBatch is how many answers do not wait for more.
+	// replyBatch is the number of replies at which they are sent without waiting for more.
 	replyBatch = 32
-	// skipReads is how many turns pass between reads that find nothing, while the
-	// store has something to do.
+	// skipReads is how many turns pass between reads that find nothing, while the store has operations.
 	skipReads = 8
 )
 
-// wantsToRead reports whether a read of the socket is worth its system call.
+// wantsToRead reports whether a read from the socket is worth its system call.
 func (c *conn) wantsToRead() bool {
 	if c.ending || c.dead || c.stalled && !c.unstall() {
 		return false
@@ -258,7 +257,7 @@ func (c *conn) wantsToRead() bool {
 // ready handles a descriptor that is ready.
 func (c *conn) ready(fd int, events uint32) {
 	switch {
-	case fd == c.fd && events&unix.EPOLLHUP != 0 && (c.ending || c.stalled): // no read will tell
+	case fd == c.fd && events&unix.EPOLLHUP != 0 && (c.ending || c.stalled): // no read will notice it
 		c.hungUp()
 	case fd == c.fd:
 		c.readable, c.blocked = true, false
@@ -267,19 +266,19 @@ func (c *conn) ready(fd int, events uint32) {
 		c.reportedIn = true
 	default:
 		if c.submitted == 0 && c.watch != nil {
-			c.watch.Arm() // it was late: clears it
+			c.watch.Arm() // a late event: clears it
 		}
 	}
 }
 
-// arm prepares for a sleep of the loop, and reports false if there must be none.
+// arm prepares for a sleep of the loop. It returns false if the loop must not sleep.
 func (c *conn) arm() bool {
 	if c.reportedIn {
 		c.reportedIn = false
 		c.reported.Clear()
-		return false // something is to be polled for
+		return false // there are results to poll for
 	}
-	if c.unpolled { // what is finished already ends no sleep
+	if c.unpolled { // operations that ended already will not wake the loop
 		return false
 	}
 	if c.submitted > 0 && c.watch != nil && !c.watch.Arm() {
@@ -304,13 +303,13 @@ func (c *conn) arm() bool {
 	return true
 }
 
-// stop lets what was begun end, and makes it durable.
+// stop lets the requests that have begun end, then flushes the disk.
 func (c *conn) stop() {
 	c.flushing = c.queue != nil && !c.ending && !c.limits.ReadOnly && c.negotiation == nil
 	c.ending = true
 }
 
-// hungUp is for a client that has closed its socket, whether it had said that it goes or not.
+// hungUp handles a client that has closed its socket, with or without NBD_CMD_DISC.
 func (c *conn) hungUp() {
 	if c.ending {
 		c.abandon()
@@ -319,7 +318,7 @@ func (c *conn) hungUp() {
 	c.lost()
 }
 
-// abandon is for a client that nothing can be said to.
+// abandon handles a client that nothing can be sent to any more.
 func (c *conn) abandon() {
 	if c.dead {
 		return
@@ -330,15 +329,15 @@ func (c *conn) abandon() {
 	if c.gate != nil {
 		c.gate.abandon(c)
 	}
-	_ = unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // it may be gone
+	_ = unix.EpollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, nil) // it may be removed already
 }
 
-// gone reports whether the client's requests are all over and nothing is left to say.
-func (c *conn) gone() bool {
+// over reports whether all requests of an ending client have ended, and nothing is left to be sent.
+func (c *conn) over() bool {
 	if !c.ending {
 		return false
 	}
-	if c.incoming != nil { // its data will not come
+	if c.incoming != nil { // the rest of its data will not arrive
 		c.release(c.incoming)
 		c.incoming = nil
 	}
@@ -354,16 +353,16 @@ func (c *conn) gone() bool {
 	return true
 }
 
-// pending reports whether there is something to write.
+// pending reports whether there is something to send.
 func (c *conn) pending() bool { return len(c.out) > 0 || c.replies.len() > 0 }
 
-// close frees what the client had. It waits for what the store has begun.
+// close frees the client's resources. It waits for operations that the store has begun.
 func (c *conn) close() error {
 	delete(c.loop.owner, int32(c.fd))
-	return errors.Join(c.closeExport(), unix.Close(c.fd)) // which takes it out of the epoll
+	return errors.Join(c.closeExport(), unix.Close(c.fd)) // which removes it from epoll
 }
 
-// closeExport undoes open, or what it did before it failed.
+// closeExport undoes open, even if open failed halfway.
 func (c *conn) closeExport() error {
 	var errs []error
 	for fd, owner := range c.loop.owner {

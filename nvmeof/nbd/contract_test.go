@@ -18,8 +18,8 @@ func (q *saysQueue) Poll(rs []backend.Result) int {
 	return 1
 }
 
-// TestStoreIsBlamed: a store that breaks its contract, of which another client's request would get the result, ends the
-// program with words that say whose mistake it is.
+// TestStoreIsBlamed: if a store breaks its contract, so that another client's request would get a result, the program
+// panics with a message that names the store.
 func TestStoreIsBlamed(t *testing.T) {
 	for name, tag := range map[string]uint64{"beyond all": 7<<16 | 4, "not in flight": 7<<16 | 2, "a second time": 6<<16 | 1, "made up": 1, "of none": 0} {
 		c := &conn{export: &export{disk: Disk{Name: "disk 1"}}, slots: make([]request, 4), queue: &saysQueue{tag: tag}}

@@ -6,22 +6,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A Disk is a store that is published: a namespace, say.
+// A Disk is a store to be exported, for example a namespace.
 type Disk struct {
-	Name        string // short, without spaces: its namespace identifier, say
-	Alias       string // another name for clients, that of a disk for good, as its UUID; empty: none
-	Description string // one line for people
+	Name        string // short, without spaces, for example the NSID
+	Alias       string // second name of the export that never belongs to another disk, for example a UUID; empty: none
+	Description string // one line of text
 	Store       backend.Store
-	// NewMemory gives memory from which and to which the store moves data without a
-	// copy, page aligned. It may be nil: then any memory will do.
+	// NewMemory allocates page-aligned memory that the store can transfer without a copy. If it is nil, any memory is
+	// used.
 	NewMemory func(size int) (Memory, error)
 }
 
 // Memory is memory for data.
 type Memory interface {
 	Bytes() []byte
-	Close() error // nothing may be using it
+	Close() error // must not be called while the memory is in use
 }
 
-// lasting is the name by which clients do not come to another disk.
-func (d *Disk) lasting() string { return cmp.Or(d.Alias, d.Name) }
+// stableName returns the name that never belongs to another disk, if the disk has one.
+func (d *Disk) stableName() string { return cmp.Or(d.Alias, d.Name) }

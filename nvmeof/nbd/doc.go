@@ -1,58 +1,55 @@
-// Package nbd publishes disks as exports of an NBD server on a unix socket, for
-// fio's nbd engine, qemu, nbd-client and whatever else speaks it.
+// Package nbd exports disks with an NBD server on a Unix socket, for fio's nbd engine, qemu, nbd-client and other
+// clients.
 //
-// A [Server] has one loop, a goroutine on a thread of its own, that does everything:
-// it accepts, negotiates (package internal/wire), takes as many requests as a read of the
-// socket gives, submits them to the store in one batch, and answers in one write
-// what the store has finished, out of order, from the memory that the store read
-// into. Of a store whose queue is a [backend.Watchable], as a namespace's is, it
-// drives the I/O queue too while it polls: a request meets no other goroutine. A
-// loop without work polls for a while, and lets others have the processor after each
-// turn that found nothing, since the client may be waiting for it; then it sleeps in one epoll
-// on sockets and queues. Another goroutine looks each second whether the socket's file is there, and
-// makes the socket again where somebody removed it.
+// A [Server] has one event loop, a goroutine on its own thread, that does everything. It accepts clients, negotiates
+// (package internal/wire), takes as many requests as one read from the socket returns, and submits them to the store in
+// one batch. It replies with one write to all operations that the store has completed, out of order, from the memory
+// that the store has read into.
+//
+// If the queue of a store is a [backend.Watchable], as a namespace's is, the loop also runs the I/O queue while it
+// polls: then a request involves no other goroutine. A loop without work polls for a while, and yields the processor
+// after each turn that found nothing, since the client may be waiting for it. Then it sleeps in a single epoll wait for
+// sockets and queues. Another goroutine checks every second whether the socket's file exists, and creates the socket
+// again if the file was removed.
 //
 // # Requests
 //
-// READ, WRITE, FLUSH, TRIM, WRITE_ZEROES, BLOCK_STATUS and DISC, with FUA, DF, NO_HOLE,
-// FAST_ZERO and REQ_ONE; structured replies, of one chunk each. A client that asked for the
-// block sizes gets EINVAL for what does not keep to them. For others a part of a
-// block is read, changed and written, while no other write to the disk goes on.
-// Requests move 32 MiB at most. What comes of a command that failed is an errno,
-// EIO for whatever has none of its own.
+// Supported are READ, WRITE, FLUSH, TRIM, WRITE_ZEROES, BLOCK_STATUS and DISC, with FUA, DF, NO_HOLE, FAST_ZERO and
+// REQ_ONE, and structured replies, each of one chunk. If a client has asked for the block sizes, requests that violate
+// them get EINVAL. For other clients, a change of a part of a block is a read, modify and write, during which no other
+// write to the disk is executed. Requests transfer at most 32 MiB. A failed operation returns an errno: EIO if no other
+// applies.
 //
-// What a client has changed, and was told so, is not undone by a client that has gone: while the
-// store has changes of those, as it does for as long as a path is lost that they may have gone
-// over, changes of others to the disk wait. Reads do not, and find what was there before or
-// after. What such a client had asked for and the store had not begun is not done.
+// A change that was acknowledged to a client is not undone by a client that has gone. While the store has changes of
+// clients that have gone, other clients' changes to the disk wait; this can take as long as a path is lost on which
+// these changes may have been sent. Reads do not wait, and may return the data before or after such a change. Requests
+// of a client that has gone are dropped if the store has not begun them.
 //
-// # Bounds
+// # Limits
 //
-// A client has 256 requests in flight and 33 MiB of memory, of which it costs what
-// it uses; what exceeds them waits in its socket. There are 32 clients, of which a quarter, and
-// at least one for each disk, is for disks that have none; where there are as many, the one
-// that is longest in the handshake makes room for the next. Those that have gone
-// while a disk hangs with their requests take no places of others; of eight such a disk takes
-// no new client. One that does not finish the handshake in 10 s, or sends what cannot be
-// understood, is disconnected once what it asked for before is done; others do not notice.
-// [Server.Stats] counts each reason.
+// A client can have 256 requests in flight and 33 MiB of memory, of which only what it uses is allocated by the system.
+// Requests that exceed this wait in the client's socket.
 //
-// # Not here
+// There can be 32 clients. A quarter of the places, at least one for each disk, is reserved for disks without clients.
+// When all places are taken, the client that has been in the handshake the longest makes room for the next one. Clients
+// that have gone while a disk hangs with their requests occupy no places; but a disk with eight of them accepts no new
+// clients. A client that does not complete the handshake within 10 s, or sends invalid messages, is disconnected when
+// its earlier requests have ended; other clients are not affected. [Server.Stats] counts each reason.
 //
-// TLS, TCP, extended headers, and RESIZE, which is an experiment of the protocol: as with
-// nbdkit and qemu-nbd, clients that come after a store has changed its size are told the
-// new one, by what Info of it says then, and nobody tells those that are there. Of a disk
-// that grew they may use all, once they know by other means (Linux takes another size for a
-// connected device by its netlink command NBD_CMD_RECONFIGURE); of one that shrank they get
-// ENOSPC for writes beyond the new end and EINVAL for anything else.
+// # Not supported
 //
-// Holes: BLOCK_STATUS says in the context base:allocation, as nbdkit does of what cannot
-// tell, that all is allocated. A client that is told of a hole does not read it, so that a wrong answer
-// loses data, and a host has no way to be sure: Get LBA Status is optional, and neither
-// Linux's target nor ours has it; NUSE is how much storage is in use, not where, and even 0
-// does not prove that there is nothing, since file systems that allocate late count what was
-// written only after a while. Clients read everything, and find zeroes themselves.
+// TLS, TCP, extended headers, and RESIZE, which is experimental in the protocol, are not supported. As with nbdkit and
+// qemu-nbd, clients that connect after a store has changed its size get the new size, from its Info; connected clients
+// are not told. They may use all of a disk that has grown, once they know by other means (Linux sets another size of a
+// connected device with its netlink command NBD_CMD_RECONFIGURE). On a disk that has shrunk, writes beyond the new end
+// get ENOSPC, and other requests EINVAL.
 //
-// A disk that is there no more answers EIO until [Server.Publish] is called without it, and
-// takes no new clients. One loop serves all disks.
+// Holes are not reported: in the context base:allocation, BLOCK_STATUS returns that all blocks are allocated, as nbdkit
+// does if it cannot tell. A client does not read a hole, so that a wrong answer would lose data, and a host has no
+// reliable information. Get LBA Status is optional, and neither Linux's target nor ours supports it. NUSE is how much
+// storage is in use, not where, and even 0 does not prove that there is no data, since file systems with delayed
+// allocation count written data only after a while. Clients must read everything, and detect zeroes themselves.
+//
+// A disk that no longer exists returns EIO until [Server.Publish] is called without it, and accepts no new clients. One
+// loop serves all disks.
 package nbd

@@ -18,7 +18,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A server publishes what it is given, and replaces that while clients are connected.
+// A server exports disks, which can be replaced while clients are connected.
 func ExampleListen() {
 	dir := must(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(dir)

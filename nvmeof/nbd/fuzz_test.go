@@ -10,9 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// FuzzConversation lets a client say anything, in any pieces, from the handshake on or after
-// it. The server ends with it, stores nothing beyond its disk, and serves another client
-// meanwhile, whose data stays.
+// FuzzConversation lets a client send any bytes, in any pieces, from the handshake on or after it. The server ends with
+// it, writes nothing beyond its disk, and serves another client meanwhile, whose data is unchanged.
 func FuzzConversation(f *testing.F) {
 	request := func(r wire.Request, data int) []byte {
 		return append(wire.AppendRequest(nil, r), make([]byte, data)...)

@@ -2,17 +2,17 @@ package nbd
 
 import "slices"
 
-// A gate keeps a change of a part of a block apart from every other change of its
-// disk, since it reads the block first and writes all of it. It keeps all changes apart
-// from those of clients that have gone: nobody has been told of these, and a store may
-// carry them out late, as over another path, after what others were told is done. It
-// belongs to the loop.
+// A gate orders the changes of a disk. It is owned by the loop.
+//
+// A change of a part of a block is executed alone, since it reads the block first and then writes all of it. All
+// changes wait for those of clients that have gone: these were not acknowledged, and a store may execute them late, for
+// example on another path, after later changes that were acknowledged.
 type gate struct {
 	disk      string
-	writers   int  // changes that are going on
-	exclusive bool // one of them is alone
-	left      int  // those of clients that have gone
-	reported  bool // that others wait for these
+	writers   int  // number of changes in progress
+	exclusive bool // the change in progress must be alone
+	left      int  // number of them whose clients have gone
+	reported  bool // it was logged that others wait for these
 	waiting   []waiting
 }
 
@@ -21,9 +21,9 @@ type waiting struct {
 	slot uint16
 }
 
-// enter begins a change, or puts it off until conn.start is called for it.
+// enter begins a change, or returns false and calls conn.start for it later.
 func (g *gate) enter(c *conn, r *request) bool {
-	if c.fresh { // who sent it may know that others have gone
+	if c.fresh { // its sender may know that other clients have gone
 		c.fresh = false
 		c.loop.hangUps(g, c)
 	}
@@ -48,7 +48,7 @@ func (g *gate) admit(c *conn, r *request) bool {
 	return true
 }
 
-// leave ends a change and begins those that wait for that.
+// leave ends a change, and begins changes that wait for it.
 func (g *gate) leave(c *conn) {
 	g.writers--
 	c.changing--
@@ -59,7 +59,7 @@ func (g *gate) leave(c *conn) {
 	g.next()
 }
 
-// abandon is for a client that has gone. What it has waiting is never begun.
+// abandon handles a client that has gone. Its waiting changes are never begun.
 func (g *gate) abandon(c *conn) {
 	g.left += c.changing
 	g.waiting = slices.DeleteFunc(g.waiting, func(w waiting) bool {
@@ -71,7 +71,7 @@ func (g *gate) abandon(c *conn) {
 	g.next()
 }
 
-// next begins those that wait, as far as they may.
+// next begins the waiting changes that may begin now.
 func (g *gate) next() {
 	g.reported = g.reported && g.left > 0
 	for len(g.waiting) > 0 {

@@ -23,8 +23,7 @@ func reached(t *testing.T, what string, counter func() uint64, n uint64) {
 func requests(s *Server) func() uint64 { return func() uint64 { return s.Stats().Requests } }
 func losses(s *Server) func() uint64   { return func() uint64 { return s.Stats().Lost } }
 
-// later asks for a write, and wants it not to be answered while reads are, until release is
-// called.
+// later sends a write, and requires that it is not answered, while reads are, until release is called.
 func (c *client) later(off uint64, b []byte, release func()) {
 	c.t.Helper()
 	write := c.ask(wire.Request{Command: wire.CmdWrite, Offset: off, Length: uint32(len(b))}, b)
@@ -42,8 +41,8 @@ func (c *client) later(off uint64, b []byte, release func()) {
 	}
 }
 
-// TestChangesOfGoneClients: what others are told is done is not undone by a change of a client
-// that has gone, however it went. Reads do not wait.
+// TestChangesOfGoneClients: acknowledged changes of other clients are not undone by a change of a client that has gone,
+// in whatever way it went. Reads do not wait.
 func TestChangesOfGoneClients(t *testing.T) {
 	a, b := bytes.Repeat([]byte{'a'}, 512), bytes.Repeat([]byte{'b'}, 512)
 	for name, goes := range map[string]func(*Server, *client){
@@ -83,8 +82,8 @@ func TestChangesOfGoneClients(t *testing.T) {
 	}
 }
 
-// TestUnbegunChangesOfGoneClients: those that the store was not asked for are never made,
-// neither the ones that wait for another nor the one that has first to read.
+// TestUnbegunChangesOfGoneClients: changes that the store had not begun are never made, whether they wait for another
+// change or must first read a block.
 func TestUnbegunChangesOfGoneClients(t *testing.T) {
 	store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
 	s := serve(t, Config{}, store)
@@ -105,8 +104,8 @@ func TestUnbegunChangesOfGoneClients(t *testing.T) {
 	}
 }
 
-// TestUnreadChangesOfGoneClients: nor is what the server reads of such a client only after what
-// another asked for later.
+// TestUnreadChangesOfGoneClients: nor are those that the server reads from such a client only after a later request of
+// another client.
 func TestUnreadChangesOfGoneClients(t *testing.T) {
 	busy, free := make(chan struct{}), make(chan struct{})
 	s := serve(t, Config{Log: func(string) { busy <- struct{}{}; <-free }}, newStore(t, 1<<20, 512))
@@ -127,8 +126,8 @@ func TestUnreadChangesOfGoneClients(t *testing.T) {
 	}
 }
 
-// TestGoneClientsLeaveTheirPlace: also one that said that it goes, or has more to say than
-// there is room for, while the disk does not answer it.
+// TestGoneClientsLeaveTheirPlace: likewise for a client that has sent DISC, or more than there is room for, while the
+// disk does not answer.
 func TestGoneClientsLeaveTheirPlace(t *testing.T) {
 	for name, last := range map[string]wire.Request{
 		"disconnected": {Command: wire.CmdDisc}, "stalled": {Command: wire.CmdRead, Length: 512},

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// TestClientsOfAHungDisk: clients that have gone, while a disk does not answer what they asked
-// for, take nobody else's places. Of that disk there are no more than a few of them.
+// TestClientsOfAHungDisk: clients that have gone while a disk does not answer their requests occupy no places of
+// others. The disk accepts only a few of them.
 func TestClientsOfAHungDisk(t *testing.T) {
 	store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
 	const clients = 8
@@ -59,12 +59,12 @@ func TestClientsOfAHungDisk(t *testing.T) {
 	c.read(0, 512)
 }
 
-// TestCloseWhileDiskHangs: who has the requests of a disk that hangs ended ends Close, in
-// which clients have had their time by then. What another disk was asked for is answered.
+// TestCloseWhileDiskHangs: Close waits for the requests of a disk that hangs, until Overdue makes them end, by when
+// clients have had their time. Requests of another disk are answered.
 func TestCloseWhileDiskHangs(t *testing.T) {
 	hung := backendtest.NewFaulty(newStore(t, 1<<20, 512))
 	fault := hung.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpWrite}, Hold: backendtest.HoldRequest})
-	calls := 0 // the loop's, until Close returns
+	calls := 0 // owned by the loop until Close returns
 	s, err := Listen(Config{Socket: filepath.Join(t.TempDir(), "s"), Drain: 20 * time.Millisecond, Overdue: func() { calls++; fault.Release() }},
 		disks(hung, newStore(t, 1<<20, 512))...)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestCloseWhileDiskHangs(t *testing.T) {
 	other.gone()
 }
 
-// TestCloseIsNotOverdue: a client that does not take its answers has nothing at a store.
+// TestCloseIsNotOverdue: a client that does not read its replies has no requests in a store.
 func TestCloseIsNotOverdue(t *testing.T) {
 	s, err := Listen(Config{Socket: filepath.Join(t.TempDir(), "s"), Drain: 20 * time.Millisecond, Overdue: func() { t.Error("overdue") }}, disks(newStore(t, 64<<20, 512))...)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 )
 
-// A listener is a socket that the loop accepts from.
+// A listener is a socket from which the loop accepts clients.
 type listener struct{ *socketfile.Socket }
 
-// Vacant says why a server could not listen on a socket of that path, as far as a look
-// tells: somebody is served there, or it is no socket.
+// Vacant returns why a server could not listen on a socket of that path, as far as can be seen: another server listens
+// there, or it is not a socket.
 func Vacant(path string) error { return socketfile.Vacant(path) }
 
 // accept returns a client's socket, or unix.EAGAIN.
@@ -29,18 +29,18 @@ func (l listener) wanted() bool {
 	return n > 0 || err != nil
 }
 
-// A renewal is what came of making the socket again, for the loop.
+// A renewal is the result of creating the socket again.
 type renewal struct {
 	socket *socketfile.Socket
-	err    error // instead
+	err    error // if not nil, there is no socket
 }
 
-// stay makes the socket again whenever its file has gone, until the loop is over: clients that
-// are there do not notice, and no other could come. Of a failure the loop hears where that is
-// another one than before. A path that another process has taken stays with that: who comes
-// back there is to find the disk that it had.
-func (s *Server) stay(now *socketfile.Socket) {
-	defer close(s.stayed)
+// keepSocket creates the socket again whenever its file has been removed, until the loop has ended. Connected clients
+// do not notice, but without the file no other client could connect. The loop is told of an error only if it differs
+// from the last one. If another process has taken the path, keepSocket gives up: clients that return there should find
+// that process's disks.
+func (s *Server) keepSocket(now *socketfile.Socket) {
+	defer close(s.socketKept)
 	tick := time.NewTicker(s.cfg.lookInterval())
 	defer tick.Stop()
 	last := ""
@@ -48,7 +48,7 @@ func (s *Server) stay(now *socketfile.Socket) {
 		select {
 		case <-s.ended:
 			if r := s.renewed.Swap(nil); r != nil && r.err == nil {
-				_ = r.socket.Close() // it was never served
+				_ = r.socket.Close() // the loop never used it
 			}
 			return
 		case <-tick.C:

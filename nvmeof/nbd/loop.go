@@ -14,31 +14,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/yield"
 )
 
-// A loop does everything for all clients, on one goroutine, which owns all that is
-// here and in its conns.
+// A loop serves all clients on one goroutine, which owns the loop and its conns.
 type loop struct {
 	server *Server
 	epoll  int
 	conns  []*conn
-	owner  map[int32]*conn // of descriptors in the epoll
+	owner  map[int32]*conn // by descriptor registered with epoll
 	gates  map[string]*gate
-	zeroes []byte // nothing else, for stores without Write Zeroes
+	zeroes []byte // only zeroes, for stores without Write Zeroes
 
-	spin     spinner
-	yielder  yield.Loop
-	vain     int
-	stopping bool
-	deadline time.Time // of stopping
+	spin      spinner
+	yielder   yield.Loop
+	idleTurns int // since the last useful turn
+	stopping  bool
+	deadline  time.Time // when stopping gives up
 
-	unflushed []error // disks that could not be flushed at the end
+	unflushed []error // errors of the final flushes
 
-	said        map[string]time.Time // by sayOfClient in the last reportPause, and when
-	lastFailure time.Time            // that was told
-	lastReason  string               // of that
+	said        map[string]time.Time // lines of sayOfClient in the last reportPause, with their times
+	lastFailure time.Time            // when the last failure was logged
+	lastReason  string               // the last failure that was logged
 
-	acceptAt     time.Time     // nobody is accepted until then; zero: whoever connects is
-	acceptPause  time.Duration // before that; 0: the last accept succeeded
-	lastShortage time.Time     // that was told
+	acceptAt     time.Time     // no client is accepted until then; zero: clients are accepted
+	acceptPause  time.Duration // the pause before acceptAt; 0: the last accept succeeded
+	lastShortage time.Time     // when the last shortage was logged
 
 	polled  []unix.PollFd
 	results [64]backend.Result
@@ -46,9 +45,9 @@ type loop struct {
 }
 
 const (
-	// few is how many sockets are read from without asking the epoll before.
+	// few is the number of sockets up to which they are read without asking epoll first.
 	few = 4
-	// lookAround is after how many turns the epoll is asked while the loop polls.
+	// lookAround is after how many turns a polling loop asks epoll.
 	lookAround = 64
 )
 
@@ -80,26 +79,25 @@ func (l *loop) run() {
 		useful := l.turn()
 		l.yielder.Turn(useful)
 		if useful {
-			l.vain = 0
+			l.idleTurns = 0
 			l.spin.worked()
 			continue
 		}
-		l.vain++
-		if l.spin.over(l.flying()) {
+		l.idleTurns++
+		if l.spin.over(l.inFlight()) {
 			l.sleep()
 			continue
 		}
-		// Others may have no other processor: a client that has an answer to read, the
-		// target that has one to give.
+		// Others may have no other processor: the client that must read a reply, or the target that must send one.
 		l.spin.giveWay()
-		if l.vain%lookAround == 0 {
+		if l.idleTurns%lookAround == 0 {
 			l.look(0)
 		}
 	}
 	l.finish()
 }
 
-// turn moves everybody on, and reports whether there was anything to do.
+// turn advances all clients, and reports whether there was anything to do.
 func (l *loop) turn() (useful bool) {
 	if len(l.conns) > few {
 		l.look(0)
@@ -109,7 +107,7 @@ func (l *loop) turn() (useful bool) {
 		if c.turn(l.results[:]) {
 			useful = true
 		}
-		if c.gone() {
+		if c.over() {
 			l.drop(i)
 			i--
 			useful = true // it may have been the last
@@ -118,8 +116,8 @@ func (l *loop) turn() (useful bool) {
 	return useful
 }
 
-// flying is how many answers of stores are waited for.
-func (l *loop) flying() (n int) {
+// inFlight returns the number of operations that the stores have.
+func (l *loop) inFlight() (n int) {
 	for _, c := range l.conns {
 		n += c.submitted
 	}
@@ -138,7 +136,7 @@ func (l *loop) sleep() {
 	l.spin.woke()
 }
 
-// sleepLimit is how many milliseconds the loop may sleep; -1: for ever.
+// sleepLimit returns how many milliseconds the loop may sleep; -1 means no limit.
 func (l *loop) sleepLimit() int {
 	var first time.Time
 	if l.stopping {
@@ -157,7 +155,7 @@ func (l *loop) sleepLimit() int {
 	return int(max(0, time.Until(first)).Milliseconds()) + 1
 }
 
-// look asks the epoll what is readable.
+// look handles ready descriptors. timeout is in milliseconds, as in epoll_wait.
 func (l *loop) look(timeout int) {
 	if !l.acceptAt.IsZero() && !time.Now().Before(l.acceptAt) {
 		l.acceptAgain()
@@ -178,7 +176,7 @@ func (l *loop) look(timeout int) {
 			woken = true
 		}
 	}
-	if woken { // after the events, which may be of the socket of before
+	if woken { // after the events, which may be of the previous socket
 		l.renew()
 	}
 	if l.server.closing.Load() && !l.stopping {
@@ -187,7 +185,7 @@ func (l *loop) look(timeout int) {
 	l.expire()
 }
 
-// renew accepts from the socket that was made in place of one whose file has gone.
+// renew replaces the listening socket by the one that keepSocket has created.
 func (l *loop) renew() {
 	r := l.server.renewed.Swap(nil)
 	if r == nil {
@@ -196,14 +194,14 @@ func (l *loop) renew() {
 	err := r.err
 	if err == nil {
 		if err = l.watch(r.socket.Descriptor(), unix.EPOLLIN); err != nil {
-			_ = r.socket.Close() // and the next one may do
+			_ = r.socket.Close() // a later attempt may succeed
 		}
 	}
 	if err != nil {
 		l.say("the socket's file was removed, and cannot be made again: %v", err)
 		return
 	}
-	_ = l.server.listener.Close() // its file has gone
+	_ = l.server.listener.Close() // its file was removed
 	l.server.listener.Socket, l.acceptAt = r.socket, time.Time{}
 	l.say("the socket's file was removed; made again: %s", l.server.cfg.Socket)
 }
@@ -233,7 +231,7 @@ func (l *loop) accept() {
 	}
 }
 
-// makeRoom sends the client away that is in the handshake for longest, if there is one.
+// makeRoom disconnects the client that has been in the handshake the longest, if there is one.
 func (l *loop) makeRoom() bool {
 	for _, c := range l.conns { // oldest first
 		if c.negotiation == nil || c.dead {
@@ -247,9 +245,8 @@ func (l *loop) makeRoom() bool {
 	return false
 }
 
-// spares reports whether a disk may have one more of the clients that there are, which has opened
-// none. A quarter of the places is kept for disks that have none, and at least one for each, as
-// far as there are so many.
+// spares reports whether a disk may take the place of a client that has not opened an export yet. A quarter of the
+// places is reserved for disks without clients, at least one for each, as far as there are enough.
 func (l *loop) spares(disk string) bool {
 	has, left := map[string]int{}, l.server.cfg.clients()
 	for _, c := range l.conns {
@@ -274,8 +271,8 @@ func (l *loop) spares(disk string) bool {
 	return left >= 0
 }
 
-// clients is how many there are, without those that have gone and whose requests are not
-// finished: those of a disk that hangs would keep others from theirs.
+// clients returns the number of clients, without those that have gone and whose requests have not ended: otherwise the
+// clients of a disk that hangs would keep out those of other disks.
 func (l *loop) clients() (n int) {
 	for _, c := range l.conns {
 		if !c.dead {
@@ -285,7 +282,7 @@ func (l *loop) clients() (n int) {
 	return n
 }
 
-// gone is how many clients of a disk have gone whose requests it has not finished.
+// gone returns the number of clients of a disk that have gone, and whose requests have not ended.
 func (l *loop) gone(disk string) (n int) {
 	for _, c := range l.conns {
 		if c.dead && c.export != nil && c.export.disk.Name == disk {
@@ -295,12 +292,11 @@ func (l *loop) gone(disk string) (n int) {
 	return n
 }
 
-// hangUps finds which clients of a disk but one have closed their sockets, whatever there is
-// still to be read from those.
-func (l *loop) hangUps(g *gate, but *conn) {
+// hangUps detects clients of a disk, except one, that have closed their sockets, even if those have unread data.
+func (l *loop) hangUps(g *gate, except *conn) {
 	l.polled = l.polled[:0]
 	for _, c := range l.conns {
-		if c.gate == g && c != but && !c.dead {
+		if c.gate == g && c != except && !c.dead {
 			l.polled = append(l.polled, unix.PollFd{Fd: int32(c.fd)})
 		}
 	}
@@ -321,17 +317,17 @@ func (l *loop) hangUps(g *gate, but *conn) {
 	}
 }
 
-// Bounds of the pause after an accept that failed, which is twice the one before it: what
-// was missing, as descriptors, has to become free first, and the client stays in the backlog.
+// Bounds of the pause after a failed accept, which doubles each time. What was missing, such as descriptors, must
+// become available first; meanwhile the client waits in the backlog.
 const (
 	minAcceptPause = 5 * time.Millisecond
 	maxAcceptPause = time.Second
 )
 
-// cannotAccept leaves who connects alone for a while: the epoll would report them at once,
-// and again, for as long as there is no descriptor for them.
+// cannotAccept stops accepting for a while. Otherwise epoll would report the waiting clients continuously, as long as
+// there is no descriptor for them.
 func (l *loop) cannotAccept(err error) {
-	if !l.server.listener.wanted() { // accept4 needs a descriptor before it finds nobody
+	if !l.server.listener.wanted() { // accept4 allocates a descriptor before it finds that no client waits
 		return
 	}
 	l.server.counters.unaccepted.Add(1)
@@ -356,7 +352,7 @@ func (l *loop) rewatchListener(mask uint32) {
 	}
 }
 
-// expire sends away who does not get through with the handshake, which ends when its last answer was taken.
+// expire disconnects clients that do not complete the handshake in time, that is, until they have read its last reply.
 func (l *loop) expire() {
 	var now time.Time
 	for _, c := range l.conns {
@@ -380,8 +376,8 @@ func (l *loop) say(format string, args ...any) {
 	}
 }
 
-// sayOfClient says what a client has brought about, the same once in reportPause: clients that come back at once
-// whenever they are sent away would fill the log. [Stats] has how many there were.
+// sayOfClient logs an event caused by a client, the same line once in reportPause: otherwise clients that reconnect
+// whenever they are disconnected would fill the log. [Stats] has the numbers.
 func (l *loop) sayOfClient(format string, args ...any) {
 	line, now := fmt.Sprintf(format, args...), time.Now()
 	maps.DeleteFunc(l.said, func(_ string, at time.Time) bool { return now.Sub(at) >= reportPause })
@@ -391,13 +387,13 @@ func (l *loop) sayOfClient(format string, args ...any) {
 	}
 }
 
-// reportPause is the shortest time between two lines about requests that failed, and between two of clients that are the same.
+// reportPause is the minimum time between two lines about failed requests, and between two equal lines about clients.
 const reportPause = time.Second
 
-// shortagePause is that between two lines about clients that could not be accepted.
+// shortagePause is the minimum time between two lines about clients that could not be accepted.
 const shortagePause = time.Minute
 
-// failed counts a request that the store failed, and says why where that is new.
+// failed counts a request that the store failed, and logs the error if it is new.
 func (l *loop) failed(e *export, err error) {
 	l.server.counters.failed.Add(1)
 	if l.server.cfg.Log == nil || time.Since(l.lastFailure) < reportPause {
@@ -431,9 +427,9 @@ func (l *loop) over() bool {
 	return l.stopping && (len(l.conns) == 0 || time.Now().After(l.deadline))
 }
 
-// finish frees everything. Closing a queue waits for what is still in flight.
+// finish frees everything. Closing a queue waits for operations still in flight.
 func (l *loop) finish() {
-	if l.flying() > 0 && l.server.cfg.Overdue != nil {
+	if l.inFlight() > 0 && l.server.cfg.Overdue != nil {
 		l.server.cfg.Overdue()
 	}
 	var errs []error
@@ -454,7 +450,7 @@ func (l *loop) gate(name string) *gate {
 	return g
 }
 
-// zero is memory that nobody writes to.
+// zero returns memory that is never written to.
 func (l *loop) zero() []byte {
 	if l.zeroes == nil {
 		l.zeroes = make([]byte, zeroPiece)

@@ -22,7 +22,7 @@ import (
 
 const multipathNQN = "nqn.2014-08.org.example:disk"
 
-// paths are targets with one store, and a namespace over all of them.
+// paths has targets with one store, and a namespace over all of them.
 type paths struct {
 	targets   []*target.Subsystem
 	subsystem *multipath.Subsystem
@@ -77,7 +77,7 @@ func newPaths(t *testing.T, count int) *paths {
 	return p
 }
 
-// TestMultipath: clients of a disk over several paths see nothing of their ends.
+// TestMultipath: clients of a disk over several paths do not notice that paths end.
 func TestMultipath(t *testing.T) {
 	for name, polling := range pollings {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestMultipath(t *testing.T) {
 	}
 }
 
-// TestRemovedNamespace: nothing is left of it but errors, and it can be taken away.
+// TestRemovedNamespace: a removed namespace returns errors, and its disk can be removed.
 func TestRemovedNamespace(t *testing.T) {
 	p := newPaths(t, 2)
 	s := serve(t, Config{}, p.namespace)
@@ -139,7 +139,7 @@ func TestRemovedNamespace(t *testing.T) {
 	}
 }
 
-// A resized store has as much of another as it is told.
+// A resized store has a settable part of another one.
 type resized struct {
 	backend.Store
 	size atomic.Int64
@@ -151,7 +151,7 @@ func (r *resized) Info() backend.Info {
 	return info
 }
 
-// TestResized: who comes later is told the new size, and who is there may use it.
+// TestResized: clients that connect later get the new size, and connected ones may use it.
 func TestResized(t *testing.T) {
 	r := &resized{Store: newStore(t, 8<<20, 4096)}
 	r.size.Store(4 << 20)

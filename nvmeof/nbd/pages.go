@@ -4,10 +4,10 @@ import "math/bits"
 
 const pageSize = 4096
 
-// pages says which pages of a memory are in use. It prefers those in front, so that
-// little is touched by who needs little.
+// pages tracks which pages of a memory are in use. It allocates the lowest ones first, so that clients that need little
+// touch little memory.
 type pages struct {
-	used  []uint64 // a bit each
+	used  []uint64 // a bit for each page
 	count int
 }
 
@@ -20,7 +20,7 @@ func newPages(bytes int) pages {
 	return p
 }
 
-// alloc takes n pages that lie together and returns the first, or -1.
+// alloc allocates n contiguous pages, and returns the first, or -1.
 func (p *pages) alloc(n int) int {
 	first := p.find(n)
 	if first >= 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPages against a model.
+// TestPages compares pages with a model.
 func TestPages(t *testing.T) {
 	const count = 200
 	p := newPages(count*pageSize + 100)
@@ -39,7 +39,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// fit is the first place of n free pages.
+// fit returns the first of n contiguous free pages.
 func fit(used []bool, n int) int {
 	run := 0
 	for i, u := range used {

@@ -8,10 +8,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// receive reads once from the socket and begins what is complete. It reports whether
-// something came.
+// receive reads once from the socket and begins all complete requests. It reports whether there was input.
 func (c *conn) receive() bool {
-	if c.head > 0 { // what is left is less than a header
+	if c.head > 0 { // less than a header remains
 		c.tail = copy(c.in, c.in[c.head:c.tail])
 		c.head = 0
 	}
@@ -45,7 +44,7 @@ func (c *conn) receive() bool {
 	return true
 }
 
-// endOfInput is a client that says no more.
+// endOfInput handles the end of the client's input.
 func (c *conn) endOfInput() {
 	if c.negotiation == nil {
 		c.lost()
@@ -74,7 +73,7 @@ func readv(fd int, a, b []byte) (int, unix.Errno) {
 	return int(got), errno
 }
 
-// parse takes what is in the input, as far as it is complete.
+// parse parses the input as far as it is complete.
 func (c *conn) parse() {
 	if c.negotiation != nil {
 		c.negotiate()
@@ -97,13 +96,12 @@ func (c *conn) negotiate() {
 		c.agree()
 	case n.State() == wire.Ended:
 		c.ending = true
-	case used == 0 && c.tail-c.head == len(c.in): // cannot be: options are shorter
+	case used == 0 && c.tail-c.head == len(c.in): // cannot happen: options are shorter
 		c.ending = true
 	}
 }
 
-// parseOne takes one request, or a part of its data. It reports whether there may be
-// more.
+// parseOne parses one request, or part of its data. It returns false if more input is needed or none is wanted.
 func (c *conn) parseOne() bool {
 	rest := c.in[c.head:c.tail]
 	if c.discard > 0 {
@@ -151,14 +149,14 @@ func (c *conn) parseOne() bool {
 	return true
 }
 
-// arrived begins a write whose data is all there.
+// arrived begins a write whose data is complete.
 func (c *conn) arrived() {
 	r := c.incoming
 	c.incoming, c.got = nil, 0
 	c.begin(r)
 }
 
-// admit gives a request a slot, and pages for its data. nil: there are none now.
+// admit allocates a slot for a request, and pages for its data. It returns nil if there are none now.
 func (c *conn) admit(head *wire.Request) *request {
 	last := len(c.idle) - 1
 	if last < 0 {
@@ -179,8 +177,8 @@ func (c *conn) admit(head *wire.Request) *request {
 	return r
 }
 
-// check is what is wrong with a request. The disk may have grown since the client came,
-// which the protocol has no message for, but others can have told it.
+// check returns what is wrong with a request. The disk may have grown since the client connected: the protocol has no
+// message for that, but the client may know it by other means.
 func (c *conn) check(head *wire.Request) wire.Errno {
 	errno := c.limits.Check(head)
 	if errno == wire.OK {
@@ -193,7 +191,7 @@ func (c *conn) check(head *wire.Request) wire.Errno {
 	return errno
 }
 
-// unstall tries again what there was no room for, and reports whether there is now.
+// unstall retries a request for which there was no room, and reports whether there is room now.
 func (c *conn) unstall() bool {
 	c.stalled = false
 	c.parse()

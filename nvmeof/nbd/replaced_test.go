@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A replaced disk is another one from when somebody has looked at it.
+// A replaced disk calls looked, once, when its Info is called.
 type replaced struct {
 	backend.Store
 	looked atomic.Pointer[func()]
@@ -21,8 +21,8 @@ func (r *replaced) Info() backend.Info {
 	return info
 }
 
-// TestReplacedInHandshake: a client is told the size of the disk that it gets, also where that takes another one's place
-// at that moment.
+// TestReplacedInHandshake: a client gets the size of the disk that it opens, also if that replaces another one at that
+// moment.
 func TestReplacedInHandshake(t *testing.T) {
 	small, large := &replaced{Store: newStore(t, 1<<20, 512)}, newStore(t, 2<<20, 512)
 	s := serve(t, Config{}, small, large)

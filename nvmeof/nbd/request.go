@@ -8,40 +8,39 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// A request of a client is in one of the conn's slots from its header to the last
-// byte of its reply.
+// A request of a client occupies one of the conn's slots from its header to the last byte of its reply.
 type request struct {
 	slot    uint16
-	tag     uint64 // of the operation that the store has; 0: it has none
+	tag     uint64 // of the operation that the store has; 0: none
 	head    wire.Request
 	errno   wire.Errno
-	partial bool // a change of parts of blocks
-	silent  bool // the server's own: no reply
+	partial bool // it changes parts of blocks
+	silent  bool // sent by the server itself: no reply
 	stage   stage
 
 	// The whole blocks around the range.
 	off, length int64
 
-	first, pages int    // of the memory
-	memory       []byte // for the blocks, and then one to read into for partial ones
-	done         int64  // of stageZero
+	first, pages int    // pages of the memory
+	memory       []byte // for the blocks, followed by one block to read into if partial
+	done         int64  // bytes written in stageZero
 
 	reply     [wire.MaxReplyHead]byte
 	replySize int
 }
 
-// A stage is what the store does for a request.
+// A stage is the operation of the store that a request waits for.
 type stage uint8
 
 const (
-	stageLast  stage = iota // after which it is done
-	stageFront              // the first block is read
-	stageBack               // the last block is read
-	stageZero               // zeroes are written, a piece at a time
-	stageFlush              // what is done is made durable
+	stageLast  stage = iota // the last operation
+	stageFront              // reading the first block
+	stageBack               // reading the last block
+	stageZero               // writing zeroes, a piece at a time
+	stageFlush              // an operation that will be followed by a flush
 )
 
-// zeroPiece is how much is written at a time where there is no Write Zeroes.
+// zeroPiece is how many zeroes are written at a time if the store has no Write Zeroes.
 const zeroPiece = 1 << 20
 
 func (r *request) reset(head *wire.Request, errno wire.Errno) {
@@ -50,7 +49,7 @@ func (r *request) reset(head *wire.Request, errno wire.Errno) {
 	r.off, r.length, r.pages, r.memory, r.done = 0, 0, 0, nil, 0
 }
 
-// lay decides which blocks a request is about, and how many pages it needs.
+// lay determines the blocks of a request, and how many pages it needs.
 func (r *request) lay(block int, size int64) {
 	b := int64(block)
 	from, to := int64(r.head.Offset), int64(r.head.Offset)+int64(r.head.Length)
@@ -59,7 +58,7 @@ func (r *request) lay(block int, size int64) {
 	switch r.head.Command {
 	case wire.CmdFlush, wire.CmdBlockStatus:
 		return
-	case wire.CmdTrim: // a hint: only whole blocks
+	case wire.CmdTrim: // a hint: whole blocks only
 		from, to = (from+b-1)&^(b-1), to&^(b-1)
 		r.off, r.length = from, max(0, to-from)
 		return
@@ -89,7 +88,7 @@ func (r *request) lay(block int, size int64) {
 	r.pages = int((bytes + pageSize - 1) / pageSize)
 }
 
-// payload is where the data of the request itself lies.
+// payload returns the memory of the request's data.
 func (r *request) payload() []byte {
 	at := int64(r.head.Offset) - r.off
 	return r.memory[at:][:r.head.Length]
@@ -99,15 +98,15 @@ func (r *request) changes() bool {
 	return r.head.Command != wire.CmdRead && r.head.Command != wire.CmdFlush && r.head.Command != wire.CmdBlockStatus
 }
 
-// begin starts a request that is all there.
+// begin begins a request that has been received completely.
 func (c *conn) begin(r *request) {
 	if r.changes() && !c.gate.enter(c, r) {
-		return // the gate starts it
+		return // the gate starts it later
 	}
 	c.start(r)
 }
 
-// start asks the store for the first step. The gate has let it pass.
+// start passes the first operation to the store, after the gate has admitted the request.
 func (c *conn) start(r *request) {
 	switch r.head.Command {
 	case wire.CmdRead:
@@ -152,7 +151,7 @@ func (c *conn) write(r *request) {
 	})
 }
 
-// scratch is room for a block beside those of the request.
+// scratch returns the memory for one more block after those of the request.
 func (c *conn) scratch(r *request) []byte { return r.memory[r.length:][:c.export.block] }
 
 // readFront reads the first block, if the change begins within it.
@@ -176,7 +175,7 @@ func (c *conn) readBack(r *request) {
 	c.ask(r, backend.Request{Op: backend.OpRead, Offset: r.off + r.length - block, Length: block, Buf: c.scratch(r)})
 }
 
-// ask has the store carry out an operation. Its tag is of no other one.
+// ask adds an operation to the batch for the store, with a unique tag.
 func (c *conn) ask(r *request, b backend.Request) {
 	c.asked++
 	r.tag = c.asked<<16 | uint64(r.slot)
@@ -184,7 +183,7 @@ func (c *conn) ask(r *request, b backend.Request) {
 	c.batch = append(c.batch, b)
 }
 
-// submit hands over what was collected.
+// submit submits the batch.
 func (c *conn) submit() {
 	if len(c.batch) == 0 {
 		return
@@ -192,10 +191,10 @@ func (c *conn) submit() {
 	n := c.queue.Submit(c.batch)
 	c.submitted += n
 	c.unpolled = c.unpolled || n > 0
-	c.batch = c.batch[:copy(c.batch, c.batch[n:])] // nothing is left: there are as many slots
+	c.batch = c.batch[:copy(c.batch, c.batch[n:])] // nothing is left: the queue is as deep as there are slots
 }
 
-// poll takes what the store has finished, and returns how much that was.
+// poll handles completed operations, and returns how many there were.
 func (c *conn) poll(rs []backend.Result) int {
 	n := c.queue.Poll(rs)
 	c.unpolled = false
@@ -206,8 +205,8 @@ func (c *conn) poll(rs []backend.Result) int {
 	return n
 }
 
-// ended is the request of an operation that the store says has ended. A result that no operation has would end
-// the request of another client, whose memory the store still has: the program ends instead.
+// ended returns the request of a completed operation. A result with a wrong tag would end another request, whose memory
+// the store still uses: the program panics instead.
 func (c *conn) ended(tag uint64) *request {
 	slot := uint16(tag)
 	if int(slot) >= len(c.slots) || c.slots[slot].tag != tag || tag == 0 {
@@ -219,7 +218,7 @@ func (c *conn) ended(tag uint64) *request {
 	return r
 }
 
-// step is what follows the end of an operation.
+// step continues a request after an operation has ended.
 func (c *conn) step(r *request, err error) {
 	if err != nil && c.zeroByWriting(r, err) {
 		return
@@ -233,7 +232,7 @@ func (c *conn) step(r *request, err error) {
 		c.finish(r)
 		return
 	}
-	if c.dead { // nobody waits for the rest
+	if c.dead { // no reply is needed
 		c.finish(r)
 		return
 	}
@@ -256,14 +255,13 @@ func (c *conn) step(r *request, err error) {
 	}
 }
 
-// published reports whether the disk is: of one that has gone, or is another one now, nothing can be flushed.
+// published reports whether the disk is still published: if it was removed or replaced, it cannot be flushed.
 func (c *conn) published() bool {
 	now := c.loop.server.find(c.export.disk.Name)
 	return now != nil && now.disk.Store == c.export.disk.Store
 }
 
-// zeroByWriting begins to write zeroes where the store cannot do without, unless
-// the client would rather hear that it is slow.
+// zeroByWriting writes zeroes if the store does not support Write Zeroes, unless the client has set FAST_ZERO.
 func (c *conn) zeroByWriting(r *request, err error) bool {
 	if r.head.Command != wire.CmdWriteZeroes || r.stage != stageLast || r.partial || !errors.Is(err, backend.ErrUnsupported) {
 		return false
@@ -289,7 +287,7 @@ func (c *conn) zeroMore(r *request) {
 	r.done += n
 }
 
-// errnoOf puts the store's errors into those of the protocol.
+// errnoOf converts an error of the store to one of the protocol.
 func errnoOf(r *request, err error) wire.Errno {
 	switch {
 	case errors.Is(err, backend.ErrOutOfRange):
@@ -309,7 +307,7 @@ func errnoOf(r *request, err error) wire.Errno {
 	return wire.EIO
 }
 
-// finish ends a request that the store is done with.
+// finish ends a request after its last operation.
 func (c *conn) finish(r *request) {
 	if r.changes() {
 		c.gate.leave(c)
@@ -317,7 +315,7 @@ func (c *conn) finish(r *request) {
 	c.reply(r)
 }
 
-// reply queues the answer.
+// reply queues the reply.
 func (c *conn) reply(r *request) {
 	if c.dead || r.silent {
 		c.release(r)
@@ -331,7 +329,7 @@ func (c *conn) reply(r *request) {
 	c.replies.push(r.slot)
 }
 
-// release makes a slot and its pages free.
+// release frees a slot and its pages.
 func (c *conn) release(r *request) {
 	if r.pages > 0 {
 		c.pages.free(r.first, r.pages)
@@ -340,7 +338,7 @@ func (c *conn) release(r *request) {
 	c.idle = append(c.idle, r.slot)
 }
 
-// flush is the server's own, at the end. All slots are idle.
+// flush begins the server's own flush at the end. All slots are idle.
 func (c *conn) flush() {
 	last := len(c.idle) - 1
 	r := &c.slots[c.idle[last]]

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// replies are the slots whose answers go out, in order, and how much of the first
-// has gone.
+// replies is the queue of slots whose replies must be sent, in order, and how much of the first has been sent.
 type replies struct {
 	ring       [depth]uint16
 	head, tail uint32
@@ -25,7 +24,7 @@ func (r *replies) push(slot uint16) {
 
 func (r *replies) at(i int) uint16 { return r.ring[(r.head+uint32(i))%depth] }
 
-// data is what follows the head of a reply.
+// data returns the data that follows the head of a reply.
 func (r *request) data() []byte {
 	if r.errno == wire.OK && r.head.Command == wire.CmdRead {
 		return r.payload()
@@ -33,10 +32,10 @@ func (r *request) data() []byte {
 	return nil
 }
 
-// maxVectors is how many parts a write has at most.
+// maxVectors is the maximum number of parts of one write.
 const maxVectors = 128
 
-// send writes what there is to say, as far as the client takes it.
+// send sends what is pending, as far as the socket takes it.
 func (c *conn) send() {
 	for c.pending() {
 		var iov [maxVectors]unix.Iovec
@@ -73,7 +72,7 @@ func (c *conn) send() {
 	}
 }
 
-// wrote notes that n more bytes have gone.
+// wrote handles n more bytes having been sent.
 func (c *conn) wrote(n int) {
 	if taken := min(n, len(c.out)); taken > 0 {
 		n -= taken
@@ -93,7 +92,7 @@ func (c *conn) wrote(n int) {
 	c.replies.sent = n
 }
 
-// dropReplies frees the answers that nobody will read.
+// dropReplies frees the replies that will not be read.
 func (c *conn) dropReplies() {
 	c.replies.sent = 0
 	for ; c.replies.len() > 0; c.replies.head++ {

@@ -15,30 +15,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// Config describes a server. A zero field takes the default.
+// Config describes a server. Fields that are zero take their defaults.
 type Config struct {
-	Socket  string // required: path of the unix socket
-	Clients int    // connections at a time; default 32
-	// Default is the name of the disk for clients that name none; default: that of the first
-	// disk that is published. It does not change: those who come back find the disk that they had, or none.
+	Socket  string // required: path of the Unix socket
+	Clients int    // maximum connections at a time; default 32
+	// Default is the name of the disk for clients that name none; default: the first disk that is published. It does
+	// not change, so that clients that reconnect find the same disk, or none.
 	Default string
 
 	Polling nvmeof.Polling // when an idle loop sleeps
-	Spin    time.Duration  // PollAdaptive: how long a loop without work polls at least; default 50 µs
+	Spin    time.Duration  // PollAdaptive: minimum time that a loop without work polls; default 50 µs
 
-	// Handshake is how long a client may take for it; default 10 s.
+	// Handshake is how long the handshake of a client may take; default 10 s.
 	Handshake time.Duration
-	// Drain is how long Close waits for what is in flight; default 5 s.
+	// Drain is how long Close waits for requests in flight; default 5 s.
 	Drain time.Duration
-	// Overdue is called in Close, at most once, where stores have requests for longer than
-	// Drain. It is to have them end those, as by disconnecting them: Close returns when they
-	// have. nil: it waits for as long as that takes.
+	// Overdue is called by Close, at most once, if stores have had requests for longer than Drain. It should make the
+	// stores end them, for example by disconnecting: Close returns when they have. If it is nil, Close waits without
+	// limit.
 	Overdue func()
-	// Log is told, in a line, of clients that were sent away; nil: nobody is. It is
-	// called by the loop, so that it must not block for long.
+	// Log is called with a line of text for each event worth logging, such as a client that was disconnected; it may be
+	// nil. It runs in the loop, so it must not block for long.
 	Log func(string)
 
-	look time.Duration // between looks whether the file of the socket is there; default 1 s
+	look time.Duration // interval of checks whether the socket's file exists; default 1 s
 }
 
 func (c *Config) clients() int {
@@ -48,7 +48,7 @@ func (c *Config) clients() int {
 	return 32
 }
 
-// gone is how many clients of a disk may have gone whose requests it has not finished.
+// gone returns how many clients of a disk may have gone without all their requests having ended.
 func (c *Config) gone() int { return max(1, c.clients()/4) }
 
 func or(d, fallback time.Duration) time.Duration {
@@ -64,25 +64,24 @@ func (c *Config) spin() time.Duration      { return or(c.Spin, 50*time.Microseco
 func (c *Config) handshake() time.Duration { return or(c.Handshake, 10*time.Second) }
 func (c *Config) drain() time.Duration     { return or(c.Drain, 5*time.Second) }
 
-// A Server publishes disks. Its methods may be called from any goroutine.
+// A Server exports disks. Its methods may be called from any goroutine.
 type Server struct {
-	cfg      Config
-	listener listener
-	exports  atomic.Pointer[[]*export]
-	usual    atomic.Pointer[string] // the name of the default disk; nil: not known yet
-	counters counters
-	wake     *shard.Event // ends the loop's sleep
-	closing  atomic.Bool
-	ended    chan struct{} // the loop is over
-	renewed  atomic.Pointer[renewal]
-	stayed   chan struct{} // nobody looks after the socket's file any more
-	err      error         // of its end
-	once     sync.Once
+	cfg         Config
+	listener    listener
+	exports     atomic.Pointer[[]*export]
+	defaultName atomic.Pointer[string] // name of the default disk; nil: not known yet
+	counters    counters
+	wake        *shard.Event // wakes the loop
+	closing     atomic.Bool
+	ended       chan struct{} // closed when the loop has ended
+	renewed     atomic.Pointer[renewal]
+	socketKept  chan struct{} // closed when keepSocket has ended
+	err         error         // result of Close
+	once        sync.Once
 }
 
-// Listen starts a server of disks, as [Server.Publish] has them: its first client finds
-// them. A socket that its server left behind is replaced; of one that is served it says
-// so.
+// Listen starts a server that exports disks, as [Server.Publish] does, before its first client can connect. It replaces
+// a socket that another server has left behind; if a server still listens on it, it returns an error.
 func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if cfg.Socket == "" {
 		return nil, errors.New("nbd: Config.Socket is missing")
@@ -91,9 +90,9 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{}), stayed: make(chan struct{})}
+	s := &Server{cfg: cfg, wake: wake, ended: make(chan struct{}), socketKept: make(chan struct{})}
 	if cfg.Default != "" {
-		s.usual.Store(&cfg.Default)
+		s.defaultName.Store(&cfg.Default)
 	}
 	if err := s.Publish(disks); err != nil {
 		return nil, errors.Join(err, wake.Close())
@@ -105,13 +104,13 @@ func Listen(cfg Config, disks ...Disk) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.listener.Close(), wake.Close())
 	}
-	go l.run()                   // ends in Close
-	go s.stay(s.listener.Socket) // likewise
+	go l.run()                         // ends in Close
+	go s.keepSocket(s.listener.Socket) // likewise
 	return s, nil
 }
 
-// Publish replaces what is published. Who uses a disk
-// that is not among them goes on with it as it was; its store may be closed once it fails.
+// Publish replaces the exports. Clients of a disk that is no longer included continue to use it; its store may be
+// closed when it fails.
 func (s *Server) Publish(disks []Disk) error {
 	all := make([]*export, 0, len(disks))
 	names := map[string]bool{}
@@ -127,44 +126,44 @@ func (s *Server) Publish(disks []Disk) error {
 		all = append(all, e)
 	}
 	if len(disks) > 0 {
-		s.usual.CompareAndSwap(nil, &disks[0].Name)
+		s.defaultName.CompareAndSwap(nil, &disks[0].Name)
 	}
 	s.exports.Store(&all)
 	return nil
 }
 
-// URI is where a published disk is, as the NBD project's doc/uri.md has it, by its Alias if it has one.
-func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.lasting()) }
+// URI returns the NBD URI (doc/uri.md of the NBD project) of a published disk, with its Alias if it has one.
+func (s *Server) URI(d Disk) string { return uri(s.cfg.Socket, d.stableName()) }
 
-// Usage is what to type to use a disk, a line each.
+// Usage returns example commands to use a disk, one per line.
 func (s *Server) Usage(d Disk) []string {
 	at, socket := s.URI(d), shell.Quote(s.cfg.Socket)
 	return []string{
 		"fio --name=t --ioengine=nbd --uri='" + at + "' --rw=randread --bs=4k --iodepth=32 --runtime=5 --time_based",
 		"qemu-img info '" + at + "'",
 		"qemu-system-x86_64 -drive 'file=" + at + ",format=raw,if=virtio,discard=unmap'",
-		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", socket, d.lasting()),
+		fmt.Sprintf("modprobe nbd; nbd-client -unix %s -N %s /dev/nbd0    # as root; ends with nbd-client -d /dev/nbd0", socket, d.stableName()),
 	}
 }
 
-// Close ends the server: no client is accepted any more, requests that
-// were read are finished and answered, the disks flushed, of which it returns what has failed. Those that a store does not finish in
-// Config.Drain are waited for without answers; see Config.Overdue.
+// Close ends the server. It accepts no more clients, completes and answers the requests that were read, and flushes the
+// disks; it returns the errors of the flushes. If a store does not complete requests within Config.Drain, it waits for
+// them without answering; see Config.Overdue.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)
 		s.wake.Set()
 		<-s.ended
-		<-s.stayed
+		<-s.socketKept
 		s.err = errors.Join(s.err, s.wake.Close())
 	})
 	return s.err
 }
 
-// find looks for an export; "" is the default one.
+// find returns an export by name, or nil; "" is the default one.
 func (s *Server) find(name string) *export {
-	if usual := s.usual.Load(); name == "" && usual != nil {
-		name = *usual
+	if byDefault := s.defaultName.Load(); name == "" && byDefault != nil {
+		name = *byDefault
 	}
 	all := *s.exports.Load()
 	i := slices.IndexFunc(all, func(e *export) bool { return e.disk.Name == name })
@@ -177,23 +176,23 @@ func (s *Server) find(name string) *export {
 	return all[i]
 }
 
-// An export is a disk as clients see it. It does not change.
+// An export is a disk as seen by clients. It is immutable.
 type export struct {
 	disk   Disk
 	block  int // bytes of a logical block
 	about  wire.Export
-	memory int // bytes for a client's data
+	memory int // bytes of memory for a client's data
 }
 
-// now is what clients are told of it, with the size that the disk has now.
+// now returns the properties for clients, with the current size of the disk.
 func (e *export) now() wire.Export {
 	about := e.about
 	about.Size = uint64(e.disk.Store.Info().Size)
 	return about
 }
 
-// maxRequest is the most that a request moves: what clients may expect of a server
-// that does not say, and what Linux and qemu ask for at most.
+// maxRequest is the maximum length of a request's data: what clients may expect of a server that states no maximum, and
+// what Linux and qemu use at most.
 const maxRequest = 32 << 20
 
 func newExport(d Disk) (*export, error) {
@@ -208,13 +207,12 @@ func newExport(d Disk) (*export, error) {
 	span := max(info.BlockSize, pageSize)
 	e.memory = maxRequest + 4*span
 	flags := wire.HasFlags | wire.SendFlush | wire.SendFUA | wire.SendDF
-	// A flush covers what was acknowledged on whatever queue of the store.
+	// A flush on one queue of the store covers what was acknowledged on any other.
 	flags |= wire.CanMultiConn
 	if info.ReadOnly {
 		flags |= wire.ReadOnly
 	} else {
-		// Write Zeroes of a store moves no data; where there is none, it is not fast
-		// and says so.
+		// Write Zeroes of a store transfers no data. If the store does not support it, requests with FAST_ZERO fail.
 		flags |= wire.SendWriteZeroes | wire.SendFastZero
 		if info.Deallocate {
 			flags |= wire.SendTrim

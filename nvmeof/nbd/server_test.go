@@ -26,7 +26,7 @@ func random(n int) []byte {
 	return b
 }
 
-// TestReadBack: each command, in each way of waiting, with both kinds of replies.
+// TestReadBack: each command, in each polling mode, with both kinds of replies.
 func TestReadBack(t *testing.T) {
 	for name, p := range pollings {
 		for _, structured := range []bool{false, true} {
@@ -55,7 +55,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestLargest: the largest requests, which are all of a client's memory.
+// TestLargest: the largest requests, which use all memory of a client.
 func TestLargest(t *testing.T) {
 	s := serve(t, Config{}, newStore(t, 64<<20, 4096))
 	c := connect(t, s, how{structured: true})
@@ -71,7 +71,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestRefused: what is wrong gets the right error, and does not disturb what follows.
+// TestRefused: invalid requests get the right error, and do not disturb later ones.
 func TestRefused(t *testing.T) {
 	s := serve(t, Config{}, newStore(t, 1<<20, 4096))
 	c := connect(t, s, how{blockSize: true, structured: true})
@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 		}
 		c.do(r.Request, payload, r.want)
 	}
-	// The data of one that is too long is read and forgotten.
+	// The data of a write that is too long is read and dropped.
 	c.do(wire.Request{Command: wire.CmdWrite, Length: 40 << 20}, make([]byte, 40<<20), wire.EINVAL)
 	if got := c.read(0, len(data)); !bytes.Equal(got, data) {
 		t.Error("a refused request changed something")
@@ -107,15 +107,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNoStore: a disk that has no store is refused.
+// TestNoStore: a disk without a store is refused.
 func TestNoStore(t *testing.T) {
 	if _, err := Listen(Config{Socket: t.TempDir() + "/s"}, Disk{Name: "a"}); err == nil || err.Error() != "disk a: Disk.Store is missing" {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestBlockStatus: who has selected base:allocation is told that all is allocated, of a disk
-// that is read only too, whatever else is in flight; others may not ask.
+// TestBlockStatus: a client that has selected base:allocation gets the answer that all blocks are allocated, also of a
+// read-only disk, and whatever else is in flight. For other clients the command is invalid.
 func TestBlockStatus(t *testing.T) {
 	for _, store := range []backend.Store{newStore(t, 1<<20, 4096), readOnly{newStore(t, 1<<20, 4096)}} {
 		s := serve(t, Config{}, store)
@@ -163,8 +163,8 @@ func (r readOnly) Info() backend.Info {
 	return i
 }
 
-// TestPartialBlocks compares single bytes of a client that was given no block size
-// with a model, while another writes whole blocks beside them.
+// TestPartialBlocks compares single bytes, written by a client without block sizes, with a model, while another client
+// writes adjacent whole blocks.
 func TestPartialBlocks(t *testing.T) {
 	const size = 64 << 10
 	s := serve(t, Config{}, newStore(t, size, 4096))
@@ -196,8 +196,8 @@ func TestPartialBlocks(t *testing.T) {
 	}
 }
 
-// TestPartialBlocksTogether: clients that change parts of the same blocks at the same
-// time lose nothing of each other's.
+// TestPartialBlocksTogether: clients that change parts of the same blocks at the same time do not lose each other's
+// changes.
 func TestPartialBlocksTogether(t *testing.T) {
 	const block, clients, rounds = 4096, 4, 60
 	s := serve(t, Config{}, newStore(t, 1<<20, block))
@@ -225,7 +225,7 @@ func TestPartialBlocksTogether(t *testing.T) {
 	}
 }
 
-// TestOutOfOrder: a request that hangs holds up nobody.
+// TestOutOfOrder: a request that hangs does not delay others.
 func TestOutOfOrder(t *testing.T) {
 	store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
 	s := serve(t, Config{}, store)
@@ -240,7 +240,7 @@ func TestOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestStoreErrors: errors of the store reach the client as what they are.
+// TestStoreErrors: errors of the store are returned to the client as the corresponding errno.
 func TestStoreErrors(t *testing.T) {
 	for err, want := range map[error]wire.Errno{
 		backend.ErrNoSpace: wire.ENOSPC, backend.ErrReadOnly: wire.EPERM, backend.ErrFailed: wire.EIO, backend.ErrInvalid: wire.EINVAL,
@@ -263,7 +263,7 @@ func TestStoreErrors(t *testing.T) {
 	c.write(0, random(4096))
 }
 
-// TestZeroesByWriting: a store without Write Zeroes gets zeroes, but not fast.
+// TestZeroesByWriting: a store without Write Zeroes gets zeroes written, unless FAST_ZERO is set.
 func TestZeroesByWriting(t *testing.T) {
 	store := backendtest.NewFaulty(newStore(t, 8<<20, 512))
 	s := serve(t, Config{}, store)
@@ -279,7 +279,7 @@ func TestZeroesByWriting(t *testing.T) {
 	}
 }
 
-// TestManyInFlight: more than there are slots, from a client that does not read.
+// TestManyInFlight: a client that does not read sends more requests than there are slots.
 func TestManyInFlight(t *testing.T) {
 	s := serve(t, Config{}, newStore(t, 1<<20, 512))
 	c, other := connect(t, s, how{structured: true}), connect(t, s, how{})
@@ -308,7 +308,7 @@ func TestManyInFlight(t *testing.T) {
 	}
 }
 
-// TestBadClients: what cannot be understood ends the connection, and no other.
+// TestBadClients: invalid input ends the connection, and no other.
 func TestBadClients(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Config{Handshake: 200 * time.Millisecond}, newStore(t, 1<<20, 512))
@@ -352,7 +352,7 @@ func TestTooManyClients(t *testing.T) {
 	connect(t, s, how{}).read(0, 512)
 }
 
-// TestPublish: new clients see what is published, old ones what was.
+// TestPublish: new clients see the new exports, connected ones keep theirs.
 func TestPublish(t *testing.T) {
 	small, large := newStore(t, 1<<20, 512), newStore(t, 2<<20, 512)
 	s := serve(t, Config{}, small, large)
@@ -376,7 +376,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestDefault: who names no disk finds always the same one, or none.
+// TestDefault: a client that names no disk always gets the same one, or none.
 func TestDefault(t *testing.T) {
 	small, large := newStore(t, 1<<20, 512), newStore(t, 2<<20, 512)
 	both := disks(small, large)
@@ -394,7 +394,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestAlias: a disk has two names for clients, of which that of another comes first.
+// TestAlias: a disk has two names, of which another disk's Name takes precedence over an Alias.
 func TestAlias(t *testing.T) {
 	two := disks(newStore(t, 1<<20, 512), newStore(t, 2<<20, 512))
 	two[0].Alias = "2" // the name of the other
@@ -417,7 +417,7 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestClose: what was begun is finished, answered and flushed; the socket goes.
+// TestClose: requests that have begun are completed, answered and flushed; the socket is removed.
 func TestClose(t *testing.T) {
 	for name, p := range pollings {
 		t.Run(name, func(t *testing.T) { testClose(t, Config{Polling: p}) })
@@ -453,7 +453,7 @@ func testClose(t *testing.T, cfg Config) {
 	}
 }
 
-// TestSocket: a socket left behind is replaced, a live one or another file is not.
+// TestSocket: a socket left behind is replaced; one in use, or another file, is not.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -499,8 +499,7 @@ func (lost) NewQueue(int, func()) (backend.Queue, error) {
 
 type queue struct{ backend.Queue }
 
-// TestOpenFails: a client whose choice cannot be opened hears why, and may choose
-// another.
+// TestOpenFails: a client whose export cannot be opened gets the reason, and may choose another.
 func TestOpenFails(t *testing.T) {
 	good := newStore(t, 1<<20, 512)
 	s := serve(t, Config{}, lost{newStore(t, 1<<20, 512)}, good)
@@ -525,7 +524,7 @@ func TestOpenFails(t *testing.T) {
 	c.read(0, 512)
 }
 
-// TestCloseIdle: so it is for a client that asks for nothing at the time.
+// TestCloseIdle: likewise for a client that has no requests at the time.
 func TestCloseIdle(t *testing.T) {
 	for name, p := range pollings {
 		t.Run(name, func(t *testing.T) {
@@ -547,8 +546,8 @@ func TestCloseIdle(t *testing.T) {
 	}
 }
 
-// TestSocketOfMany: of many servers that begin at one socket at a time, which one before them
-// left behind, one has it, and keeps it.
+// TestSocketOfMany: of many servers that start on one socket path at the same time, where a socket was left behind,
+// exactly one gets it, and keeps it.
 func TestSocketOfMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for range 20 {

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// TestShareOfADisk: the clients of one disk leave places to others, and take them all where there
-// is no other.
+// TestShareOfADisk: the clients of one disk leave places for other disks, and take all places if there is no other
+// disk.
 func TestShareOfADisk(t *testing.T) {
 	const clients = 16
 	disk := newStore(t, 1<<20, 512)
@@ -65,8 +65,8 @@ func TestShareOfADisk(t *testing.T) {
 	}
 }
 
-// TestHandshakeMakesRoom: who says nothing keeps no client from its disk, and no place from the
-// next; those who have a disk stay.
+// TestHandshakeMakesRoom: a silent client does not keep others from their disk, and gives way to the next client;
+// clients with a disk stay.
 func TestHandshakeMakesRoom(t *testing.T) {
 	s := serve(t, Config{Clients: 3, Handshake: time.Hour}, newStore(t, 1<<20, 512))
 	here := connect(t, s, how{})

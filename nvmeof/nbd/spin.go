@@ -8,38 +8,37 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Factors of the least time that a loop without work polls.
+// Factors of the minimum time that a loop without work polls.
 const (
-	maxSpinFactor  = 8  // at most, where requests come at such intervals
-	busySpinFactor = 16 // while the store has something to do: waking takes longer than a fast disk
+	maxSpinFactor  = 8  // maximum, if requests come at such intervals
+	busySpinFactor = 16 // while the store has operations: waking up takes longer than a fast disk
 )
 
-// spinner decides how long a loop polls before it sleeps: as long as it has learnt
-// that requests are apart, if that is not long.
+// spinner decides how long a loop polls before it sleeps: for the interval between requests that it has observed, if
+// that is not long.
 type spinner struct {
 	polling nvmeof.Polling
 	least   time.Duration
 	length  time.Duration
-	idle    time.Time // since when there was nothing to do; zero: not yet asked
+	idle    time.Time // since when there has been nothing to do; zero: not checked yet
 	slept   bool
-	crowded int // times not to wait for clients but asleep
-	most    int // requests with the store since there were none
+	crowded int // how many more times the loop sleeps without polling for clients
+	most    int // maximum operations in the stores since there were none
 }
 
 const (
-	// aloneTime is what giving way takes at most when nobody takes it.
+	// aloneTime is the maximum duration of a yield that no other thread uses.
 	aloneTime = 1500 * time.Nanosecond
-	// crowdedFor is how often a loop that is not alone on its processor sleeps before it
-	// looks again whether it is.
+	// crowdedFor is how often a loop that shares its processor sleeps before it checks again whether it does.
 	crowdedFor = 64
-	// lonely is how many requests at a time are no reason to poll for more. Asleep, the
-	// first of many would be taken alone.
+	// lonely is up to how many requests at a time the loop does not poll for more. If it slept with more, it would
+	// handle the first of many alone.
 	lonely = 4
 )
 
-// giveWay lets others have the processor. If somebody took it, whom we wait for may
-// have none while we poll; asleep, we are woken on the processor of the client, which
-// then waits for us: better than on two with a wake-up each way.
+// giveWay yields the processor. If another thread has used it, the one we wait for may not run while we poll. If we
+// sleep, we are woken on the processor of the client, which then waits for us: this is faster than two processors with
+// a wake-up in each direction.
 func (s *spinner) giveWay() {
 	start := time.Now()
 	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
@@ -53,7 +52,7 @@ func (s *spinner) init(cfg *Config) {
 	s.length = s.least
 }
 
-// worked is called after a turn that found something to do.
+// worked must be called after a turn that found something to do.
 func (s *spinner) worked() {
 	if s.idle.IsZero() {
 		return
@@ -70,14 +69,13 @@ func (s *spinner) worked() {
 	}
 }
 
-// woke is called after a sleep.
+// woke must be called after a sleep.
 func (s *spinner) woke() { s.slept = true }
 
-// over reports whether the loop has polled long enough. So many requests are with
-// the store.
-func (s *spinner) over(flying int) bool {
-	if flying > 0 {
-		s.most = max(s.most, flying)
+// over reports whether the loop has polled for long enough. inFlight is the number of operations in the stores.
+func (s *spinner) over(inFlight int) bool {
+	if inFlight > 0 {
+		s.most = max(s.most, inFlight)
 	}
 	switch {
 	case s.polling == nvmeof.PollAlways:
@@ -87,18 +85,18 @@ func (s *spinner) over(flying int) bool {
 	case s.idle.IsZero():
 		s.idle, s.slept = time.Now(), false
 		return false
-	case s.slept: // what ended the sleep was nothing
+	case s.slept: // the sleep was ended by nothing useful
 		return true
-	case flying == 0 && s.crowded > 0 && s.most <= lonely:
+	case inFlight == 0 && s.crowded > 0 && s.most <= lonely:
 		s.crowded--
 		s.most = 0
 		return true
 	}
-	if flying == 0 {
+	if inFlight == 0 {
 		s.most = 0
 	}
 	length := s.length
-	if flying > 0 {
+	if inFlight > 0 {
 		length = max(length, s.least*busySpinFactor)
 	}
 	return time.Since(s.idle) > length

@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// Stats count what clients did.
+// Stats are the counters of a server.
 type Stats struct {
-	Clients      uint64 // that were accepted
-	TooMany      uint64 // that were not, since there were enough
-	Unaccepted   uint64 // times that a client had to wait, since the process had no descriptor left or the machine no memory
-	Stuck        uint64 // that were refused a disk, since it had not finished the requests of many who had gone
-	Share        uint64 // that were refused a disk, since it had as many as leave the other disks theirs
-	GaveWay      uint64 // that had not finished the handshake, and made room for others
-	Slow         uint64 // that did not finish the handshake in time
-	BadHandshake uint64 // that were disconnected for what they sent in it
-	BadRequests  uint64 // that were disconnected for what they sent after it
-	Lost         uint64 // that went without saying so
-	Refused      uint64 // requests that were answered with an error at once
+	Clients      uint64 // clients accepted
+	TooMany      uint64 // clients rejected because there were too many
+	Unaccepted   uint64 // times that a client could not be accepted for lack of descriptors or memory
+	Stuck        uint64 // clients refused because many have gone whose requests the disk has not completed
+	Share        uint64 // clients refused because the remaining places were for other disks
+	GaveWay      uint64 // clients in the handshake disconnected to make room for others
+	Slow         uint64 // clients that did not complete the handshake in time
+	BadHandshake uint64 // clients disconnected for an invalid handshake
+	BadRequests  uint64 // clients disconnected for an invalid request
+	Lost         uint64 // clients that disconnected without NBD_CMD_DISC
+	Refused      uint64 // requests rejected without asking the store
 	Failed       uint64 // requests that the store failed
-	Requests     uint64 // all
+	Requests     uint64 // all requests
 }
 
-// Add adds what another server has counted.
+// Add adds the counters of another server.
 func (s *Stats) Add(o Stats) {
 	s.Clients += o.Clients
 	s.TooMany += o.TooMany
@@ -40,7 +40,7 @@ func (s *Stats) Add(o Stats) {
 	s.Requests += o.Requests
 }
 
-// String is a line for people: what was served, and what went wrong if something did.
+// String returns one line of text: the numbers of clients and requests, and the other counters that are not zero.
 func (s Stats) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "clients: %d; requests: %d", s.Clients, s.Requests)
@@ -61,7 +61,7 @@ func (s Stats) String() string {
 	return b.String()
 }
 
-// counters are those of Stats. The loop writes them.
+// counters are the counters of Stats. The loop increments them.
 type counters struct {
 	clients, tooMany, unaccepted, stuck, share, gaveWay, slow, badHandshake, badRequests, lost, refused, failed, requests atomic.Uint64
 }

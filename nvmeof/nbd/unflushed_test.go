@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/backendtest"
 )
 
-// TestCloseUnflushed: a disk that cannot be flushed at the end is the error, unless it has gone before.
+// TestCloseUnflushed: Close returns an error for a disk that cannot be flushed, unless the disk was removed before.
 func TestCloseUnflushed(t *testing.T) {
 	for published, want := range map[bool]string{true: "disk 1 could not be flushed at the end: broken", false: "<nil>"} {
 		store := backendtest.NewFaulty(newStore(t, 1<<20, 512))

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd/internal/wire"
 )
 
-// TestUnreadHandshake: a client that ends the handshake, or has it ended, and never reads what it was answered goes when the
-// time for the handshake is over, and makes room for another before.
+// TestUnreadHandshake: a client that ends the handshake, or has it ended, and never reads the replies is disconnected
+// when the time of the handshake has passed, and makes room for another client before.
 func TestUnreadHandshake(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]string{"ABORT": "IHAVEOPT\x00\x00\x00\x02\x00\x00\x00\x00", "no option": strings.Repeat("x", 16)} {

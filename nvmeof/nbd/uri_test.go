@@ -18,7 +18,7 @@ func TestURI(t *testing.T) {
 	}
 }
 
-// TestUsageIsTyped: whatever the socket is called, what is printed is the words that a program needs.
+// TestUsageIsTyped: whatever the socket's path, a shell splits the printed commands into the intended words.
 func TestUsageIsTyped(t *testing.T) {
 	for _, name := range []string{"s", "disk one", "it's & <this>;"} {
 		socket := filepath.Join("/run", name)

@@ -5,52 +5,49 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// An Aborter sends Abort commands, no more at a time than the controller carries out
-// (NVMe base 2.0, 5.1), for commands that are outstanding. It belongs to the admin queue's
-// loop.
+// An Aborter sends Abort commands for outstanding commands, no more at a time than the controller accepts (NVMe base
+// 2.0, 5.1). It is owned by the admin queue's loop.
 type Aborter struct {
-	admin   *Queue
-	source  fabric.Source // Aborts do not wait behind the commands that they are to end
-	limit   int           // ACL: how many at a time, beyond one
-	waiting []Abort
-	later   []Abort // until another one has its answer
-	flying  int
-	answers uint64 // to those that were sent
-	over    bool   // the controller is about to be shut down
+	admin    *Queue
+	source   fabric.Source // its own, so that Aborts do not wait behind the commands that they abort
+	limit    int           // ACL: maximum number of Aborts outstanding, minus one
+	waiting  []Abort
+	later    []Abort // retried when another Abort has completed
+	inFlight int
+	answers  uint64 // number of Aborts that have completed
+	stopped  bool   // the controller is about to be shut down
 }
 
-// An Abort is a command to be aborted. Its queue gives the identifier to no other command
-// from the moment at which it says that the command is outstanding, until the Abort has
-// its answer: an Abort that comes late hits nobody.
+// An Abort is a command to be aborted. From the moment its queue reports that the command is outstanding until the
+// Abort has completed, the queue does not reuse the command identifier: an Abort that is late aborts no other command.
 type Abort struct {
 	Queue *Queue
 	CID   capsule.CID
-	asked uint64 // responses, when the queue was looked at
+	asked uint64 // value of Aborter.answers when the queue was asked
 }
 
-// SetLimit takes the controller's ACL: how many Aborts it carries out beyond one.
+// SetLimit sets the controller's Abort Command Limit (ACL), which is 0's based.
 func (a *Aborter) SetLimit(acl uint8) {
 	a.admin.Shard.Do(func() { a.limit = int(acl) })
 }
 
-// Stop forgets in the loop what was to be aborted, and takes nothing more: the controller
-// is about to be shut down.
-func (a *Aborter) Stop() { a.over, a.waiting, a.later = true, nil, nil }
+// Stop drops the commands that are to be aborted, and ignores further ones, because the controller is about to be shut
+// down. It is called in the loop.
+func (a *Aborter) Stop() { a.stopped, a.waiting, a.later = true, nil, nil }
 
-// abort sends Abort for a command. What comes of that shows in the
-// command's own completion.
+// abort sends Abort for a command. The result shows in the command's own completion.
 func (a *Aborter) abort(one Abort) {
 	a.admin.Shard.Do(func() {
-		if !a.over {
+		if !a.stopped {
 			a.waiting = append(a.waiting, one)
 			a.ask()
 		}
 	})
 }
 
-// ask has the queues of the commands that are next decide what to do.
+// ask asks the queues of the next commands, up to the limit, whether these are still outstanding.
 func (a *Aborter) ask() {
-	for len(a.waiting) > 0 && a.flying <= a.limit {
+	for len(a.waiting) > 0 && a.inFlight <= a.limit {
 		one := a.waiting[0]
 		a.waiting = a.waiting[1:]
 		one.asked = a.answers
@@ -59,19 +56,19 @@ func (a *Aborter) ask() {
 			a.admin.Shard.Do(func() { a.Said(one, r) })
 		})
 		if asked {
-			a.flying++
+			a.inFlight++
 		}
 	}
 }
 
-// Said goes on, in the loop, with what a command's queue says of it.
+// Said continues, in the loop, with the answer of a command's queue.
 func (a *Aborter) Said(one Abort, r fabric.Retention) {
 	switch {
-	case r == fabric.RetainedOther && one.asked != a.answers && !a.over:
-		a.waiting = append(a.waiting, one) // the other one may have its answer since, and nobody else comes
+	case r == fabric.RetainedOther && one.asked != a.answers && !a.stopped:
+		a.waiting = append(a.waiting, one) // the other Abort may have completed meanwhile, so no completion would retry this one
 	case r == fabric.RetainedOther:
 		a.later = append(a.later, one)
-	case r == fabric.Retained && a.over:
+	case r == fabric.Retained && a.stopped:
 		a.release(one)
 	case r == fabric.Retained:
 		cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminAbort)}
@@ -80,7 +77,7 @@ func (a *Aborter) Said(one Abort, r fabric.Retention) {
 			a.release(one)
 			a.answers++
 			a.waiting, a.later = append(a.waiting, a.later...), nil
-			a.flying--
+			a.inFlight--
 			a.ask()
 		}
 		if a.admin.Fabric.Submit(&fabric.Request{Command: cmd, Source: &a.source, Urgency: fabric.Pressing, Done: answered}) == nil {
@@ -88,11 +85,11 @@ func (a *Aborter) Said(one Abort, r fabric.Retention) {
 		}
 		a.waiting, a.later = nil, nil // the controller is lost, and the commands with it
 	}
-	a.flying--
+	a.inFlight--
 	a.ask()
 }
 
-// release lets a command's queue use its identifier again.
+// release allows a command's queue to reuse the identifier.
 func (a *Aborter) release(one Abort) {
 	one.Queue.Shard.Do(func() { one.Queue.Fabric.Release(one.CID) })
 }

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// ErrClosed is an association that was ended by the host.
+// ErrClosed reports an association that the host has ended.
 var ErrClosed = errors.New("controller is disconnected")
 
-// An Association is the queues of a controller: when one ends, the others do.
+// An Association is the set of queues of a controller: when one ends, all end.
 type Association struct {
 	Aborts Aborter
-	admin  *Queue // constant once there is another
+	admin  *Queue // constant once there is another queue
 
-	mu     sync.Mutex // guards what follows; held for moments only
+	mu     sync.Mutex // guards the fields below; never held for long
 	open   []*Queue   // connected, the admin queue first
-	err    error      // why it is lost
+	err    error      // why the association is lost
 	ending bool       // Close was called
 	done   chan struct{}
 }
@@ -24,36 +24,35 @@ type Association struct {
 // New returns an association without queues.
 func New() *Association { return &Association{done: make(chan struct{})} }
 
-// Admin is the admin queue, which [Association.Add] was called with first.
+// Admin returns the admin queue, once [Association.NewQueue] has made it.
 func (a *Association) Admin() *Queue { return a.admin }
 
-// Done is closed when the association is lost or closed.
+// Done returns a channel that is closed when the association is lost or closed.
 func (a *Association) Done() <-chan struct{} { return a.done }
 
-// Err is why the association is lost, [ErrClosed] after Close, nil before.
+// Err returns the reason why the association is lost, [ErrClosed] after Close, or nil while it is neither.
 func (a *Association) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// Lose notes why the controller is gone and ends all of its queues. The loops call it.
+// Lose records why the controller is lost, and ends all of its queues. The loops call it.
 func (a *Association) Lose(err error) {
 	if a.isLost(err) {
 		a.failQueues(err, true)
 	}
 }
 
-// loseQueue is the loss of one queue. With an I/O queue the others of its kind end; the
-// admin queue stays until the host shuts the controller down by it: that shows when
-// the commands of the lost queue are over.
+// loseQueue handles the loss of one queue. If it is an I/O queue, the other I/O queues end, but the admin queue stays,
+// so that the host can shut the controller down with it: after that, the commands of the lost queue have ended.
 func (a *Association) loseQueue(q *Queue, err error) {
 	if a.isLost(err) {
 		a.failQueues(err, q.ID == 0)
 	}
 }
 
-// isLost notes why the controller is gone, and reports whether it was not before.
+// isLost records why the controller is lost, and reports whether it was not lost before.
 func (a *Association) isLost(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,8 +72,7 @@ func (a *Association) failQueues(err error, admin bool) {
 	}
 }
 
-// Add notes a connected queue, first the admin queue. It fails if the association is
-// lost already.
+// Add adds a connected queue, first the admin queue. It fails if the association is already lost.
 func (a *Association) Add(q *Queue) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,16 +82,15 @@ func (a *Association) Add(q *Queue) error {
 	return a.err
 }
 
-// Queues are those that are connected, the admin queue first.
+// Queues returns the connected queues, the admin queue first.
 func (a *Association) Queues() []*Queue {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.open)
 }
 
-// Close begins the end of the association by the host, who has to disconnect the queues:
-// no other is added. It reports whether the association was lost before, and whether
-// this is the first call.
+// Close begins the end of the association by the host, which must then disconnect the queues; no queue can be added any
+// more. It reports whether the association was lost before, and whether this is the first call.
 func (a *Association) Close() (lost, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,17 +2,17 @@ package association
 
 import "sync/atomic"
 
-// A Bar keeps commands from a namespace that may be another than it was. The zero value
-// lets them pass. It is looked at for each command, by any goroutine.
+// A Bar blocks commands to a namespace whose identifier may belong to another namespace now. The zero value lets them
+// pass. It is checked for each command, from any goroutine.
 type Bar struct{ why atomic.Pointer[error] }
 
-// Set keeps commands away from now on.
+// Set blocks commands from now on; why is their error.
 func (b *Bar) Set(why error) { b.why.Store(&why) }
 
-// Lift lets commands pass.
+// Lift lets commands pass again.
 func (b *Bar) Lift() { b.why.Store(nil) }
 
-// Err is why nothing may be sent, nil where it may.
+// Err returns why commands are blocked, or nil if they may be sent.
 func (b *Bar) Err() error {
 	if why := b.why.Load(); why != nil {
 		return *why

@@ -12,24 +12,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Domain is the protection domain of an association, with the memory that is
-// registered in it.
+// A Domain is the protection domain of an association, with the memory that is registered in it.
 type Domain struct {
 	RDMA    rdmatransport.Domain
-	Windows bool // each command has a key of its own
+	Windows bool // each command has its own key
 
-	mu     sync.Mutex // guards closed and changes of all
+	mu     sync.Mutex // guards closed, and serializes changes of all
 	closed bool
 	all    atomic.Pointer[[]*Memory]
 }
 
-// Memory is registered memory that data moves into and out of without a copy.
+// Memory is registered memory, which is read and written without a copy.
 type Memory struct {
 	*fabric.Memory
-	slab *shard.Slab // closed with it; nil: the memory is the caller's
+	slab *shard.Slab // closed with the memory; nil if the caller owns the memory
 }
 
-// Register registers memory, which lies in slab if that is not nil.
+// Register registers memory. slab is the slab that contains it, or nil.
 func (d *Domain) Register(mem []byte, slab *shard.Slab) (*Memory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +44,7 @@ func (d *Domain) Register(mem []byte, slab *shard.Slab) (*Memory, error) {
 	return m, nil
 }
 
-// Bytes is registered memory, nil once it was dropped.
+// Bytes returns registered memory, or nil once it has been dropped.
 func (d *Domain) Bytes(m *Memory) []byte {
 	if !slices.Contains(d.registered(), m) {
 		return nil
@@ -53,15 +52,14 @@ func (d *Domain) Bytes(m *Memory) []byte {
 	return m.Bytes()
 }
 
-// Drop ends the registration and closes the slab, once. No request may be using the
-// memory.
+// Drop unregisters the memory and closes its slab, once. No request may be using the memory.
 func (d *Domain) Drop(m *Memory) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.drop(m)
 }
 
-// drop is called with the lock held.
+// drop must be called with mu held.
 func (d *Domain) drop(m *Memory) error {
 	all := d.registered()
 	i := slices.Index(all, m)
@@ -97,7 +95,7 @@ func (d *Domain) registered() []*Memory {
 
 func (d *Domain) set(all []*Memory) { d.all.Store(&all) }
 
-// Find returns the registered memory in which p lies, and where, or nil.
+// Find returns the registered memory that contains p, and the offset of p in it, or nil.
 func (d *Domain) Find(p []byte) (*fabric.Memory, int) {
 	at := address(p)
 	for _, m := range d.registered() {

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Pool is a controller's buffers on one shard, for data that is not in registered
-// memory. All but Close are called in the shard's loop.
+// A Pool is a controller's buffers on one shard, for data that is not in registered memory. All methods but Close must
+// be called in the shard's loop.
 type Pool struct {
 	Arena  *shard.Arena
 	Memory *fabric.Memory // of the arena
@@ -17,7 +17,7 @@ type Pool struct {
 	slot   shard.Slot
 }
 
-// NewPool maps and registers buffers of so many bytes together.
+// NewPool maps and registers size bytes of buffers.
 func NewPool(s *shard.Shard, d *Domain, size int) (*Pool, error) {
 	arena, err := shard.NewArena(size)
 	if err != nil {
@@ -30,13 +30,13 @@ func NewPool(s *shard.Shard, d *Domain, size int) (*Pool, error) {
 	return &Pool{shard: s, Arena: arena, Memory: memory}, nil
 }
 
-// Attach comes before anything is released.
+// Attach must be called before the first Release.
 func (p *Pool) Attach() { p.shard.Attach(&p.slot, p) }
 
-// Close frees the memory; called from outside the loop when nothing uses it.
+// Close frees the memory. It must be called outside the loop, when nothing uses the memory.
 func (p *Pool) Close() error {
 	err := p.shard.Call(func() {
-		for p.Arena.Serve() { // those that still wait learn that their queue is gone
+		for p.Arena.Serve() { // waiters are served so that they learn that their queue is gone
 		}
 		p.slot.Detach()
 	})
@@ -46,8 +46,8 @@ func (p *Pool) Close() error {
 	return errors.Join(p.Memory.Close(), p.Arena.Close())
 }
 
-// Alloc takes a buffer of at least n bytes of a share; without one w waits for it. Without
-// a share it is one of the controller's own.
+// Alloc takes a buffer of at least n bytes from a share, or from the pool's own share if s is nil. If none is
+// available, w waits for it.
 func (p *Pool) Alloc(s *shard.Share, w *shard.BufferWaiter, n int) (shard.Buffer, bool) {
 	if s == nil {
 		s = p.Arena.Own()
@@ -55,17 +55,17 @@ func (p *Pool) Alloc(s *shard.Share, w *shard.BufferWaiter, n int) (shard.Buffer
 	b, ok := s.Alloc(n)
 	if !ok {
 		s.Wait(w, n)
-		p.slot.Retry() // it may be there: others waited in front
+		p.slot.Retry() // it may be available: w waited only because others were first
 	}
 	return b, ok
 }
 
-// Offset is where in the memory a buffer lies.
+// Offset returns the offset of a buffer in the memory.
 func (p *Pool) Offset(b shard.Buffer) int {
 	return int(address(b.Bytes()) - address(p.Arena.Bytes()))
 }
 
-// Release gives a buffer back; who waits for one is served later in the turn.
+// Release returns a buffer. Waiters are served later in the turn.
 func (p *Pool) Release(b shard.Buffer) {
 	p.Arena.Release(b)
 	p.slot.Retry()

@@ -11,21 +11,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Queue is one queue of an association, connected or about to be.
+// A Queue is one queue of an association. It need not be connected yet.
 type Queue struct {
 	ID     capsule.QID
 	Depth  int
 	Shard  *shard.Shard
 	Pool   *Pool             // of the shard
-	Fabric *fabric.HostQueue // the loop's
-	Urgent fabric.Source     // of what has an entry of the admin queue for itself: Keep Alive and fabrics commands; the loop's
-	OnEnd  func()            // called in the loop when all commands are back; the loop's
+	Fabric *fabric.HostQueue // owned by the loop
+	Urgent fabric.Source     // of commands with a reserved admin queue entry: Keep Alive, fabrics commands; owned by the loop
+	OnEnd  func()            // called in the loop when all commands have completed; owned by the loop
 
 	Association *Association
-	ended       chan struct{} // closed when the queue has given everything back
+	ended       chan struct{} // closed when the queue has returned all requests
 }
 
-// NewQueue makes a queue of an association. cfg.Ending and cfg.Ended are the association's.
+// NewQueue returns a queue of an association. It sets cfg.Ending and cfg.Ended itself.
 func (a *Association) NewQueue(id capsule.QID, pool *Pool, cfg fabric.HostConfig) (*Queue, error) {
 	q := &Queue{ID: id, Depth: cfg.Depth, Shard: cfg.Shard, Pool: pool, Association: a, ended: make(chan struct{})}
 	cfg.Ending, cfg.Ended = q.lose, q.end
@@ -41,8 +41,8 @@ func (a *Association) NewQueue(id capsule.QID, pool *Pool, cfg fabric.HostConfig
 	return q, nil
 }
 
-// Connect makes the RDMA connection of the queue pair by a function of the caller's. On an
-// error the queue has ended.
+// Connect opens the queue pair and calls connect to make its RDMA connection. If it returns an error, the queue has
+// ended.
 func (q *Queue) Connect(connect func(rdmatransport.QueuePair) error) error {
 	var qp rdmatransport.QueuePair
 	var err error
@@ -58,13 +58,13 @@ func (q *Queue) Connect(connect func(rdmatransport.QueuePair) error) error {
 	return q.Shard.Call(q.Fabric.Established)
 }
 
-// lose is called in the loop before the requests come back: whoever gets one finds the
-// association lost.
+// lose is called in the loop before the requests are returned, so that the association is already lost when their
+// callers see the error.
 func (q *Queue) lose(err error) {
 	q.Association.loseQueue(q, fmt.Errorf("queue %d: %w", q.ID, err))
 }
 
-// end is called in the loop when the queue has given all requests back.
+// end is called in the loop when the queue has returned all requests.
 func (q *Queue) end(error) {
 	if q.OnEnd != nil {
 		q.OnEnd()
@@ -72,8 +72,7 @@ func (q *Queue) end(error) {
 	close(q.ended)
 }
 
-// Explain prefers the reason for which the controller was lost to what the queue saw of
-// it.
+// Explain replaces the error of a command by the reason why the controller was lost, if it was.
 func (q *Queue) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -84,7 +83,7 @@ func (q *Queue) Explain(err error) error {
 	return err
 }
 
-// Lost is why a queue that has ended did.
+// Lost returns the reason why a queue has ended.
 func (q *Queue) Lost() error {
 	if why := q.Association.Err(); why != nil {
 		return why
@@ -92,17 +91,17 @@ func (q *Queue) Lost() error {
 	return q.Fabric.Err()
 }
 
-// Disconnect ends the queue; Ended reports when that is done.
+// Disconnect starts to end the queue; Ended reports when it has ended.
 func (q *Queue) Disconnect() { q.Shard.Do(q.Fabric.Disconnect) }
 
-// Ended is closed when the queue has given everything back.
+// Ended returns a channel that is closed when the queue has returned all requests.
 func (q *Queue) Ended() <-chan struct{} { return q.ended }
 
 // Free frees the memory of a queue that has ended, or was never connected.
 func (q *Queue) Free() error { return q.Fabric.Free() }
 
-// CancelRequest ends a command early, in the loop: it takes back what was not sent, and has the
-// controller abort what was, as shows in the command's own completion.
+// CancelRequest ends a command early; it must be called in the loop. A command that has not been sent is withdrawn. One
+// that has been sent is aborted at the controller, and then ends with its own completion.
 func (q *Queue) CancelRequest(r *fabric.Request) {
 	cid, sent := q.Fabric.Cancel(r)
 	if sent && r.Command.Opcode != capsule.OpcodeFabrics {
@@ -110,14 +109,14 @@ func (q *Queue) CancelRequest(r *fabric.Request) {
 	}
 }
 
-// Execute sends a command and waits for its completion, whatever its status. Data, if
-// any, goes the way that the opcode says. When ctx ends first the command is aborted,
-// but not waited for, nor is it when the association is lost, as lost says; nil: never.
+// Execute sends a command and waits for its completion, whatever its status. The opcode says in which direction data,
+// if any, is transferred. If ctx ends first, the command is aborted, and Execute returns without waiting for it. It
+// does not wait either once lost is closed; lost may be nil.
 func (q *Queue) Execute(ctx context.Context, lost <-chan struct{}, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	t := NewTask(q, nil, []capsule.Command{cmd}, data)
 	var source *fabric.Source
 	if cmd.Opcode == capsule.OpcodeFabrics {
-		source, t.halves[0].request.Urgency = &q.Urgent, fabric.Urgent // a shutdown waits for no command that hangs
+		source, t.halves[0].request.Urgency = &q.Urgent, fabric.Urgent // so that a shutdown does not wait for commands that hang
 	}
 	if !q.Shard.Do(func() { t.Begin(source, nil) }) {
 		return capsule.Completion{}, ErrClosed

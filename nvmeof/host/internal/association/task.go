@@ -8,36 +8,35 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A Task is one command of the control plane, or the two halves of a fused one. It
-// has memory of its own, so that its caller may stop waiting for it at any time. It
-// belongs to its queue's loop from begin until done is closed.
+// A Task is one command of the control plane, or the two commands of a fused operation. It has its own memory, so that
+// its caller may stop waiting for it at any time. It is owned by its queue's loop from Begin until done is closed.
 type Task struct {
-	Ended func() // called in the loop when what Begin began is over; may be nil
+	Ended func() // called in the loop when the task has ended after Begin; may be nil
 
 	queue  *Queue
-	bar    *Bar // of the namespace whose commands they are; nil: of none that can go
+	bar    *Bar // of the commands' namespace; nil if they cannot be blocked
 	halves []half
-	left   int // outstanding
+	left   int // number of commands outstanding
 	buffer shard.Buffer
 	waiter shard.BufferWaiter
 	share  *shard.Share
-	begun  bool // in its turn
+	begun  bool // Begin was called
 	ended  bool
 	done   chan struct{}
 	err    error // why there are no completions
 }
 
-// A half is a command of a task. Most have only one.
+// A half is a command of a task. Most tasks have only one.
 type half struct {
 	request fabric.Request
-	data    []byte // a copy of the caller's
-	at      int    // where it lies in the buffer
+	data    []byte // copy of the caller's data
+	at      int    // offset in the buffer
 }
 
-// Page is what data in a buffer begins at a multiple of.
+// Page is the alignment of data in a buffer.
 const Page = shard.PageSize
 
-// NewTask makes a task of commands, with the data of each; bar may be nil.
+// NewTask returns a task of commands, with the data of each. bar may be nil.
 func NewTask(q *Queue, bar *Bar, cmds []capsule.Command, data ...[]byte) *Task {
 	t := &Task{queue: q, bar: bar, halves: make([]half, len(cmds)), done: make(chan struct{})}
 	t.waiter.Ready = t.send
@@ -54,15 +53,14 @@ func NewTask(q *Queue, bar *Bar, cmds []capsule.Command, data ...[]byte) *Task {
 	return t
 }
 
-// Data is what the command i brought.
+// Data returns the data of command i.
 func (t *Task) Data(i int) []byte { return t.halves[i].data }
 
-// Command and Completion are those of the command i, when Await has succeeded.
+// Command and Completion return those of command i, once Await has succeeded.
 func (t *Task) Command(i int) *capsule.Command      { return &t.halves[i].request.Command }
 func (t *Task) Completion(i int) capsule.Completion { return t.halves[i].request.Completion }
 
-// whole reports whether a command that succeeds brings as much data as it requests. Of a
-// log page there may be less.
+// whole reports whether a successful command must transfer as much data as it requests. A log page may be shorter.
 func whole(cmd *capsule.Command, admin bool) bool {
 	if admin {
 		return cmd.Opcode == capsule.Opcode(capsule.AdminIdentify)
@@ -70,11 +68,10 @@ func whole(cmd *capsule.Command, admin bool) bool {
 	return cmd.Opcode == capsule.Opcode(capsule.IORead)
 }
 
-// Await carries out a task of an I/O queue by functions for its loop: begin calls Begin or
-// Fail, at once or later, and cancel calls Cancel or Fail. When ctx ends before, it is
-// canceled, and Await returns when it has its answer, since it may take effect until then:
-// with the error of ctx, unless it was too late to stop it, or its queue was lost, so that
-// it may take effect yet.
+// Await executes a task of an I/O queue with functions for its loop: begin calls Begin or Fail, at once or later, and
+// cancel calls Cancel or Fail. If ctx ends first, the task is canceled, and Await returns when it has completed, since
+// it may take effect until then. The error is then that of ctx, unless the task completed nevertheless, or the queue
+// was lost, so that the task may still take effect.
 func (t *Task) Await(ctx context.Context, begin, cancel func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -100,11 +97,11 @@ func (t *Task) Await(ctx context.Context, begin, cancel func()) error {
 	return nil
 }
 
-// Commands is how many commands the task has.
+// Commands returns the number of commands.
 func (t *Task) Commands() int { return len(t.halves) }
 
-// Begin begins a task in the loop, with a buffer of a share and for a source; nil for those
-// of the queue.
+// Begin starts a task. It must be called in the loop. The buffer is taken from share, and the commands are sent from
+// source; nil selects those of the queue.
 func (t *Task) Begin(source *fabric.Source, share *shard.Share) {
 	t.begun, t.share = true, share
 	for i := range t.halves {
@@ -113,10 +110,10 @@ func (t *Task) Begin(source *fabric.Source, share *shard.Share) {
 	t.begin()
 }
 
-// Fail ends a task that has not begun.
+// Fail ends a task that was not begun.
 func (t *Task) Fail(err error) { t.end(err) }
 
-// begin finds a buffer for the data.
+// begin allocates a buffer for the data.
 func (t *Task) begin() {
 	p, size := t.queue.Pool, 0
 	for i := range t.halves {
@@ -153,7 +150,7 @@ func (t *Task) send(b shard.Buffer) {
 			h.request.Memory, h.request.Offset = p.Memory, p.Offset(b)+h.at
 		}
 		if err := t.queue.Fabric.Submit(&h.request); err != nil {
-			t.end(err) // the first: a queue does not end between two
+			t.end(err) // only the first can fail: a queue does not end between two of them
 			return
 		}
 		t.left++
@@ -188,7 +185,7 @@ func (t *Task) end(err error) {
 	close(t.done)
 }
 
-// Cancel ends a task that has begun early, in the loop.
+// Cancel ends early a task that was begun. It must be called in the loop.
 func (t *Task) Cancel() {
 	if t.waiter.Waiting() {
 		t.waiter.Cancel()

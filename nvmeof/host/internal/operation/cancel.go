@@ -1,8 +1,8 @@
 package operation
 
-// Cancel ends an operation early, in the loop. What has not been sent never is; what
-// has been is aborted, and the operation ends when the controller has answered it or
-// is lost: until then it may use the caller's memory.
+// Cancel ends an operation early; it must be called in the loop. Commands that have not been sent never are. Commands
+// that have been sent are aborted, and the operation ends when they have completed or the controller is lost: until
+// then it may use the caller's memory.
 func (q *IOQueue) Cancel(o *Op, why error) {
 	if o.Stop == nil {
 		o.Stop = why
@@ -18,7 +18,7 @@ func (q *IOQueue) Cancel(o *Op, why error) {
 	if l.waiting.First() == nil {
 		l.rest()
 	}
-	if o.flying == 0 {
+	if o.inFlight == 0 {
 		o.end()
 	} else {
 		q.abort(o)
@@ -26,8 +26,8 @@ func (q *IOQueue) Cancel(o *Op, why error) {
 	q.serve()
 }
 
-// abort takes back or aborts the commands of an operation. The operation may end
-// meanwhile, when no chunk is its any more.
+// abort withdraws or aborts the commands of an operation. The operation may end during the loop; then no chunk refers
+// to it any more.
 func (q *IOQueue) abort(o *Op) {
 	for i := range q.all {
 		c := &q.all[i]

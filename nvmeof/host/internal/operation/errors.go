@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Refusal is a command of an operation that the controller completed with an error.
+// A Refusal reports a command of an operation that the controller completed with an error.
 type Refusal struct {
 	Command    capsule.Command
 	Completion capsule.Completion
@@ -16,7 +16,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%v: %v", capsule.IOOpcode(r.Command.Opcode), r.Completion.Status)
 }
 
-// An Unsent is an operation of which nothing was sent before its queue was lost.
+// An Unsent reports an operation of which nothing was sent before its queue was lost.
 type Unsent struct{ Err error }
 
 func (u *Unsent) Error() string { return u.Err.Error() }

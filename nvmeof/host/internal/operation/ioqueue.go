@@ -10,30 +10,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// An IOQueue is an I/O queue that cuts operations into commands. It belongs to its
-// queue's loop.
+// An IOQueue splits operations into commands for an I/O queue. It is owned by the queue's loop.
 type IOQueue struct {
 	Queue  *association.Queue
 	limits Limits
-	index  int // among those of the controller
+	index  int // among the controller's I/O queues
 	slot   shard.Slot
-	all    []chunk // as many as the queue has room for
-	chunks *chunk  // idle
-	idle   int     // how many
+	all    []chunk // one per entry of the queue
+	chunks *chunk  // list of idle chunks
+	idle   int     // number of idle chunks
 
-	lanes   []*Lane         // those that were used
-	line    list.List[Lane] // those with operations that wait, in the order of their turns
-	full    list.List[Lane] // those that may use no more entries now
+	lanes   []*Lane         // the lanes in use
+	line    list.List[Lane] // lanes with waiting operations, in the order of their turns
+	full    list.List[Lane] // lanes that may not use more entries now
 	quota   quota
 	dead    bool
 	serving bool
 }
 
-// laneTurn is how many commands are sent for a namespace while others wait.
+// laneTurn is how many commands are sent for a namespace in a row while others wait.
 const laneTurn = 8
 
-// NewIOQueue returns one over a queue that is connected: index is its number from 0 among
-// those of its controller, which has these namespaces.
+// NewIOQueue returns an IOQueue for a connected queue. index is its number, from 0, among the I/O queues of its
+// controller, and ns are the controller's namespaces.
 func NewIOQueue(q *association.Queue, limits Limits, index int, ns *Namespaces) *IOQueue {
 	n := &IOQueue{Queue: q, limits: limits, index: index, quota: quota{namespaces: &ns.count}}
 	n.all = make([]chunk, q.Depth-1)
@@ -45,7 +44,7 @@ func NewIOQueue(q *association.Queue, limits Limits, index int, ns *Namespaces) 
 	return n
 }
 
-// keep and take are for chunks that are idle.
+// keep adds a chunk to the idle ones.
 func (q *IOQueue) keep(c *chunk) {
 	c.op, c.next, q.chunks = nil, q.chunks, c
 	q.idle++
@@ -58,21 +57,21 @@ func (q *IOQueue) take() *chunk {
 	return c
 }
 
-// Attach is called in the loop before the first operation.
+// Attach must be called in the loop before the first operation.
 func (q *IOQueue) Attach() {
 	q.Queue.Shard.Attach(&q.slot, q)
-	q.Queue.OnEnd = q.die
+	q.Queue.OnEnd = q.onEnd
 	q.dead = q.Queue.Fabric.State() >= fabric.StateFailing
 }
 
-// Detach is called from outside the loop at the very end.
+// Detach must be called outside the loop when the queue is no longer used.
 func (q *IOQueue) Detach() error { return q.Queue.Shard.Call(q.slot.Detach) }
 
-// Begin starts an operation, in the loop.
+// Begin starts an operation. It must be called in the loop.
 func (q *IOQueue) Begin(o *Op) {
 	q.divide()
 	l := q.lane(o.Namespace)
-	o.lane, o.pos, o.flying, o.Err, o.live = l, 0, 0, nil, true
+	o.lane, o.pos, o.inFlight, o.Err, o.live = l, 0, 0, nil, true
 	if o.Stop != nil {
 		o.fail(o.Stop)
 	}
@@ -83,11 +82,10 @@ func (q *IOQueue) Begin(o *Op) {
 	}
 }
 
-// serve sends what it can of the operations that wait, of each namespace in turn and in
-// order within it.
+// serve sends what it can of the waiting operations: of each namespace in turn, and in order within a namespace.
 func (q *IOQueue) serve() {
 	if q.serving {
-		return // Done of a request that failed at once
+		return // called by Done of a request that failed at once
 	}
 	q.serving = true
 	for l := q.line.First(); l != nil && q.serveLane(l); l = q.line.First() {
@@ -95,16 +93,15 @@ func (q *IOQueue) serve() {
 	q.serving = false
 }
 
-// serveLane is a lane's turn. It reports false when the others have to wait for a command
-// to end as well.
+// serveLane is a lane's turn. It returns false if no lane can send more until a command has completed.
 func (q *IOQueue) serveLane(l *Lane) bool {
 	sent := 0
 	for o := l.waiting.First(); o != nil; o = l.waiting.First() {
-		if q.dead || q.Queue.Fabric.State() == fabric.StateClosed { // or it is about to be, and gives back what was sent
+		if q.dead || q.Queue.Fabric.State() == fabric.StateClosed { // a closed queue will be dead soon, and returns what was sent
 			o.fail(q.lostOf(o))
 		}
 		for !o.allSent() {
-			if err := o.Namespace.Bar.Err(); err != nil && o.task == nil { // since it began
+			if err := o.Namespace.Bar.Err(); err != nil && o.task == nil { // set since the operation began
 				o.fail(err)
 				break
 			}
@@ -128,7 +125,7 @@ func (q *IOQueue) serveLane(l *Lane) bool {
 			sent++
 		}
 		l.waiting.Pop()
-		if o.flying == 0 {
+		if o.inFlight == 0 {
 			o.end()
 		}
 	}
@@ -136,8 +133,7 @@ func (q *IOQueue) serveLane(l *Lane) bool {
 	return true
 }
 
-// lostOf is what an operation fails with when the queue has ended before all of it
-// was sent.
+// lostOf returns the error of an operation whose queue has ended before all of it was sent.
 func (q *IOQueue) lostOf(o *Op) error {
 	if o.pos == 0 {
 		return &Unsent{q.Queue.Lost()}
@@ -145,8 +141,8 @@ func (q *IOQueue) lostOf(o *Op) error {
 	return q.Queue.Lost()
 }
 
-// step is how many bytes the next command of an operation covers: whole blocks,
-// no more than the controller takes and the 16 bits of NLB can say.
+// step returns how many bytes the next command of an operation covers: whole blocks, no more than the controller takes
+// and than the 16 bits of NLB can express.
 func (q *IOQueue) step(o *Op) int64 {
 	lim, left := &q.limits, o.length-o.pos
 	switch o.Kind {
@@ -164,7 +160,7 @@ func (q *IOQueue) step(o *Op) int64 {
 	return left
 }
 
-// entries is how many entries of the queue the next command of an operation takes.
+// entries returns how many queue entries the next command of an operation occupies.
 func (o *Op) entries() int {
 	if o.task != nil {
 		return o.task.task.Commands()
@@ -172,8 +168,7 @@ func (o *Op) entries() int {
 	return 1
 }
 
-// send sends one command of an operation, for which there are entries. It reports false
-// when that has to wait for a buffer.
+// send sends one command of an operation, for which there are entries. It returns false if it must wait for a buffer.
 func (q *IOQueue) send(o *Op) bool {
 	if o.task != nil {
 		q.sendTask(o)
@@ -205,7 +200,7 @@ func (q *IOQueue) send(o *Op) bool {
 		o.pos += q.addParts(c)
 	}
 	o.pos += step
-	o.flying++
+	o.inFlight++
 	if err := q.Queue.Fabric.Submit(&c.request); err != nil {
 		c.request.Err = err
 		q.finish(c)
@@ -223,7 +218,7 @@ func (o *Op) needsBuffer() bool {
 	return false
 }
 
-// buffer takes one of at least n bytes, or queues for it.
+// buffer takes a buffer of at least n bytes, or waits for one.
 func (l *Lane) buffer(n int) (shard.Buffer, bool) {
 	p := l.queue.Queue.Pool
 	if l.spare.Valid() {
@@ -237,14 +232,14 @@ func (l *Lane) buffer(n int) (shard.Buffer, bool) {
 	return p.Alloc(&l.share, &l.waiter, n)
 }
 
-// finish takes the end of a command.
+// finish handles the end of a command.
 func (q *IOQueue) finish(c *chunk) {
 	o, r := c.op, &c.request
 	l := o.lane
 	if r.Err != nil {
-		o.Err = q.Queue.Explain(r.Err) // says more than the status of another command
+		o.Err = q.Queue.Explain(r.Err) // replaces the status of another command: it says more
 		if o.Stop != nil && (r.Err == fabric.ErrCanceled || !o.changes()) {
-			o.Err = o.Stop // nothing of it can happen any more
+			o.Err = o.Stop // no part of it can take effect any more
 		}
 	} else if !r.Completion.Status.OK() {
 		o.fail(cmp.Or[error](o.Stop, &Refusal{r.Command, r.Completion}))
@@ -260,17 +255,17 @@ func (q *IOQueue) finish(c *chunk) {
 	q.ended(o)
 }
 
-// ended takes the end of a command of an operation.
+// ended updates an operation after the end of one of its commands.
 func (q *IOQueue) ended(o *Op) {
-	o.flying--
-	if o.flying == 0 && o.allSent() && o.lane.waiting.First() != o {
+	o.inFlight--
+	if o.inFlight == 0 && o.allSent() && o.lane.waiting.First() != o {
 		o.end()
 	}
 	q.serve()
 }
 
-// die is called when the queue has ended and all commands are back.
-func (q *IOQueue) die() {
+// onEnd is called when the queue has ended and all commands have been returned.
+func (q *IOQueue) onEnd() {
 	q.dead = true
 	for _, l := range q.lanes {
 		l.dropSpare()
@@ -281,8 +276,7 @@ func (q *IOQueue) die() {
 	q.serve()
 }
 
-// Complete, Retry and Flush implement [shard.Consumer]; the queue has the work
-// requests.
+// Complete, Retry and Flush implement [shard.Consumer]. The work requests are those of the association's queue.
 func (q *IOQueue) Complete(*rdmatransport.Completion, uint32) {}
 func (q *IOQueue) Retry()                                     { q.serve() }
 func (q *IOQueue) Flush()                                     {}

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// Namespaces are those of a controller that there are operations on. The zero value has
-// none.
+// Namespaces are the namespaces of a controller that have been opened. The zero value has none.
 type Namespaces struct {
 	count atomic.Int32
 
@@ -19,10 +18,10 @@ type Namespaces struct {
 	lanes map[capsule.NSID]*Lanes
 }
 
-// Lanes are one namespace's, by the number of the I/O queue. Each is its queue's loop's.
+// Lanes are the lanes of one namespace, by the index of the I/O queue. Each is owned by its queue's loop.
 type Lanes struct{ of []*Lane }
 
-// Lanes returns those of a namespace, which are the same whoever asks.
+// Lanes returns the lanes of a namespace, the same ones for every caller.
 func (n *Namespaces) Lanes(id capsule.NSID, queues int) *Lanes {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,24 +37,24 @@ func (n *Namespaces) Lanes(id capsule.NSID, queues int) *Lanes {
 	return l
 }
 
-// A Lane is what an I/O queue has of the operations on one namespace, which begin in order.
-// It bounds what they hold while there are other namespaces: of the queue's entries a part is
-// each namespace's own, half of all together, and of the buffers it has a share. So a
-// namespace whose commands get no answer leaves something to the others, whenever those come.
+// A Lane queues the operations on one namespace on one I/O queue; they begin in order. It limits what they occupy while
+// there are other namespaces: part of the queue's entries, half of them in total, is reserved evenly for the
+// namespaces, and each has a share of the buffers. So if the commands of one namespace get no response, something is
+// left for the others at any time.
 type Lane struct {
-	queue   *IOQueue
-	waiting list.List[Op]   // operations of which not all has been sent, in order
-	link    list.Link[Lane] // in the queue's line or full, unless it waits for a buffer
-	full    bool            // it is in the queue's full
-	flying  int             // entries in use
-	source  fabric.Source
+	queue    *IOQueue
+	waiting  list.List[Op]   // operations that are not fully sent, in order
+	link     list.Link[Lane] // in the queue's line or full, unless the lane waits for a buffer
+	full     bool            // the lane is in the queue's full
+	inFlight int             // number of entries in use
+	source   fabric.Source
 
 	share  shard.Share
-	spare  shard.Buffer // came for the first in waiting
+	spare  shard.Buffer // allocated for the first of waiting
 	waiter shard.BufferWaiter
 }
 
-// lane returns that of a namespace.
+// lane returns the lane of a namespace.
 func (q *IOQueue) lane(n *Namespace) *Lane {
 	if l := n.Lanes.of[q.index]; l != nil {
 		return l
@@ -73,7 +72,7 @@ func (q *IOQueue) lane(n *Namespace) *Lane {
 	return l
 }
 
-// ready puts a lane with operations that wait into the line, unless it waits for a buffer.
+// ready puts a lane with waiting operations into the line, unless it waits for a buffer.
 func (l *Lane) ready() {
 	switch q := l.queue; {
 	case l.full:
@@ -85,7 +84,7 @@ func (l *Lane) ready() {
 	l.queue.line.Push(l, &l.link)
 }
 
-// rest takes a lane out in which nothing waits.
+// rest removes a lane without waiting operations from the line.
 func (l *Lane) rest() {
 	if l.full {
 		l.queue.full.Remove(&l.link)
@@ -96,7 +95,7 @@ func (l *Lane) rest() {
 	l.dropSpare()
 }
 
-// dropSpare forgets a buffer that nothing waits for.
+// dropSpare releases a buffer that is no longer needed, or stops waiting for one.
 func (l *Lane) dropSpare() {
 	l.waiter.Cancel()
 	if l.spare.Valid() {
@@ -105,32 +104,32 @@ func (l *Lane) dropSpare() {
 	}
 }
 
-// A quota is how an I/O queue's entries are divided: so many are each lane's own, and the
-// rest is taken by who comes. Where there are too many namespaces for one each, what is common is
-// half, and the other half is for who has none: one operation each.
+// A quota divides an I/O queue's entries: a number of them is reserved for each lane, and the rest is common. If there
+// are too many namespaces to reserve one for each, half of the entries is common, and the other half is for lanes that
+// use none: one operation each.
 type quota struct {
 	namespaces *atomic.Int32
 	counted    int32 // of namespaces
-	own        int   // of each
-	common     int   // of all
-	taken      int   // of common
+	own        int   // entries reserved for each
+	common     int   // entries for all
+	taken      int   // common entries in use
 }
 
-// over is what a lane with so many entries has of the common ones.
+// over returns how many of a lane's entries are common ones.
 func (u *quota) over(entries int) int { return max(0, entries-u.own) }
 
-// may reports whether a lane may use n entries more. One that uses none always may.
+// may reports whether a lane may use n more entries. A lane that uses none always may.
 func (u *quota) may(l *Lane, n int) bool {
-	return l.flying == 0 || u.taken+u.over(l.flying+n)-u.over(l.flying) <= u.common
+	return l.inFlight == 0 || u.taken+u.over(l.inFlight+n)-u.over(l.inFlight) <= u.common
 }
 
 func (u *quota) add(l *Lane, n int) {
-	u.taken -= u.over(l.flying)
-	l.flying += n
-	u.taken += u.over(l.flying)
+	u.taken -= u.over(l.inFlight)
+	l.inFlight += n
+	u.taken += u.over(l.inFlight)
 }
 
-// divide divides the entries anew if there are other namespaces than before.
+// divide divides the entries again if the number of namespaces has changed.
 func (q *IOQueue) divide() {
 	u := &q.quota
 	n := u.namespaces.Load()
@@ -147,14 +146,14 @@ func (q *IOQueue) divide() {
 		u.common = (entries + 1) / 2
 	}
 	for _, l := range q.lanes {
-		u.taken += u.over(l.flying)
+		u.taken += u.over(l.inFlight)
 	}
 	for l := q.full.First(); l != nil; l = q.full.First() {
 		l.ready()
 	}
 }
 
-// vacate gives back entries of a lane, and lets go on who waited for that.
+// vacate returns entries of a lane, and readies lanes that waited for them.
 func (q *IOQueue) vacate(l *Lane, n int) {
 	before := q.quota.taken
 	q.quota.add(l, -n)

@@ -12,19 +12,19 @@ func TestQuota(t *testing.T) {
 			q := &IOQueue{all: make([]chunk, entries), quota: quota{namespaces: &ns.count}}
 			q.divide()
 			one := &Lane{queue: q}
-			for one.flying < entries && q.quota.may(one, 1) {
+			for one.inFlight < entries && q.quota.may(one, 1) {
 				q.quota.add(one, 1)
 			}
-			if one.flying < (entries+1)/2 || count == 1 && one.flying < entries {
-				t.Errorf("%d namespaces: one has %d of %d entries", count, one.flying, entries)
+			if one.inFlight < (entries+1)/2 || count == 1 && one.inFlight < entries {
+				t.Errorf("%d namespaces: one has %d of %d entries", count, one.inFlight, entries)
 			}
-			if count > 1 && entries > 1 && one.flying == entries {
+			if count > 1 && entries > 1 && one.inFlight == entries {
 				t.Errorf("%d namespaces: one has all of %d entries", count, entries)
 			}
 			if other := (&Lane{queue: q}); !q.quota.may(other, 1) {
 				t.Errorf("%d namespaces: the second one has none of %d entries", count, entries)
 			}
-			q.quota.add(one, -one.flying)
+			q.quota.add(one, -one.inFlight)
 			if q.quota.taken != 0 {
 				t.Errorf("%d namespaces: %d entries are lost", count, q.quota.taken)
 			}

@@ -14,7 +14,7 @@ func TestLossSaysMore(t *testing.T) {
 	a := association.New()
 	a.Lose(lost)
 	q := &IOQueue{Queue: &association.Queue{Association: a}}
-	o := &Op{lane: &Lane{queue: q, flying: 2}, flying: 2, length: 1, pos: 1, Done: func(*Op) {}}
+	o := &Op{lane: &Lane{queue: q, inFlight: 2}, inFlight: 2, length: 1, pos: 1, Done: func(*Op) {}}
 	o.fail(&Refusal{})
 	c := &chunk{op: o}
 	c.request.Err = lost

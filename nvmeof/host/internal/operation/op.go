@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A Kind is what an operation does to a namespace.
+// A Kind is the kind of an operation.
 type Kind uint8
 
 const (
@@ -22,40 +22,39 @@ const (
 	other // a task
 )
 
-// An Op is an operation on a namespace, which takes one command or several. It
-// belongs to its I/O queue's loop from Begin until Done is called, and otherwise to the
-// caller, who may use it again.
+// An Op is an operation on a namespace, which takes one or several commands. It is owned by its I/O queue's loop from
+// Begin until Done is called, and otherwise by the caller, who may reuse it.
 type Op struct {
 	Queue     *IOQueue
 	Namespace *Namespace
 	Kind      Kind
 	FUA       bool
-	Free      bool      // Zeroes: the storage may be freed
+	Free      bool      // Zeroes: the storage may be deallocated
 	Done      func(*Op) // set once
 	Err       error     // of the first command that failed
-	Stop      error     // why it was canceled: not Err where it may change blocks yet
+	Stop      error     // why it was canceled; Err differs if it may still change blocks
 
-	// The range in bytes, whole blocks. Flush has length 1, so that it is sent.
+	// The range in bytes, of whole blocks. A flush has length 1, so that one command is sent.
 	off, length int64
 
-	// The caller's memory stands for length bytes from bufOff, which lies within
-	// the range. It is registered where memory is set, and then is all of it.
+	// The caller's memory, which covers the range from bufOff. If memory is set, buf is registered memory and covers
+	// the whole range.
 	buf       []byte
 	bufOff    int64
 	memory    *fabric.Memory
 	memoryOff int
-	vector    *Vector // the memory, if it is in pieces: instead of the above
+	vector    *Vector // used instead of the above if the memory is in pieces
 
-	task   *errand       // instead of memory, of other
-	lane   *Lane         // from Begin on
-	pos    int64         // what has been sent of the range
-	flying int           // commands outstanding
-	live   bool          // from Begin until Done
-	link   list.Link[Op] // in its lane's waiting
+	task     *taskOp       // used instead of memory if Kind is other
+	lane     *Lane         // from Begin on
+	pos      int64         // how many bytes of the range have been sent
+	inFlight int           // number of commands outstanding
+	live     bool          // from Begin until Done
+	link     list.Link[Op] // in its lane's waiting
 }
 
-// SetRange widens a range to whole blocks and finds the memory. Of what has no data p is
-// nil; that of a flush is one byte.
+// SetRange widens a range to whole blocks and looks up the memory. p is nil for kinds without data. The length of a
+// flush is 1.
 func (o *Op) SetRange(p []byte, off, length int64) {
 	o.buf, o.bufOff, o.off, o.length = p, off, off, length
 	o.memory, o.memoryOff = nil, 0
@@ -70,13 +69,13 @@ func (o *Op) SetRange(p []byte, off, length int64) {
 	}
 }
 
-// SetVector gives a range of whole blocks memory in pieces.
+// SetVector sets memory in pieces for a range of whole blocks.
 func (o *Op) SetVector(v *Vector) { o.vector = v }
 
-// Forget lets go of the caller's memory, and of the error.
+// Forget drops the references to the caller's memory and the error.
 func (o *Op) Forget() { o.buf, o.memory, o.vector, o.Err = nil, nil, nil, nil }
 
-// Stoppable reports in the loop whether the operation goes on, and nobody has canceled it.
+// Stoppable reports whether the operation is live and not canceled. It must be called in the loop.
 func (o *Op) Stoppable() bool { return o.live && o.Stop == nil }
 
 // changes reports whether the operation changes blocks.
@@ -90,7 +89,7 @@ func (o *Op) fail(err error) {
 	}
 }
 
-// end gives the operation back; the I/O queue does not touch it any more.
+// end returns the operation to the caller; the I/O queue does not access it any more.
 func (o *Op) end() {
 	o.live = false
 	o.Done(o)
@@ -100,13 +99,13 @@ func (o *Op) end() {
 type chunk struct {
 	request fabric.Request
 	op      *Op
-	buffer  shard.Buffer // where the data is not in registered memory
-	piece   *piece       // of a vector, in which the data lies
-	at      int64        // in bytes of the namespace
+	buffer  shard.Buffer // used if the data is not in registered memory
+	piece   *piece       // of a vector: contains the data
+	at      int64        // offset in the namespace, in bytes
 	next    *chunk
 }
 
-// prepare makes a chunk the next command of an operation: n bytes at pos.
+// prepare makes a chunk the next command of an operation: n bytes from pos.
 func (c *chunk) prepare(o *Op, n int) {
 	c.op, c.at = o, o.off+o.pos
 	c.request.Whole, c.request.Source = o.Kind == Read, &o.lane.source
@@ -140,7 +139,7 @@ func (c *chunk) prepare(o *Op, n int) {
 	}
 }
 
-// place gives the chunk its data: registered memory as it is, or a buffer.
+// place sets the chunk's data: registered memory, or a buffer.
 func (c *chunk) place(p *association.Pool, b shard.Buffer, n int) {
 	r, o := &c.request, c.op
 	r.Memory, r.Offset, r.Length, r.More = nil, 0, 0, r.More[:0]
@@ -169,8 +168,8 @@ func (c *chunk) trimBlocks() uint32 {
 	return uint32(c.op.Queue.step(c.op) >> c.op.Namespace.Shift)
 }
 
-// copyOut moves what a read brought to the caller's memory: all of it, or the
-// requested part of the blocks at the ends.
+// copyOut copies the data of a read to the caller's memory, without the parts of the first and last block that were not
+// requested.
 func (c *chunk) copyOut() {
 	o, n := c.op, int64(c.request.Length)
 	if c.piece != nil {

@@ -4,14 +4,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// A Vector is the memory of an operation in pieces: in the order of the range, which
-// they cover, and each of whole blocks.
+// A Vector is the memory of an operation in pieces of whole blocks, which cover the range in order.
 type Vector struct {
 	pieces []piece
-	next   int // the piece at the operation's pos, or before; the loop's
+	next   int // the piece at the operation's pos, or an earlier one; owned by the loop
 }
 
-// A piece is a part of registered memory, or buffers that are copied.
+// A piece is a part of registered memory, or buffers whose data is copied.
 type piece struct {
 	at, length int64 // in the range
 	memory     *fabric.Memory
@@ -19,8 +18,7 @@ type piece struct {
 	bufs       [][]byte
 }
 
-// NewVector sorts buffers into those that can be used as they are and those that
-// cannot.
+// NewVector makes a vector of buffers: those of whole blocks in registered memory are used directly, others are copied.
 func NewVector(n *Namespace, bufs [][]byte) *Vector {
 	v := &Vector{}
 	at, block := int64(0), int64(1)<<n.Shift-1
@@ -42,7 +40,7 @@ func NewVector(n *Namespace, bufs [][]byte) *Vector {
 	return v
 }
 
-// copied adds a buffer to the copied ones in front of it.
+// copied adds a buffer to the piece before it if that is copied, or makes a new piece.
 func (v *Vector) copied(at int64, b []byte) {
 	last := len(v.pieces) - 1
 	if last < 0 || v.pieces[last].memory != nil {
@@ -54,8 +52,7 @@ func (v *Vector) copied(at int64, b []byte) {
 	p.length += int64(len(b))
 }
 
-// enter makes the piece at pos the operation's memory, and returns it with how much of
-// the next step lies in it.
+// enter makes the piece at pos the operation's memory. It returns the piece, and how much of the next step it covers.
 func (o *Op) enter(step int64) (*piece, int64) {
 	v := o.vector
 	for v.pieces[v.next].end() <= o.pos {
@@ -68,8 +65,8 @@ func (o *Op) enter(step int64) (*piece, int64) {
 
 func (p *piece) end() int64 { return p.at + p.length }
 
-// addParts adds to a command that goes to the end of its piece the pieces of registered
-// memory that follow, as many as the controller takes, and returns how many bytes.
+// addParts extends a command that reaches the end of its piece by the registered pieces that follow, as many as the
+// controller takes. It returns the number of bytes added.
 func (q *IOQueue) addParts(c *chunk) int64 {
 	o, r := c.op, &c.request
 	at := o.pos + int64(r.Length)
@@ -92,7 +89,7 @@ func (q *IOQueue) addParts(c *chunk) int64 {
 	return added
 }
 
-// copyIn fills b from the buffers, from a place of the range on.
+// copyIn fills b from the buffers, starting at offset at of the range.
 func (p *piece) copyIn(b []byte, at int64) {
 	p.each(len(b), at, func(part []byte) { b = b[copy(b, part):] })
 }
@@ -102,7 +99,7 @@ func (p *piece) copyOut(b []byte, at int64) {
 	p.each(len(b), at, func(part []byte) { b = b[copy(part, b):] })
 }
 
-// each goes over n bytes of the buffers from a place of the range on.
+// each calls f for the buffers of n bytes, starting at offset at of the range.
 func (p *piece) each(n int, at int64, f func([]byte)) {
 	at -= p.at
 	for _, b := range p.bufs {

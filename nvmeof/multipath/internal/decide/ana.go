@@ -8,16 +8,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// An ANALog is what a controller says about its namespaces' groups.
+// An ANALog is the ANA log of a controller.
 type ANALog struct {
 	Changes uint64 // CHGCNT
 	Groups  map[capsule.ANAGroup]capsule.ANAState
 	Members map[capsule.NSID]capsule.ANAGroup
 }
 
-// State is that of a namespace, whose group is reported by the log or, where that does
-// not have it, by its Identify data. It is Change where the log lacks the group too:
-// a namespace that is known before the log has it has to wait.
+// State returns the state of a namespace. Its group is the one in the log or, if the log does not list the namespace,
+// group, from its Identify data. The state is Change if the log lacks the group: requests to a namespace that appears
+// before the log has its group must wait.
 func (l *ANALog) State(id capsule.NSID, group capsule.ANAGroup) capsule.ANAState {
 	if g, ok := l.Members[id]; ok {
 		group = g
@@ -38,17 +38,16 @@ func (l *ANALog) Changing() bool {
 	return false
 }
 
-// ANALogSize is the most bytes that a log can have.
+// ANALogSize returns the maximum length of a log in bytes.
 func ANALogSize(groups, namespaces uint32) uint64 {
 	return capsule.ANALogHeaderSize + uint64(groups)*capsule.ANADescriptorHeader + 4*uint64(namespaces)
 }
 
-// ErrShortLog is a log of which more has to be read.
+// ErrShortLog reports that more of the log must be read.
 var ErrShortLog = errors.New("ANA log goes on behind what was read")
 
-// DecodeANALog reads the log from the start of b, and judges it: groups are 1 to
-// max, states are defined, namespaces ascend and are in one group each (NVMe base
-// 2.0, 5.16.1.13).
+// DecodeANALog decodes the log at the start of b, and checks it: groups are 1 to max, states are defined, and
+// namespaces ascend and are in one group each (NVMe base 2.0, 5.16.1.13).
 func DecodeANALog(b []byte, max uint32) (*ANALog, error) {
 	h, err := capsule.DecodeANALogHeader(b)
 	if err != nil {
@@ -103,8 +102,8 @@ func (l *ANALog) add(d *capsule.ANADescriptor, ids []byte, max uint32) error {
 	return nil
 }
 
-// ClassOf is how good a path in a state is. Those in which no command is executed
-// are not used at all (NVMe base 2.0, 8.1).
+// ClassOf returns the class of a path with a state. Paths in states in which commands are not executed are not used
+// (NVMe base 2.0, 8.1).
 func ClassOf(s capsule.ANAState) Class {
 	switch s {
 	case capsule.ANAOptimized:

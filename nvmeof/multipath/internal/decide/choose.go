@@ -2,17 +2,16 @@ package decide
 
 import "fmt"
 
-// A Policy says which of several usable paths a request takes. The names are those
-// of Linux's iopolicy.
+// A Policy says which of several usable paths a request takes. The names are those of Linux's iopolicy.
 type Policy uint8
 
 const (
-	// NUMA takes the path whose device is nearest to the processor of the request, and of
-	// those that are as near stays with one: at first the first in the list.
+	// NUMA takes the path whose device is nearest to the processor of the request. Among equally near ones it stays
+	// with one, initially the first in the list.
 	NUMA       Policy = iota
-	RoundRobin        // one after the other
-	QueueDepth        // the one with the fewest requests in flight
-	Latency           // the one that is likely to answer first, by what was measured
+	RoundRobin        // each path in turn
+	QueueDepth        // the path with the fewest requests in flight
+	Latency           // the path that is likely to answer first, according to measurements
 )
 
 var policyNames = [...]string{"numa", "round-robin", "queue-depth", "latency"}
@@ -24,10 +23,10 @@ func (p Policy) String() string {
 	return fmt.Sprintf("policy %d", uint8(p))
 }
 
-// Policies are the names that ParsePolicy takes.
+// Policies returns the names that ParsePolicy accepts.
 func Policies() []string { return policyNames[:] }
 
-// ParsePolicy is the reverse of String.
+// ParsePolicy is the inverse of String.
 func ParsePolicy(s string) (Policy, error) {
 	for i, name := range policyNames {
 		if s == name {
@@ -37,8 +36,7 @@ func ParsePolicy(s string) (Policy, error) {
 	return 0, fmt.Errorf("%q: it is numa, round-robin, queue-depth or latency", s)
 }
 
-// A Class is how good a path is for a namespace; a request takes one of the highest
-// that there is.
+// A Class says how good a path is for a namespace. A request takes a path of the highest class available.
 type Class uint8
 
 const (
@@ -47,22 +45,22 @@ const (
 	Optimized
 )
 
-// A Candidate is a path as a request sees it.
+// A Candidate is a path as seen by a request.
 type Candidate struct {
 	Class    Class
 	InFlight int64 // requests on the path, of all namespaces
-	Latency  int64 // smoothed, in nanoseconds; 0: nothing measured
-	Distance int   // of its device from the processor of the request; what counts is which is less
+	Latency  int64 // smoothed, in nanoseconds; 0: not measured
+	Distance int   // of its device to the processor of the request; only the order matters
 }
 
-// A Cursor is what a policy remembers of its choices.
+// A Cursor is the state of a policy between choices.
 type Cursor struct {
-	Last  int    // the one chosen last
-	Count uint32 // choices
+	Last  int    // index of the last choice
+	Count uint32 // number of choices
 }
 
-// refresh is after how many choices by latency one goes in turn, so that a path
-// that was slow is found to be fast again.
+// refresh is the number of choices by latency after which one is made in turn, so that it is noticed when a slow path
+// becomes fast.
 const refresh = 64
 
 // Choose returns the index of the path to take, or -1 if none is usable.
@@ -94,7 +92,7 @@ func Choose(p Policy, cs []Candidate, at *Cursor) int {
 	return chosen
 }
 
-// nearest is the one of a class that is nearest: of equals the last one, or else the first.
+// nearest returns the nearest candidate of a class: among equals the last choice, or else the first.
 func nearest(cs []Candidate, class Class, last int) int {
 	best := -1
 	for i := range cs {
@@ -108,7 +106,7 @@ func nearest(cs []Candidate, class Class, last int) int {
 	return best
 }
 
-// after is the next of a class behind another, in a circle.
+// after returns the next candidate of a class after last, cyclically.
 func after(cs []Candidate, class Class, last int) int {
 	for k := range cs {
 		i := (last + 1 + k) % len(cs)
@@ -119,8 +117,8 @@ func after(cs []Candidate, class Class, last int) int {
 	return -1
 }
 
-// least is the one of a class that costs least; of equals the next behind the last,
-// so that they take turns.
+// least returns the candidate of a class with the least cost; among equals the next one after last, so that they take
+// turns.
 func least(p Policy, cs []Candidate, class Class, last int) int {
 	best := -1
 	for k := range cs {
@@ -132,7 +130,7 @@ func least(p Policy, cs []Candidate, class Class, last int) int {
 	return best
 }
 
-// cost is how long a request may take there.
+// cost is the expected duration of a request on the path; only the order matters.
 func (c *Candidate) cost(p Policy) int64 {
 	if p == QueueDepth {
 		return c.InFlight
@@ -140,7 +138,7 @@ func (c *Candidate) cost(p Policy) int64 {
 	return c.Latency * (c.InFlight + 1)
 }
 
-// Smooth mixes a measurement into a smoothed latency, an eighth of it.
+// Smooth returns a smoothed latency, in which sample has a weight of one eighth.
 func Smooth(old, sample int64) int64 {
 	if old == 0 {
 		return max(sample, 1)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestChoose: some choices in a row. Candidates are written as class, requests in
-// flight and latency.
+// TestChoose: successive choices. Candidates are written as class, requests in flight and latency.
 func TestChoose(t *testing.T) {
 	o := func(inFlight, latency int64) Candidate { return Candidate{Optimized, inFlight, latency, 0} }
 	n := func(inFlight, latency int64) Candidate { return Candidate{NonOptimized, inFlight, latency, 0} }
@@ -62,7 +61,7 @@ func fields(s string) (all []string) {
 	return all
 }
 
-// TestLatencyLooksAgain: a path that was slow gets a request now and then.
+// TestLatencyLooksAgain: a path that was slow gets a request occasionally.
 func TestLatencyLooksAgain(t *testing.T) {
 	cs := []Candidate{{Optimized, 0, 100, 0}, {Optimized, 0, 1e9, 0}}
 	var at Cursor

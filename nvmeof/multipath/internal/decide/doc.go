@@ -1,4 +1,4 @@
-// Package decide holds what a host with several paths decides, as pure functions
-// and values: when to connect again, which path a request takes, what the end of
-// a request means, what an ANA log says. The time comes as an argument.
+// Package decide has the decisions of a host with several paths, as pure functions and values: when to reconnect, which
+// path a request takes, what the result of a request means, and what an ANA log says. The time is passed as an
+// argument.
 package decide

@@ -6,29 +6,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Verdict is what the end of a request on one path means.
+// A Verdict says what the status of a request on one path means.
 type Verdict struct {
-	Retry bool          // else it is the request's end
-	Few   bool          // no more than MaxRetries times
-	Delay time.Duration // before that
-	// What the end says about the path, for this namespace: its ANA state is
-	// another than the host thinks, or nothing goes there for a while.
+	Retry bool          // retry it; otherwise the status is final
+	Few   bool          // retry at most MaxRetries times
+	Delay time.Duration // before the retry
+	// About the path, for this namespace: ANA means that the ANA state is not what the host thinks, Avoid that no
+	// request should be sent for a while.
 	ANA, Avoid bool
-	// Look: the namespace may be another one than it was.
+	// Look means that the identifier may belong to another namespace now.
 	Look bool
 }
 
-// MaxRetries is how often a request is sent again for reasons that are not the
-// path's, as Linux does.
+// MaxRetries is how often a request is retried for reasons that are not due to the path, as in Linux.
 const MaxRetries = 5
 
-// pause is how long a host waits where a controller requests no time of its own.
+// pause is how long a host waits if the controller requests no time.
 const pause = 100 * time.Millisecond
 
-// RetryDelays are CRDT1 to CRDT3 of Identify data.
+// RetryDelays are CRDT1 to CRDT3 of the Identify data.
 type RetryDelays [3]uint16
 
-// delay is what a status requests (NVMe base 2.0, 3.3.3.2.1, CRD).
+// delay returns the delay that a status requests (NVMe base 2.0, 3.3.3.2.1, CRD).
 func (d *RetryDelays) delay(s capsule.Status) time.Duration {
 	if crd := s.CRD(); crd > 0 {
 		return time.Duration(d[crd-1]) * 100 * time.Millisecond
@@ -36,7 +35,7 @@ func (d *RetryDelays) delay(s capsule.Status) time.Duration {
 	return pause
 }
 
-// Judge reads the status of a request that a controller completed.
+// Judge evaluates the status with which a controller completed a request.
 func Judge(s capsule.Status, crdt *RetryDelays) Verdict {
 	if s.OK() || s.DNR() {
 		return Verdict{}
@@ -53,34 +52,32 @@ func Judge(s capsule.Status, crdt *RetryDelays) Verdict {
 		return Verdict{Retry: true, Few: true, Delay: crdt.delay(s)}
 	}
 	if s.SCT() == sctPath {
-		// Our target says Internal Path Error while another namespace has the identifier,
-		// which the host has not identified.
+		// Our target returns Internal Path Error while another namespace has the identifier and the host has not
+		// identified it yet.
 		return Verdict{Retry: true, Avoid: true, Look: s.Code() == capsule.StatusInternalPathError}
 	}
 	return Verdict{}
 }
 
-// sctPath is the status code type of path related status.
+// sctPath is the status code type of path related statuses.
 const sctPath = 3
 
-// AvoidFor is how long nothing goes to a path that failed a request and is still
-// connected.
+// AvoidFor is how long a path that failed a request, and is still connected, is not used.
 const AvoidFor = pause
 
-// settleTime is for targets that say at once that a shutdown is complete, as Linux's nvmet
-// does, while commands of queues that are disconnected still lie in their storage.
+// settleTime is for targets such as Linux's nvmet that report at once that a shutdown is complete, while commands of
+// disconnected queues are still in their storage.
 const settleTime = time.Second
 
-// Settle is how long after the shutdown of a controller its commands may still take
-// effect: none may (NVMe base 2.0, 3.6.2), but a host had better not rely on that to the
-// millisecond. cqt is CQT, the time that the target says it takes to end commands.
+// Settle returns how long after a completed shutdown of a controller its commands may still take effect. According to
+// NVMe base 2.0, 3.6.2 none may, but a host should not rely on that to the millisecond. cqt is CQT, the time in ms that
+// the target needs to end commands.
 func Settle(cqt uint16) time.Duration { return max(settleTime, time.Duration(cqt)*time.Millisecond) }
 
-// Fence is how long after the loss of a controller its commands may still take
-// effect: until the target has noticed, two keep alive periods, or three where
-// traffic restarts them, and then has ended them within CQT milliseconds (NVMe base
-// 2.1, 9.6, by TP4129). A period is kato, rounded up to a multiple of kas, which is KAS,
-// in units of 100 ms: so does the controller. 0 where kato is: then there is no such bound.
+// Fence returns how long after the loss of a controller its commands may still take effect (NVMe base 2.1, 9.6, by
+// TP4129). The target notices the loss within two keep alive periods, or three if traffic restarts its timer, and then
+// ends the commands within cqt (CQT) milliseconds. A period is kato, rounded up to a multiple of kas (KAS, in units of
+// 100 ms), as the controller does. If kato is 0 there is no bound, and Fence returns 0.
 func Fence(kato time.Duration, kas uint16, ctratt uint32, cqt uint16) time.Duration {
 	if kato <= 0 {
 		return 0

@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestSettle: a target may request more than the least.
+// TestSettle: a target may request more than the minimum.
 func TestSettle(t *testing.T) {
 	for cqt, want := range map[uint16]time.Duration{0: time.Second, 500: time.Second, 3000: 3 * time.Second} {
 		if got := Settle(cqt); got != want {

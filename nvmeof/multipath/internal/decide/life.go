@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Timers are what a path's life goes by. They are complete: no field has a default.
+// Timers control a path's state machine. No field has a default.
 type Timers struct {
-	ReconnectDelay time.Duration // between two attempts, at most
+	ReconnectDelay time.Duration // maximum pause between two attempts
 	CtrlLoss       time.Duration // until a lost path is given up; negative: never
-	FastIOFail     time.Duration // until requests stop to wait for a lost path; negative: never
+	FastIOFail     time.Duration // until requests stop waiting for a lost path; negative: never
 }
 
-// State is where in its life a path is.
+// State is the state of a path.
 type State uint8
 
 const (
-	Connecting State = iota // it never was live
+	Connecting State = iota // it has never been live
 	Live                    // it has a controller
-	Lost                    // it had one, and tries to get another
-	Deleting                // it goes, by the user's wish
-	Dead                    // it is given up
+	Lost                    // it had a controller, and reconnects
+	Deleting                // it is being deleted by the user
+	Dead                    // it was given up
 )
 
 var stateNames = [...]string{"connecting", "live", "lost", "deleting", "dead"}
@@ -32,34 +32,34 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// An Action is what the owner of a path has to do.
+// An Action is what the owner of a path must do.
 type Action uint8
 
 const (
 	Wait    Action = iota // until Wake, or until something happens
-	Connect               // and call Connected or Failed
+	Connect               // then call Connected or Failed
 	End                   // nothing any more
 )
 
-// A Life is the life of one path. It has one owner, who calls its methods.
+// A Life is the state machine of one path. One owner calls its methods.
 type Life struct {
 	timers   Timers
 	state    State
-	since    time.Time // of the state
+	since    time.Time // when the state began
 	lost     time.Time // when the controller was lost, or the first attempt began
 	next     time.Time // the next attempt
-	attempts int       // failed since lost
-	refusals int       // of those the last ones, for reasons that somebody has to mend
+	attempts int       // failed attempts since lost
+	refusals int       // number of consecutive last failures that will repeat until something is changed
 	lives    uint64    // how often it became live
 	err      error     // why it is not live, or was not the last time
 }
 
-// NewLife is a path whose first attempt is due.
+// NewLife returns the Life of a path whose first attempt is due.
 func NewLife(t Timers, now time.Time) Life {
 	return Life{timers: t, since: now, lost: now, next: now}
 }
 
-// Due is what to do now.
+// Due returns what to do now.
 func (l *Life) Due(now time.Time) Action {
 	switch l.state {
 	case Deleting, Dead:
@@ -77,8 +77,8 @@ func (l *Life) Due(now time.Time) Action {
 	return Connect
 }
 
-// Wake is when Due will say something else than Wait, if nothing happens before.
-// It is false for a path that waits for nothing.
+// Wake returns when Due will return something other than Wait, if nothing happens before. It returns false for a path
+// that waits for nothing.
 func (l *Life) Wake() (time.Time, bool) {
 	if l.state != Connecting && l.state != Lost {
 		return time.Time{}, false
@@ -89,7 +89,7 @@ func (l *Life) Wake() (time.Time, bool) {
 	return l.next, true
 }
 
-// Connected is the end of an attempt that succeeded.
+// Connected records that an attempt succeeded.
 func (l *Life) Connected(now time.Time) {
 	if l.ended() {
 		return
@@ -99,8 +99,8 @@ func (l *Life) Connected(now time.Time) {
 	l.enter(Live, now)
 }
 
-// Failed is the end of another. Refused is one that fails until somebody mends the
-// cause. random is from [0, 1).
+// Failed records that an attempt failed. refused says that attempts will fail until something is changed. random is in
+// [0, 1).
 func (l *Life) Failed(now time.Time, err error, refused bool, random float64) {
 	if l.ended() {
 		return
@@ -111,10 +111,10 @@ func (l *Life) Failed(now time.Time, err error, refused bool, random float64) {
 		l.refusals = 0
 	}
 	l.next = now.Add(l.delay(random))
-	l.Due(now) // it may be too late for another
+	l.Due(now) // it may be time to give up
 }
 
-// LostController is the end of a live path's controller.
+// LostController records that a live path's controller was lost.
 func (l *Life) LostController(now time.Time, err error, random float64) {
 	if l.state != Live {
 		return
@@ -125,15 +125,15 @@ func (l *Life) LostController(now time.Time, err error, random float64) {
 	l.Due(now)
 }
 
-// Spare is called when another path is live. One that never was is not given up then: it
-// is as if it came now. Nor is one that was, if lost ones are kept: it is as if it was lost now.
+// Spare is called while another path is live. A path that has never been live is not given up then: its time starts
+// now. Nor, with keepLost, is one that was live: it counts as lost now.
 func (l *Life) Spare(now time.Time, keepLost bool) {
 	if l.state == Connecting || keepLost && l.state == Lost {
 		l.lost = now
 	}
 }
 
-// GiveUp is the end of an attempt after which no other can succeed.
+// GiveUp records a failure after which no attempt can succeed.
 func (l *Life) GiveUp(now time.Time, err error) {
 	if !l.ended() {
 		l.err = err
@@ -141,7 +141,7 @@ func (l *Life) GiveUp(now time.Time, err error) {
 	}
 }
 
-// Delete ends the path.
+// Delete begins the deletion of the path.
 func (l *Life) Delete(now time.Time) {
 	if !l.ended() {
 		l.enter(Deleting, now)
@@ -152,16 +152,16 @@ func (l *Life) ended() bool { return l.state == Deleting || l.state == Dead }
 
 func (l *Life) enter(s State, now time.Time) { l.state, l.since = s, now }
 
-// firstShare is which part of ReconnectDelay the first pause is: most losses are
-// short. Each further one is twice as long, up to ReconnectDelay.
+// firstShare is the divisor of ReconnectDelay for the first pause, which is short because most losses are. Each further
+// pause is twice as long, up to ReconnectDelay.
 const firstShare = 10
 
-// refusedDoublings is how often the pause of a path that never was live and is refused
-// doubles, from ReconnectDelay on.
+// refusedDoublings is how often the pause of a path doubles, starting at ReconnectDelay, if it has never been live and
+// is refused.
 const refusedDoublings = 3
 
-// delay is the pause before the next attempt, up to a quarter shorter by chance, so
-// that the hosts of a target that returns do not come at once.
+// delay returns the pause before the next attempt, shortened at random by up to a quarter, so that the hosts of a
+// target that restarts do not all reconnect at once.
 func (l *Life) delay(random float64) time.Duration {
 	d := l.timers.ReconnectDelay
 	switch {
@@ -173,7 +173,7 @@ func (l *Life) delay(random float64) time.Duration {
 	return d - time.Duration(random*float64(d)/4)
 }
 
-// giveUpAt is when the path is given up. One that was not tried yet is tried, however short the time.
+// giveUpAt returns when the path is given up. A new path is tried at least once, however short the time.
 func (l *Life) giveUpAt() (time.Time, bool) {
 	if l.timers.CtrlLoss < 0 || l.state == Connecting && l.attempts == 0 {
 		return time.Time{}, false
@@ -181,28 +181,27 @@ func (l *Life) giveUpAt() (time.Time, bool) {
 	return l.lost.Add(l.timers.CtrlLoss), true
 }
 
-// State is where the path is, since when, and why it is not live or was not the
-// last time.
+// State returns the state, since when it lasts, and why the path is not live or was not the last time.
 func (l *Life) State() (s State, since time.Time, err error) { return l.state, l.since, l.err }
 
-// Limit is when an attempt to connect is not waited for any more: when the path is
-// given up. It is false where that is never, or where the path never was live.
+// Limit returns when a connection attempt is no longer waited for, because the path is given up. It returns false if
+// that never happens, or the path has never been live.
 func (l *Life) Limit() (time.Time, bool) {
 	at, ok := l.giveUpAt()
 	return at, ok && l.lives > 0
 }
 
-// Attempts is how many have failed since the path was last live.
+// Attempts returns how many attempts have failed since the path was last live.
 func (l *Life) Attempts() int { return l.attempts }
 
-// Refused reports whether the last attempt failed for a reason that somebody has to mend.
+// Refused reports whether the last attempt failed for a reason that lasts until something is changed.
 func (l *Life) Refused() bool { return l.refusals > 0 }
 
-// Reconnects is how often the path became live again.
+// Reconnects returns how often the path became live again.
 func (l *Life) Reconnects() uint64 { return max(l.lives, 1) - 1 }
 
-// Hope says until when requests may wait for the path: for ever where the time is
-// zero, and not at all where it is false.
+// Hope returns until when requests may wait for the path: without limit if the time is zero, and not at all if ok is
+// false.
 func (l *Life) Hope() (until time.Time, ok bool) {
 	switch {
 	case l.ended():

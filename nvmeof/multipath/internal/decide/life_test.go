@@ -14,7 +14,7 @@ var (
 
 func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
 
-// TestLife walks a path through its life: what happens when, and what follows.
+// TestLife steps a path through its states, and checks what follows.
 func TestLife(t *testing.T) {
 	type step struct {
 		at    float64 // seconds
@@ -100,7 +100,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestDelays: the pause is shortened by chance, by no more than a quarter.
+// TestDelays: the pause is shortened at random by up to a quarter.
 func TestDelays(t *testing.T) {
 	l := NewLife(linux, start)
 	l.attempts = 9
@@ -159,7 +159,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestLimit: an attempt to connect again ends with the time in which it has to be.
+// TestLimit: an attempt to reconnect ends when the path is given up.
 func TestLimit(t *testing.T) {
 	start := time.Unix(1000, 0)
 	l := NewLife(Timers{ReconnectDelay: time.Second, CtrlLoss: 5 * time.Second}, start)

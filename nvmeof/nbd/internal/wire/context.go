@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// The one metadata context that there is ["base:allocation metadata context"], and by
-// what replies name it.
+// The only metadata context that the server supports ["base:allocation metadata context"], and its identifier in
+// replies.
 const (
 	allocation   = "base:allocation"
 	allocationID = 1
 )
 
-// contexts answers LIST_META_CONTEXT and SET_META_CONTEXT ["Metadata querying"]. What the
-// latter selects is for one export, and takes the place of what was selected before.
+// contexts answers LIST_META_CONTEXT and SET_META_CONTEXT ["Metadata querying"]. The latter's selection is for one
+// export, and replaces any earlier selection.
 func (n *Negotiation) contexts(option Option, data, out []byte) []byte {
 	set := option == OptSetMetaContext
 	if set {
@@ -46,7 +46,7 @@ func (n *Negotiation) contexts(option Option, data, out []byte) []byte {
 	return appendOptionReply(out, option, RepAck, nil)
 }
 
-// parseQueries reads the name of an export and the names of contexts.
+// parseQueries decodes the name of an export and the names of contexts.
 func parseQueries(b []byte) (name string, queries []string, ok bool) {
 	take := func() (s string) {
 		if len(b) < 4 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// contextData is the data of LIST_META_CONTEXT and SET_META_CONTEXT.
+// contextData returns the data of LIST_META_CONTEXT and SET_META_CONTEXT.
 func contextData(name string, queries ...string) string {
 	b := append(binary.BigEndian.AppendUint32(nil, uint32(len(name))), name...)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(queries)))
@@ -68,7 +68,7 @@ func TestMetaContexts(t *testing.T) {
 	}
 }
 
-// TestBlockStatusReply: what is written is read back, and has the bytes of the protocol.
+// TestBlockStatusReply: an encoded reply is decoded again, and has the bytes of the protocol.
 func TestBlockStatusReply(t *testing.T) {
 	r := Request{Command: CmdBlockStatus, Cookie: 7, Offset: 4096, Length: 8192}
 	b := AppendReply(nil, &r, true, OK, 0)

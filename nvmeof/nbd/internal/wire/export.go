@@ -2,30 +2,30 @@ package wire
 
 import "math"
 
-// An Export is what a server says of one.
+// An Export has the properties of an export that are sent to clients.
 type Export struct {
 	Name        string
 	Description string
 	Size        uint64 // bytes
 	Flags       TransmissionFlags
-	// Limits of requests in bytes: all but the maximum are powers of two.
+	// Block size constraints in bytes. All but the maximum are powers of two.
 	MinBlock, PreferredBlock, MaxBlock uint32
 }
 
-// Limits are what requests of one client are checked against.
+// Limits are the limits of one client's requests.
 type Limits struct {
 	Size     uint64 // bytes
 	ReadOnly bool
-	// Block is of what offset and length are multiples: 1 for a client that was not
-	// told otherwise ["Block size constraints"].
+	// Offset and length must be multiples of Block: 1 for a client that has not asked for the block sizes ["Block size
+	// constraints"].
 	Block uint32
-	// MaxPayload is the most that a request may move, in bytes.
+	// MaxPayload is the maximum number of bytes that a request transfers.
 	MaxPayload uint32
-	// Allocation: the client has selected base:allocation, and may ask for it.
+	// Allocation says that the client has selected base:allocation, so that it may send BLOCK_STATUS.
 	Allocation bool
 }
 
-// Check is what is wrong with a request, before anything of it is done.
+// Check returns what is wrong with a request, or OK.
 func (l *Limits) Check(r *Request) Errno {
 	switch {
 	case !r.Command.known() || r.Flags&^commands[r.Command].flags != 0:

@@ -2,8 +2,7 @@ package wire
 
 import "testing"
 
-// FuzzReply: a client reads the replies that there are, of what has come of them so far, and
-// each reads as what it was made of.
+// FuzzReply: a client decodes replies from what has arrived of them so far, and each decodes to what was encoded.
 func FuzzReply(f *testing.F) {
 	for _, c := range []Command{CmdRead, CmdWrite, CmdBlockStatus} {
 		for _, structured := range []bool{false, true} {
@@ -18,7 +17,7 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("%d of %d bytes: %+v, %v", n, len(b), r, err)
 		}
 		if err == nil && n > 0 {
-			for short := range n { // what is there early is not understood otherwise
+			for short := range n { // a prefix is not decoded as something else
 				if early, m, err := DecodeReply(b[:short]); m != 0 || err != nil {
 					t.Fatalf("of %d bytes %d make %+v, %v", n, short, early, err)
 				}
@@ -33,8 +32,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzQueries: what asks for metadata contexts is used up exactly, and names no more than it
-// has room for.
+// FuzzQueries: a valid query list is consumed exactly, and has no more names than fit into it.
 func FuzzQueries(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x011\x00\x00\x00\x01\x00\x00\x00\x0fbase:allocation"))
 	f.Add([]byte("\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00"))

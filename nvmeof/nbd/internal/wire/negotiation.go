@@ -6,74 +6,73 @@ import (
 	"fmt"
 )
 
-// A Catalog is what the negotiation asks about exports.
+// A Catalog provides the exports to a negotiation.
 type Catalog interface {
-	// Names are those of all exports.
+	// Names returns the names of all exports.
 	Names() []string
-	// Find looks at an export; "" is the default one.
+	// Find returns an export; "" is the default one.
 	Find(name string) (Export, bool)
-	// Open is called for the export that a client takes, and looks at it again: another one
-	// may have the name by now. An error, whose text the client gets, refuses it.
+	// Open is called for the export that a client has chosen, and returns its present properties, since the name may
+	// belong to another export by now. If it returns an error, the choice fails with its text.
 	Open(name string) (Export, error)
 }
 
-// A Negotiation is the handshake with one client, up to the transmission phase
-// ["Fixed newstyle negotiation"].
+// A Negotiation is the handshake with one client, up to the transmission phase ["Fixed newstyle negotiation"].
 type Negotiation struct {
 	catalog Catalog
 	step    step
 	flags   HandshakeFlags
-	skip    int // bytes of an option that is too long
-	options int // so far
+	skip    int // bytes of an overlong option still to be skipped
+	options int // number of options so far
 
-	// What was agreed on, once State is Agreed.
+	// The result, once State is Agreed.
 	Export     Export
-	Structured bool // replies to reads are structured
-	BlockSize  bool // the client asked for the block sizes, and keeps to them
-	Allocation bool // it selected the context base:allocation for the export
+	Structured bool // replies are structured where required
+	BlockSize  bool // the client has asked for the block sizes, and observes them
+	Allocation bool // the client has selected the context base:allocation for the export
 
-	selected *string // the export for which it did; nil: for none
+	selected *string // the export for which base:allocation was selected; nil: none
 }
 
-// State is how far a negotiation is.
+// State is the state of a negotiation.
 type State uint8
 
 const (
 	Talking State = iota
 	Agreed        // on an export: requests follow
-	Ended         // by the client, in good order
+	Ended         // by the client, regularly
 )
 
 type step uint8
 
 const (
-	stepFlags step = iota // those of the client are expected
+	stepFlags step = iota // waiting for the client's flags
 	stepOptions
 	stepAgreed
 	stepEnded
 )
 
-// Limits of a handshake. Names have 4096 bytes at most ["String values"].
+// Limits of a handshake. Names have at most 4096 bytes ["String values"].
 const (
 	maxName    = 4096
-	maxOption  = maxName + 4 + 2 + 2*64 // INFO and GO
+	maxOption  = maxName + 4 + 2 + 2*64 // for INFO and GO
 	maxSkip    = 1 << 20
 	maxOptions = 256
 
 	optionHead = 16
 )
 
-// NewNegotiation begins one.
+// NewNegotiation returns a negotiation at its start.
 func NewNegotiation(c Catalog) *Negotiation { return &Negotiation{catalog: c} }
 
-// Greeting appends what the server sends first.
+// Greeting appends the first message of the server.
 func (n *Negotiation) Greeting(out []byte) []byte {
 	out = binary.BigEndian.AppendUint64(out, magicGreeting)
 	out = binary.BigEndian.AppendUint64(out, magicOption)
 	return binary.BigEndian.AppendUint16(out, uint16(FixedNewstyle|NoZeroes))
 }
 
-// State is how far it is.
+// State returns the state of the negotiation.
 func (n *Negotiation) State() State {
 	switch n.step {
 	case stepAgreed:
@@ -84,10 +83,9 @@ func (n *Negotiation) State() State {
 	return Talking
 }
 
-// Feed takes bytes of the client and appends what to answer. It returns how many
-// it used: what is left over is the beginning of something, or belongs to the next
-// phase. After an error, which says what is wrong with the client, the connection
-// is of no use, but out may still be sent.
+// Feed handles bytes of the client and appends the answer to out. It returns how many bytes it used: the rest is an
+// incomplete message, or belongs to the next phase. The error says what the client did wrong; then the connection must
+// be closed, but out may still be sent.
 func (n *Negotiation) Feed(in, out []byte) (used int, _ []byte, err error) {
 	for n.State() == Talking && err == nil {
 		var took int
@@ -99,7 +97,7 @@ func (n *Negotiation) Feed(in, out []byte) (used int, _ []byte, err error) {
 	return used, out, err
 }
 
-// take uses one message, or nothing if it is not all there.
+// take handles one message, or returns 0 if it is incomplete.
 func (n *Negotiation) take(in, out []byte) (int, []byte, error) {
 	if n.skip > 0 {
 		took := min(n.skip, len(in))
@@ -171,7 +169,7 @@ func (n *Negotiation) answer(option Option, data, out []byte) ([]byte, error) {
 	return appendText(out, option, RepErrUnsup, "option is not supported"), nil
 }
 
-// exportName has no way to refuse but to disconnect ["NBD_OPT_EXPORT_NAME"].
+// exportName cannot refuse except by disconnecting ["NBD_OPT_EXPORT_NAME"].
 func (n *Negotiation) exportName(name string, out []byte) ([]byte, error) {
 	if _, ok := n.catalog.Find(name); !ok {
 		return out, fmt.Errorf("no export %q", name)
@@ -221,7 +219,7 @@ func (n *Negotiation) info(option Option, data, out []byte) []byte {
 		n.agree(e, wanted.has(InfoBlockSize))
 	}
 	for t := InfoExport; t <= InfoBlockSize; t++ {
-		// The size of blocks is worth telling to those too who do not promise to keep it.
+		// The block sizes are also useful for clients that do not promise to observe them.
 		if t == InfoExport || t == InfoBlockSize || wanted.has(t) {
 			out = appendOptionReply(out, option, RepInfo, e.appendInfo(nil, t))
 		}
@@ -236,7 +234,7 @@ func (s infoSet) has(t InfoType) bool { return s&(1<<t) != 0 }
 
 var errInfo = errors.New("lengths in the option contradict each other")
 
-// parseInfo reads the data of INFO and GO: a name, and what is to be told.
+// parseInfo decodes the data of INFO and GO: a name, and the information that is requested.
 func parseInfo(b []byte) (name string, wanted infoSet, err error) {
 	if len(b) < 6 {
 		return "", 0, errInfo

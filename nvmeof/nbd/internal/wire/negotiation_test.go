@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// shelf is a catalog of two exports, of which "broken" does not open.
+// shelf is a catalog of two exports, of which "broken" cannot be opened.
 type shelf struct{ opened []string }
 
 func (s *shelf) Names() []string { return []string{"1", "broken"} }
@@ -41,7 +41,7 @@ func option(o Option, data string) string {
 	return string(b) + data
 }
 
-// goData is the data of INFO and GO.
+// goData returns the data of INFO and GO.
 func goData(name string, infos ...InfoType) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(name)))
 	b = append(b, name...)
@@ -54,7 +54,7 @@ func goData(name string, infos ...InfoType) string {
 
 const hello = "\x00\x00\x00\x03"
 
-// replyTypes lists the replies to options in b, with their texts.
+// replyTypes returns the replies to options in b, with their texts.
 func replyTypes(t *testing.T, b []byte) (types []OptionReply, texts string) {
 	t.Helper()
 	for len(b) > 0 {
@@ -133,7 +133,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestExportName: the old way to choose, with padding and without.
+// TestExportName: the old way to choose an export, with padding and without.
 func TestExportName(t *testing.T) {
 	for flags, padding := range map[string]int{"\x00\x00\x00\x01": 124, hello: 0} {
 		n := NewNegotiation(&shelf{})
@@ -145,7 +145,7 @@ func TestExportName(t *testing.T) {
 	}
 }
 
-// What qemu 10 sent and took: structured replies, a meta context, GO.
+// What qemu 10 sent and accepted: structured replies, a meta context, GO.
 const (
 	qemuSays = "00000003" + "49484156454f5054" + "00000008" + "00000000" +
 		"49484156454f5054" + "0000000a" + "0000001c" + "0000000131000000010000000f626173653a616c6c6f636174696f6e" +
@@ -167,7 +167,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// TestGoldenHandshake, however the bytes arrive.
+// TestGoldenHandshake checks it, with the bytes arriving in any pieces.
 func TestGoldenHandshake(t *testing.T) {
 	says, hears := unhex(t, qemuSays), unhex(t, qemuHears)
 	for _, step := range []int{1, 3, 17, len(says)} {
@@ -191,8 +191,7 @@ func TestGoldenHandshake(t *testing.T) {
 	}
 }
 
-// FuzzNegotiation: whatever a client says, and however it is cut, the answer is the
-// same, and as long as it may be.
+// FuzzNegotiation: whatever a client sends, and in whatever pieces, the answer is the same, and its length is bounded.
 func FuzzNegotiation(f *testing.F) {
 	f.Add(unhex(f, qemuSays), uint8(3))
 	f.Add([]byte(hello+option(OptExportName, "1")), uint8(1))

@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// HandshakeFlags are what server and client say of the handshake ["Flag fields"].
+// HandshakeFlags are the flags that server and client exchange in the handshake ["Flag fields"].
 type HandshakeFlags uint32
 
 const (
@@ -10,7 +10,7 @@ const (
 	NoZeroes                                 // no padding after EXPORT_NAME
 )
 
-// Option is what a client asks for in the handshake ["Option types"].
+// Option is the type of an option in the handshake ["Option types"].
 type Option uint32
 
 const (
@@ -24,7 +24,7 @@ const (
 	OptSetMetaContext  Option = 10
 )
 
-// OptionReply is how a server answers an option ["Option reply types"].
+// OptionReply is the type of a reply to an option ["Option reply types"].
 type OptionReply uint32
 
 const (
@@ -41,7 +41,7 @@ const (
 	RepErrTooBig               = repError + 9
 )
 
-// InfoType is what INFO and GO tell of an export ["Information types"].
+// InfoType is a type of information about an export in replies to INFO and GO ["Information types"].
 type InfoType uint16
 
 const (
@@ -51,7 +51,7 @@ const (
 	InfoBlockSize   InfoType = 3
 )
 
-// TransmissionFlags are what an export can do ["Transmission flags"].
+// TransmissionFlags are the capabilities of an export ["Transmission flags"].
 type TransmissionFlags uint16
 
 const (
@@ -66,7 +66,7 @@ const (
 	SendFastZero    TransmissionFlags = 1 << 11
 )
 
-// Command is what a request asks for ["Request types"].
+// Command is the type of a request ["Request types"].
 type Command uint16
 
 const (
@@ -79,19 +79,18 @@ const (
 	CmdBlockStatus Command = 7
 )
 
-// CommandFlags modify it ["Command flags"].
+// CommandFlags modify a command ["Command flags"].
 type CommandFlags uint16
 
 const (
-	FlagFUA      CommandFlags = 1 << 0 // durable when done
+	FlagFUA      CommandFlags = 1 << 0 // the data is durable when the reply is sent
 	FlagNoHole   CommandFlags = 1 << 1 // of CmdWriteZeroes: keep the storage
-	FlagDF       CommandFlags = 1 << 2 // of CmdRead: do not fragment the answer
-	FlagReqOne   CommandFlags = 1 << 3 // of CmdBlockStatus: one extent, no longer than asked for
+	FlagDF       CommandFlags = 1 << 2 // of CmdRead: do not fragment the reply
+	FlagReqOne   CommandFlags = 1 << 3 // of CmdBlockStatus: one extent, no longer than requested
 	FlagFastZero CommandFlags = 1 << 4 // of CmdWriteZeroes: fail rather than be slow
 )
 
-// commands are those that there are, with the flags that each may have. FUA is
-// ignored where it means nothing.
+// commands has the supported commands, with the flags that each allows. FUA is ignored where it has no meaning.
 var commands = [...]struct {
 	name  string
 	flags CommandFlags
@@ -114,7 +113,7 @@ func (c Command) String() string {
 
 func (c Command) known() bool { return int(c) < len(commands) && commands[c].name != "" }
 
-// Errno is an error as it stands in a reply ["Error values"]; 0 is none.
+// Errno is an error number in a reply ["Error values"].
 type Errno uint32
 
 const (
@@ -150,7 +149,7 @@ func (e Errno) String() string {
 	return fmt.Sprintf("error %d", uint32(e))
 }
 
-// Magic numbers, by which each kind of message begins.
+// Magic numbers at the beginning of messages.
 const (
 	magicGreeting        = 0x4e42444d41474943 // "NBDMAGIC"
 	magicOption          = 0x49484156454f5054 // "IHAVEOPT"

@@ -8,14 +8,14 @@ import (
 // Sizes in bytes.
 const (
 	RequestSize = 28 // of a request's header
-	// MaxReplyHead is the most that stands before the data of a reply.
+	// MaxReplyHead is the maximum length of what precedes the data of a reply.
 	MaxReplyHead = structuredSize + 12
 
 	simpleSize     = 16
 	structuredSize = 20
 )
 
-// Cookie is by what a client knows its request again.
+// Cookie identifies a request to the client that sent it.
 type Cookie uint64
 
 // A Request is the header of a request ["Request message"].
@@ -27,11 +27,10 @@ type Request struct {
 	Length  uint32 // bytes
 }
 
-// ErrMagic says that a client sent something else where a message should begin.
-// Nothing after it can be understood.
+// ErrMagic reports that a message does not begin with its magic number. Nothing after it can be decoded.
 var ErrMagic = errors.New("wrong magic number")
 
-// DecodeRequest reads a header from the first RequestSize bytes of b.
+// DecodeRequest decodes a header from the first RequestSize bytes of b.
 func DecodeRequest(b []byte) (r Request, err error) {
 	_ = b[RequestSize-1]
 	if binary.BigEndian.Uint32(b) != magicRequest {
@@ -46,7 +45,7 @@ func DecodeRequest(b []byte) (r Request, err error) {
 	}, nil
 }
 
-// Payload is how many bytes of data follow the header.
+// Payload returns how many bytes of data follow the header.
 func (r *Request) Payload() uint32 {
 	if r.Command == CmdWrite {
 		return r.Length
@@ -54,7 +53,7 @@ func (r *Request) Payload() uint32 {
 	return 0
 }
 
-// AppendRequest is the other direction, for tests and clients.
+// AppendRequest appends an encoded header, for tests and clients.
 func AppendRequest(b []byte, r Request) []byte {
 	b = binary.BigEndian.AppendUint32(b, magicRequest)
 	b = binary.BigEndian.AppendUint16(b, uint16(r.Flags))
@@ -64,11 +63,10 @@ func AppendRequest(b []byte, r Request) []byte {
 	return binary.BigEndian.AppendUint32(b, r.Length)
 }
 
-// AppendReply appends what stands before the data of a reply of n bytes that ends
-// the request, in one chunk at most ["Simple reply message", "Structured reply chunk
-// message"]. Only reads have data, and only without an error; where structured
-// replies were agreed on, every reply to a read or to BLOCK_STATUS must be one. That of
-// the latter says of all that it is allocated, as far as anybody knows.
+// AppendReply appends what precedes the n bytes of data in the only reply to a request ["Simple reply message",
+// "Structured reply chunk message"]. The reply has one chunk at most. Only successful reads have data. If structured
+// replies were negotiated, every reply to a READ or BLOCK_STATUS must be one. The reply to BLOCK_STATUS returns that
+// all blocks are allocated.
 func AppendReply(b []byte, r *Request, structured bool, err Errno, n int) []byte {
 	if !structured || r.Command != CmdRead && r.Command != CmdBlockStatus {
 		b = binary.BigEndian.AppendUint32(b, magicSimpleReply)
@@ -78,7 +76,7 @@ func AppendReply(b []byte, r *Request, structured bool, err Errno, n int) []byte
 	if err != OK {
 		b = appendChunk(b, chunkError, r.Cookie, 6)
 		b = binary.BigEndian.AppendUint32(b, uint32(err))
-		return binary.BigEndian.AppendUint16(b, 0) // of a text
+		return binary.BigEndian.AppendUint16(b, 0) // length of the text
 	}
 	if r.Command == CmdBlockStatus {
 		b = appendChunk(b, chunkStatus, r.Cookie, 12)
@@ -96,7 +94,7 @@ const (
 	chunkStatus = 5
 	chunkError  = 1<<15 + 1
 
-	chunkDone = 1 << 0 // flag of the last
+	chunkDone = 1 << 0 // flag of the last chunk
 )
 
 func appendChunk(b []byte, kind uint16, cookie Cookie, length uint32) []byte {
@@ -107,22 +105,22 @@ func appendChunk(b []byte, kind uint16, cookie Cookie, length uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, length)
 }
 
-// A Reply is what the head of a reply says, as a client reads it.
+// A Reply is the decoded head of a reply.
 type Reply struct {
 	Cookie Cookie
 	Err    Errno
-	Offset uint64 // of data in a chunk
-	Length int    // bytes of data that follow; of a simple reply the client knows itself
-	Extent Extent // of BLOCK_STATUS, from its offset
+	Offset uint64 // of the data in a chunk
+	Length int    // bytes of data that follow; in a simple reply the client knows them itself
+	Extent Extent // of BLOCK_STATUS, from the request's offset
 }
 
-// An Extent is what is known of some bytes in the context base:allocation.
+// An Extent is the status of a number of bytes in the context base:allocation.
 type Extent struct {
 	Length uint32
 	Flags  uint32
 }
 
-// DecodeReply reads the head of a reply and returns how long it is: 0 if b is too short.
+// DecodeReply decodes the head of a reply and returns its length, or 0 if b is too short.
 func DecodeReply(b []byte) (r Reply, n int, err error) {
 	if len(b) < simpleSize {
 		return r, 0, nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestGoldenRequests are what qemu-io sent.
+// TestGoldenRequests decodes what qemu-io sent.
 func TestGoldenRequests(t *testing.T) {
 	for text, want := range map[string]Request{
 		"25609513" + "0001" + "0001" + "0000562f0059b030" + "0000000000001000" + "00000200": {FlagFUA, CmdWrite, 0x562f0059b030, 4096, 512},
@@ -30,7 +30,7 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestGoldenReplies are what qemu-io took, and errors from the protocol's tables.
+// TestGoldenReplies encodes what qemu-io accepted, and errors from the protocol's tables.
 func TestGoldenReplies(t *testing.T) {
 	read, write := Request{Command: CmdRead, Cookie: 0x562f0059b030, Offset: 4096, Length: 512}, Request{Command: CmdWrite, Cookie: 7}
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzRequest: what passes the check lies within the disk.
+// FuzzRequest: a request that passes the check is within the disk.
 func FuzzRequest(f *testing.F) {
 	f.Add(unhex(f, "25609513000100010000562f0059b030000000000000100000000200"), uint64(1<<20))
 	f.Add(unhex(f, "256095130001000400000000000000007fffffffffffffffffffffff"), uint64(1<<63-1))

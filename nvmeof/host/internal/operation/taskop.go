@@ -8,20 +8,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// An errand is a task that takes its turn among the operations on a namespace.
-type errand struct {
+// A taskOp is a task that takes its turn among the operations on a namespace.
+type taskOp struct {
 	Op
 	task   *association.Task
-	chunks []*chunk // entries that it uses
+	chunks []*chunk // entries that it occupies
 	sent   bool
 }
 
-// Execute carries out commands of the caller's own, one or the two halves of a fused
-// operation, in the turn of a namespace, and waits as [association.Task.Await] does. bar may
-// be nil.
+// Execute executes commands of the caller, one or the two of a fused operation, in turn with the other operations on
+// the namespace, and waits as [association.Task.Await] does. bar may be nil.
 func (q *IOQueue) Execute(ctx context.Context, n *Namespace, bar *association.Bar, cmds []capsule.Command, data ...[]byte) (*association.Task, error) {
 	t := association.NewTask(q.Queue, bar, cmds, data...)
-	e := &errand{task: t}
+	e := &taskOp{task: t}
 	e.Op = Op{Queue: q, Namespace: n, Kind: other, length: 1, task: e}
 	e.Done = func(o *Op) {
 		switch {
@@ -35,13 +34,13 @@ func (q *IOQueue) Execute(ctx context.Context, n *Namespace, bar *association.Ba
 	t.Ended = e.ended
 	err := t.Await(ctx, func() { q.Begin(&e.Op) }, e.cancel)
 	if unsent, is := e.Err.(*Unsent); is && err != nil {
-		err = unsent // which says more than the loss
+		err = unsent // more specific than the loss
 	}
 	return t, err
 }
 
-// cancel ends it early, in the loop.
-func (e *errand) cancel() {
+// cancel ends the task early. It runs in the loop.
+func (e *taskOp) cancel() {
 	if e.sent {
 		e.task.Cancel()
 	} else {
@@ -49,7 +48,7 @@ func (e *errand) cancel() {
 	}
 }
 
-// sendTask begins a task.
+// sendTask begins the task of o, for which there are entries.
 func (q *IOQueue) sendTask(o *Op) {
 	e, l := o.task, o.lane
 	for range e.task.Commands() {
@@ -57,12 +56,12 @@ func (q *IOQueue) sendTask(o *Op) {
 	}
 	q.quota.add(l, len(e.chunks))
 	e.sent = true
-	o.pos, o.flying = o.length, 1
+	o.pos, o.inFlight = o.length, 1
 	e.task.Begin(&l.source, &l.share)
 }
 
-// ended gives back what it used.
-func (e *errand) ended() {
+// ended returns the entries.
+func (e *taskOp) ended() {
 	q := e.Queue
 	for _, c := range e.chunks {
 		q.keep(c)
