@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// DefaultPort is the service identifier of NVMe over RDMA (IANA), discovery
-// included.
+// DefaultPort is the port that IANA assigned to NVMe over RDMA. Discovery uses it too.
 const DefaultPort = 4420
 
-// ParseAddress joins a transport address (an IP address, an IPv6 one perhaps in
-// brackets) and a service identifier (a port, or "" for [DefaultPort]).
+// ParseAddress parses a transport address and a service identifier. The address is an IP address; brackets around
+// an IPv6 address are optional. The service identifier is a port from 1 to 65535, or "" for [DefaultPort].
 func ParseAddress(traddr, trsvcid string) (netip.AddrPort, error) {
 	text := strings.TrimSpace(traddr)
 	if inner, ok := strings.CutPrefix(text, "["); ok {
@@ -34,9 +33,9 @@ func ParseAddress(traddr, trsvcid string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), port), nil
 }
 
-// isZone reports whether the zone of an address, of which [netip.ParseAddr] takes any, can be the name or the index
-// of an interface (RFC 4007, 11.2; the names of Linux have at most 15 bytes, no space and no slash). Discovery logs
-// have addresses, which are printed.
+// isZone reports whether s can be the name or the index of an interface. [netip.ParseAddr] accepts any text as the
+// zone of an address (RFC 4007, 11.2). Linux limits interface names to 15 bytes, without spaces or slashes.
+// Addresses also come from discovery logs, and are printed.
 func isZone(s string) bool {
 	return len(s) <= 15 && !strings.Contains(s, "/") && strings.IndexFunc(s, odd) < 0
 }
@@ -53,7 +52,7 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// ParseListen reads "192.0.2.1", "192.0.2.1:4420", "2001:db8::1" or
+// ParseListen parses an address with an optional port: "192.0.2.1", "192.0.2.1:4420", "2001:db8::1" or
 // "[2001:db8::1]:4420".
 func ParseListen(s string) (netip.AddrPort, error) {
 	host, port := strings.TrimSpace(s), ""

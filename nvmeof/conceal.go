@@ -2,15 +2,17 @@ package nvmeof
 
 import "strings"
 
-// keyPrefix begins a key of DH-HMAC-CHAP as nvme-cli writes it (NVMe base 2.0, 8.13.5.8), and leastKey is shorter than
-// any: "DHHC-1:NN:...:", in sentences about keys, is none.
+// keyPrefix is the start of a DH-HMAC-CHAP key in the form that nvme-cli writes (NVMe base 2.0, 8.13.5.8). leastKey
+// is a lower bound of the length of the rest. Shorter text is not a key, such as "DHHC-1:NN:...:" in a message
+// about keys.
 const (
 	keyPrefix = "DHHC-1:"
 	leastKey  = 8
 )
 
-// Concealed returns a text without the keys that stand in it, as one does whose author has mistaken the file of a key
-// for a configuration, or the key for its file: what is wrong is shown, logged and kept in an audit.
+// Concealed returns s with every DH-HMAC-CHAP key replaced by "(concealed)". Messages quote faulty input and are
+// displayed, logged and audited. That input can contain a key, for instance if a user gives a key file where a
+// configuration is expected, or a key where the name of its file is expected.
 func Concealed(s string) string {
 	if !strings.Contains(s, keyPrefix) {
 		return s
@@ -36,7 +38,7 @@ func Concealed(s string) string {
 	}
 }
 
-// notOfKey reports whether a rune can be in no key, which is base64 between colons.
+// notOfKey reports whether r cannot occur in a key. A key consists of base64 and colons.
 func notOfKey(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("+/=:", r)
 }

@@ -1,5 +1,6 @@
-// Package nvmeof is what hosts and controllers of NVMe over Fabrics share: names,
-// addresses and limits. Its folders are the roles, host and target, and what goes with
-// them: multipath and discovery for hosts, config and control for targets, auth for both.
-// Below internal, fabric is an NVMe queue over RDMA and shard the loop that it runs in.
+// Package nvmeof has what hosts and controllers of NVMe over Fabrics share: names, addresses and limits.
+//
+// The packages below it implement the roles, host and target, and what belongs to them: multipath and discovery for
+// hosts, config and control for targets, auth for both. In internal, package fabric implements an NVMe queue over
+// RDMA, and package shard the loop that runs it.
 package nvmeof

@@ -9,14 +9,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A HostIdentity is by what a controller knows a host.
+// A HostIdentity identifies a host to controllers.
 type HostIdentity struct {
 	NQN NQN
 	ID  capsule.HostID
 }
 
-// NewHostIdentity returns a random identity, the name made from the identifier
-// as nvme-cli does it.
+// NewHostIdentity returns a random identity. The NQN is made from the host identifier, as nvme-cli does.
 func NewHostIdentity() (HostIdentity, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -25,9 +24,9 @@ func NewHostIdentity() (HostIdentity, error) {
 	return HostIdentity{UUIDNQN(id), capsule.HostID(id)}, nil
 }
 
-// ParseHostIdentity completes what the user gave, as nvme-cli's --hostnqn and
-// --hostid: with either one missing it follows from the other where that names
-// a UUID, and with both missing they are new.
+// ParseHostIdentity parses the values of nvme-cli's options --hostnqn and --hostid, and completes them. If one is
+// empty, it is derived from the other; an NQN must then contain a UUID. If both are empty, the identity is a new
+// random one.
 func ParseHostIdentity(nqn, id string) (HostIdentity, error) {
 	nqn, id = strings.TrimSpace(nqn), strings.TrimSpace(id)
 	if nqn == "" && id == "" {

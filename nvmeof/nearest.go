@@ -2,8 +2,8 @@ package nvmeof
 
 import "strings"
 
-// Nearest is the name that differs from s in few letters, or that begins with it, or
-// "": what somebody meant who wrote s.
+// Nearest returns the name that s was probably meant to be: the one that differs from s in the fewest bytes, or
+// else the first one that begins with s. It returns "" if none is close enough.
 func Nearest(s string, names []string) string {
 	best, at := "", max(2, len(s)/4)+1
 	for _, n := range names {
@@ -19,8 +19,8 @@ func Nearest(s string, names []string) string {
 	return best
 }
 
-// distance is how many letters must be added, removed or replaced to turn a into b
-// (Levenshtein).
+// distance returns the Levenshtein distance of a and b: how many bytes must be added, removed or replaced to turn a
+// into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

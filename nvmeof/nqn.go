@@ -25,15 +25,15 @@ const (
 	uuidPrefix = "nqn.2014-08.org.nvmexpress:uuid:"
 )
 
-// Reasons for which a string is no NQN; errors of ParseNQN wrap them.
+// Errors that [ParseNQN] wraps.
 var (
 	ErrNQNForm = errors.New("NQN is not of the form nqn.YYYY-MM.DOMAIN:NAME, the domain in reverse, as in nqn.2014-08.org.example:disk")
 	ErrNQNUUID = errors.New("NQN is not of the form nqn.2014-08.org.nvmexpress:uuid:UUID")
 )
 
-// ParseNQN returns s as a name of the form that the specification asks for: the
-// month in which the naming authority owned its domain, the domain in reverse,
-// and optionally a colon and a name; or the form with a UUID.
+// ParseNQN returns s as an NQN if it has one of the two forms of the specification. The first consists of the month
+// in which the naming authority owned its domain, the domain in reverse order, and optionally a colon and a name.
+// The second contains a UUID.
 func ParseNQN(s string) (NQN, error) {
 	n, err := AnyNQN(s)
 	if err != nil {
@@ -45,8 +45,8 @@ func ParseNQN(s string) (NQN, error) {
 	return n, nil
 }
 
-// AnyNQN returns s as a name if it can be sent and compared, whatever its form:
-// other targets, and hosts, use names like "testnqn" too.
+// AnyNQN returns s as an NQN if it can be sent and compared, whatever its form: other implementations also use
+// names like "testnqn".
 func AnyNQN(s string) (NQN, error) {
 	err := error(nil)
 	switch {
@@ -66,10 +66,10 @@ func AnyNQN(s string) (NQN, error) {
 	return NQN(s), nil
 }
 
-// UUIDNQN is the name that a UUID makes: what hosts are called.
+// UUIDNQN returns the NQN that contains the UUID. Hosts have such names.
 func UUIDNQN(id uuid.UUID) NQN { return NQN(uuidPrefix + id.String()) }
 
-// UUID is the UUID of a name made by [UUIDNQN].
+// UUID returns the UUID that n contains, and whether n has the form of [UUIDNQN].
 func (n NQN) UUID() (uuid.UUID, bool) {
 	text, ok := strings.CutPrefix(string(n), uuidPrefix)
 	if !ok || len(text) != 36 {
@@ -105,7 +105,7 @@ func isMonth(s string) bool {
 	return err1 == nil && err2 == nil && s[4] == '-' && year > 0 && month >= 1 && month <= 12
 }
 
-// isDomain reports whether s is a domain name, here in reverse order.
+// isDomain reports whether s is a domain name. An NQN has it in reverse order, which has the same syntax.
 func isDomain(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -123,14 +123,14 @@ func isDomain(s string) bool {
 	return true
 }
 
-// String is the name, escaped and shortened where it is not printable.
+// String returns the name. If it is not printable, it is escaped and shortened.
 func (n NQN) String() string { return Printable(string(n)) }
 
-// printableLimit is the most bytes of a peer's text that a log line shows.
+// printableLimit is how many bytes of a peer's text [Printable] returns.
 const printableLimit = 256
 
-// Printable returns text of a peer as it can be logged: as it is if that is
-// harmless, else quoted with escapes, and cut to a bound. Keys in it are concealed.
+// Printable returns the text of a peer in a form that can be logged: unchanged if that is harmless, else quoted and
+// escaped. Long text is cut. Keys are concealed; see [Concealed].
 func Printable(s string) string {
 	s = Concealed(s)
 	cut := ""
@@ -143,9 +143,9 @@ func Printable(s string) string {
 	return strconv.QuoteToASCII(s) + cut
 }
 
-// Visible returns text of a peer as it can be shown in a field of its own, where spaces do
-// no harm: what a terminal would obey, or hide, or show in another order, and bytes that
-// are no UTF-8, are written as in a Go string, as \x1b or \u202e.
+// Visible returns the text of a peer in a form that can be displayed in a field of its own, where spaces are
+// harmless. Bytes that are not UTF-8, and characters that a terminal interprets, hides or reorders, are escaped as
+// in a Go string: \x1b or \u202e.
 func Visible(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 {
 		return s
@@ -167,10 +167,10 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a rune is none that a terminal shows as it is, in its place.
+// hidden reports whether a terminal may not display r as itself and in its place.
 func hidden(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
-// odd reports whether a rune could break up a log line or its fields.
+// odd reports whether r could break a log line or one of its fields.
 func odd(r rune) bool {
 	return hidden(r) || unicode.IsSpace(r) || r == '"' || r == '\\'
 }

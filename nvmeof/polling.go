@@ -1,10 +1,10 @@
 package nvmeof
 
-// Polling says when an idle loop of a host, a target or a front end blocks.
+// Polling says when an idle loop of a host, a target or a front end stops polling and blocks.
 type Polling uint8
 
 const (
-	PollAdaptive Polling = iota // after the last useful turn it polls for a while first
+	PollAdaptive Polling = iota // some time after it last had work
 	PollAlways                  // never: lowest latency, one busy core
-	PollNever                   // at once: lowest use of CPU, and for fake clocks
+	PollNever                   // at once: least CPU time; needed for fake clocks
 )

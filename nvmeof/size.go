@@ -18,11 +18,11 @@ var sizeUnits = []struct {
 	{"t", 1 << 40}, {"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}, {"B", 1},
 }
 
-// writtenUnits are the first of sizeUnits, which FormatSize writes.
+// writtenUnits is the number of units that FormatSize uses, the first of sizeUnits.
 const writtenUnits = 8
 
-// ParseSize reads a positive number of bytes, as flags and documents have it: 4096, 4k,
-// 1GiB or 10GB. Single letters are binary, as for fio.
+// ParseSize parses a positive number of bytes, as in flags and documents: 4096, 4k, 1GiB or 10GB. Units of one
+// letter are binary, as in fio.
 func ParseSize(s string) (int64, error) {
 	number, unit := s, int64(1)
 	for _, u := range sizeUnits {
@@ -37,7 +37,7 @@ func ParseSize(s string) (int64, error) {
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, of at most %d bytes", Printable(s), int64(math.MaxInt64))
 	case err != nil:
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB", Printable(s))
-	case number[0] == '0' && n != 0: // which YAML 1.1 takes for octal
+	case number[0] == '0' && n != 0: // YAML 1.1 reads this as octal
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, without a zero in front", Printable(s))
 	case n == 0:
 		return 0, fmt.Errorf("size %s: write it as 4096, 4k, 512MiB or 10GB, of more than nothing", Printable(s))
@@ -45,8 +45,8 @@ func ParseSize(s string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// FormatSize is the shortest way to write a number of bytes for [ParseSize]; binary units
-// are preferred.
+// FormatSize returns the shortest text that [ParseSize] reads as size. If two are equally short, it prefers the
+// binary unit.
 func FormatSize(size int64) string {
 	best := strconv.FormatInt(size, 10)
 	for _, u := range sizeUnits[:writtenUnits] {
