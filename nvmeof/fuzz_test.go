@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// FuzzAddress: what is taken for an address has a port, and is the same address in each
-// form that it is written in.
+// FuzzAddress: an accepted address has a port, and is the same in each of its text forms.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{"192.0.2.1", "192.0.2.1:4420", "2001:db8::1", "[2001:db8::1]:4420", "[fe80::1%eth0]:1", "::ffff:192.0.2.1", " 0.0.0.0 "} {
 		f.Add(s, "4420")
@@ -31,7 +30,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// FuzzSize: a size is positive, and the same as it is written.
+// FuzzSize: an accepted size is positive, and survives a round trip.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"4096", "4k", "1GiB", "10GB", "8388607TiB", "8388608TiB", "9223372036854775807", "0", "-1"} {
 		f.Add(s)
@@ -47,7 +46,7 @@ func FuzzSize(f *testing.F) {
 	})
 }
 
-// FuzzHostIdentity: whoever has an identity has both of its parts.
+// FuzzHostIdentity: an accepted identity has both parts.
 func FuzzHostIdentity(f *testing.F) {
 	f.Add("nqn.2014-08.org.nvmexpress:uuid:8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a", "")
 	f.Add("", "8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a")
@@ -68,7 +67,7 @@ func FuzzHostIdentity(f *testing.F) {
 	})
 }
 
-// TestSizeMistakes: what is wrong with a size is said, with examples.
+// TestSizeMistakes: errors about sizes have examples.
 func TestSizeMistakes(t *testing.T) {
 	for s, want := range map[string]string{
 		"10XB": "10GB", "": "10GB", "0GiB": "of more than nothing", "9000000TiB": "of at most 9223372036854775807 bytes",
