@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
-// keep writes events. If somebody has emptied, shortened or removed the file since it was opened, it writes the
-// whole log: without its header the next start would not recognize the file, and a file without a name is lost when
-// it is closed. A file that somebody has put in its place is left alone.
+// keep writes events. If the file was emptied, shortened or removed since it was opened, it writes the whole log.
+// Without its header, the next start would not recognize the file, and a file without a name is lost when it is
+// closed. If another file has the name, it is left alone.
 func (l *Log) keep(list []placedEvent) error {
 	f := l.file
 	how, why := f.spoilt(encodeHeader(l.id, l.cfg.Entries))
@@ -39,7 +39,7 @@ func (l *Log) keep(list []placedEvent) error {
 	return nil
 }
 
-// A spoiling says what somebody has done to the file.
+// A spoiling says what was done to the file.
 type spoiling int
 
 const (
