@@ -285,13 +285,13 @@ func (r *reviewer) oneKind(n *Namespace, where namespaceIndex) {
 
 // identity reports identifiers that two namespaces have: Linux ignores the second namespace.
 func (r *reviewer) identity(n *Namespace, where namespaceIndex) {
-	alone(r, r.uuids, n.UUID, where, "UUID", ".uuid", n.UUID.String)
-	alone(r, r.nguids, n.NGUID, where, "NGUID", ".nguid", func() string { return fmt.Sprintf("%x", n.NGUID[:]) })
-	alone(r, r.eui64s, n.EUI64, where, "EUI-64", ".eui64", func() string { return fmt.Sprintf("%x", n.EUI64[:]) })
+	unique(r, r.uuids, n.UUID, where, "UUID", ".uuid", n.UUID.String)
+	unique(r, r.nguids, n.NGUID, where, "NGUID", ".nguid", func() string { return fmt.Sprintf("%x", n.NGUID[:]) })
+	unique(r, r.eui64s, n.EUI64, where, "EUI-64", ".eui64", func() string { return fmt.Sprintf("%x", n.EUI64[:]) })
 }
 
-// alone records which namespace has an identifier, and reports a second one. A zero id means that it has none.
-func alone[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where namespaceIndex, kind, field string, text func() string) {
+// unique records which namespace has an identifier, and reports a second one. A zero id means that it has none.
+func unique[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where namespaceIndex, kind, field string, text func() string) {
 	var none K
 	if id == none {
 		return

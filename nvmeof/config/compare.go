@@ -80,8 +80,8 @@ func isNil(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// apart are the lists and fields that fieldChanges leaves out, since they are compared separately.
-var apart = map[reflect.Type][]string{
+// separate are the lists and fields that fieldChanges leaves out, since they are compared separately.
+var separate = map[reflect.Type][]string{
 	reflect.TypeFor[Document]():  {"listeners", "subsystems", "referrals", "erasing", "version"},
 	reflect.TypeFor[Listener]():  {"ana-groups"},
 	reflect.TypeFor[Subsystem](): {"listeners", "allow-any-host", "hosts", "namespaces"},
@@ -91,7 +91,7 @@ var apart = map[reflect.Type][]string{
 // that is not given counts as its default.
 func fieldChanges(a, b any) []FieldChange {
 	return compareFields(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), "", func(t reflect.Type, name string) bool {
-		return !slices.Contains(apart[t], name)
+		return !slices.Contains(separate[t], name)
 	})
 }
 
