@@ -38,8 +38,8 @@ func (e *GrantedError) Error() string {
 	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, who)
 }
 
-// An AloneError reports that a namespace cannot be granted to a host, since another host has it on the condition
-// that no other host uses it, or that no other host writes to it.
+// An AloneError reports that a namespace cannot be granted to a host because of another host's grant. That grant
+// excludes other hosts, or other hosts that write.
 type AloneError struct {
 	Subsystem nvmeof.NQN
 	NSID      int

@@ -38,7 +38,7 @@ func openAhead(m *Manager, key storeKey, n *config.Namespace) *ahead {
 	}
 	defer m.opening.Release(1)
 	a.store, a.err = reach(&m.stores.reacher, n.Path(), func() (*heldStore, error) { return m.stores.openNow(n, false) },
-		func(h *heldStore) { m.came(key, h) })
+		func(h *heldStore) { m.openedLate(key, h) })
 	return a
 }
 

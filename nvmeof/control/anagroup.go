@@ -34,8 +34,8 @@ func isForeign(m *Manager, n *config.Namespace) bool {
 
 func groupOf(n *config.Namespace) capsule.ANAGroup { return capsule.ANAGroup(cmp.Or(n.ANAGroup, 1)) }
 
-// leaveForeign makes a namespace visible to hosts whose store another target has open. The caller holds mu.
-func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
+// announceForeign makes a namespace visible to hosts whose store another target has open. The caller holds mu.
+func announceForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
 	forgetForeign(m, at)
 	err := probe(m, at, n)
 	if err := s.AwaitNamespace(awayConfig(m, at.nqn, n)); err != nil {
@@ -47,13 +47,13 @@ func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Na
 		f.why = err.Error()
 		m.log.Warn("size of a namespace that another target serves is not known, and hosts find it not ready", zap.String("subsystem", string(at.nqn)),
 			zap.Int("nsid", at.nsid), zap.String("export", exportName(n)), zap.Error(err))
-		f.cancel = again(m, func(ctx context.Context) bool { return probeAgain(ctx, m, at) })
+		f.cancel = retry(m, func(ctx context.Context) bool { return probeAgain(ctx, m, at) })
 	}
 	return nil
 }
 
-// lookAtForeign returns the properties of a foreign namespace.
-func lookAtForeign(m *Manager, n *config.Namespace) (Probed, error) {
+// probeForeign returns the properties of a foreign namespace.
+func probeForeign(m *Manager, n *config.Namespace) (Probed, error) {
 	return reach(&m.stores.reacher, n.Path(), func() (Probed, error) {
 		if m.stores.isNoted(n) {
 			return m.stores.probeNoted(n, m.cfg.Probe)
@@ -62,9 +62,9 @@ func lookAtForeign(m *Manager, n *config.Namespace) (Probed, error) {
 	}, nil)
 }
 
-// probe stores the result of lookAtForeign. The caller holds mu.
+// probe stores the result of probeForeign. The caller holds mu.
 func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
-	p, err := lookAtForeign(m, n)
+	p, err := probeForeign(m, n)
 	if err != nil {
 		if m.stores.isNoted(n) {
 			delete(m.probed, at) // it may be that of another file
@@ -130,7 +130,7 @@ func RefreshForeign(m *Manager, group capsule.ANAGroup) {
 	ats := slices.Collect(maps.Keys(all))
 	inParallel(probes, len(ats), func(i int) { // each ends within the time limit of its store
 		n := all[ats[i]]
-		if p, err := lookAtForeign(m, n); err == nil {
+		if p, err := probeForeign(m, n); err == nil {
 			refreshed(m, ats[i], n, p)
 		}
 	})
@@ -158,7 +158,7 @@ func refreshed(m *Manager, at namespaceKey, n *config.Namespace, p Probed) {
 // holds mu.
 func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.Namespace) error {
 	if isForeign(m, now) && m.foreign[at] != nil {
-		return leaveForeign(m, s, at, now)
+		return announceForeign(m, s, at, now)
 	}
 	if forgetForeign(m, at) {
 		if err := m.addNamespace(s, at.nqn, now); err != nil {
@@ -171,7 +171,7 @@ func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.
 			return err
 		}
 	}
-	return leaveForeign(m, s, at, now)
+	return announceForeign(m, s, at, now)
 }
 
 // foreignOf returns the foreign namespaces of a group. The caller holds mu.
@@ -261,7 +261,7 @@ func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
 	inParallel(int(turns), len(each), func(i int) { // each ends when the store is open, or hangs for long
 		o := each[i]
 		o.store, o.err = reach(&m.stores.reacher, o.as.Path(), func() (*heldStore, error) { return m.stores.openNow(o.as, false) },
-			func(h *heldStore) { m.came(o.key, h) })
+			func(h *heldStore) { m.openedLate(o.key, h) })
 	})
 	return all
 }
@@ -414,7 +414,7 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 		m.mu.Unlock()
 		return ErrClosed
 	}
-	unused, err := leaveForeignStores(m, group)
+	unused, err := releaseForeignStores(m, group)
 	m.removals.Add(1)
 	defer m.removals.Done()
 	m.mu.Unlock()
@@ -436,9 +436,9 @@ func closingTurn(m *Manager, group capsule.ANAGroup) *sync.Mutex {
 	return m.turns[group]
 }
 
-// leaveForeignStores makes the released namespaces of a group foreign, and returns their stores. The caller holds
+// releaseForeignStores makes the released namespaces of a group foreign, and returns their stores. The caller holds
 // mu.
-func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error) {
+func releaseForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error) {
 	if m.cfg.Gateway.Serves(group) { // it is served again, since the command that hung has ended
 		return nil, nil
 	}
@@ -487,7 +487,7 @@ func freed(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespac
 // becomeForeign makes a namespace foreign that the target has given back. The caller holds mu.
 func becomeForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) {
 	if m.forget(at) { // its store was not open
-		if err := leaveForeign(m, s, at, n); err != nil {
+		if err := announceForeign(m, s, at, n); err != nil {
 			m.log.Warn("hosts are not notified of a namespace that another target serves", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 		}
 		return

@@ -239,7 +239,7 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 			written = []config.Path{now.State}
 		case *config.Namespace:
 			written = []config.Path{now.Path(), now.Reservations}
-			if err := apart(m, now, own()); err != nil {
+			if err := refuseOwnFile(m, now, own()); err != nil {
 				return &StepError{Step: c, Err: err}
 			}
 		case *config.Host:
@@ -283,7 +283,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	}
 	o.coming = coming(changes)
 	if o.Wait && m.cfg.Keeper == nil {
-		m.astray = misplaced(&m.stores.reacher, o.coming)
+		m.misplaced = findMisplaced(&m.stores.reacher, o.coming)
 	}
 	waited, keyless := maps.Clone(m.waiting), maps.Clone(m.keyless)
 	err := m.target.Change(func() error {

@@ -73,10 +73,12 @@ func (c *Caller) may(need Role, what string) error {
 }
 
 // mayName returns an error if a document makes the target use a file for a new purpose, and the caller may not
-// request that: a caller that exports a host's key file could read it. Files that the target opens can also decide
-// who is its administrator. So a caller that is not one may only name files below the paths that an administrator
-// has set aside. It may never name a ceph.conf: that file says which libraries Ceph's client loads and where it
-// writes, and a host could write one that is exported.
+// request that. Otherwise a caller could export a host's key file and read it. Files that the target opens can also
+// decide who is its administrator. So a caller without RoleAdmin may only name files below the paths that an
+// administrator has set aside.
+//
+// It may never name a ceph.conf: that file says which libraries Ceph's client loads and where it writes, and a host
+// could write one that is exported.
 func (c *Caller) mayName(before, d *config.Document) error {
 	if c.may(RoleAdmin, "") == nil {
 		return nil

@@ -174,8 +174,8 @@ func keyAt(m *Manager, p config.Path) fileKey {
 	return key
 }
 
-// apart returns an error if the file or device of a namespace is one of the target's own files.
-func apart(m *Manager, n *config.Namespace, own map[fileKey]usedFile) error {
+// refuseOwnFile returns an error if the file or device of a namespace is one of the target's own files.
+func refuseOwnFile(m *Manager, n *config.Namespace, own map[fileKey]usedFile) error {
 	if n.File == nil && n.Block == nil {
 		return nil
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Erase removes a namespace, every right to it, and its store: memory, or a file or an image for which the document
-// has a size, so that the target may have created it. If it is not forced and connected hosts may use the
-// namespace, the error is an [InUseError].
+// Erase removes a namespace, every right to it, and its store. The store must be memory, or a file or an image for
+// which the document has a size, so that the target may have created it. If it is not forced and connected hosts
+// may use the namespace, the error is an [InUseError].
 //
 // Without a group, the store is removed before the document is saved. After a crash in between, the namespace waits
 // for its file, and can be erased again. In a group, gateways may have the image open until they follow the new

@@ -242,7 +242,7 @@ func FilesNoted(m *Manager, changed func(config.Path) bool) {
 	m.stores.begin(m.startTimeout)
 	for at, f := range m.foreign {
 		if changed(f.namespace.Path()) {
-			announceNoted(m, at, func(s *target.Subsystem) error { return leaveForeign(m, s, at, f.namespace) })
+			announceNoted(m, at, func(s *target.Subsystem) error { return announceForeign(m, s, at, f.namespace) })
 		}
 	}
 	for at, w := range m.waiting {

@@ -23,10 +23,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Foresee returns the faults that a target would have if it started now on this machine: listeners and namespaces
-// that would wait, unreadable keys of hosts, and exports of more memory than there is. It creates, changes and
-// locks nothing; files of a running target are reported as in use. state and getenv are those of its [Config]. A
-// file system or device that hangs is reported with the text of a [HungError].
+// Foresee returns the faults that a target would have if it started now on this machine. These are listeners and
+// namespaces that would wait, unreadable keys of hosts, and exports of more memory than there is. It creates,
+// changes and locks nothing; files of a running target are reported as in use. state and getenv are those of its
+// [Config]. A file system or device that hangs is reported with the text of a [HungError].
 func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) config.Problems {
 	return foresee(ctx, doc, state, getenv, startTimeout)
 }
@@ -42,7 +42,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	r.begin(timeout)
 	foreseeReports(r, doc, add)
 	foreseeListeners(doc, add)
-	astray := misplaced(r, namespacesOf(doc))
+	misplaced := findMisplaced(r, namespacesOf(doc))
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
 			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, func() error {
@@ -73,7 +73,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 			}, nil)
 			add(path, err, fix)
 			found = append(found, notices(path, notes)...)
-			add(path, astray.heldFor(r, s.NQN, n), fix)
+			add(path, misplaced.reservedElsewhere(r, s.NQN, n), fix)
 			if n.Reservations != "" {
 				add(path+".reservations", r.ask(n.Reservations, func() error {
 					if err := known(state).recordGone(n.Reservations, reservationRecord); err != nil {

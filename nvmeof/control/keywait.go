@@ -32,7 +32,7 @@ type keyWait struct {
 // holds mu.
 func awaitKey(m *Manager, at hostKey, h *config.Host, keeps bool, why error) {
 	w := &keyWait{host: h, keeps: keeps, since: time.Now()}
-	w.cancel = again(m, func(ctx context.Context) bool { return tryKey(ctx, m, at, w) })
+	w.cancel = retry(m, func(ctx context.Context) bool { return tryKey(ctx, m, at, w) })
 	m.keyless[at] = w
 	stillKeyless(m, at, why)
 }

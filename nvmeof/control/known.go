@@ -100,8 +100,8 @@ func (k known) mark(n *config.Namespace) []byte {
 	return r.mark
 }
 
-// gone returns an error if opening the namespace now would show hosts zeroes instead of their data, since the file
-// would be created or extended, or if there is another disk than they know.
+// gone returns an error if hosts would not find their data if the namespace were opened now. They would read zeroes
+// if the file were created or extended, or they would find another disk than they know.
 func (k known) gone(n *config.Namespace) error {
 	if n.Block != nil {
 		return k.otherDisk(n.Path(), block.Identity(string(n.Path())))

@@ -8,9 +8,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Lacking returns an error if hosts of [Config.Moved] would lose something with this Manager that the previous one
-// gave them: a namespace that it served waits, or a connected host waits for its key. Call it after the document
-// was applied and before [Adopt], while the previous Manager can still continue.
+// Lacking returns an error if hosts of [Config.Moved] would lose something that the previous Manager gave them: a
+// namespace that it served waits, or a connected host waits for its key. Call it after the document was applied and
+// before [Adopt], while the previous Manager can still continue.
 func Lacking(m *Manager) error {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil

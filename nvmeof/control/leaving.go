@@ -54,10 +54,10 @@ func (e *LeavingError) stores() string {
 	return "the store of " + strings.Join(e.Unfinished, ", that of ")
 }
 
-// remove runs f, which may wait for stores. It waits for f up to leaveTimeout, or less if the current change has
-// already waited that long: a hundred namespaces of one file system do not take a hundred times as long. After that
-// it returns as if f had ended, and f continues. after is called when f has ended, with mu held. The caller holds
-// mu.
+// remove runs f, which may wait for stores. It waits for f up to leaveTimeout. If the current change has already
+// waited that long, the limit is lower: a hundred namespaces of one file system do not take a hundred times as
+// long. After that it returns as if f had ended, and f continues. after is called when f has ended, with mu held.
+// The caller holds mu.
 func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 	done := make(chan error, 1)
 	m.removals.Go(func() { done <- f() }) // ends when the stores have finished

@@ -151,7 +151,7 @@ type Manager struct {
 	closings  map[string]*heldDevice // devices that are being closed
 	stores    stores
 	waiting   map[namespaceKey]*wait
-	astray    astray // as found at the start
+	misplaced misplacedRecords // as found at the start
 	keyless   map[hostKey]*keyWait
 	foreign   map[namespaceKey]*foreign
 	releases  map[<-chan struct{}]bool // releases of groups in progress; see closeFreed
@@ -203,14 +203,14 @@ func New(cfg Config) *Manager {
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)
-	m.stores.came = m.came
+	m.stores.openedLate = m.openedLate
 	m.stores.awaited = func(key storeKey, as *config.Namespace) bool { _, awaited := awaits(m, key, as); return awaited }
 	m.doc, m.shared = new(config.Document), new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
 	if cfg.Moved != nil {
 		m.saved = cfg.Moved.Saved
-		m.stores.goOn(cfg.Moved)
+		m.stores.continueFrom(cfg.Moved)
 	}
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m

@@ -8,14 +8,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// An astray has namespaces whose reservation file belongs to another namespace. That occurs if the exports of two
-// namespaces are exchanged in a document, but not their reservations. Both namespaces wait: without its
-// reservations, other hosts could write to what they protect.
-type astray map[namespaceKey]*config.Namespace
+// misplacedRecords are the namespaces whose reservation file belongs to another namespace. That occurs if the
+// exports of two namespaces are exchanged in a document, but not their reservations. Both namespaces wait: without
+// its reservations, other hosts could write to what they protect.
+type misplacedRecords map[namespaceKey]*config.Namespace
 
-// misplaced returns such namespaces at a start, or when a document is checked.
-func misplaced(r *reacher, all map[namespaceKey]*config.Namespace) astray {
-	found := astray{}
+// findMisplaced returns such namespaces at a start, or when a document is checked.
+func findMisplaced(r *reacher, all map[namespaceKey]*config.Namespace) misplacedRecords {
+	found := misplacedRecords{}
 	for at, n := range all {
 		if n.Reservations != "" && r.ask(n.Reservations, func() error { return known("").checkReservations(at.nqn, n) }) != nil {
 			found[at] = n
@@ -35,9 +35,9 @@ func namespacesOf(doc *config.Document) map[namespaceKey]*config.Namespace {
 	return all
 }
 
-// heldFor returns an error if one of a's files has the reservations of namespace n. It returns nil if n's own file
-// belongs to another one, which is an error of its own.
-func (a astray) heldFor(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
+// reservedElsewhere returns an error if one of a's files has the reservations of namespace n. It returns nil if n's
+// own file belongs to another one, which is an error of its own.
+func (a misplacedRecords) reservedElsewhere(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
 	if len(a) == 0 || n.Reservations != "" && r.ask(n.Reservations, func() error { return known("").checkReservations(nqn, n) }) != nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ func saveRecords(m *Manager) error {
 		if err != nil {
 			continue // it is being removed
 		}
-		errs = append(errs, m.stores.mend(d.State, stateRecord, target.StateFile(d.State).Check, func() (bool, error) { return target.SaveState(s) }))
+		errs = append(errs, m.stores.saveAgain(d.State, stateRecord, target.StateFile(d.State).Check, func() (bool, error) { return target.SaveState(s) }))
 		for _, n := range d.Namespaces {
 			errs = append(errs, saveReservations(m, d.NQN, n))
 		}
@@ -42,12 +42,12 @@ func saveReservations(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	if err != nil {
 		return nil // it is being removed
 	}
-	return m.stores.mend(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, func() (bool, error) { return true, served.SaveReservations() })
+	return m.stores.saveAgain(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, func() (bool, error) { return true, served.SaveReservations() })
 }
 
-// mend saves a record again that is missing, or that is damaged according to check. save reports whether the target
+// saveAgain saves a record again that is missing, or that is damaged according to check. save reports whether the target
 // knows its content.
-func (s *stores) mend(p config.Path, what recordKind, check func() error, save func() (known bool, err error)) error {
+func (s *stores) saveAgain(p config.Path, what recordKind, check func() error, save func() (known bool, err error)) error {
 	if p == "" {
 		return nil
 	}

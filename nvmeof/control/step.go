@@ -173,7 +173,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		n := c.New.(*config.Namespace)
 		at.nsid = n.NSID
 		if isForeign(m, n) {
-			return leaveForeign(m, s, at, n)
+			return announceForeign(m, s, at, n)
 		}
 		delete(m.probed, at)
 		err := m.addNamespace(s, c.Subsystem, n)
@@ -271,7 +271,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	if err := outdated(m, nqn, n); err != nil {
 		return err
 	}
-	if err := cmp.Or(m.stores.reservationsGone(n), m.astray.heldFor(&m.stores.reacher, nqn, n)); err != nil {
+	if err := cmp.Or(m.stores.reservationsGone(n), m.misplaced.reservedElsewhere(&m.stores.reacher, nqn, n)); err != nil {
 		return err
 	}
 	store, err := m.stores.acquire(nqn, n)
@@ -364,7 +364,7 @@ func (m *Manager) resize(c config.Change) error {
 		if err != nil {
 			return err
 		}
-		return leaveForeign(m, s, at, now)
+		return announceForeign(m, s, at, now)
 	}
 	if now.File == nil {
 		return nil

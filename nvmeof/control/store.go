@@ -101,15 +101,15 @@ type heldStore struct {
 	store backend.Store
 	as    *config.Namespace // namespace with whose options it was opened
 	users int
-	// created says that the current change created the file. unknow then removes the note of the file.
-	created bool
-	unknow  func() error
+	// created says that the current change created the file. undoNote then removes the note of the file.
+	created  bool
+	undoNote func() error
 
 	marked atomic.Bool // the group has a fault of it, and it accepts no writes
 
 	was     []byte   // mark of its file when it was last opened; nil: none
 	notes   []string // notes for the administrator
-	unknown error    // why there is no note of the file or disk
+	noteErr error    // why there is no note of the file or disk
 }
 
 // stores are the open stores. The Manager's mutex guards them.
@@ -123,9 +123,9 @@ type stores struct {
 	// not be opened again if the change is undone.
 	aside map[storeKey]*heldStore
 	ahead map[storeKey]*ahead // stores that are opened without the mutex
-	// came is called with a store whose opening exceeded the time limit, from another goroutine and without the
+	// openedLate is called with a store whose opening exceeded the time limit, from another goroutine and without the
 	// mutex.
-	came func(storeKey, *heldStore)
+	openedLate func(storeKey, *heldStore)
 	// awaited reports whether a namespace waits for a store with these options.
 	awaited func(storeKey, *config.Namespace) bool
 	// asked reports whether an administrator adds a namespace that was not there, and so knows what is at its path.
@@ -135,8 +135,8 @@ type stores struct {
 	known  known
 	notes  FileNotes // notes of gateways, used in place of known; nil: the target is not a gateway
 	faults faultBook
-	// goesOn says that another process has served the stores that are opened: nothing is created.
-	goesOn bool
+	// continued says that another process has served the stores that are opened: nothing is created.
+	continued bool
 	// failed is why stores that are not open now accepted no writes when they were last open, in this process or
 	// the previous one.
 	failed map[storeKey]string
@@ -238,9 +238,9 @@ func (s *stores) detachment(key storeKey) error {
 	return why
 }
 
-// goOn takes over the memory and the failures of another Manager.
-func (s *stores) goOn(x *Moved) {
-	s.goesOn = true
+// continueFrom takes over the memory and the failures of another Manager.
+func (s *stores) continueFrom(x *Moved) {
+	s.continued = true
 	for key, why := range x.Failed {
 		s.failed[storeKey(key)] = why
 	}
@@ -308,7 +308,7 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		return h, err
 	}
 	wanted := s.wanted(n)
-	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })
+	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.openedLate(key, h) })
 	if err != nil {
 		return nil, err
 	}
@@ -330,8 +330,8 @@ func (s *stores) vacate(key storeKey) error {
 // hold adds an opened store to those that are held.
 func (s *stores) hold(key storeKey, h *heldStore) {
 	path := zap.String("export", string(h.as.Path()))
-	if h.unknown != nil && s.known != "" {
-		s.log.Warn("a later start could not know what was there, if it were missing, or another", path, zap.Error(h.unknown))
+	if h.noteErr != nil && s.known != "" {
+		s.log.Warn("a later start could not know what was there, if it were missing, or another", path, zap.Error(h.noteErr))
 	}
 	if h.created {
 		s.log.Warn("file was missing, and is created: the namespace is empty", path)
@@ -381,7 +381,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	}
 	kept := n.File != nil && n.File.Size > 0
 	created := kept && missing(n.Path())
-	if created && s.goesOn && !wanted {
+	if created && s.continued && !wanted {
 		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
 	}
 	if err := mayOpen(); err != nil {
@@ -396,12 +396,12 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 		h.was = was.mark
 	}
 	if n.Block != nil {
-		h.unknown = s.known.addDisk(n.Path(), block.Identity(string(n.Path())))
+		h.noteErr = s.known.addDisk(n.Path(), block.Identity(string(n.Path())))
 	}
 	if kept {
-		h.unknow, h.unknown = s.known.add(n)
-		if h.unknown != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it existed
-			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.unknown, h.close())}
+		h.undoNote, h.noteErr = s.known.add(n)
+		if h.noteErr != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it existed
+			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.noteErr, h.close())}
 		}
 	}
 	return h, nil
@@ -411,7 +411,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 // still locked.
 func (h *heldStore) close() (err error) {
 	if h.created {
-		err = errors.Join(h.unknow(), os.Remove(string(h.as.Path())))
+		err = errors.Join(h.undoNote(), os.Remove(string(h.as.Path())))
 	}
 	return errors.Join(err, h.store.Close())
 }
@@ -551,8 +551,8 @@ func (s *stores) grow(h *heldStore, n *config.Namespace) error {
 	return x.Extend(int64(n.File.Size))
 }
 
-// mayGrow returns an error if the file at the path is another one than the open one, if it is longer than the new
-// size, or if it would be filled with zeroes where it had data.
+// mayGrow returns an error unless the file may be extended. It must be the one that is open, it must not be longer
+// than the new size, and its data must not have been lost.
 func (s *stores) mayGrow(h *heldStore, n *config.Namespace) error {
 	if h != nil {
 		if d, ok := h.store.(backend.Detacher); ok && d.Detached() != nil {

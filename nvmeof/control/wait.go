@@ -42,13 +42,13 @@ func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespac
 	if err != nil { // another namespace has its identifiers, which is probably why it waits
 		m.log.Warn("hosts are not notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
-	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: again(m, func(ctx context.Context) bool { return m.tryAgain(ctx, at) })}
-	m.still(at, why)
+	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: retry(m, func(ctx context.Context) bool { return m.tryAgain(ctx, at) })}
+	m.keepWaiting(at, why)
 }
 
-// again calls try repeatedly, with increasing intervals, until it returns true or cancel is called. The caller
+// retry calls try repeatedly, with increasing intervals, until it returns true or cancel is called. The caller
 // holds mu.
-func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFunc) {
+func retry(m *Manager, try func(context.Context) bool) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(m.context)
 	long := longWait
 	if m.cfg.Gateway != nil {
@@ -60,8 +60,8 @@ func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFun
 	return cancel
 }
 
-// still records why a namespace waits, and reports that if it has changed. The caller holds mu.
-func (m *Manager) still(at namespaceKey, why error) {
+// keepWaiting records why a namespace waits, and reports that if it has changed. The caller holds mu.
+func (m *Manager) keepWaiting(at namespaceKey, why error) {
 	w := m.waiting[at]
 	full := errors.Is(why, backend.ErrNoSpace)
 	same := w.why == why.Error() || full && w.full // the amount of free space differs each time
@@ -124,9 +124,9 @@ func awaitCopy(ctx context.Context, m *Manager, path config.Path) {
 	}
 }
 
-// came hands a store whose opening exceeded the time limit over to the namespace that waits for it, or closes it.
+// openedLate hands a store whose opening exceeded the time limit over to the namespace that waits for it, or closes it.
 // Other calls for its path fail meanwhile.
-func (m *Manager) came(key storeKey, h *heldStore) {
+func (m *Manager) openedLate(key storeKey, h *heldStore) {
 	if !m.adopt(key, h) {
 		closedUnused(m, h, h.close())
 	}
@@ -185,7 +185,7 @@ func (m *Manager) try(at namespaceKey) bool {
 		}
 	}
 	if err != nil {
-		m.still(at, err)
+		m.keepWaiting(at, err)
 		return false
 	}
 	note(m, events.Store, events.Info, at.event(), "what the namespace exports is there: "+exportName(w.namespace))

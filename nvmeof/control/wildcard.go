@@ -49,14 +49,14 @@ func (m *Manager) listenEverywhere(l *config.Listener) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				m.look(ctx, l.ID)
+				m.scanAddresses(ctx, l.ID)
 			}
 		}
 	})
 }
 
-// look checks the machine's addresses once.
-func (m *Manager) look(ctx context.Context, id int) {
+// scanAddresses checks the machine's addresses once.
+func (m *Manager) scanAddresses(ctx context.Context, id int) {
 	addrs, failed := m.cfg.Addresses()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -66,7 +66,7 @@ func (r *rig) scanned(id int) {
 	if w == nil {
 		r.t.Fatalf("listener %d is no wildcard", id)
 	}
-	r.look(r.context, id)
+	r.scanAddresses(r.context, id)
 }
 
 const everywhere = `version: 1
