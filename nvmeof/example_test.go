@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Names and addresses are checked before anything is asked of a target.
+// Names and addresses are checked before a target is contacted.
 func ExampleParseNQN() {
 	for _, s := range []string{"nqn.2014-08.org.example:disk", "disk"} {
 		_, err := nvmeof.ParseNQN(s)

@@ -138,7 +138,7 @@ func TestVisible(t *testing.T) {
 		"a\x1b[2Jb":               `a\x1b[2Jb`,
 		"tab\tline\n":             `tab\tline\n`,
 		"user\u202egnp.exe\u2066": `user\u202egnp.exe\u2066`,
-		"\x9b31m":                 `\x9b31m`, // no UTF-8
+		"\x9b31m":                 `\x9b31m`, // not UTF-8
 		"\u009b31m\u00a0\ufeff":   `\u009b31m\u00a0\ufeff`,
 		"\U000e0001x":             `\U000e0001x`,
 		"back\\slash \"quoted\"":  `back\slash "quoted"`,

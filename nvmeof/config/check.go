@@ -11,23 +11,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// discoveryNQN is the name of every discovery subsystem.
+// discoveryNQN is the well-known NQN of discovery subsystems.
 const discoveryNQN = "nqn.2014-08.org.nvmexpress.discovery"
 
-// Check finds what is wrong with a document whose fields are each right. The
-// error is of type [Problems], without positions.
+// Check checks a document whose fields are valid each by itself: that they fit together, and that the target can
+// serve them. The error is of type [Problems], without positions.
 func (doc *Document) Check() (warnings Problems, err error) {
 	found, doubts := doc.review()
 	return doubts, found.err()
 }
 
-// A reviewer collects what it finds.
+// A reviewer collects the problems and doubts of a document.
 type reviewer struct {
 	doc           *Document
-	count         int // of namespaces
+	count         int // number of namespaces
 	found, doubts Problems
-	serials       map[string]string       // first user of each identifier, by its kind and text
-	uuids         map[UUID]namespaceIndex // of namespaces, as the next two
+	serials       map[string]string       // path of the first use of each identifier, by kind and text
+	uuids         map[UUID]namespaceIndex // namespaces by identifier, as in the next two
 	nguids        map[NGUID]namespaceIndex
 	eui64s        map[EUI64]namespaceIndex
 }
@@ -40,14 +40,15 @@ func (r *reviewer) doubt(path, fix, format string, args ...any) {
 	r.doubts = append(r.doubts, Problem{Path: path, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// A namespaceIndex is where the lists of a document have a namespace. Its text is made for problems alone: most have none.
+// A namespaceIndex is the place of a namespace in the lists of a document. Its text is made only when a problem is
+// reported, since most namespaces have none.
 type namespaceIndex struct{ subsystem, namespace int }
 
 func (p namespaceIndex) String() string {
 	return "subsystems[" + strconv.Itoa(p.subsystem) + "].namespaces[" + strconv.Itoa(p.namespace) + "]"
 }
 
-// once notes that an identifier is used at path, and finds a second use.
+// once records that the field at path has an identifier, and reports a second use of the same one.
 func (r *reviewer) once(kind, id, path, fix string) {
 	key := kind + "\x00" + id
 	if first, twice := r.serials[key]; twice {
@@ -129,7 +130,7 @@ func (r *reviewer) listeners() {
 func (r *reviewer) subsystem(s *Subsystem, number int) {
 	path := fmt.Sprintf("subsystems[%d]", number)
 	switch s.NQN {
-	case "": // of a document that a program has made: Parse requires one
+	case "": // only in a document that a program has made: Parse requires it
 		r.fail(path+".nqn", "add one like nqn.2026-11.org.example:disk", "the subsystem has no name")
 	case discoveryNQN, r.doc.DiscoveryNQN:
 		r.fail(path+".nqn", "choose another", "%s is the name of the discovery subsystem", s.NQN)
@@ -196,7 +197,7 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 	}
 }
 
-// twice finds the first that a list has twice, which may be as long as a document.
+// twice reports the first item that a list has twice. It stops there, since the list can be as long as a document.
 func twice[T comparable](r *reviewer, path string, list []T) {
 	for i, x := range list {
 		if slices.Contains(list[:i], x) {
@@ -229,7 +230,7 @@ func (r *reviewer) namespaces(s *Subsystem, number int) {
 	}
 }
 
-// numbers finds namespaces of a subsystem that have the same.
+// numbers reports namespaces of a subsystem that have the same NSID.
 func (r *reviewer) numbers(s *Subsystem, number int) {
 	if s.ascending() {
 		return
@@ -244,7 +245,7 @@ func (r *reviewer) numbers(s *Subsystem, number int) {
 	}
 }
 
-// ascending reports whether each namespace has a greater number than the one before, as most do.
+// ascending reports whether the NSIDs are in ascending order, as in most documents.
 func (s *Subsystem) ascending() bool {
 	for i, n := range s.Namespaces {
 		if i > 0 && n.NSID <= s.Namespaces[i-1].NSID {
@@ -254,7 +255,7 @@ func (s *Subsystem) ascending() bool {
 	return true
 }
 
-// kinds is how many kinds of storage a namespace has.
+// kinds returns how many kinds of storage a namespace has.
 func (n *Namespace) kinds() (count int) {
 	for _, given := range [...]bool{n.File != nil, n.Block != nil, n.Memory != nil, n.RBD != nil} {
 		if given {
@@ -264,7 +265,7 @@ func (n *Namespace) kinds() (count int) {
 	return count
 }
 
-// oneKind says of a namespace what else than one kind of storage it has.
+// oneKind reports a namespace that has no storage, or more than one kind.
 func (r *reviewer) oneKind(n *Namespace, where namespaceIndex) {
 	var kinds []string
 	for _, k := range [...]struct {
@@ -282,15 +283,15 @@ func (r *reviewer) oneKind(n *Namespace, where namespaceIndex) {
 	r.fail(where.String(), "keep one", "%s are given together", strings.Join(kinds, " and "))
 }
 
-// identity finds identifiers that two namespaces have: Linux ignores the second.
+// identity reports identifiers that two namespaces have: Linux ignores the second namespace.
 func (r *reviewer) identity(n *Namespace, where namespaceIndex) {
-	alone(r, r.uuids, n.UUID, where, "UUID", ".uuid", n.UUID.String)
-	alone(r, r.nguids, n.NGUID, where, "NGUID", ".nguid", func() string { return fmt.Sprintf("%x", n.NGUID[:]) })
-	alone(r, r.eui64s, n.EUI64, where, "EUI-64", ".eui64", func() string { return fmt.Sprintf("%x", n.EUI64[:]) })
+	unique(r, r.uuids, n.UUID, where, "UUID", ".uuid", n.UUID.String)
+	unique(r, r.nguids, n.NGUID, where, "NGUID", ".nguid", func() string { return fmt.Sprintf("%x", n.NGUID[:]) })
+	unique(r, r.eui64s, n.EUI64, where, "EUI-64", ".eui64", func() string { return fmt.Sprintf("%x", n.EUI64[:]) })
 }
 
-// alone notes which namespace has an identifier, and finds a second one; zero is no identifier.
-func alone[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where namespaceIndex, kind, field string, text func() string) {
+// unique records which namespace has an identifier, and reports a second one. A zero id means that it has none.
+func unique[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where namespaceIndex, kind, field string, text func() string) {
 	var none K
 	if id == none {
 		return
@@ -303,8 +304,8 @@ func alone[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where na
 	r.fail(where.String()+field, "hosts ignore the second of two: give it another", "%s %s is that of %s", kind, text(), first.String()+field)
 }
 
-// backends finds files and devices that several namespaces have without being
-// shared, or with different options.
+// backends reports files and devices that several namespaces export, unless all are shared and have the same
+// options. It also reports files of state and of reservations that are named twice.
 func (r *reviewer) backends() {
 	users := make(map[Path]namespaceIndex, r.count)
 	for i, s := range r.doc.Subsystems {
@@ -335,8 +336,8 @@ func (r *reviewer) backends() {
 	}
 }
 
-// reservations finds files for reservations, and for the state of subsystems, that are exported, or are
-// each other's.
+// reservations reports files for reservations or for the state of a subsystem that are also exported, or that are
+// used for both.
 func (r *reviewer) reservations() {
 	if !slices.ContainsFunc(r.doc.Subsystems, func(s *Subsystem) bool {
 		return s.State != "" || slices.ContainsFunc(s.Namespaces, func(n *Namespace) bool { return n.Reservations != "" })
@@ -369,8 +370,8 @@ func (r *reviewer) reservations() {
 	}
 }
 
-// reports finds files of events and of the audit that are something else too: lines would be
-// appended to what hosts have stored, or to each other's records.
+// reports checks that the files of events, of the audit and of the console are used for nothing else. Otherwise
+// lines would be appended to the data of hosts, or to another such file.
 func (r *reviewer) reports() {
 	users := map[Path]string{}
 	one := func(p Path, path string) {
@@ -395,7 +396,7 @@ func (r *reviewer) reports() {
 	}
 }
 
-// user is what of the subsystems has a path; empty: nothing.
+// user returns the field of the subsystems that names the path, or "".
 func (r *reviewer) user(p Path) string {
 	for i, s := range r.doc.Subsystems {
 		at := fmt.Sprintf("subsystems[%d]", i)
@@ -414,8 +415,8 @@ func (r *reviewer) user(p Path) string {
 	return ""
 }
 
-// keys finds keys of hosts, and what lets the target into other stores, that are exported, so that hosts would read and write
-// them, or that the target writes something else to.
+// keys reports key files of hosts, and credentials for Ceph and for the group's store, that are exported or that
+// the target writes to. Hosts could read and write an exported one.
 func (r *reviewer) keys() {
 	keys := map[Path]string{}
 	for _, f := range r.doc.Group.Files() {
@@ -427,7 +428,7 @@ func (r *reviewer) keys() {
 				keys[n.RBD.Conf] = namespaceIndex{i, j}.String() + ".rbd.conf"
 			}
 		}
-		for j, h := range s.Hosts { // some may have one in common
+		for j, h := range s.Hosts { // several hosts may use the same key
 			keys[Path(h.KeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].key-file", i, j)
 			keys[Path(h.ControllerKeyFile)] = fmt.Sprintf("subsystems[%d].hosts[%d].controller-key-file", i, j)
 		}
@@ -449,7 +450,7 @@ func (r *reviewer) keys() {
 	}
 }
 
-// console finds what would leave it without tokens, or without encryption where others listen.
+// console reports a console without tokens, or without encryption on an address that is not a loopback one.
 func (r *reviewer) console(c *Console) {
 	switch encrypted := c.TLS != (ConsoleTLS{}); {
 	case !c.Listen.IsValid():
@@ -470,10 +471,10 @@ func (r *reviewer) console(c *Console) {
 	}
 }
 
-// RBDPrefix is what an image has before its name where files and devices have a path.
+// RBDPrefix precedes the name of an image where a path is expected for files and devices.
 const RBDPrefix = "rbd:"
 
-// Path is that of the file or device, the name of an image with [RBDPrefix] before it, or empty.
+// Path returns the path of the file or device, or [RBDPrefix] and the name of the image, or "" for memory.
 func (n *Namespace) Path() Path {
 	switch {
 	case n.File != nil:
@@ -486,17 +487,17 @@ func (n *Namespace) Path() Path {
 	return ""
 }
 
-// HasIdentity reports whether the document says by what hosts know the namespace.
+// HasIdentity reports whether the document has an identifier by which hosts recognize the namespace.
 func (n *Namespace) HasIdentity() bool {
 	return n.UUID != UUID{} || n.NGUID != NGUID{} || n.EUI64 != EUI64{}
 }
 
-// SameStore reports whether both open the same thing in the same way.
+// SameStore reports whether both namespaces export the same store with the same options.
 func (n *Namespace) SameStore(o *Namespace) bool {
 	return n.BlockSize == o.BlockSize && same(n.File, o.File) && same(n.Block, o.Block) && same(n.Memory, o.Memory) && same(n.RBD, o.RBD)
 }
 
-// same compares what pointers point to.
+// same reports whether a and b are both nil or point to equal values.
 func same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -516,7 +517,7 @@ func (r *reviewer) referral(x *Referral, path string) {
 	}
 }
 
-// key identifies a referral.
+// key returns the identity of a referral: address, transport and NQN.
 func (x *Referral) key() string {
 	key := x.Address.String()
 	if x.Transport != "" && x.Transport != "rdma" {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// matched is an object in two documents; nil where it is not there.
+// matched is an object of the old document, of the new one, or of both. It is nil for the document that lacks it.
 type matched[T comparable] struct {
 	key      string
 	old, new T
 }
 
-// match pairs objects by their keys: those of the old document in its order, then
-// the new ones. It leaves out most of those that are the same object in both.
+// match pairs objects by their keys: those of the old document in their order, then the new ones. It skips objects
+// at both ends that are identical, and have the same pointer, in both documents.
 func match[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
 	for len(old) > 0 && len(now) > 0 {
 		if old[0] != now[0] {
@@ -31,7 +31,7 @@ func match[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
 	return append(out, matchAll(old, now, key)...)
 }
 
-// matchAll is match for objects in any order.
+// matchAll is match for objects in any order, without that shortcut.
 func matchAll[T comparable](old, now []T, key func(T) string) (out []matched[T]) {
 	at := make(map[string]int, len(old))
 	out = make([]matched[T], 0, len(old))
@@ -49,7 +49,7 @@ func matchAll[T comparable](old, now []T, key func(T) string) (out []matched[T])
 	return out
 }
 
-// changes are the fields that differ where the object is in both.
+// changes returns the fields that differ if both documents have the object.
 func (m matched[T]) changes() []FieldChange {
 	if isNil(m.old) || isNil(m.new) {
 		return nil
@@ -57,12 +57,12 @@ func (m matched[T]) changes() []FieldChange {
 	return fieldChanges(m.old, m.new)
 }
 
-// same reports whether the object is in both and as it was, which most are.
+// same reports whether both documents have the object, with the same contents.
 func (m matched[T]) same() bool {
 	return m.old == m.new || !isNil(m.old) && !isNil(m.new) && reflect.DeepEqual(m.old, m.new)
 }
 
-// same reports whether two namespaces are the same in all that a document says of them.
+// same reports whether two namespaces are equal in all fields.
 func (n *Namespace) same(o *Namespace) bool {
 	a, b := *n, *o
 	a.File, a.Block, a.Memory, a.RBD = nil, nil, nil, nil
@@ -80,22 +80,22 @@ func isNil(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// apart are the lists and fields that are compared on their own.
-var apart = map[reflect.Type][]string{
+// separate are the lists and fields that fieldChanges leaves out, since they are compared separately.
+var separate = map[reflect.Type][]string{
 	reflect.TypeFor[Document]():  {"listeners", "subsystems", "referrals", "erasing", "version"},
 	reflect.TypeFor[Listener]():  {"ana-groups"},
 	reflect.TypeFor[Subsystem](): {"listeners", "allow-any-host", "hosts", "namespaces"},
 }
 
-// fieldChanges compares two structures of one type, to which a and b point, field
-// by field. A field that is not given counts as its default.
+// fieldChanges compares the structures to which a and b point, which have the same type, field by field. A field
+// that is not given counts as its default.
 func fieldChanges(a, b any) []FieldChange {
 	return compareFields(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), "", func(t reflect.Type, name string) bool {
-		return !slices.Contains(apart[t], name)
+		return !slices.Contains(separate[t], name)
 	})
 }
 
-// visibilityChanges compares who may use a subsystem and where.
+// visibilityChanges compares on which listeners a subsystem is, and whether it allows any host.
 func visibilityChanges(a, b *Subsystem) []FieldChange {
 	return compareFields(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), "", func(_ reflect.Type, name string) bool {
 		return name == "listeners" || name == "allow-any-host"
@@ -123,7 +123,7 @@ func compareFields(a, b reflect.Value, prefix string, which func(reflect.Type, s
 	return out
 }
 
-// textOf is a field's value, or its default.
+// textOf returns the text of a field, or its default if it is not given.
 func textOf(v reflect.Value, f fieldInfo) string {
 	switch {
 	case v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0:

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Congestion has the parameters of softroce's congestion control, DCQCN ("Congestion
-// Control for Large-Scale RDMA Deployments", SIGCOMM 2015). An RDMA device has its own.
+// Congestion has the parameters of softroce's congestion control, DCQCN ("Congestion Control for Large-Scale RDMA
+// Deployments", SIGCOMM 2015). RDMA devices have congestion control of their own.
 type Congestion struct {
 	NoECN          bool     `json:"no-ecn,omitzero" default:"false" doc:"Send packets that routers may drop but not mark, for paths that mistreat ECN; marks are answered nevertheless. Default false."`
 	Ignore         bool     `json:"ignore,omitzero" default:"false" doc:"Do not obey congestion notifications (CNP): losses alone reduce what is sent. Default false."`
@@ -28,7 +28,7 @@ type Congestion struct {
 	HyperStep      BitRate  `json:"hyper-step,omitzero" default:"40Mbit" doc:"By how much the first of those that grow does; the second by twice that, and so on. Default 40Mbit."`
 }
 
-// check finds what does not go together.
+// check reports parameters that contradict each other.
 func (c *Congestion) check() Problems {
 	fast, hyper := cmp.Or(c.FastRounds, 5), cmp.Or(c.HyperRounds, 50)
 	if hyper >= fast {
@@ -37,8 +37,8 @@ func (c *Congestion) check() Problems {
 	return Problems{{Path: "hyper-rounds", Text: fmt.Sprintf("%d is less than fast-rounds, which is %d", hyper, fast), Fix: fmt.Sprintf("at least %d", fast)}}
 }
 
-// ParseCongestion reads parameters as a command line has them: names of fields with
-// values, and of those that are true or false alone, with commas between them.
+// ParseCongestion parses parameters as given on a command line: NAME=VALUE, separated by commas. For a boolean,
+// NAME means true.
 func ParseCongestion(s string) (c Congestion, err error) {
 	n := &node{kind: kindObject}
 	fields := fieldsOf(reflect.TypeFor[Congestion]())
@@ -60,7 +60,7 @@ func ParseCongestion(s string) (c Congestion, err error) {
 	return c, d.problems.err()
 }
 
-// String is as [ParseCongestion] takes it; empty: all defaults.
+// String returns the form that [ParseCongestion] parses; "" if all are defaults.
 func (c Congestion) String() string {
 	if c == (Congestion{}) {
 		return ""
@@ -108,7 +108,7 @@ func (r BitRate) MarshalText() ([]byte, error) {
 
 func (*BitRate) pattern() (string, []string) { return `^[1-9][0-9]{0,5}[kMG]bit$`, nil }
 
-// A Part is one of so many, written 1/256.
+// A Part is a fraction 1/n, written 1/256. Its value is n.
 type Part int
 
 const maxPart = 65536

@@ -49,8 +49,8 @@ func TestParseCongestion(t *testing.T) {
 	}
 }
 
-// TestCongestionInDocument: a document has the same fields, which come back as they were, and
-// a change of them needs a restart.
+// TestCongestionInDocument: a document has the same parameters, which survive a round trip, and a change of them
+// needs a restart.
 func TestCongestionInDocument(t *testing.T) {
 	const text = "version: 1\ncongestion: {gain: 1/16, min-rate: 1Mbit, no-ecn: true}\nlisteners: [{id: 1, address: 192.0.2.1}]\n"
 	doc, _, err := Parse("f", []byte(text))
@@ -66,7 +66,7 @@ func TestCongestionInDocument(t *testing.T) {
 		}
 	}
 	other := doc.Clone()
-	other.Congestion = Congestion{CNPInterval: Duration(50 * time.Microsecond)} // as by default
+	other.Congestion = Congestion{CNPInterval: Duration(50 * time.Microsecond)} // the default
 	changes := Diff(doc, other)
 	if len(changes) != 1 || changes[0].Kind != KindTarget || len(changes[0].Fields) != 3 {
 		t.Errorf("changes %v", changes)

@@ -11,8 +11,8 @@ import (
 
 var long = flag.Bool("long", false, "as many names, namespaces and changes as there may be")
 
-// TestCrowded: texts for which the YAML library takes quadratic time and memory, or calls itself too
-// deeply, are refused before it parses them.
+// TestCrowded: texts for which the YAML library takes quadratic time and memory, or recurses too deeply, are
+// refused before it parses them.
 func TestCrowded(t *testing.T) {
 	const size = 128 << 10
 	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
@@ -42,11 +42,11 @@ func TestCrowded(t *testing.T) {
 		if name == "a large list in one" && !*long {
 			continue // as "a large list"
 		}
-		wantCrowded(t, name, c.text, c.want, 100) // 100 times as many bytes where it parses them
+		wantCrowded(t, name, c.text, c.want, 100) // 100 times as much memory if it is parsed
 	}
 }
 
-// TestCrowdedJSON: so are those in JSON of which each byte takes a hundred.
+// TestCrowdedJSON: so are JSON texts whose tree takes a hundred bytes for each byte of text.
 func TestCrowdedJSON(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"numbers": {`{"version":1,"subsystems":[` + strings.Repeat("0,", MaxText/2-20) + "0]}", "more than 1048576 values"},
@@ -54,11 +54,11 @@ func TestCrowdedJSON(t *testing.T) {
 		"objects": {`{"version":1,"subsystems":[` + strings.Repeat("{},", MaxText/3-20) + "{}]}", "more than 1048576 values"},
 		"names":   {`{` + strings.Repeat(`"":0,`, maxValues-1) + `"":0}`, "an object has more than 256 fields"},
 	} {
-		wantCrowded(t, name, c.text, c.want, 400) // 1.5 GiB where it makes a tree of them
+		wantCrowded(t, name, c.text, c.want, 400) // 1.5 GiB if a tree is made
 	}
 }
 
-// wantCrowded is that a text is refused, and takes no more than so many MiB.
+// wantCrowded checks that a text is refused with at most so many MiB of memory.
 func wantCrowded(t *testing.T, name, text, want string, most uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -73,7 +73,7 @@ func wantCrowded(t *testing.T, name, text, want string, most uint64) {
 	}
 }
 
-// TestCrowdedReader: a Reader, which skims a text before it parses what is new, refuses it too.
+// TestCrowdedReader: a Reader, which skims a text before it parses what is new, refuses such texts too.
 func TestCrowdedReader(t *testing.T) {
 	text := `{"version":1,"subsystems":[` + strings.Repeat("0,", MaxText/2-20) + "0]}"
 	if _, err := new(Reader).Read("", []byte(text)); err == nil || !strings.Contains(err.Error(), "more than 1048576 values") {
@@ -81,8 +81,8 @@ func TestCrowdedReader(t *testing.T) {
 	}
 }
 
-// TestNotCrowdedJSON: 10,000 namespaces of which each has a value for everything are read, in as many bytes as a document
-// may have. In the quick form they are 1,000, and ten times as many values would be allowed.
+// TestNotCrowdedJSON: a document of the maximum size with 10,000 namespaces that have all fields is accepted. The
+// quick form has 1,000, and ten times as many values would be accepted.
 func TestNotCrowdedJSON(t *testing.T) {
 	full := func(of reflect.Type, more string) string {
 		var all []string
@@ -106,7 +106,7 @@ func TestNotCrowdedJSON(t *testing.T) {
 	if values := (strings.Count(text, ",") + strings.Count(text, "{")) * (most / n); values > maxValues {
 		t.Errorf("%d values of %d", values, maxValues)
 	}
-	for _, c := range []string{`,`, `\",`, `\\`} { // commas of a text end no value
+	for _, c := range []string{`,`, `\",`, `\\`} { // commas in strings end no value
 		text := []byte(`{"a": ["` + strings.Repeat(c, maxValues+1) + `", 0]}`)
 		if _, p := parseText(text); p != nil {
 			t.Errorf("%.20s: %v", text, p)
@@ -114,7 +114,7 @@ func TestNotCrowdedJSON(t *testing.T) {
 	}
 }
 
-// TestNotCrowded: what documents have is read, however much of it.
+// TestNotCrowded: large documents with usual contents are accepted.
 func TestNotCrowded(t *testing.T) {
 	object := "- x: 1\n" + strings.Repeat("  a: 1\n", maxFields-1)
 	for name, text := range map[string]string{

@@ -11,16 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A decoder fills structures from a tree by their tags, and notes everything that
-// is wrong rather than the first thing.
+// A decoder fills structures from a tree of nodes as their field tags say. It collects all problems instead of
+// stopping at the first.
 type decoder struct {
 	problems Problems
-	merge    bool                // fields that are not given stay, null is the default
-	places   map[string]Position // by path
+	merge    bool                // fields that are not given keep their values; null selects the default
+	places   map[string]Position // position of each value, by path
 	types    map[reflect.Type][]fieldInfo
 }
 
-// fieldsOf are those of a structure, whose tags are read once in a document.
+// fieldsOf returns the fields of a structure. It reads the tags of a type only once for a document.
 func (d *decoder) fieldsOf(t reflect.Type) []fieldInfo {
 	all, known := d.types[t]
 	if !known {
@@ -33,26 +33,27 @@ func (d *decoder) fieldsOf(t reflect.Type) []fieldInfo {
 	return all
 }
 
-// maxProblems is after how many no more items of lists are looked at: a list may have as many as a document has bytes.
+// maxProblems is the number of problems after which items of lists are skipped: a list can have as many items as a
+// document has bytes.
 const maxProblems = 1000
 
 func (d *decoder) fail(at Position, path, text, fix string) {
 	d.problems = append(d.problems, Problem{At: at, Path: path, Text: text, Fix: fix})
 }
 
-// A fieldInfo is what the tags of a field of a structure say.
+// A fieldInfo has the contents of a field's tags.
 type fieldInfo struct {
 	index    int
 	name     string
 	need     bool
 	doc      string
-	def      string // the default, where it is a constant
+	def      string // default, if it is a constant
 	min, max string
 	oneof    []string
-	short    string // its name in --export, where that is another
+	short    string // name in --export, if it differs
 }
 
-// fieldsOf lists the fields of a structure in their order.
+// fieldsOf returns the fields of a structure in order.
 func fieldsOf(t reflect.Type) (out []fieldInfo) {
 	for i := range t.NumField() {
 		if name := fieldName(t, i); name != "" {
@@ -62,7 +63,7 @@ func fieldsOf(t reflect.Type) (out []fieldInfo) {
 	return out
 }
 
-// fieldName is the name of field i in a document, empty of one that is in none.
+// fieldName returns the name of field i in a document, or "" if documents do not have it.
 func fieldName(t reflect.Type, i int) string {
 	name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 	if name == "-" {
@@ -71,7 +72,7 @@ func fieldName(t reflect.Type, i int) string {
 	return name
 }
 
-// fieldOf is field i, whose name is known.
+// fieldOf returns field i, which has the given name.
 func fieldOf(t reflect.Type, i int, name string) fieldInfo {
 	tag := t.Field(i).Tag
 	return fieldInfo{
@@ -80,7 +81,7 @@ func fieldOf(t reflect.Type, i int, name string) fieldInfo {
 	}
 }
 
-// join is the path of a field.
+// join returns the path of a field of the object at path.
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -88,7 +89,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// decode fills to, whose field in the parent has some tags.
+// decode fills to from n. tags are those of the field that has it.
 func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo) {
 	d.places[path] = n.at
 	if d.merge && n.kind == kindNull {
@@ -108,7 +109,7 @@ func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo)
 		merge := d.merge
 		if !merge || to.IsNil() {
 			to.Set(reflect.New(to.Type().Elem()))
-			d.merge = false // what is new needs all that it has to have
+			d.merge = false // a new object needs all of its required fields
 		}
 		d.decode(n, to.Elem(), path, tags)
 		d.merge = merge
@@ -129,7 +130,7 @@ func (d *decoder) decode(n *node, to reflect.Value, path string, tags fieldInfo)
 	}
 }
 
-// is checks the kind of a node.
+// is reports a problem unless the node has the given kind.
 func (d *decoder) is(n *node, k kind, path string) bool {
 	if n.kind == k {
 		return true
@@ -149,13 +150,13 @@ func (d *decoder) is(n *node, k kind, path string) bool {
 	return false
 }
 
-// unquoted says how text is written as a number, or as true or false, if it is one.
+// unquoted returns how to correct text where a number or a boolean is expected, or "" if that is unclear.
 func unquoted(text string, k kind) string {
 	number := regexp.MustCompile(`^[0-9]+$`).MatchString(text)
 	switch word := strings.ToLower(text); {
 	case k == kindNumber && number, k == kindBool && (word == "true" || word == "false"):
 		return "write it without quotes"
-	case k == kindBool && (word == "yes" || word == "on" || word == "y"): // as YAML 1.1 has it
+	case k == kindBool && (word == "yes" || word == "on" || word == "y"): // booleans of YAML 1.1
 		return "write true"
 	case k == kindBool && (word == "no" || word == "off" || word == "n"):
 		return "write false"
@@ -207,7 +208,7 @@ func (d *decoder) list(n *node, to reflect.Value, path string) {
 	}
 	to.Set(reflect.MakeSlice(to.Type(), len(n.items), len(n.items)))
 	merge := d.merge
-	d.merge = false // a list is given whole
+	d.merge = false // a list replaces the old one as a whole
 	defer func() { d.merge = merge }()
 	for i, item := range n.items {
 		if len(d.problems) >= maxProblems {
@@ -218,7 +219,7 @@ func (d *decoder) list(n *node, to reflect.Value, path string) {
 	}
 }
 
-// value fills a scalar that has a form of its own.
+// value fills a scalar with a text form of its own.
 func (d *decoder) value(n *node, v value, to reflect.Value, path string, tags fieldInfo) {
 	_, isSize := v.(*Size)
 	if !(isSize && n.kind == kindNumber) && !d.is(n, kindText, path) {
@@ -259,7 +260,7 @@ func (d *decoder) number(n *node, to reflect.Value, path string, tags fieldInfo)
 	}
 }
 
-// few says what a number can be, where that is one of a few.
+// few returns the values that a number can have, if the tags list them.
 func few(tags fieldInfo) string {
 	if len(tags.oneof) == 0 {
 		return ""
@@ -267,7 +268,7 @@ func few(tags fieldInfo) string {
 	return "it is " + strings.Join(tags.oneof, " or ")
 }
 
-// bounds checks a number by its tags.
+// bounds reports a problem unless i is within the limits of the tags.
 func (d *decoder) bounds(n *node, i int64, path string, tags fieldInfo, show func(int64) string) bool {
 	low, errLow := strconv.ParseInt(tags.min, 10, 64)
 	high, errHigh := strconv.ParseInt(tags.max, 10, 64)
@@ -282,7 +283,7 @@ func (d *decoder) bounds(n *node, i int64, path string, tags fieldInfo, show fun
 	return false
 }
 
-// text fills what is ASCII on the wire.
+// text fills a string. It accepts only printable ASCII, as NVMe requires.
 func (d *decoder) text(n *node, to reflect.Value, path string, tags fieldInfo) {
 	if !d.is(n, kindText, path) {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Op is what is done to an object.
+// Op is what a change does with an object.
 type Op string
 
 const (
@@ -18,11 +18,11 @@ const (
 	Remove Op = "remove"
 )
 
-// Kind is what an object is.
+// Kind is the kind of an object.
 type Kind string
 
 const (
-	KindTarget     Kind = "target" // what TakeSettings takes, which need a restart
+	KindTarget     Kind = "target" // settings that need a restart; see [Document.TakeSettings]
 	KindListener   Kind = "listener"
 	KindANAGroup   Kind = "ana-group"
 	KindSubsystem  Kind = "subsystem"
@@ -30,35 +30,35 @@ const (
 	KindNamespace  Kind = "namespace"
 	KindReferral   Kind = "referral"
 	KindSize       Kind = "size of namespace"
-	KindVisibility Kind = "subsystem access" // of a subsystem: on which listeners it is, and whether to any host
+	KindVisibility Kind = "subsystem access" // on which listeners a subsystem is, and whether it allows any host
 )
 
-// A FieldChange is a field with its value before and after; empty is the default.
+// A FieldChange has the old and the new value of a field. An empty value is the default.
 type FieldChange struct {
 	Name string `json:"name"`
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// A Change is one step from a document to another.
+// A Change is one step from one document to another.
 type Change struct {
 	Op        Op
 	Kind      Kind
-	Subsystem nvmeof.NQN // of hosts and namespaces
-	Listener  int        // of ANA groups
-	Name      string     // of the object: its NQN, number or address
+	Subsystem nvmeof.NQN // for hosts and namespaces
+	Listener  int        // for ANA groups
+	Name      string     // NQN, number or address of the object
 	Fields    []FieldChange
-	Cause     string // why something is removed that the wanted document has
-	Loses     bool   // data that nothing brings back: that of memory
+	Cause     string // why an object is removed that the new document also has
+	Loses     bool   // data is lost for good: that of memory
 
-	kept bool // what is removed comes back with the same store
+	kept bool // an object that is removed is added again with the same store
 
-	// Old and New are the object: *Document, *Listener, *ANAGroup, *Subsystem,
-	// *Host, *Namespace or *Referral. Old is nil for Add, New for Remove.
+	// Old and New are the object before and after the change: *Document, *Listener, *ANAGroup, *Subsystem, *Host,
+	// *Namespace or *Referral. Old is nil for Add, New is nil for Remove.
 	Old, New any
 }
 
-// Inverse undoes a change.
+// Inverse returns the change that undoes c.
 func (c Change) Inverse() Change {
 	c.Old, c.New, c.Loses = c.New, c.Old, false
 	switch c.Op {
@@ -75,7 +75,7 @@ func (c Change) Inverse() Change {
 	return c
 }
 
-// String is the change as an administrator reads it.
+// String describes the change for an administrator.
 func (c Change) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", c.Op, c.Kind)
@@ -112,37 +112,39 @@ func (c Change) String() string {
 	return b.String()
 }
 
-// A differ collects changes by their phase.
+// A differ collects changes by phase.
 type differ struct {
 	phases [phases][]Change
 }
 
-// The order of changes: what has to go first makes room, then comes what hosts will see,
-// and then the hosts, so that nobody meets half of it. Listeners open when everything is
-// there: a host that comes back after a restart is not answered before that. One that was
-// refused because of what is still to come would give its disks up. A subsystem that goes is
-// emptied first, and stays until nothing can fail any more: it knows what hosts have set there.
+// Phases, in the order in which their changes are made. Removals come first to make room; then what hosts will see;
+// then the hosts, so that none sees a change half made.
+//
+// Listeners open when everything else is done, so that a host that reconnects after a restart is not answered
+// earlier. A host that is refused because something is not there yet would remove its disks.
+//
+// A subsystem that is removed is emptied first. It stays until nothing can fail any more, since it has the settings
+// that hosts made.
 const (
 	phaseTarget = iota
-	phaseClose  // referrals and hosts go
-	phaseRemove // namespaces go
+	phaseClose  // remove referrals and hosts
+	phaseRemove // remove namespaces
 	phaseUnlisten
 	phaseANA
 	phaseSubsystem
-	phaseBar // hosts that must not use what comes: see differ.host
+	phaseRestrict // restrict hosts that must not use namespaces that are about to be added: see differ.host
 	phaseNamespace
 	phaseHost
 	phaseVisible
 	phaseRefer
 	phaseListen
-	phaseGrow  // as late as possible, as it cannot be taken back
-	phaseLeave // subsystems go
+	phaseGrow  // as late as possible, since it cannot be undone
+	phaseLeave // remove subsystems
 	phases
 )
 
-// Diff tells how one document becomes another, in an order in which that can be
-// done. What cannot be changed in a thing that is there is a removal and an
-// addition, with the cause.
+// Diff returns the changes that turn one document into another, in an order in which they can be made. An object
+// with a change that cannot be made in place is removed and added again; the removal has a Cause.
 func Diff(from, to *Document) []Change {
 	d := new(differ)
 	if f := fieldChanges(from, to); len(f) > 0 {
@@ -155,15 +157,15 @@ func Diff(from, to *Document) []Change {
 			d.replace(phaseClose, phaseRefer, Change{Kind: KindReferral, Name: x.key}, x.old, x.new, f)
 			continue
 		}
-		d.edge(phaseClose, phaseRefer, Change{Kind: KindReferral, Name: x.key}, x.old, x.new)
+		d.addOrRemove(phaseClose, phaseRefer, Change{Kind: KindReferral, Name: x.key}, x.old, x.new)
 	}
 	return slices.Concat(d.phases[:]...)
 }
 
 func (d *differ) add(phase int, c Change) { d.phases[phase] = append(d.phases[phase], c) }
 
-// edge notes that a thing comes or goes, if it does.
-func (d *differ) edge(out, in int, c Change, old, now any) {
+// addOrRemove adds the addition or the removal of an object that only one of the documents has.
+func (d *differ) addOrRemove(out, in int, c Change, old, now any) {
 	switch missingOld, missingNew := isNil(old), isNil(now); {
 	case missingOld && !missingNew:
 		c.Op, c.New = Add, now
@@ -177,16 +179,16 @@ func (d *differ) edge(out, in int, c Change, old, now any) {
 	}
 }
 
-// replace notes that a thing goes and comes back otherwise.
+// replace adds the removal of an object and the addition of its new version.
 func (d *differ) replace(out, in int, c Change, old, now any, fields []FieldChange) {
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
 	c.Cause = "comes back with another " + strings.Join(names, ", ")
-	d.edge(out, in, c, old, nil)
+	d.addOrRemove(out, in, c, old, nil)
 	c.Cause = ""
-	d.edge(out, in, c, nil, now)
+	d.addOrRemove(out, in, c, nil, now)
 }
 
 func (d *differ) listeners(from, to []*Listener) {
@@ -197,7 +199,7 @@ func (d *differ) listeners(from, to []*Listener) {
 			continue
 		}
 		if x.old == nil || x.new == nil {
-			d.edge(phaseUnlisten, phaseListen, c, x.old, x.new)
+			d.addOrRemove(phaseUnlisten, phaseListen, c, x.old, x.new)
 			continue
 		}
 		d.anaGroups(x.old, x.new)
@@ -229,7 +231,7 @@ func (d *differ) subsystems(from, to []*Subsystem) {
 			alter.Op, alter.Fields, alter.Old, alter.New = Alter, f, old, now
 			d.add(phaseSubsystem, alter)
 		}
-		d.edge(phaseLeave, phaseSubsystem, c, old.bare(), now.bare())
+		d.addOrRemove(phaseLeave, phaseSubsystem, c, old.bare(), now.bare())
 		switch {
 		case now == nil:
 			d.leave(old, to)
@@ -241,8 +243,8 @@ func (d *differ) subsystems(from, to []*Subsystem) {
 	}
 }
 
-// bare is a subsystem without what is in it. Where it is exposed is part of it, so
-// that it is at no time elsewhere.
+// bare returns the subsystem without hosts and namespaces. It keeps the list of listeners, so that the subsystem is
+// never on others.
 func (s *Subsystem) bare() *Subsystem {
 	if s == nil {
 		return nil
@@ -252,8 +254,8 @@ func (s *Subsystem) bare() *Subsystem {
 	return &b
 }
 
-// leave empties a subsystem that is removed: hosts first, so that its contents can
-// be put back one by one. One whose state file another has from now on has to make room for that.
+// leave empties a subsystem that is removed. Its hosts are removed first, so that its contents can be restored one
+// by one. If another subsystem takes over its state file, it is removed earlier to release that.
 func (d *differ) leave(s *Subsystem, to []*Subsystem) {
 	d.within(s, &Subsystem{NQN: s.NQN, Listeners: s.Listeners})
 	if s.State == "" || !slices.ContainsFunc(to, func(x *Subsystem) bool { return x.State == s.State }) {
@@ -264,7 +266,7 @@ func (d *differ) leave(s *Subsystem, to []*Subsystem) {
 	d.phases[phaseLeave] = d.phases[phaseLeave][:last]
 }
 
-// within compares what two subsystems of one name contain.
+// within compares the contents of two subsystems with the same NQN.
 func (d *differ) within(old, now *Subsystem) {
 	nqn := now.NQN
 	if f := visibilityChanges(old, now); len(f) > 0 {
@@ -288,7 +290,8 @@ func (d *differ) within(old, now *Subsystem) {
 // live are the fields of a namespace that can be changed while hosts use it.
 var live = []string{"read-only", "ana-group", "shared", "refuse-reservations", "file.size"}
 
-// namespace compares a namespace, and reports whether it comes, be it in the place of another, or becomes writable.
+// namespace compares a namespace. It reports whether one is added, perhaps in place of another, or becomes
+// writable.
 func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) bool {
 	if x.old == x.new || x.old != nil && x.new != nil && x.old.same(x.new) {
 		return false
@@ -296,7 +299,7 @@ func (d *differ) namespace(nqn nvmeof.NQN, x matched[*Namespace]) bool {
 	c := Change{Kind: KindNamespace, Subsystem: nqn, Name: x.key}
 	f := x.changes()
 	if len(f) == 0 {
-		d.edge(phaseRemove, phaseNamespace, c, x.old, x.new)
+		d.addOrRemove(phaseRemove, phaseNamespace, c, x.old, x.new)
 		return x.old == nil && x.new != nil
 	}
 	for _, field := range f {

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// base is what the cases of TestDiff change.
+// base is the document that the cases of TestDiff change.
 const base = `version: 1
 listeners:
   - id: 1
@@ -52,12 +52,11 @@ func show(changes []Change) (lines []string) {
 	return lines
 }
 
-// TestDiff: what changes, and in which order; and the way back has the inverse of
-// every step.
+// TestDiff checks the changes between two documents and their order. The reverse has the inverse of each.
 func TestDiff(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		edit []string // pairs of text
+		edit []string // pairs of old and new text
 		want []string
 	}{
 		{"nothing", nil, nil},
@@ -107,8 +106,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestListenersComeLast: what hosts meet is there when the first of them is answered; only
-// what cannot be taken back comes after.
+// TestListenersComeLast: listeners open when everything that hosts see is there; only what cannot be undone comes
+// later.
 func TestListenersComeLast(t *testing.T) {
 	got := show(Diff(new(Document), parsed(t, base)))
 	if last := len(got) - 1; got[last] != "add listener 1" {
@@ -122,8 +121,8 @@ func TestListenersComeLast(t *testing.T) {
 	}
 }
 
-// TestSubsystemsLeaveLast: what hosts have set in a subsystem is there until nothing can fail any more, but where
-// another needs its state file.
+// TestSubsystemsLeaveLast: what hosts have set in a subsystem is kept until nothing can fail any more, unless
+// another subsystem needs its state file.
 func TestSubsystemsLeaveLast(t *testing.T) {
 	const more = "version: 1\nsubsystems:\n- nqn: a\n  state: /s\n  namespaces: [{nsid: 1, file: {path: /a}}]\n- nqn: b\n  namespaces: [{nsid: 1, file: {path: /b, size: 1MiB}}]\n"
 	from := parsed(t, more)
@@ -140,7 +139,7 @@ func TestSubsystemsLeaveLast(t *testing.T) {
 	}
 }
 
-// wantInverse: two lists have the same steps in opposite directions.
+// wantInverse checks that two lists have the same steps in opposite directions.
 func wantInverse(t *testing.T, there, back []Change) {
 	t.Helper()
 	var want []string
@@ -161,8 +160,8 @@ func wantInverse(t *testing.T, there, back []Change) {
 	}
 }
 
-// TestManyNamespaces: what every change of a running target does with its document takes
-// milliseconds for 10,000 namespaces, and reading takes time as the text is long.
+// TestManyNamespaces: what every change of a running target does with its document takes milliseconds for 10,000
+// namespaces, and reading takes time in proportion to the length of the text.
 func TestManyNamespaces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it bounds processor time, of which the race detector takes several times as much")
@@ -176,7 +175,7 @@ func TestManyNamespaces(t *testing.T) {
 		doc.Subsystems = append(doc.Subsystems, s)
 	}
 	begin := processorTime(t)
-	for range 10 { // 10 to 20 ms each, and 0.4 s where a copy was written and read
+	for range 10 { // 10 to 20 ms each; 0.4 s when the copy was made by encoding and decoding
 		want := doc.Clone()
 		want.Subsystems[3].Namespaces = append(want.Subsystems[3].Namespaces, &Namespace{NSID: 1001, Memory: &Memory{1 << 20}})
 		if _, err := want.Check(); err != nil {
@@ -186,7 +185,7 @@ func TestManyNamespaces(t *testing.T) {
 			t.Fatalf("%v", changes)
 		}
 	}
-	for range 2 { // 0.1 s each, and 0.4 s where lines were counted from the beginning for each word
+	for range 2 { // 0.1 s each; 0.4 s when lines were counted from the beginning for each token
 		if got, _, err := Parse("t", doc.JSON()); err != nil || len(Diff(doc, got)) > 0 {
 			t.Fatal(err)
 		}
@@ -196,7 +195,7 @@ func TestManyNamespaces(t *testing.T) {
 	}
 }
 
-// processorTime is what the process has used, whatever else the machine does.
+// processorTime returns the CPU time of the process, which other processes do not affect.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -206,7 +205,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestClone: a copy has all, and shares nothing.
+// TestClone: a copy is complete, and shares nothing.
 func TestClone(t *testing.T) {
 	doc := parsed(t, base)
 	text := string(doc.JSON())

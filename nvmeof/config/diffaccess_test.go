@@ -10,14 +10,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A use is what a host may do with what a namespace exports.
+// A use is the right of a host to what a namespace exports.
 type use struct {
 	subsystem, host nvmeof.NQN
 	path            Path
 	access          Access
 }
 
-// uses are those of a document by some hosts, of which one is not named anywhere.
+// uses returns the uses that a document allows to some hosts, one of which is named nowhere.
 func uses(d *Document) map[use]bool {
 	out := map[use]bool{}
 	for _, s := range d.Subsystems {
@@ -38,7 +38,7 @@ func uses(d *Document) map[use]bool {
 	return out
 }
 
-// accessOf is what a host may do with a namespace.
+// accessOf returns the right of a host to a namespace.
 func accessOf(s *Subsystem, host nvmeof.NQN, nsid int) Access {
 	for _, h := range s.Hosts {
 		if h.NQN != host {
@@ -60,7 +60,7 @@ func accessOf(s *Subsystem, host nvmeof.NQN, nsid int) Access {
 	return "none"
 }
 
-// carryOut makes a change of a document, as a target does.
+// carryOut makes a change in a document, as a target does.
 func carryOut(d *Document, c Change) {
 	at := func() *Subsystem {
 		return d.Subsystems[slices.IndexFunc(d.Subsystems, func(s *Subsystem) bool { return s.NQN == c.Subsystem })]
@@ -90,8 +90,8 @@ func carryOut(d *Document, c Change) {
 	}
 }
 
-// TestNobodyMeetsAnothersNamespace: at no time of a change, nor of taking it back, has a host what it has neither before nor
-// after, as what a namespace exports from now on of which it had the number.
+// TestNobodyMeetsAnothersNamespace: at no time during a change, or while it is undone, has a host a right that it
+// has neither before nor after it, such as to a namespace that gets the NSID of one that it could use.
 func TestNobodyMeetsAnothersNamespace(t *testing.T) {
 	documents := []string{
 		"hosts: [{nqn: h1, access: none, namespaces: [{nsid: 1, access: write}]}], namespaces: [{nsid: 1, file: {path: /a}}]",

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// host compares what a host may do. A namespace that comes may have the number of another, which the host could use: what it
-// may do less with such a number is taken from it before. coming are those numbers.
+// host compares the rights of a host. A namespace that is added can have the NSID of one that the host could use.
+// If the host has fewer rights to the new one, they are reduced before it is added. coming are the NSIDs of such
+// namespaces.
 func (d *differ) host(old, now *Subsystem, x matched[*Host], coming []int) {
 	if x.same() {
 		return
@@ -18,7 +19,7 @@ func (d *differ) host(old, now *Subsystem, x matched[*Host], coming []int) {
 			least := x.old.least(x.new)
 			early := c
 			early.Fields, early.New = fieldChanges(x.old, least), least
-			d.add(phaseBar, early)
+			d.add(phaseRestrict, early)
 			c.Fields, c.Old = fieldChanges(least, x.new), least
 		}
 		if len(c.Fields) > 0 {
@@ -27,19 +28,19 @@ func (d *differ) host(old, now *Subsystem, x matched[*Host], coming []int) {
 		return
 	}
 	out, in := phaseClose, phaseHost
-	if old.AllowAnyHost && now.AllowAnyHost { // without its name it may use everything
+	if old.AllowAnyHost && now.AllowAnyHost { // a host that is not named may use everything
 		out = phaseHost
 		if x.new != nil && new(Host).loses(x.new, coming) {
-			in = phaseBar
+			in = phaseRestrict
 		}
 	}
-	d.edge(out, in, c, x.old, x.new)
+	d.addOrRemove(out, in, c, x.old, x.new)
 }
 
-// ranks are in ascending order.
+// ranks orders the rights; a higher rank allows more.
 var ranks = map[Access]int{"none": 1, "read": 2, "": 3, "write": 3}
 
-// lesser is the one of two rights that allows less.
+// lesser returns the right that allows less.
 func lesser(a, b Access) Access {
 	if ranks[b] < ranks[a] {
 		return b
@@ -47,7 +48,7 @@ func lesser(a, b Access) Access {
 	return a
 }
 
-// rightTo is what the host may do with a namespace.
+// rightTo returns the host's right to a namespace.
 func (h *Host) rightTo(nsid int) Access {
 	if i := slices.IndexFunc(h.Namespaces, func(r *Right) bool { return r.NSID == nsid }); i >= 0 {
 		return h.Namespaces[i].Access
@@ -55,19 +56,20 @@ func (h *Host) rightTo(nsid int) Access {
 	return h.Access
 }
 
-// loses reports whether a host may do less, as another document has it, with one of these namespaces.
+// loses reports whether now gives the host fewer rights than h to one of the namespaces.
 func (h *Host) loses(now *Host, nsids []int) bool {
 	return slices.ContainsFunc(nsids, func(id int) bool { return ranks[now.rightTo(id)] < ranks[h.rightTo(id)] })
 }
 
-// least is the host as another document has it, with no right that it does not have in both.
+// least returns a copy of now whose rights are reduced to those that h has too. If h has all of them, it returns
+// now.
 func (h *Host) least(now *Host) *Host {
 	least, named := *now, map[int]bool{}
 	least.Access, least.Namespaces = lesser(now.Access, h.Access), nil
 	for _, r := range slices.Concat(h.Namespaces, now.Namespaces) {
 		named[r.NSID] = true
 	}
-	all := ranks[now.Access] <= ranks[h.Access] // it has all that now has
+	all := ranks[now.Access] <= ranks[h.Access] // h has every right that now has
 	for _, id := range slices.Sorted(maps.Keys(named)) {
 		right := lesser(now.rightTo(id), h.rightTo(id))
 		all = all && ranks[right] == ranks[now.rightTo(id)]

@@ -6,11 +6,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Version is the version of the schema, which every document names.
+// Version is the version of the schema, which every document has.
 const Version = 1
 
-// A Document describes a target. A field that is zero is left out of the text and
-// means the default that its description names.
+// A Document describes a target. A zero field is left out of the text. It means the default that the field's
+// description names.
 type Document struct {
 	Version      int          `json:"version" need:"yes" doc:"Version of this schema: 1."`
 	Transport    Transport    `json:"transport,omitzero" default:"softroce" doc:"RDMA transport of listeners that name none: softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device). Default softroce."`
@@ -29,49 +29,49 @@ type Document struct {
 	Erasing      []*Erasing   `json:"erasing,omitempty" doc:"Namespaces of a group of gateways that were removed, and whose data is being erased. Applying a document does not change it."`
 }
 
-// TakeSettings takes over what a running target keeps until it is started again: all but
-// listeners, subsystems and referrals.
+// TakeSettings copies the settings that a running target cannot change: all but listeners, subsystems and
+// referrals.
 func (d *Document) TakeSettings(from *Document) {
 	d.Version, d.Transport, d.DiscoveryNQN, d.Limits, d.Congestion, d.Sandbox, d.Metrics, d.Events, d.Audit, d.Console, d.Group = from.Version, from.Transport, from.DiscoveryNQN, from.Limits, from.Congestion, from.Sandbox, from.Metrics, from.Events, from.Audit, from.Console, from.Group
 }
 
-// A Sandbox is what the kernel leaves of the file system to a target that serves.
+// A Sandbox limits the files that a running target can access. The kernel enforces it.
 type Sandbox struct {
 	Paths []Path `json:"paths,omitempty" doc:"Absolute paths of folders and files that the target may read and write besides those that it needs for this document: places of namespaces that are added later. With one or more the target reaches nothing else, where the kernel has Landlock. Default: every file, as its user may."`
 }
 
-// Metrics are where the counters can be read.
+// Metrics configures the export of counters.
 type Metrics struct {
 	Hosts  bool        `json:"hosts,omitempty" doc:"Each connected host is a series of its own (nvmf_host_connected). Hosts come and go, and whoever reads the counters reads their names. Default: false."`
 	Listen HTTPAddress `json:"listen,omitzero" doc:"Address and port at which Prometheus reads the counters, as 127.0.0.1:9420: http://127.0.0.1:9420/metrics. Everybody who reaches it reads them. Default: nowhere."`
 }
 
-// Events say where what happened to the target is kept.
+// Events configures the log of events.
 type Events struct {
 	File    Path `json:"file,omitzero" doc:"Absolute path of a file in which events survive a restart, of at most 1 KiB for each. Default: they do not."`
 	Entries int  `json:"entries,omitzero" default:"1280" min:"80" max:"65000" doc:"How many events are kept. Default 1280."`
 }
 
-// Audit says where each operation that changes something gets a line of JSON.
+// Audit configures the audit, which has a line of JSON for each operation that changes something.
 type Audit struct {
 	File Path `json:"file,omitzero" doc:"Absolute path of a file to which lines are appended; SIGHUP opens it anew. Default: none."`
 	Log  bool `json:"log,omitzero" default:"false" doc:"Write to the log instead of a file. Default false."`
 }
 
-// A Console is where the target is used over TCP.
+// A Console configures the API and the web pages over TCP.
 type Console struct {
 	Listen HTTPAddress `json:"listen,omitzero" doc:"Address and port, as 127.0.0.1:9430. Default: nowhere."`
 	TLS    ConsoleTLS  `json:"tls,omitzero" doc:"Certificate, without which the address has to be a loopback one."`
 	Tokens Path        `json:"tokens,omitzero" doc:"Absolute path of the file of tokens, which nvmeof token makes. Required with listen."`
 }
 
-// A ConsoleTLS is a certificate and its key, in PEM.
+// A ConsoleTLS has the files of a certificate and its key, in PEM.
 type ConsoleTLS struct {
 	Certificate Path `json:"certificate,omitzero" doc:"Absolute path of the certificate, and those between it and its authority, in PEM."`
 	Key         Path `json:"key,omitzero" doc:"Absolute path of its private key, in PEM."`
 }
 
-// Limits bound what the target uses.
+// Limits are bounds on resources of the target.
 type Limits struct {
 	Shards        int      `json:"shards,omitzero" min:"1" max:"64" doc:"Threads that serve I/O queues, for each address, or RDMA device that several have. Default: half the processors."`
 	Queues        int      `json:"queues,omitzero" default:"128" min:"1" max:"65534" doc:"I/O queues of a controller. Default 128."`
@@ -87,7 +87,7 @@ type Limits struct {
 	Revalidate    Duration `json:"revalidate,omitzero" default:"1s" doc:"How often the sizes of files and devices are looked at. Default 1s."`
 }
 
-// A Listener is an address on which hosts connect.
+// A Listener is an address at which hosts connect.
 type Listener struct {
 	ID        int         `json:"id" need:"yes" min:"1" max:"65535" doc:"Identifies the listener, in the discovery log too."`
 	Address   Address     `json:"address" need:"yes" doc:"IP address, or ADDRESS:PORT. Port 4420 unless given. 0.0.0.0 or [::] is every address of that family that other machines reach, as they come."`
@@ -95,15 +95,15 @@ type Listener struct {
 	ANAGroups []*ANAGroup `json:"ana-groups,omitempty" doc:"How hosts reach namespaces through this listener. Groups that are not named are optimized."`
 }
 
-// Wildcard reports whether the listener stands for all addresses of its family.
+// Wildcard reports whether the listener is on all addresses of its family.
 func (l *Listener) Wildcard() bool { return l.Address.Addr().IsUnspecified() }
 
-// TransportOf is the transport of a listener: its own, or that of the document.
+// TransportOf returns the transport of a listener: its own, or that of the document.
 func (d *Document) TransportOf(l *Listener) Transport {
 	return cmp.Or(l.Transport, d.Transport, "softroce")
 }
 
-// An ANAGroup is how a listener reaches the namespaces of a group.
+// An ANAGroup has the ANA state of a group at a listener.
 type ANAGroup struct {
 	Group int      `json:"group" need:"yes" min:"1" max:"128" doc:"ANA group."`
 	State ANAState `json:"state" need:"yes" doc:"optimized, non-optimized, inaccessible, persistent-loss or change."`
@@ -125,7 +125,7 @@ type Subsystem struct {
 	Namespaces       []*Namespace `json:"namespaces,omitempty" doc:"What the subsystem exports."`
 }
 
-// A Host may connect to a subsystem.
+// A Host is a host that may connect to a subsystem.
 type Host struct {
 	NQN               nvmeof.NQN `json:"nqn" need:"yes" doc:"Name of the host; on a Linux host: cat /etc/nvme/hostnqn."`
 	Access            Access     `json:"access,omitzero" default:"write" doc:"Right to each namespace that is not named below: write, read or none. Default write."`
@@ -136,7 +136,7 @@ type Host struct {
 	DHGroups          []Group    `json:"dh-groups,omitempty" doc:"Diffie-Hellman groups that may be used, the preferred one first. Default: all."`
 }
 
-// A Right is what a host may do with one namespace.
+// A Right is what a host may do with a namespace.
 type Right struct {
 	NSID     int    `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Namespace."`
 	Access   Access `json:"access" need:"yes" doc:"write, read, or none: the namespace is not there for the host."`
@@ -144,7 +144,7 @@ type Right struct {
 	NoWriter bool   `json:"no-writer,omitzero" default:"false" doc:"The API grants the namespace to no other host that may write, as long as this one has it. Default false."`
 }
 
-// A Namespace is one export. Exactly one of File, Block, Memory and RBD is given.
+// A Namespace describes a namespace. Exactly one of File, Block, Memory and RBD is given.
 type Namespace struct {
 	NSID               int     `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Identifier of the namespace."`
 	File               *File   `json:"file,omitempty" doc:"A regular file."`
@@ -160,7 +160,7 @@ type Namespace struct {
 	ANAGroup           int     `json:"ana-group,omitzero" default:"1" min:"1" max:"128" doc:"ANA group. Default 1, or with gateways one of 32 that follows from the names: 1 to 32, with fence: lease 33 to 64."`
 	Fence              Fence   `json:"fence,omitzero" doc:"With gateways: what keeps one that was given up from writing. storage: the storage refuses it, as Ceph does; lease: it stops by its own clock. Default: storage for images of Ceph; files and devices have to say lease."`
 	RefuseReservations bool    `json:"refuse-reservations,omitzero" default:"false" doc:"Hosts cannot reserve the namespace. Default false."`
-	// Reservations of a volume that several namespaces share are those of the first.
+	// If several namespaces share a volume, Reservations of the first applies.
 	Reservations Path `json:"reservations,omitzero" export:"resv" doc:"Absolute path of a file in which the reservations of hosts survive a restart. Default: they do not."`
 }
 
@@ -193,12 +193,12 @@ type RBD struct {
 	ID       string `json:"id,omitzero" default:"admin" max:"128" doc:"Client of the cluster, without client. before it. Default admin."`
 }
 
-// A Memory is memory that is exported.
+// A Memory is exported memory.
 type Memory struct {
 	Size Size `json:"size" need:"yes" doc:"Bytes of memory, as 1GiB; what is in it is lost when the target ends."`
 }
 
-// A Referral points hosts at another discovery service.
+// A Referral refers hosts to another discovery service.
 type Referral struct {
 	Address   Address    `json:"address" need:"yes" doc:"IP address of the other service, or ADDRESS:PORT. Port 4420 unless given."`
 	Transport TrType     `json:"transport,omitzero" default:"rdma" doc:"rdma or tcp. Default rdma."`

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/controls"
 )
 
-// JSON is the canonical text of a document, or of a part of one: fields in the
-// order of the types, without those that are zero, indented by two spaces.
+// JSON returns the canonical JSON of a document or of a part of one: fields in the order of the types, without zero
+// ones, indented by two spaces.
 func JSON(part any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -25,7 +25,7 @@ func JSON(part any) []byte {
 	return controls.Escape(b.Bytes())
 }
 
-// YAML is the same as YAML: the fields that JSON has, but for lists that are empty.
+// YAML returns the same as YAML. Empty lists are left out.
 func YAML(part any) []byte {
 	w := yamlWriter{}
 	v := reflect.ValueOf(part)
@@ -46,26 +46,25 @@ func YAML(part any) []byte {
 	return w.Bytes()
 }
 
-// JSON is the document's canonical text.
+// JSON returns the canonical JSON of the document.
 func (doc *Document) JSON() []byte { return JSON(doc) }
 
-// YAML is the same as YAML.
+// YAML returns the canonical YAML of the document.
 func (doc *Document) YAML() []byte { return YAML(doc) }
 
 type yamlWriter struct{ bytes.Buffer }
 
 func (w *yamlWriter) indent(depth int) { w.WriteString(strings.Repeat("  ", depth)) }
 
-// object writes a structure's fields; open says that the line of the first one has
-// been begun.
+// object writes the fields of a structure. If open is set, the line of the first one has already been started.
 func (w *yamlWriter) object(v reflect.Value, depth int, open bool) {
 	if w.fields(v, depth, open) { // an object without fields
 		w.WriteString("{}\n")
 	}
 }
 
-// fields writes them, those of what is embedded included, and reports whether the first line, if it was begun,
-// is still empty.
+// fields writes the fields, including those of embedded structures. It reports whether a line that was started is
+// still empty.
 func (w *yamlWriter) fields(v reflect.Value, depth int, open bool) bool {
 	for i := range v.NumField() {
 		x, field := v.Field(i), v.Type().Field(i)
@@ -86,18 +85,18 @@ func (w *yamlWriter) fields(v reflect.Value, depth int, open bool) bool {
 	return open
 }
 
-// absent reports whether there is nothing behind a field.
+// absent reports whether a field is nil.
 func absent(x reflect.Value) bool {
 	return (x.Kind() == reflect.Pointer || x.Kind() == reflect.Map || x.Kind() == reflect.Interface) && x.IsNil()
 }
 
-// leftOut reports whether a field is left out where it is zero, as in JSON.
+// leftOut reports whether a zero field is left out, as in JSON.
 func leftOut(f reflect.StructField) bool {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return strings.Contains(options, "omit")
 }
 
-// field writes a field, whose line is indented already.
+// field writes a field. Its line is already indented.
 func (w *yamlWriter) field(name string, x reflect.Value, depth int) {
 	w.WriteString(name + ":")
 	for x.Kind() == reflect.Pointer {
@@ -135,7 +134,7 @@ func (w *yamlWriter) list(v reflect.Value, depth int) {
 	}
 }
 
-// flow is a list of scalars on one line.
+// flow returns a list of scalars on one line.
 func flow(v reflect.Value) string {
 	items := make([]string, v.Len())
 	for i := range items {
@@ -179,14 +178,13 @@ func scalar(v reflect.Value) string {
 	return strconv.FormatInt(v.Int(), 10)
 }
 
-// plain is text that every YAML reader takes for text without quotes.
+// plain matches text that every YAML parser reads as text without quotes.
 var plain = regexp.MustCompile(`^([a-zA-Z/][a-zA-Z0-9_./-]*(:[a-zA-Z0-9_./-]+)*|[1-9][0-9]*([KMGT]i?B|[kMG]bit|ns|us|µs|ms|s|m|h)|1/[1-9][0-9]*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
-// words are what some readers take for something else.
+// words are those that some YAML parsers do not read as text.
 var words = map[string]bool{"null": true, "true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
 
-// quote writes text so that it is read as text: plain where that is safe, else in
-// double quotes, as in JSON.
+// quote returns s in a form that is read as text: plain if that is safe, else in double quotes, as in JSON.
 func quote(s string) string {
 	if plain.MatchString(s) && !words[strings.ToLower(s)] {
 		return s

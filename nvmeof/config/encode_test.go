@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestYAMLHasWhatJSONHas: what programs print has the same fields in both, those of what is embedded and those
-// that are zero included.
+// TestYAMLHasWhatJSONHas: both forms have the same fields, including those of embedded structures and zero ones.
 func TestYAMLHasWhatJSONHas(t *testing.T) {
 	type inner struct {
 		ID   int  `json:"id"`

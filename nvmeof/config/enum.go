@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Values that are one of a few words. The empty one is "not given".
+// Enumerations. The empty value means "not given".
 type (
 	Transport   string // softroce, verbs or auto
 	ANAState    string // optimized, non-optimized, inaccessible, persistent-loss or change
@@ -35,8 +35,7 @@ var (
 	groups     = []string{"null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"}
 )
 
-// Words are the values that one of these types can have besides the empty one, as in
-// Words[ANAState]().
+// Words returns the values of an enumeration other than the empty one, as in Words[ANAState]().
 func Words[T ~string, P interface {
 	*T
 	value
@@ -45,7 +44,7 @@ func Words[T ~string, P interface {
 	return slices.Clone(names)
 }
 
-// word checks that b is one of the names.
+// word sets *to to b if that is one of the names.
 func word[T ~string](to *T, b []byte, names []string) error {
 	s := string(b)
 	if slices.Contains(names, s) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A document is read as a whole or not at all: each problem names its line.
+// A document is accepted as a whole or not at all: each problem has its line.
 func ExampleParse() {
 	doc, _, err := config.Parse("target.yaml", []byte(`
 version: 1

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzExport: a namespace of a command line is one that a document can have, by the same
-// rules.
+// FuzzExport: a namespace from a command line is valid in a document.
 func FuzzExport(f *testing.F) {
 	for _, s := range []string{"mem:1GiB", "disk.img", "/dev/sda,buffered", "a,size=1GiB,block-size=512,read-only", "mem:64k,uuid=8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a",
 		"x,nguid=0123456789abcdef0123456789abcdef,ana-group=2", "mem:1MiB,hosts", "b,force,read-only=false", ",", "mem:,=", "d,size=1,size=2"} {
@@ -29,7 +28,7 @@ func FuzzExport(f *testing.F) {
 		doc := &Document{Version: 1, Subsystems: []*Subsystem{{NQN: "nqn.2014-08.org.example:a", Namespaces: []*Namespace{n}}}}
 		text := doc.JSON()
 		if _, err := doc.Check(); err != nil {
-			return // what does not go together is found there
+			return // Check finds fields that contradict each other
 		}
 		again, _, err := Parse("again", text)
 		if err != nil || string(again.JSON()) != string(text) {
@@ -38,7 +37,7 @@ func FuzzExport(f *testing.F) {
 	})
 }
 
-// FuzzCongestion: parameters are the same as they are written.
+// FuzzCongestion: accepted parameters survive a round trip.
 func FuzzCongestion(f *testing.F) {
 	f.Add("no-ecn,ignore,min-rate=8kbit,cnp-interval=2ns,gain=1/4,fast-rounds=6,hyper-rounds=7,additive-step=64kbit")
 	f.Add("increase-bytes=1GB,increase-period=1h")
@@ -53,7 +52,7 @@ func FuzzCongestion(f *testing.F) {
 	})
 }
 
-// FuzzValues: each value that is taken is the same as it is written.
+// FuzzValues: accepted values survive a round trip.
 func FuzzValues(f *testing.F) {
 	for _, s := range []string{"4KiB", "250ms", "1h0m0s", "0.1ns", "192.0.2.1:1", "fe80::1%eth0", "8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a", "01:23-4567-89abcdef",
 		"0123456789abcdef0123456789abcdef", "/a/b", "${A}/b", "40Mbit", "1/256", "optimized", "rdma", "sha-256", "2.0", "auto"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Gateways are those with which a target shares its subsystems.
+// Gateways configures a target as a gateway of a group, whose gateways share their subsystems.
 type Gateways struct {
 	Store        string   `json:"store,omitzero" max:"1024" doc:"Where the group's state is: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster, for programs that are built with -tags rbd. Subsystems and referrals are then the group's, and not the file's. Default: the target is alone."`
 	Gateway      string   `json:"gateway,omitzero" max:"64" doc:"Name of this gateway, which no other of the group has. Default: that of the machine."`
@@ -20,21 +20,21 @@ type Gateways struct {
 	ID           string   `json:"id,omitzero" max:"128" doc:"Client of the Ceph cluster, without client. before it. Default admin."`
 }
 
-// A GroupTLS is how a gateway and the group's store know each other.
+// A GroupTLS has the files with which a gateway and the group's store authenticate each other.
 type GroupTLS struct {
 	Authority   Path `json:"authority,omitzero" doc:"Absolute path of the certificates of the authorities of the store's, in PEM. Default: those of the machine."`
 	Certificate Path `json:"certificate,omitzero" doc:"Absolute path of the gateway's certificate, in PEM."`
 	Key         Path `json:"key,omitzero" doc:"Absolute path of its private key, in PEM."`
 }
 
-// A Reference is a file that a document names, and in which field.
+// A Reference is a file that a document names, with the path of the field.
 type Reference struct {
 	Where string
 	Path  Path
 }
 
-// Files are those by which a gateway gets into the group's store: whoever reads or writes them may do all that it may. Those
-// that are not given are left out.
+// Files returns the credentials for the group's store. Whoever can read or write these files can do all that the
+// gateway can. Files that are not given are left out.
 func (g *Gateways) Files() (all []Reference) {
 	for _, f := range []Reference{{"group.password-file", g.PasswordFile}, {"group.tls.key", g.TLS.Key}, {"group.tls.certificate", g.TLS.Certificate},
 		{"group.tls.authority", g.TLS.Authority}, {"group.conf", g.Conf}} {
@@ -45,21 +45,21 @@ func (g *Gateways) Files() (all []Reference) {
 	return all
 }
 
-// These are the fences.
+// Ways to fence a gateway.
 const (
-	FenceStorage Fence = "storage" // the storage refuses the gateway that is fenced
-	FenceLease   Fence = "lease"   // the gateway stops by its own clock
+	FenceStorage Fence = "storage" // the storage refuses a fenced gateway
+	FenceLease   Fence = "lease"   // a gateway stops by its own clock
 )
 
 // A GroupStore is a parsed Gateways.Store.
 type GroupStore struct {
 	Kind      string   // etcd or rados
-	Addresses []string // of etcd, each with its port
+	Addresses []string // of etcd, each with a port
 	Pool      string   // of rados
 	Name      string   // of the group
 }
 
-// ParseGroupStore reads where a group's state is.
+// ParseGroupStore parses Gateways.Store.
 func ParseGroupStore(text string) (s GroupStore, err error) {
 	kind, rest, _ := strings.Cut(text, "://")
 	if kind != "etcd" && kind != "rados" {
@@ -87,7 +87,7 @@ func ParseGroupStore(text string) (s GroupStore, err error) {
 	return s, nil
 }
 
-// etcdPort is where etcd listens for clients.
+// etcdPort is the default port of etcd for clients.
 const etcdPort = "2379"
 
 func etcdAddress(text string) (string, error) {
@@ -105,7 +105,7 @@ func etcdAddress(text string) (string, error) {
 	return bare + ":" + port, nil
 }
 
-// checkName refuses names that would be something else in a key of a store, or on a terminal.
+// checkName returns an error for a name that could have a special meaning in a key of the store or on a terminal.
 func checkName(what, name string) error {
 	letters := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
@@ -116,22 +116,22 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// An Erasing is a namespace that hosts have no more, and whose data is to be erased by the gateway that
-// serves its ANA group. It is in the document until that is done.
+// An Erasing is a namespace that was removed, and whose data is to be erased by the gateway that serves its ANA
+// group. The document has it until that is done.
 type Erasing struct {
 	Subsystem nvmeof.NQN `json:"subsystem" need:"yes" doc:"Subsystem that had the namespace."`
 	Namespace *Namespace `json:"namespace" need:"yes" doc:"The namespace as it was."`
 	Why       string     `json:"why,omitzero" doc:"Why the last attempt has failed."`
 }
 
-// Shared is the part of a document that all gateways of a group have: its subsystems and
-// referrals, and what is being erased. It is a [Document.Successor] in that.
+// Shared returns the part of a document that all gateways of a group share: subsystems, referrals, and namespaces
+// that are being erased. Like a [Document.Successor], it has the same namespaces as doc.
 func (doc *Document) Shared() *Document {
 	part := &Document{Version: Version, Subsystems: doc.Subsystems, Referrals: doc.Referrals, Erasing: doc.Erasing}
 	return part.Successor()
 }
 
-// TakeShared takes that part over from another document, as a [Document.Successor] does.
+// TakeShared copies that part from another document, like [Document.Successor].
 func (doc *Document) TakeShared(from *Document) {
 	from = from.Shared()
 	doc.Subsystems, doc.Referrals, doc.Erasing = from.Subsystems, from.Referrals, from.Erasing
@@ -140,15 +140,16 @@ func (doc *Document) TakeShared(from *Document) {
 // Grouped reports whether the document is that of a gateway.
 func (doc *Document) Grouped() bool { return doc.Group.Store != "" }
 
-// Group numbers of namespaces that name none, where there are gateways to spread them over: those
-// that the storage fences have others than those that cannot be fenced.
+// ANA groups that are assigned to the namespaces of a gateway, to spread them over the gateways. Namespaces that
+// the storage fences are not in the same groups as those that it cannot fence.
 const (
 	spread      = 32
 	firstFenced = 1
 	firstLeased = firstFenced + spread
 )
 
-// FenceOf is what fences a namespace: its own choice, or what its storage can do. Empty: nothing.
+// FenceOf returns how a namespace is fenced: as it says, or as its storage can. It returns "" if it cannot be
+// fenced.
 func (n *Namespace) FenceOf() Fence {
 	if n.Fence == "" && n.RBD != nil {
 		return FenceStorage
@@ -156,8 +157,8 @@ func (n *Namespace) FenceOf() Fence {
 	return n.Fence
 }
 
-// AssignGroups gives an ANA group to each namespace of a gateway that names none. It follows from the
-// subsystem's name and the namespace's number, so that it is the same each time.
+// AssignGroups assigns an ANA group to each namespace of a gateway that has none. The group is computed from the
+// NQN of the subsystem and the NSID, so that it is always the same.
 func (doc *Document) AssignGroups() {
 	for _, s := range doc.Subsystems {
 		for i, n := range s.Namespaces {
@@ -186,7 +187,7 @@ func (doc *Document) groupOf(nqn nvmeof.NQN, n *Namespace) int {
 	return firstFenced + int(sum%spread)
 }
 
-// group finds what gateways cannot share.
+// group reports what gateways cannot share.
 func (r *reviewer) group(g *Gateways) {
 	if g.Store == "" {
 		if *g != (Gateways{}) {
@@ -230,7 +231,7 @@ func (r *reviewer) group(g *Gateways) {
 	}
 }
 
-// gatewayNamespace finds what only one gateway would have, or two would write to.
+// gatewayNamespace reports a namespace that only one gateway would have, or that two could write to.
 func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at namespaceIndex, fences map[int]Fence) {
 	if n.Memory != nil {
 		r.fail(at.String()+".memory", "export an image of Ceph, a file or a device that all gateways have", "memory is in one gateway, and gone with it")
@@ -266,8 +267,8 @@ func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at namespaceIn
 	fences[group] = fence
 }
 
-// Groups are the ANA groups of a gateway's namespaces, those included that are being erased, in order, with
-// what fences each.
+// Groups returns the ANA groups of a gateway's namespaces, including those that are being erased, in ascending
+// order, and how each is fenced.
 func (doc *Document) Groups() (groups []int, fences map[int]Fence) {
 	fences = map[int]Fence{}
 	note := func(nqn nvmeof.NQN, n *Namespace) {

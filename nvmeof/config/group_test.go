@@ -68,8 +68,8 @@ func TestGroupIsChecked(t *testing.T) {
 	}
 }
 
-// TestGroupsAreSpread checks that namespaces which name no ANA group have many between them, and that those
-// that only a lease fences have others.
+// TestGroupsAreSpread: namespaces without an ANA group are spread over many, and those that only a lease fences
+// have different ones.
 func TestGroupsAreSpread(t *testing.T) {
 	doc := &Document{Version: 1, Group: Gateways{Store: "etcd://a/g"}}
 	for _, nqn := range []nvmeof.NQN{"a", "b"} {

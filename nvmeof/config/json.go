@@ -10,18 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// A jsonReader makes a tree of JSON.
+// A jsonReader parses JSON into a tree of nodes.
 type jsonReader struct {
 	text    []byte
 	decoder *json.Decoder
 	depth   int
 	values  int
-	seen    int // bytes before which lines are counted
+	seen    int // offset up to which lines are counted
 	lines   int
-	line    int // where the last of them begins
+	line    int // offset of the start of the current line
 }
 
-// errAt is an error with its offset.
+// errAt is an error at an offset.
 type errAt struct {
 	error
 	offset int64
@@ -48,8 +48,9 @@ func parseJSON(text []byte) (*node, *Problem) {
 	return n, nil
 }
 
-// crowdedAt is where a text has more commas than maxValues allow, since a value is before each, or -1. It spares the tree of
-// most texts with too many values: those of the others are counted as they are read.
+// crowdedAt returns the offset at which text has more commas than maxValues allows, or -1. A value precedes each
+// comma. Most texts with too many values are thus refused before a tree is made; others are counted while they are
+// parsed.
 func crowdedAt(text []byte) int {
 	if bytes.Count(text, []byte(",")) < maxValues {
 		return -1
@@ -81,7 +82,7 @@ func (r *jsonReader) problem(err error) *Problem {
 	case errors.As(err, &at):
 		offset, err = at.offset, at.error
 	case errors.As(err, &syntax):
-		// It counts the byte that it stumbled over, or not.
+		// The offset may or may not include the byte at fault.
 		offset = max(syntax.Offset-1, r.next())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the document ends too early: a brace or bracket is not closed")
@@ -94,7 +95,7 @@ func (r *jsonReader) problem(err error) *Problem {
 
 func (r *jsonReader) fail(err error) error { return errAt{err, r.next()} }
 
-// next is the offset of the next token.
+// next returns the offset of the next token.
 func (r *jsonReader) next() int64 {
 	at := r.decoder.InputOffset()
 	for at < int64(len(r.text)) && bytes.IndexByte([]byte(" \t\r\n,:"), r.text[at]) >= 0 {
@@ -103,8 +104,8 @@ func (r *jsonReader) next() int64 {
 	return at
 }
 
-// position is that of an offset, which is not before that of an earlier call, except in an
-// error.
+// position returns the position of an offset. It is fast if offsets do not decrease from call to call, which they
+// do only for errors.
 func (r *jsonReader) position(offset int64) Position {
 	to := min(int(offset), len(r.text))
 	if to < r.seen {
@@ -149,7 +150,7 @@ func (r *jsonReader) value() (*node, error) {
 	return n, err
 }
 
-// checkText refuses a text, which was just read, for what is no character in it.
+// checkText refuses a string, which was just read, with half of a surrogate pair.
 func (r *jsonReader) checkText(t string, at int64) error {
 	if strings.ContainsRune(t, utf8.RuneError) && halfPair(string(r.text[at:r.decoder.InputOffset()])) {
 		return errAt{errNotUTF8, at}
@@ -157,7 +158,7 @@ func (r *jsonReader) checkText(t string, at int64) error {
 	return nil
 }
 
-// inside reads to the end of a list or an object.
+// inside reads a list or an object to its end.
 func (r *jsonReader) inside(n *node, open json.Delim) error {
 	n.kind, n.flow, n.open = kindList, true, n.at
 	if open == '{' {

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// errLayout is raised where a text is laid out in a way that cannot be edited.
+// errLayout is the value of a panic when a text has a layout that cannot be edited.
 type errLayout struct{}
 
-// A layout finds the lines and the values of a text by their positions.
+// A layout finds lines and values of a text by position.
 type layout struct {
 	text  []byte
-	lines []int // where each begins
+	lines []int // offset at which each line begins
 	json  bool
 }
 
@@ -26,7 +26,7 @@ func newLayout(text []byte) *layout {
 	return l
 }
 
-// lineEnd is where the line after the one of that number, from 0, begins.
+// lineEnd returns the offset at which the next line begins. Lines count from 0.
 func (l *layout) lineEnd(line int) int {
 	if line+1 < len(l.lines) {
 		return l.lines[line+1]
@@ -34,7 +34,7 @@ func (l *layout) lineEnd(line int) int {
 	return len(l.text)
 }
 
-// line is the number, from 0, of the line of an offset.
+// line returns the number of the line, from 0, that has the offset.
 func (l *layout) line(offset int) int {
 	low, high := 0, len(l.lines)
 	for high-low > 1 {
@@ -47,7 +47,7 @@ func (l *layout) line(offset int) int {
 	return low
 }
 
-// offset is that of a position. YAML's columns count characters, JSON's bytes.
+// offset returns the offset of a position. Columns count characters in YAML, bytes in JSON.
 func (l *layout) offset(p Position) int {
 	if p.Line < 1 || p.Line > len(l.lines) || p.Column < 1 {
 		panic(errLayout{})
@@ -66,7 +66,7 @@ func (l *layout) offset(p Position) int {
 	return at
 }
 
-// content is a line without space at its ends, and how far it is indented.
+// content returns a line without surrounding space, and its indentation.
 func (l *layout) content(line int) (text string, indent int) {
 	text = strings.TrimRight(string(l.text[l.lines[line]:l.lineEnd(line)]), " \t\r\n")
 	bare := strings.TrimLeft(text, " ")
@@ -75,14 +75,14 @@ func (l *layout) content(line int) (text string, indent int) {
 
 func isComment(line string) bool { return strings.HasPrefix(line, "#") }
 
-// empty reports whether a line has no value or part of one.
+// empty reports whether a line has no part of a value.
 func (l *layout) empty(line int) bool {
 	text, indent := l.content(line)
 	return text == "" || isComment(text) || indent == 0 && (text == "---" || text == "...")
 }
 
-// last is the end of the lines of a block that begins within [from, to), indented so
-// far: those with a value, and comments after them that are indented further.
+// last returns the end of the lines of a block that begins within [from, to) and has the given indentation. They
+// are the lines with a value, and comments after them that are indented further.
 func (l *layout) last(from, to, indent int) int {
 	end := l.lineEnd(l.line(from))
 	comments := true
@@ -100,7 +100,7 @@ func (l *layout) last(from, to, indent int) int {
 	return end
 }
 
-// head is where the comments begin that stand right above a block, indented as it is.
+// head returns the start of the comments directly above a block that have the same indentation.
 func (l *layout) head(start, floor, indent int) int {
 	for n := l.line(start) - 1; n >= 0 && l.lines[n] >= floor; n-- {
 		if text, in := l.content(n); !isComment(text) || in != indent {
@@ -111,7 +111,7 @@ func (l *layout) head(start, floor, indent int) int {
 	return start
 }
 
-// end is where a value ends that begins at start.
+// end returns the end of the value that begins at start.
 func (l *layout) end(start int, flow bool) int {
 	if start >= len(l.text) {
 		panic(errLayout{})
@@ -150,7 +150,7 @@ func (l *layout) quoteEnd(start int) int {
 	panic(errLayout{})
 }
 
-// bracketEnd is where a list or an object in brackets ends.
+// bracketEnd returns the end of a list or an object in brackets.
 func (l *layout) bracketEnd(start int) int {
 	depth := 0
 	for i := start; i < len(l.text); i++ {
@@ -162,7 +162,7 @@ func (l *layout) bracketEnd(start int) int {
 				return i + 1
 			}
 		case '"', '\'':
-			if before := l.text[i-1]; isSpace(before) || bytes.IndexByte([]byte("{[,:"), before) >= 0 { // else within a word
+			if before := l.text[i-1]; isSpace(before) || bytes.IndexByte([]byte("{[,:"), before) >= 0 { // otherwise it is part of a word
 				i = l.quoteEnd(i) - 1
 			}
 		case '#':

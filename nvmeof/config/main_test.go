@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain has the trees of large documents, which live for a moment, collected less often: that is a fourth of what the
-// tests compute.
+// TestMain reduces garbage collection, which takes a fourth of the tests' CPU time because of large short-lived
+// trees.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

@@ -24,9 +24,8 @@ func (doc *Document) eachName(f func(n nvmeof.NQN, path string)) {
 	}
 }
 
-// DoubtNames finds names that are not of the form that the specification asks for, and
-// that known does not have; it may be nil. They work where the other side only compares
-// names, as Linux does.
+// DoubtNames reports NQNs that do not have the form that the specification requires, unless known has them already;
+// known may be nil. Such names work if the peer only compares them, as Linux does.
 func (doc *Document) DoubtNames(known *Document) (doubts Problems) {
 	old := map[nvmeof.NQN]bool{"": true}
 	if known != nil {
@@ -43,12 +42,12 @@ func (doc *Document) DoubtNames(known *Document) (doubts Problems) {
 	return doubts
 }
 
-// doubtName is what is doubtful about a name, and what else may have been meant by it.
+// doubtName returns what is doubtful about a name, and what may have been meant.
 func doubtName(n string) (text, fix string) {
 	_, err := nvmeof.ParseNQN(n)
 	_, notUUID := uuid.Parse(n)
 	switch {
-	case strings.HasSuffix(n, ",") || strings.Contains(n, ",nqn."): // which the specification does not forbid
+	case strings.HasSuffix(n, ",") || strings.Contains(n, ",nqn."): // the specification does not forbid it
 		return nvmeof.Printable(n) + ": a comma is part of a name", "give each host, or subsystem, an entry of its own"
 	case err == nil:
 		return "", ""

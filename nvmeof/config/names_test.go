@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDoubtfulHosts: what a tired administrator gives for a host's name works for no host, and says what was meant.
+// TestDoubtfulHosts: a text that is mistaken for the name of a host causes a warning that says what was meant.
 func TestDoubtfulHosts(t *testing.T) {
 	const host, id = "nqn.2014-08.org.nvmexpress:uuid:", "22222222-2222-3333-4444-555555555555"
 	for name, want := range map[string]string{

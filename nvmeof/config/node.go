@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kind is what a piece of text is.
+// A kind is the type of a node.
 type kind uint8
 
 const (
@@ -22,7 +22,7 @@ var kindNames = [...]string{"nothing (null)", "true or false", "a number", "text
 
 func (k kind) String() string { return kindNames[k] }
 
-// A node is a value as it stands in a file, YAML or JSON.
+// A node is a value of a YAML or JSON file.
 type node struct {
 	kind   kind
 	at     Position
@@ -30,8 +30,8 @@ type node struct {
 	items  []*node // of a list
 	fields []field // of an object, in the order of the file
 
-	flow bool     // a list or an object in brackets, as JSON has them
-	open Position // of the bracket
+	flow bool     // a list or an object in brackets, as in JSON
+	open Position // position of the bracket
 }
 
 // A field is a name and its value.
@@ -41,29 +41,29 @@ type field struct {
 	value *node
 }
 
-// MaxText is how many bytes a document, or a file to be imported, may have.
+// MaxText is the maximum size of a document, or of a file to be imported, in bytes.
 const MaxText = 16 << 20
 
-// maxDepth is how many lists and objects may be within each other.
+// maxDepth is the maximum depth of nested lists and objects.
 const maxDepth = 32
 
-// maxFields is how many fields an object may have: what is described here has few.
+// maxFields is the maximum number of fields of an object.
 const maxFields = 256
 
 var errManyFields = fmt.Errorf("an object has more than %d fields", maxFields)
 
-// maxValues is how many values a text in JSON may have, of which each takes a hundred times the memory of the shortest. It is
-// more than three times what 10,000 namespaces have with all their fields.
+// maxValues is the maximum number of values of a JSON text. The node of a value takes a hundred times the memory of
+// the shortest text. The limit is more than three times what 10,000 namespaces with all their fields need.
 const maxValues = 1 << 20
 
 var errCrowded = fmt.Errorf("more than %d values", maxValues)
 
 var errDeep = fmt.Errorf("more than %d lists and objects within each other", maxDepth)
 
-// byteOrderMark is what some editors begin a file in UTF-8 with.
+// byteOrderMark is at the start of UTF-8 files of some editors.
 const byteOrderMark = "\ufeff"
 
-// parseText reads a tree from YAML, or from JSON if the first thing is a brace.
+// parseText parses YAML, or JSON if the first character is a brace.
 func parseText(text []byte) (*node, *Problem) {
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	if len(text) > MaxText {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// keyReader gives back what was imported.
+// keyReader returns a function that reads imported keys.
 func keyReader(keys []ImportedKey) func(KeyFile) (string, error) {
 	return func(k KeyFile) (string, error) {
 		for _, x := range keys {
@@ -20,8 +20,7 @@ func keyReader(keys []ImportedKey) func(KeyFile) (string, error) {
 	}
 }
 
-// TestNvmetcli: the file of nvmetcli becomes the document beside it, and that
-// becomes the file again, byte by byte.
+// TestNvmetcli: nvmetcli's file is converted to the document beside it, and that to the same file, byte for byte.
 func TestNvmetcli(t *testing.T) {
 	text := read(t, "testdata/nvmet.json")
 	in, err := ImportNvmetcli("config.json", text, "/keys")
@@ -41,8 +40,7 @@ func TestNvmetcli(t *testing.T) {
 	}
 }
 
-// TestNvmetcliFull: what a kernel dumps besides has the meaning of what is done
-// here anyway, or is named.
+// TestNvmetcliFull: other attributes that a kernel dumps describe what this target does anyway, or cause a warning.
 func TestNvmetcliFull(t *testing.T) {
 	in, err := ImportNvmetcli("c", read(t, "testdata/nvmetfull.json"), "/keys")
 	if err != nil {
@@ -100,8 +98,8 @@ func TestNvmetcliRefused(t *testing.T) {
 	}
 }
 
-// TestNvmetcliGroupTwice: nvmetcli saves the group of a namespace among its attributes as well, and restores
-// what stands beside them.
+// TestNvmetcliGroupTwice: nvmetcli saves the ANA group of a namespace twice, and restores the one outside of the
+// attributes.
 func TestNvmetcliGroupTwice(t *testing.T) {
 	text := string(read(t, "testdata/nvmet.json"))
 	for _, c := range []struct {
@@ -131,7 +129,7 @@ func TestNvmetcliGroupTwice(t *testing.T) {
 	}
 }
 
-// TestNvmetcliOfSPDK: who comes from SPDK is told what the file is, once.
+// TestNvmetcliOfSPDK: for a configuration of SPDK, one problem says so.
 func TestNvmetcliOfSPDK(t *testing.T) {
 	_, err := ImportNvmetcli("c", []byte(`{"subsystems": [
   {"subsystem": "bdev", "config": [{"method": "bdev_aio_create", "params": {"name": "aio0", "filename": "/srv/disk.img"}}]},
@@ -162,7 +160,7 @@ const nvmetMixed = `{
   ]
 }`
 
-// TestNvmetcliMixed: what this target cannot serve is left out and named, the rest is taken.
+// TestNvmetcliMixed: what this target cannot serve is left out with a warning, and the rest is imported.
 func TestNvmetcliMixed(t *testing.T) {
 	in, err := ImportNvmetcli("c", []byte(nvmetMixed), "/keys")
 	if err != nil {
@@ -201,7 +199,7 @@ referrals: [{address: 192.0.2.9, port-id: 7}]
 	}
 }
 
-// TestNvmetcliUnable: what the kernel's target would do worse is refused.
+// TestNvmetcliUnable: settings that the kernel's target does not support are refused.
 func TestNvmetcliUnable(t *testing.T) {
 	for edit, want := range map[string]string{
 		"access: write":                         "",
@@ -234,7 +232,7 @@ func TestNvmetcliUnable(t *testing.T) {
 	}
 }
 
-// FuzzNvmetcli: no text makes it panic, and what it exports it imports to the same.
+// FuzzNvmetcli: no text causes a panic, and an export is imported as the same document.
 func FuzzNvmetcli(f *testing.F) {
 	f.Add(read(f, "testdata/nvmet.json"))
 	f.Add(read(f, "testdata/nvmetfull.json"))

@@ -13,14 +13,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// DefaultSerial is the serial number of a subsystem that has been given none.
+// DefaultSerial returns the serial number of a subsystem for which none is given.
 func DefaultSerial(nqn nvmeof.NQN) string {
 	sum := sha256.Sum256([]byte(nqn))
 	return hex.EncodeToString(sum[:10])
 }
 
-// DefaultUUID is the UUID of a namespace that has been given none; name is what it
-// exports, like its path, and mark that of a file which the target has created, or nil.
+// DefaultUUID returns the UUID of a namespace for which none is given. name is what it exports, like a path. mark
+// is that of a file which the target has created, or nil.
 func DefaultUUID(nqn nvmeof.NQN, nsid int, name string, mark []byte) UUID {
 	of := fmt.Appendf(nil, "%s\x00%d\x00%s", string(nqn), nsid, name)
 	if len(mark) > 0 {
@@ -29,7 +29,7 @@ func DefaultUUID(nqn nvmeof.NQN, nsid int, name string, mark []byte) UUID {
 	return UUID(uuid.NewSHA1(uuid.NameSpaceURL, of))
 }
 
-// An nvmetWriter makes nvmetcli's file of a document.
+// An nvmetWriter converts a document to nvmetcli's format.
 type nvmetWriter struct {
 	doc                *Document
 	readKey            func(KeyFile) (string, error)
@@ -38,12 +38,12 @@ type nvmetWriter struct {
 
 type fields = map[string]any
 
-// ExportNvmetcli is the document as nvmetcli writes /etc/nvmet/config.json: sorted,
-// attributes as text. It has those attributes that the document gives, and those
-// without which the kernel would choose at random; the kernel has defaults for the
-// rest. A namespace without a UUID gets that of a file without a mark. What the kernel's target cannot do is one of the [Problems] if somebody
-// could read or write more by its absence, or miss something, else a warning.
-// readKey reads a key file.
+// ExportNvmetcli returns the document in the format of nvmetcli's /etc/nvmet/config.json: sorted, with attributes
+// as strings. It has the attributes that the document gives, and those for which the kernel would choose a random
+// value; for the rest the kernel has defaults. A namespace without a UUID gets that of a file without a mark.
+//
+// A setting that the kernel's target does not support is a warning. It is one of the [Problems] if without it
+// somebody could read or write more, or something would be missing. readKey reads a key file.
 func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text []byte, warnings Problems, err error) {
 	w := &nvmetWriter{doc: doc, readKey: readKey}
 	out := fields{"hosts": w.hosts(), "ports": w.ports(), "subsystems": w.subsystems()}
@@ -82,7 +82,7 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 	return []byte(ascii(string(JSON(out)))), w.warnings, nil
 }
 
-// ascii escapes what Python's json.dumps escapes.
+// ascii escapes the characters that Python's json.dumps escapes.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -107,7 +107,7 @@ func (w *nvmetWriter) warn(path, format string, args ...any) {
 	w.warnings = append(w.warnings, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// hosts are those of all subsystems, once each.
+// hosts returns the hosts of all subsystems, each once.
 func (w *nvmetWriter) hosts() []any {
 	out, seen := []any{}, map[nvmeof.NQN]*Host{}
 	for i, s := range w.doc.Subsystems {
@@ -194,8 +194,8 @@ func address(a Address, kind string) fields {
 		"trsvcid": strconv.Itoa(int(a.Port())), "trtype": kind}
 }
 
-// groups are the states that the listener names, and those of other groups in use,
-// which the kernel would have inaccessible.
+// groups returns the ANA groups of a listener, and other groups in use. Without an entry, those would be
+// inaccessible in the kernel.
 func (w *nvmetWriter) groups(l *Listener) []any {
 	states := map[int]ANAState{}
 	for _, g := range l.ANAGroups {

@@ -9,21 +9,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// An Import is what a file of nvmetcli comes to.
+// An Import is the result of an import of nvmetcli's file.
 type Import struct {
 	Document *Document
 	Keys     []ImportedKey // to be written to files of mode 0600
-	Warnings Problems      // what is left out, or is otherwise here
+	Warnings Problems      // what is left out or differs
 }
 
-// An ImportedKey is a secret that the file had, and the path at which the document
-// wants it.
+// An ImportedKey is a secret of the file, and the path at which the document expects it.
 type ImportedKey struct {
 	Path   string
 	Secret string
 }
 
-// An nvmetReader turns the tree of nvmetcli's file into a document.
+// An nvmetReader converts nvmetcli's file to a document.
 type nvmetReader struct {
 	doc       *Document
 	keyDir    string
@@ -31,17 +30,16 @@ type nvmetReader struct {
 	warnings  Problems
 	keys      []ImportedKey
 	hosts     map[string]*Host
-	linked    map[string][]int // ports of each subsystem
+	linked    map[string][]int // listeners of each subsystem, by NQN
 	usedHosts map[string]bool
-	elsewhere map[string]bool // subsystems on ports that are left out
+	elsewhere map[string]bool // NQNs of subsystems on ports that are left out
 	referrals []*foundReferral
 }
 
-// ImportNvmetcli reads the file in which nvmetcli keeps the kernel's target,
-// /etc/nvmet/config.json. Keys go to files in keyDir. Whatever has no counterpart
-// here is a warning if the target serves hosts as well without it, else it is one
-// of the [Problems]. Ports of other transports than RDMA, and subsystems that are on
-// no other, are left out with a warning, as long as one port stays.
+// ImportNvmetcli reads nvmetcli's configuration of the kernel's target, /etc/nvmet/config.json. Keys go to files in
+// keyDir. A setting without a counterpart is a warning if hosts are served as well without it, else it is one of
+// the [Problems]. Ports of transports other than RDMA are left out with a warning, as are subsystems without
+// another port. At least one port must remain.
 func ImportNvmetcli(file string, text []byte, keyDir string) (*Import, error) {
 	n, p := parseJSON(text)
 	if p != nil {
@@ -68,7 +66,7 @@ func ImportNvmetcli(file string, text []byte, keyDir string) (*Import, error) {
 	return &Import{r.doc, r.keys, d.locate(file, r.warnings)}, nil
 }
 
-// unused reports whether no host of the document has the key.
+// unused reports whether no host of the document uses the key.
 func (r *nvmetReader) unused(k ImportedKey) bool {
 	for _, s := range r.doc.Subsystems {
 		for _, h := range s.Hosts {
@@ -88,7 +86,7 @@ func (r *nvmetReader) warn(n *node, where, fix, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{At: n.at, Path: where, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// get finds a field of an object; nil if there is none.
+// get returns the value of a field of an object, or nil.
 func (n *node) get(name string) *node {
 	if n == nil {
 		return nil
@@ -101,7 +99,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// each visits the items of a list field.
+// each calls visit for each item of a list field.
 func (r *nvmetReader) each(n *node, name, where string, visit func(*node, string)) {
 	l := n.get(name)
 	if l == nil {
@@ -116,7 +114,7 @@ func (r *nvmetReader) each(n *node, name, where string, visit func(*node, string
 	}
 }
 
-// objects visits the objects of a list field.
+// objects calls visit for each item of a list field that is an object.
 func (r *nvmetReader) objects(n *node, name, where string, visit func(*node, string)) {
 	r.each(n, name, where, func(item *node, where string) {
 		if r.object(item, where) {
@@ -125,7 +123,7 @@ func (r *nvmetReader) objects(n *node, name, where string, visit func(*node, str
 	})
 }
 
-// known warns of fields that nvmetcli does not write.
+// known warns of fields other than those that nvmetcli writes.
 func (r *nvmetReader) known(n *node, where string, names ...string) {
 	if n == nil {
 		return
@@ -137,7 +135,7 @@ func (r *nvmetReader) known(n *node, where string, names ...string) {
 	}
 }
 
-// attributes visits a group's attributes, which are text.
+// attributes calls the function of table for each attribute of a group. Attributes are strings.
 func (r *nvmetReader) attributes(n *node, group, where string, table map[string]func(v *node, where string)) {
 	g := n.get(group)
 	if g == nil || !r.object(g, join(where, group)) {
@@ -157,7 +155,7 @@ func (r *nvmetReader) attributes(n *node, group, where string, table map[string]
 	}
 }
 
-// only accepts values that mean what is done here anyway.
+// only accepts values that describe what this target does anyway, and warns of others.
 func (r *nvmetReader) only(values ...string) func(*node, string) {
 	return func(v *node, where string) {
 		if !slices.Contains(values, v.text) {
@@ -166,7 +164,7 @@ func (r *nvmetReader) only(values ...string) func(*node, string) {
 	}
 }
 
-// number reads a number into a field, by its bounds.
+// number reads a number into *to, and checks its range.
 func (r *nvmetReader) number(to *int, low, high int) func(*node, string) {
 	return func(v *node, where string) {
 		var n int
@@ -240,7 +238,7 @@ func (r *nvmetReader) host(n *node, where string) {
 			}
 			name := path.Join(r.keyDir, fileName(string(h.NQN)))
 			for slices.ContainsFunc(r.keys, func(k ImportedKey) bool { return k.Path == name+suffix }) {
-				name += "_" // names that differ in other characters alone
+				name += "_" // file names of NQNs that differ only in replaced characters
 			}
 			*to = KeyFile(name + suffix)
 			r.keys = append(r.keys, ImportedKey{name + suffix, v.text})
@@ -265,7 +263,7 @@ func (r *nvmetReader) host(n *node, where string) {
 	r.hosts[string(h.NQN)] = h
 }
 
-// fileName makes a name of an NQN that has no slash and does not climb.
+// fileName returns a file name made from an NQN. It contains no slash.
 func fileName(nqn string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {

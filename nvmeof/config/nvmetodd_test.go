@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNvmetcliByHand: a file that was changed by hand means what it means to nvmetcli, or is refused: nothing that is off is
-// exported, and nothing where it was not.
+// TestNvmetcliByHand: a file that was edited by hand means the same as to nvmetcli, or is refused. Nothing that is
+// disabled is exported, and nothing is exported elsewhere.
 func TestNvmetcliByHand(t *testing.T) {
 	t.Parallel()
 	const file = `{"hosts": [{"nqn": "h", "dhchap": {"key": "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"}}],

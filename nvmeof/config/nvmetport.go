@@ -43,7 +43,7 @@ func (r *nvmetReader) port(n *node, where string) {
 	r.doc.Listeners = append(r.doc.Listeners, l)
 }
 
-// size reads bytes that all ports have to agree on; -1 is the kernel's default.
+// size reads a number of bytes that is the same for all ports; -1 is the kernel's default.
 func (r *nvmetReader) size(to *Size) func(*node, string) {
 	return func(v *node, where string) {
 		n := -1
@@ -59,7 +59,7 @@ func (r *nvmetReader) size(to *Size) func(*node, string) {
 	}
 }
 
-// agreed reads a number that all have to agree on.
+// agreed reads a number that is the same for all objects.
 func (r *nvmetReader) agreed(to *int, usual, low, high int) func(*node, string) {
 	return func(v *node, where string) {
 		n := 0
@@ -74,7 +74,7 @@ func (r *nvmetReader) agreed(to *int, usual, low, high int) func(*node, string) 
 	}
 }
 
-// address reads where a port is, or a referral.
+// address reads the address of a port or a referral.
 func (r *nvmetReader) address(n *node, where string, referral *Referral) (a Address, kind string) {
 	addr, port := "", ""
 	table := map[string]func(*node, string){
@@ -125,13 +125,13 @@ func (r *nvmetReader) referral(n *node, where string) {
 	case kind == nil || kind.text == "rdma":
 	case kind.text == "tcp":
 		x.Transport = "tcp"
-		kind.text = "rdma" // it is only passed on
+		kind.text = "rdma" // a referral to TCP is accepted, since it is only passed on
 	default:
 		r.warn(kind, where, "", "is of transport %s and left out", nvmeof.Printable(kind.text))
 		return
 	}
 	x.Address, _ = r.address(n, where, x)
-	for _, o := range r.referrals { // the kernel has some for each port, this target has all of them everywhere
+	for _, o := range r.referrals { // the kernel has referrals of each port, this target those of all ports
 		if o.key() != x.key() {
 			continue
 		}
@@ -143,15 +143,15 @@ func (r *nvmetReader) referral(n *node, where string) {
 	r.referrals = append(r.referrals, &foundReferral{*x, n, where})
 }
 
-// A foundReferral is a referral, and where it stands in the file.
+// A foundReferral is a referral, and its place in the file.
 type foundReferral struct {
 	Referral
 	n     *node
 	where string
 }
 
-// refer takes the referrals over that are not to this target itself: its discovery log has
-// all its ports.
+// refer adds the referrals to the document, except those to this target itself: its discovery log has all of its
+// ports.
 func (r *nvmetReader) refer() {
 	for _, x := range r.referrals {
 		if x.Transport != "tcp" && slices.ContainsFunc(r.doc.Listeners, func(l *Listener) bool { return l.Address == x.Address }) {

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// repeated finds fields that an object has twice, of which nvmetcli takes the last one.
+// repeated reports fields that an object has twice. nvmetcli would use the last one.
 func (r *nvmetReader) repeated(n *node, where string) {
 	seen := map[string]bool{}
 	for _, f := range n.fields {
@@ -22,7 +22,7 @@ func (r *nvmetReader) repeated(n *node, where string) {
 	}
 }
 
-// object reports whether a node is an object.
+// object reports whether a node is an object; otherwise it records a problem.
 func (r *nvmetReader) object(n *node, where string) bool {
 	if n.kind != kindObject {
 		r.fail(n, where, "", "is %v, want an object", n.kind)
@@ -30,7 +30,7 @@ func (r *nvmetReader) object(n *node, where string) bool {
 	return n.kind == kindObject
 }
 
-// flag reads what is on or off, as nvmetcli saves it or Python has it; on is what it is where it is not given.
+// flag reads a boolean, as 0 or 1 or as a JSON boolean. It returns on if v is nil.
 func (r *nvmetReader) flag(v *node, where string, on bool) bool {
 	if v == nil {
 		return on

@@ -51,12 +51,13 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 		r.warn(n, where, "", "subsystem %s is on no port and left out", nvmeof.Printable(string(s.NQN)))
 		return
 	case len(s.Listeners) == len(r.doc.Listeners):
-		s.Listeners = nil // all
+		s.Listeners = nil // all listeners
 	}
 	r.doc.Subsystems = append(r.doc.Subsystems, s)
 }
 
-// version reads the version that hosts are told. What Linux adds to it is not served here.
+// version reads the NVMe version that controllers report. Other versions that Linux accepts are left out with a
+// warning.
 func (r *nvmetReader) version(to *NVMeVersion) func(*node, string) {
 	return func(v *node, where string) {
 		text := v.text
@@ -82,7 +83,7 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 		return
 	}
 	r.attributes(n, "ana", where, map[string]func(*node, string){"grpid": r.number(&x.ANAGroup, 1, 128)})
-	if g := n.get("ana_grpid"); g != nil { // nvmetcli writes it twice, and sets this one last
+	if g := n.get("ana_grpid"); g != nil { // nvmetcli writes the group twice, and applies this one last
 		r.number(&x.ANAGroup, 1, 128)(g, where+".ana_grpid")
 	}
 	if x.ANAGroup == 1 {
@@ -107,14 +108,14 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 	if strings.HasPrefix(string(p), "/dev/") {
 		x.Block = &Block{Path: p}
 	} else {
-		// The kernel serves files in blocks of the file system's size, at most 4096.
+		// The kernel serves files in blocks of the file system's block size, at most 4096 bytes.
 		x.File, x.BlockSize = &File{Path: p}, 4096
 	}
 	s.Namespaces = append(s.Namespaces, x)
 }
 
-// groups adds the states of groups that ports do not name: in the kernel's target
-// they are inaccessible there, but for group 1.
+// groups adds the states of groups that a port does not name: in the kernel's target they are inaccessible there,
+// except group 1.
 func (r *nvmetReader) groups() {
 	for _, s := range r.doc.Subsystems {
 		for _, n := range s.Namespaces {
@@ -128,5 +129,5 @@ func (r *nvmetReader) groups() {
 	}
 }
 
-// On reports whether the subsystem is on a listener.
+// On reports whether the subsystem is on the listener with the identifier.
 func (s *Subsystem) On(id int) bool { return len(s.Listeners) == 0 || slices.Contains(s.Listeners, id) }

@@ -10,18 +10,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// An Option is a field of an object, or of what is in it, as a command line gives it.
+// An Option is a field of an object, or of a part of it, that can be given on a command line.
 type Option struct {
-	Name string // of the flag
-	// Paths are those of the field: "block-size", or "file.buffered" and "block.buffered" of
-	// what is one of the two.
+	Name string // name of the flag
+	// Paths are the paths of the field: "block-size", or "file.buffered" and "block.buffered" if it depends on the
+	// kind of storage.
 	Paths []string
-	short string // in --export, where it is another
+	short string // name in --export, if it differs
 }
 
-// Options are the fields of an object that a command line can give, in their order: all but
-// those that name the object, and lists of objects. What is needed of a part has the name
-// of the part: --file is file.path.
+// Options returns the fields of an object that can be given on a command line, in order. It leaves out those that
+// identify the object, and lists of objects. The required field of a part has the name of the part: --file is
+// file.path.
 func Options(part any) (out []Option) {
 	for _, f := range optionsOf(reflect.TypeOf(part)) {
 		if f.Name != "" {
@@ -31,8 +31,8 @@ func Options(part any) (out []Option) {
 	return out
 }
 
-// optionsOf has also those that have a name in --export alone, since the object has another
-// field of the same name.
+// optionsOf also returns options that only --export has, since the object has another field of the same name. Their
+// Name is "".
 func optionsOf(t reflect.Type) (out []Option) {
 	outer := fieldsOf(t)
 	add := func(o Option) {
@@ -62,16 +62,15 @@ func optionsOf(t reflect.Type) (out []Option) {
 	return out
 }
 
-// A Machine is what [ParseExport] has to know of the one that it is for.
+// A Machine gives [ParseExport] access to the file system.
 type Machine struct {
-	IsDevice func(path string) bool            // whether it is a block device
-	Abs      func(path string) (string, error) // the path from the root
+	IsDevice func(path string) bool            // reports whether path is a block device
+	Abs      func(path string) (string, error) // returns the absolute path
 }
 
-// ParseExport reads a namespace as --export has it: mem:SIZE, rbd:POOL/IMAGE, or the path of a file or a
-// device, and then, with commas between them, fields of the namespace or of its file or
-// device. Fields that are true or false are given by their names alone. The namespace has no
-// number.
+// ParseExport parses a namespace in the form of --export: mem:SIZE, rbd:POOL/IMAGE, or the path of a file or a
+// device. Options can follow, separated by commas: fields of the namespace or of its file or device. For a boolean,
+// the name means true. The namespace has no NSID.
 func ParseExport(s string, here Machine) (*Namespace, error) {
 	what, rest, some := strings.Cut(s, ",")
 	n, kind := new(Namespace), "file"
@@ -116,17 +115,17 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 	return n, nil
 }
 
-// kinds are what a namespace is, in the plural.
+// kinds are the names of the kinds of storage, in the plural.
 var kinds = map[string]string{"file": "files", "block": "block devices", "memory": "memory", "rbd": "images of Ceph"}
 
-// exportOption reads one option of a namespace that is a file, a block device or memory.
+// exportOption parses one option of a namespace of the given kind.
 func (n *Namespace) exportOption(s, kind string, abs func(string) (string, error)) error {
 	name, text, given := strings.Cut(s, "=")
 	var names []string
 	var option *Option
 	for _, o := range optionsOf(reflect.TypeFor[Namespace]()) {
 		if o.Name == "file" || o.Name == "block" || o.Name == "memory" || o.Name == "rbd" {
-			continue // what is exported is no option
+			continue // the storage itself is not an option
 		}
 		names = append(names, o.called())
 		if name == o.called() || name == o.Name && name != "" {
@@ -168,7 +167,7 @@ func (n *Namespace) exportOption(s, kind string, abs func(string) (string, error
 	return d.problems.err()
 }
 
-// called is the option's name in --export.
+// called returns the option's name in --export.
 func (o *Option) called() string {
 	if o.short != "" {
 		return o.short
@@ -176,8 +175,7 @@ func (o *Option) called() string {
 	return o.Name
 }
 
-// path is that of the field where the namespace is a file, a block device or memory; empty:
-// it is an option of others.
+// path returns the path of the field for a namespace of the given kind, or "" and the kinds that have the option.
 func (o *Option) path(kind string) (path string, of []string) {
 	for _, p := range o.Paths {
 		part, _, inner := strings.Cut(p, ".")
@@ -189,8 +187,7 @@ func (o *Option) path(kind string) (path string, of []string) {
 	return "", of
 }
 
-// textNode is a value that a command line has for a field of that type. True need not be
-// said.
+// textNode returns the value of an option for a field of type t. For a boolean that is not given, it is true.
 func textNode(t reflect.Type, text string, given bool) (*node, error) {
 	v := &node{kind: kindText, text: text}
 	switch {

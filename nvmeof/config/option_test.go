@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// onMachine has paths from /here, and block devices in /dev.
+// onMachine has the working directory /here, and block devices in /dev.
 var onMachine = Machine{
 	IsDevice: func(path string) bool { return strings.HasPrefix(path, "/dev/") },
 	Abs: func(path string) (string, error) {
@@ -70,7 +70,7 @@ func TestParseExport(t *testing.T) {
 	}
 }
 
-// TestOptions: which flags commands have for an object.
+// TestOptions checks which flags commands have for an object.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		part  any

@@ -1,10 +1,10 @@
 package config
 
-// noCounterpart is what to do with a file that cannot be turned into a document.
+// noCounterpart is the advice for a file that cannot be converted to a document.
 const noCounterpart = "it has no counterpart here: write a configuration, as nvmeof target schema describes it"
 
-// ofOthers says in one problem that a file is the configuration of another target, where each
-// of its fields would be one; nil if it is not.
+// ofOthers returns a problem if a file is the configuration of another target, else nil. Otherwise each of its
+// fields would be a problem of its own.
 func ofOthers(n *node) *Problem {
 	switch {
 	case n.kind != kindObject || n.get("version") != nil:
@@ -20,8 +20,7 @@ func ofOthers(n *node) *Problem {
 	return nil
 }
 
-// isSPDK reports whether a file is what SPDK's save_config prints: calls of its API, by the part
-// of SPDK that they are for.
+// isSPDK reports whether a file is the output of SPDK's save_config: calls of its API, grouped by SPDK subsystem.
 func isSPDK(n *node) bool {
 	all := n.get("subsystems").list()
 	return len(all) > 0 && all[0].get("subsystem") != nil && all[0].get("config") != nil

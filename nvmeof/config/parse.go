@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Parse reads a document, YAML or JSON, and checks all of it. file is its name in
-// problems. The error is of type [Problems]; warnings are what works but may not
-// be meant.
+// Parse parses and checks a document, YAML or JSON. file is its name in problems. The error is of type [Problems].
+// Warnings are about settings that work but may not be intended.
 func Parse(file string, text []byte) (doc *Document, warnings Problems, err error) {
 	doc = new(Document)
 	d, err := parseInto(file, text, doc)
@@ -23,22 +22,21 @@ func Parse(file string, text []byte) (doc *Document, warnings Problems, err erro
 	return doc, d.locate(file, append(doubts, doc.DoubtNames(nil)...)), nil
 }
 
-// EndsInLine reports whether a document may have been cut short: it ends within a line, and no
-// bracket around all of it is closed. What is left of a document in YAML is one too, with less in it.
+// EndsInLine reports whether a document may have been cut short: its last line has no end, and it is not JSON,
+// where a closing bracket would be missing. A YAML document that was cut short is still valid, with less in it.
 func EndsInLine(text []byte) bool {
 	whole := bytes.TrimSpace(bytes.TrimPrefix(text, []byte(byteOrderMark)))
 	return len(whole) > 0 && whole[0] != '{' && text[len(text)-1] != '\n'
 }
 
-// ParsePart reads a piece of a document, like one [Host] or [Namespace], into to,
-// which points to it.
+// ParsePart parses a part of a document, like a [Host] or a [Namespace], into the structure to which to points.
 func ParsePart(file string, text []byte, to any) error {
 	_, err := parseInto(file, text, to)
 	return err
 }
 
-// Merge reads some fields of a part of a document into to, which keeps the others.
-// A field that is null gets its default.
+// Merge parses some fields of a part of a document into to, which keeps its other fields. A field that is null gets
+// its default.
 func Merge(file string, text []byte, to any) error {
 	p, err := ParsePatch(file, text)
 	if err != nil {
@@ -47,14 +45,14 @@ func Merge(file string, text []byte, to any) error {
 	return p.Apply(to)
 }
 
-// A Patch is some fields of a part of a document. Any goroutine may apply it.
+// A Patch has some fields of a part of a document. It may be applied by several goroutines at once.
 type Patch struct {
 	file string
 	root *node
 }
 
-// ParsePatch reads a patch, which takes most of the time of [Merge]. Whether what it is applied to has such fields
-// is found out then.
+// ParsePatch parses a patch, which takes most of the time of [Merge]. Only [Patch.Apply] checks whether the object
+// has such fields.
 func ParsePatch(file string, text []byte) (*Patch, error) {
 	n, p := parseText(text)
 	if p != nil {
@@ -64,19 +62,19 @@ func ParsePatch(file string, text []byte) (*Patch, error) {
 	return &Patch{file, n}, nil
 }
 
-// Apply is Merge of the patch.
+// Apply merges the patch into to; see [Merge].
 func (p *Patch) Apply(to any) error {
 	_, err := decodeInto(p.file, p.root, to, true)
 	return err
 }
 
-// Clone is a copy that shares nothing.
+// Clone returns a deep copy.
 func (doc *Document) Clone() *Document {
 	return deepCopy(reflect.ValueOf(doc)).Interface().(*Document)
 }
 
-// A Successor is a copy to make another document of. It has the same namespaces, which must not be changed as
-// long as either document is used: one that becomes another is replaced.
+// Successor returns a copy from which the next document can be made. It shares its namespaces with doc. They must
+// not be changed as long as either document is used; to change one, replace it by a new one.
 func (doc *Document) Successor() *Document {
 	bare := *doc
 	bare.Subsystems = slices.Clone(doc.Subsystems)
@@ -96,14 +94,14 @@ func (doc *Document) Successor() *Document {
 	return next
 }
 
-// Clone is a copy that shares nothing.
+// Clone returns a deep copy.
 func (n *Namespace) Clone() *Namespace {
 	c := *n
 	c.File, c.Block, c.Memory, c.RBD = copied(n.File), copied(n.Block), copied(n.Memory), copied(n.RBD)
 	return &c
 }
 
-// copied is a copy of something without pointers.
+// copied returns a copy of a structure without pointers, or nil.
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -112,10 +110,9 @@ func copied[T any](p *T) *T {
 	return &c
 }
 
-// deepCopy copies what pointers and slices of our types lead to; everything else in them
-// is plain values.
+// deepCopy copies everything that is reachable by pointers and slices of the types of this package.
 func deepCopy(v reflect.Value) reflect.Value {
-	if n, ok := v.Interface().(*Namespace); ok && n != nil { // of which there are thousands
+	if n, ok := v.Interface().(*Namespace); ok && n != nil { // faster, since there can be thousands
 		return reflect.ValueOf(n.Clone())
 	}
 	out := reflect.New(v.Type()).Elem()
@@ -169,7 +166,7 @@ func decodeInto(file string, n *node, to any, merge bool) (*decoder, error) {
 	return d, d.locate(file, d.problems).err()
 }
 
-// locate adds where problems are, and sorts them by that.
+// locate adds the positions of problems, and sorts them by position.
 func (d *decoder) locate(file string, problems Problems) Problems {
 	for i := range problems {
 		p := &problems[i]

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestProblems shows each mistake, where it is found and what is said about it.
+// TestProblems checks the position and the text of each problem.
 func TestProblems(t *testing.T) {
 	const head = "version: 1\n"
 	const listener = head + "listeners: [{id: 1, address: 192.0.2.1}]\n"
@@ -144,7 +144,7 @@ func wantProblems(t *testing.T, text string, want []string) {
 	}
 }
 
-// TestWarnings: what works but may not be meant.
+// TestWarnings checks the warnings about settings that work but may not be intended.
 func TestWarnings(t *testing.T) {
 	const (
 		listener = "version: 1\nlisteners: [{id: 1, address: 192.0.2.1}]\n"
@@ -178,7 +178,7 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestRoundTrip: the canonical text parses to what it came from, in both forms.
+// TestRoundTrip: the canonical text parses to the same document, in both forms.
 func TestRoundTrip(t *testing.T) {
 	doc, warnings, err := Parse("target.yaml", read(t, "testdata/target.yaml"))
 	if err != nil || len(warnings) > 0 {
@@ -254,8 +254,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes it panic, and what it reads it reads again from what it
-// writes.
+// FuzzParse: no text causes a panic, and a document survives a round trip.
 func FuzzParse(f *testing.F) {
 	f.Add(read(f, "testdata/target.yaml"))
 	f.Add(read(f, "testdata/canonical.yaml"))
@@ -275,8 +274,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestMerge: what is given replaces, null is the default, the rest stays; and the
-// original of a clone does not notice.
+// TestMerge: a given field replaces the old value, null selects the default, and the rest is kept. The original of
+// a clone is not changed.
 func TestMerge(t *testing.T) {
 	doc := parsed(t, base)
 	n := doc.Clone().Subsystems[0].Namespaces[0]
@@ -310,7 +309,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestReservationsExported: a file that is exported cannot keep reservations too.
+// TestReservationsExported: an exported file cannot also have reservations.
 func TestReservationsExported(t *testing.T) {
 	doc := parsed(t, base)
 	for _, n := range doc.Subsystems[0].Namespaces {
@@ -326,7 +325,7 @@ func TestReservationsExported(t *testing.T) {
 	}
 }
 
-// TestStateIsAFileOfItsOwn: what keeps the state of a subsystem is neither exported nor another record.
+// TestStateIsAFileOfItsOwn: a state file is neither exported nor another record.
 func TestStateIsAFileOfItsOwn(t *testing.T) {
 	doc := parsed(t, base)
 	s := doc.Subsystems[0]
@@ -362,8 +361,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestReportsAreFilesOfTheirOwn: events and the audit are written neither to what is exported or kept
-// nor to the same file.
+// TestReportsAreFilesOfTheirOwn: the files of events and of the audit are neither exported, nor records, nor the
+// same file.
 func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 	const served = "subsystems: [{nqn: nqn.a, state: /state, namespaces: [{nsid: 1, file: {path: /disk}, reservations: /kept}]}]\n"
 	for text, want := range map[string]string{
@@ -384,7 +383,7 @@ func TestReportsAreFilesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestManyProblems: of a list that is wrong throughout as much is said as somebody reads.
+// TestManyProblems: for a list that is faulty throughout, only the first problems are reported.
 func TestManyProblems(t *testing.T) {
 	var found Problems
 	_, _, err := Parse("", []byte("version: 1\nsubsystems: ["+strings.Repeat("0,", 10*maxProblems)+"0]\n"))
@@ -393,7 +392,7 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// TestKeysAreNotExported: whoever may use a namespace would read the key of a host, or write one.
+// TestKeysAreNotExported: a host could read and write an exported key.
 func TestKeysAreNotExported(t *testing.T) {
 	for namespace, want := range map[string]string{
 		"file: {path: /key}":                          "subsystems[0].namespaces[0]: /key is that of subsystems[0].hosts[0].key-file; name another file",
@@ -409,7 +408,7 @@ func TestKeysAreNotExported(t *testing.T) {
 	}
 }
 
-// TestImages: two namespaces of one image, and a size for what is only read.
+// TestImages checks two namespaces with one image, and a size for a read-only one.
 func TestImages(t *testing.T) {
 	const head = "version: 1\nlisteners: [{id: 1, address: 192.0.2.1}]\nsubsystems:\n- nqn: nqn.2026-01.org.example:a\n  namespaces:\n"
 	for text, want := range map[string]string{

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// A Position is a place in a file: line and column from 1, in bytes. The zero
-// value is no place.
+// A Position is a place in a file, a line and a column from 1. Columns count characters in YAML and bytes in JSON.
+// The zero value means that there is none.
 type Position struct{ Line, Column int }
 
-// A Problem is one thing that is wrong with a document, or doubtful.
+// A Problem is an error or a doubt about a document.
 type Problem struct {
-	File string   // as it was given; may be empty
-	At   Position // zero where the document has no text, or the thing is missing
-	Path string   // of the field: "subsystems[0].nqn"
+	File string   // file name as given; may be empty
+	At   Position // zero if the document has no text, or the field is missing
+	Path string   // path of the field: "subsystems[0].nqn"
 	Text string   // what is wrong
-	Fix  string   // what to do; may be empty
+	Fix  string   // how to correct it; may be empty
 }
 
-// String is "FILE:LINE:COLUMN: PATH: TEXT; FIX", without what is not known.
+// String returns "FILE:LINE:COLUMN: PATH: TEXT; FIX", without what is empty.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -40,10 +40,10 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is an error that tells all that is wrong, in the order of the file.
+// Problems is an error that lists everything that is wrong, in the order of the file.
 type Problems []Problem
 
-// maxShown is how many problems an error shows: the first ones cause the others.
+// maxShown is how many problems an error lists; the first ones often cause the others.
 const maxShown = 20
 
 func (p Problems) Error() string {
@@ -58,7 +58,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// err is nil where there is no problem.
+// err returns p as an error, or nil if there is no problem.
 func (p Problems) err() error {
 	if len(p) == 0 {
 		return nil

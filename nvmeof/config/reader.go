@@ -1,24 +1,24 @@
 package config
 
-// A Reader reads and writes documents that follow each other, of which most stays the same. It decodes the
-// namespaces of a text in JSON that the text before did not have, and encodes those that the document before did
-// not have. The zero value is ready for use, by one goroutine at a time.
+// A Reader reads and writes successive versions of a document. It decodes only those namespaces of a JSON text that
+// the previous text did not have, and encodes only those that the previous document did not have. The zero value is
+// ready for use, by one goroutine at a time.
 //
-// Documents that follow each other have the same namespaces where their text is the same, as a
-// [Document.Successor] has: they must not be changed.
+// Successive documents share the namespaces whose text is equal, like a [Document.Successor]. They must not be
+// changed.
 type Reader struct {
-	text    []byte  // that was read or written last
-	entries []entry // of it, in its order
+	text    []byte  // text that was last read or written
+	entries []entry // its namespaces, in order
 }
 
-// An entry is where a text has a namespace.
+// An entry is the place of a namespace in a text.
 type entry struct {
 	from, to  int
-	namespace *Namespace // nil: it has to be decoded
+	namespace *Namespace // nil: not decoded yet
 }
 
-// Read is a document as [Parse] has it, which was not checked as a whole: see [Document.Check]. The text must not
-// be changed afterwards. file is its name in problems. The error is of type [Problems].
+// Read parses a document like [Parse], but does not check it as a whole: see [Document.Check]. The text must not be
+// changed afterwards. file is its name in problems. The error is of type [Problems].
 func (r *Reader) Read(file string, text []byte) (*Document, error) {
 	s := skimmer{text: text, before: seeker[string]{text: r.text, entries: r.entries}, entries: make([]entry, 0, len(r.entries)+1)}
 	doc := new(Document)
@@ -27,7 +27,7 @@ func (r *Reader) Read(file string, text []byte) (*Document, error) {
 		return doc, err
 	}
 	if _, err := parseInto(file, s.rest(), doc); err != nil || len(doc.Subsystems) != len(s.subsystems) {
-		doc = new(Document) // positions of problems are those in the whole text
+		doc = new(Document) // parse all of it, so that positions of problems refer to the whole text
 		_, err := parseInto(file, text, doc)
 		return doc, err
 	}
@@ -44,7 +44,7 @@ func (r *Reader) Read(file string, text []byte) (*Document, error) {
 	return doc, nil
 }
 
-// namespacesOf are those of entries, of which some were decoded now.
+// namespacesOf returns the namespaces of entries. Those that are nil are taken from decoded, in order.
 func namespacesOf(entries []entry, decoded []*Namespace) []*Namespace {
 	all := make([]*Namespace, len(entries))
 	for i := range entries {
@@ -57,8 +57,8 @@ func namespacesOf(entries []entry, decoded []*Namespace) []*Namespace {
 	return all
 }
 
-// Write is the text of a document, in JSON with a line for each namespace. It must not be changed, and nor must
-// the document's namespaces.
+// Write returns the text of a document: JSON with a line for each namespace. The text must not be changed, nor the
+// document's namespaces.
 func (r *Reader) Write(doc *Document) []byte {
 	w := writer{before: seeker[*Namespace]{text: r.text, entries: r.entries}, out: make([]byte, 0, len(r.text)+spare), entries: make([]entry, 0, len(r.entries)+1)}
 	w.document(doc)
@@ -66,5 +66,5 @@ func (r *Reader) Write(doc *Document) []byte {
 	return w.out
 }
 
-// spare is for what a text has more than the one before.
+// spare is how many bytes a text may be longer than the previous one without a new allocation.
 const spare = 4 << 10

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// crowd is a document with some namespaces in each of three subsystems.
+// crowd returns a document with so many namespaces in each of three subsystems.
 func crowd(t testing.TB, namespaces int) *Document {
 	t.Helper()
 	var b strings.Builder
@@ -33,7 +33,7 @@ func crowd(t testing.TB, namespaces int) *Document {
 	return doc
 }
 
-// changed makes of a document the one that follows, as [Document.Successor] asks for.
+// changed returns a next document, which shares namespaces as [Document.Successor] requires.
 func changed(rng *rand.Rand, doc *Document, i int) *Document {
 	doc = doc.Successor()
 	s := doc.Subsystems[rng.IntN(len(doc.Subsystems))]
@@ -62,8 +62,8 @@ func changed(rng *rand.Rand, doc *Document, i int) *Document {
 	return doc
 }
 
-// TestReader changes a document again and again: a Reader has of each text what Parse has, and writes what Parse
-// reads, and none of what it has returned is another afterwards.
+// TestReader changes a document repeatedly. For each text, a Reader returns what Parse returns, and it writes what
+// Parse reads. Documents that it returned earlier do not change.
 func TestReader(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	doc := crowd(t, 40)
@@ -98,7 +98,7 @@ func TestReader(t *testing.T) {
 					once[n] = true
 				}
 			}
-			if x == &both { // which writes what it has read
+			if x == &both { // this one reads and writes
 				if written := both.Write(got); !reflect.DeepEqual(parsed(t, string(written)), want) {
 					t.Fatalf("change %d:\n%s\nwant\n%s", i, written, text)
 				}
@@ -113,7 +113,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderDecodesLittle: what it parses of a text is what is new in it.
+// TestReaderDecodesLittle: a Reader parses only what is new in a text.
 func TestReaderDecodesLittle(t *testing.T) {
 	before := crowd(t, 1000)
 	for name, change := range map[string]func(s *Subsystem){
@@ -162,7 +162,7 @@ func TestNamespaceClone(t *testing.T) {
 	}
 }
 
-// FuzzReader reads one text after another: the second as if there had been no first.
+// FuzzReader reads two texts in turn: the second one as if there had been no first.
 func FuzzReader(f *testing.F) {
 	doc := crowd(f, 3)
 	one := string(doc.JSON())
@@ -188,7 +188,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// BenchmarkFollow is what a gateway does with a document of 12,000 namespaces of which one has changed.
+// BenchmarkFollow measures what a gateway does with a document of 12,000 namespaces of which one has changed.
 func BenchmarkFollow(b *testing.B) {
 	doc := crowd(b, 4000)
 	texts := [2][]byte{doc.JSON()}

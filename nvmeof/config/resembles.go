@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// nvmetcliFields are those of the file in which nvmetcli keeps the kernel's target.
+// nvmetcliFields are the fields of nvmetcli's file.
 var nvmetcliFields = []string{"hosts", "ports", "subsystems"}
 
-// Resembles reports whether a text is a document, or nvmetcli's file, with whatever mistakes: who writes one may
-// replace it. What is none is another file than was meant, and its content may be all that there is of it.
+// Resembles reports whether a text looks like a document or nvmetcli's file, perhaps a faulty one, so that it may
+// be overwritten by a document. Anything else is probably not the file that was meant, and could be the only copy
+// of its contents.
 func Resembles(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	switch {
@@ -27,7 +28,7 @@ func Resembles(text []byte) bool {
 	if json.Unmarshal(text, &object) != nil {
 		return false
 	}
-	_ = json.Unmarshal(Schema(), &schema) // which a test parses
+	_ = json.Unmarshal(Schema(), &schema) // a test parses it
 	_ = json.Unmarshal(schema["properties"], &fields)
 	for name := range object {
 		if _, ours := fields[name]; !ours && !slices.Contains(nvmetcliFields, name) {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Rewrite changes the text of a document such that it describes doc. What is the same in
-// both stays byte for byte: order, comments, quotes, how lists are written; what is new
-// stands in the canonical form beside what it belongs to. A comment goes with what it
-// stands beside, or right above and as far indented. Where the text is no document, or is
-// laid out in a way that this cannot change, the result is the canonical form in the same
-// format, and not kept.
+// Rewrite changes the text of a document so that it describes doc. Everything that is the same in both is kept byte
+// for byte: order, comments, quotes, the style of lists. New values are in canonical form, next to related ones. A
+// comment belongs to what it is next to, or to what it is directly above with the same indentation.
+//
+// If the text is not a document, or has a layout that cannot be edited, Rewrite returns the canonical form in the
+// same format, and kept is false.
 func Rewrite(text []byte, doc *Document) (out []byte, kept bool) {
 	if rest, marked := bytes.CutPrefix(text, []byte(byteOrderMark)); marked {
 		out, kept = Rewrite(rest, doc)
@@ -28,10 +28,9 @@ func Rewrite(text []byte, doc *Document) (out []byte, kept bool) {
 	return doc.YAML(), false
 }
 
-// rewrite is nil where it cannot be done.
+// rewrite returns nil if the text cannot be edited.
 func rewrite(text []byte, doc *Document) (out []byte) {
-	// Besides errLayout: the positions that the library gives are wrong for some texts,
-	// and lie outside of what they should be in.
+	// Besides errLayout, this catches wrong positions from the YAML library, which for some texts are out of range.
 	defer func() {
 		if recover() != nil {
 			out = nil
@@ -64,13 +63,13 @@ func rewrite(text []byte, doc *Document) (out []byte) {
 	return out
 }
 
-// A rewriter collects what is to be changed in a text.
+// A rewriter collects the edits of a text.
 type rewriter struct {
 	*layout
 	edits []edit
 }
 
-// An edit puts other text in the place of [start, end).
+// An edit replaces [start, end) by other text.
 type edit struct {
 	start, end int
 	text       string
@@ -80,7 +79,7 @@ func (r *rewriter) replace(start, end int, text string) {
 	r.edits = append(r.edits, edit{start, end, text})
 }
 
-// within is the text of [start, end) with the edits that f makes there.
+// within returns the text of [start, end) with the edits that f makes there.
 func (r *rewriter) within(start, end int, f func()) []byte {
 	outer := r.edits
 	r.edits = nil
@@ -99,15 +98,13 @@ func (r *rewriter) within(start, end int, f func()) []byte {
 	return append(out, r.text[start:end]...)
 }
 
-// A block is where a value in lines of its own is: up to which offset, and how far the
-// lines of what has it are indented.
+// A block is the place of a value on lines of its own: its end, and the indentation of the lines that contain it.
 type block struct {
 	to     int
 	indent int
 }
 
-// sameValue reports whether two values are written the same; a list without items is as good
-// as none.
+// sameValue reports whether two values have the same text. An empty list equals none.
 func sameValue(x, y reflect.Value) bool {
 	if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
 		return true
@@ -120,7 +117,7 @@ func absentValue(v reflect.Value) bool {
 	return v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0
 }
 
-// object changes the fields of an object.
+// object edits the fields of an object.
 func (r *rewriter) object(n *node, have, want reflect.Value, b block) {
 	if n.kind != kindObject {
 		panic(errLayout{})
@@ -132,7 +129,7 @@ func (r *rewriter) object(n *node, have, want reflect.Value, b block) {
 	r.blockObject(n, have, want, b)
 }
 
-// value changes a value that both have.
+// value edits a value that both documents have.
 func (r *rewriter) value(n *node, have, want reflect.Value, b block, inFlow bool) {
 	for have.Kind() == reflect.Pointer {
 		have, want = have.Elem(), want.Elem()
@@ -157,7 +154,7 @@ func (r *rewriter) scalar(v reflect.Value) string {
 	return scalar(v)
 }
 
-// keyOf is by what an item of a list is known.
+// keyOf returns the key of an item of a list.
 func keyOf(v reflect.Value) string {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -168,10 +165,10 @@ func keyOf(v reflect.Value) string {
 	if x, ok := v.Addr().Interface().(*Referral); ok {
 		return x.key()
 	}
-	return scalar(v.Field(0)) // the first field of the others: id, nqn, nsid, group
+	return scalar(v.Field(0)) // id, nqn, nsid or group
 }
 
-// pair finds, for each wanted item, the present one of the same key, or -1.
+// pair returns, for each wanted item, the index of the present item with the same key, or -1.
 func pair(have, want reflect.Value) (from []int) {
 	at := map[string]int{}
 	for i := range have.Len() {

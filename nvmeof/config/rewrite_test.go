@@ -45,13 +45,13 @@ subsystems:
 # the end
 `
 
-// TestRewrite: only what differs changes.
+// TestRewrite: only what differs is changed.
 func TestRewrite(t *testing.T) {
 	sub := func(d *Document, i int) *Subsystem { return d.Subsystems[i] }
 	for _, c := range []struct {
 		name     string
 		change   func(*Document)
-		old, new string // pairs of one text and another, apart from which all stays
+		old, new string // pairs of old and new text; the rest is the same
 	}{
 		{"nothing", func(*Document) {}, "", ""},
 		{"a value", func(d *Document) { sub(d, 0).Namespaces[0].File.Size = 2 << 30 }, "size: 1GiB # grows", "size: 2GiB # grows"},
@@ -141,7 +141,7 @@ func parsedAddress(s string) (a Address) {
 	return a
 }
 
-// TestRewriteAll: every edit of every text can be made, in each form.
+// TestRewriteAll: every edit can be made in every text, in each form.
 func TestRewriteAll(t *testing.T) {
 	example, err := os.ReadFile("../../deploy/target.yaml")
 	if err != nil {
@@ -171,7 +171,7 @@ func TestRewriteAll(t *testing.T) {
 	}
 }
 
-// TestRewriteNot: what cannot be edited is written anew.
+// TestRewriteNot: a text that cannot be edited is replaced.
 func TestRewriteNot(t *testing.T) {
 	doc := parsed(t, commented)
 	for text, want := range map[string]string{
@@ -187,7 +187,7 @@ func TestRewriteNot(t *testing.T) {
 	}
 }
 
-// FuzzRewrite: whatever the layout, the result is the document that was wanted, or none.
+// FuzzRewrite: whatever the layout, the result is the intended document, or none.
 func FuzzRewrite(f *testing.F) {
 	f.Add([]byte(commented))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -209,7 +209,8 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// TestByteOrderMark: a mark with which editors begin a file is no part of the document, and stays in the file.
+// TestByteOrderMark: the mark with which some editors begin a file is not part of the document, and is kept in the
+// file.
 func TestByteOrderMark(t *testing.T) {
 	const mark = "\ufeff"
 	doc := parsed(t, commented)
@@ -229,7 +230,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestControlsInPaths: what a terminal obeys is escaped in what is shown of a path, and is the path again where that is read.
+// TestControlsInPaths: control characters of a path are escaped in the text, which parses to the same path.
 func TestControlsInPaths(t *testing.T) {
 	doc := parsed(t, commented)
 	doc.Subsystems[0].Namespaces[0].File.Path = "/a\u009b1m\u007f\u0085b\n"

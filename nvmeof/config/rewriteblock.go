@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// indented puts space before each line.
+// indented indents each line.
 func indented(text string, indent int) string {
 	space := strings.Repeat(" ", indent)
 	return space + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+space) + "\n"
 }
 
-// fieldText is a field in the canonical form.
+// fieldText returns a field in canonical form.
 func fieldText(name string, v reflect.Value, indent int) string {
 	var w yamlWriter
 	w.field(name, v, 0)
@@ -26,13 +26,13 @@ func itemText(v reflect.Value, indent int) string {
 	return indented(w.String(), indent)
 }
 
-// A blockField is a field of an object in lines of its own.
+// A blockField is a field of an object on lines of its own.
 type blockField struct {
 	start, end int // of its lines
 	indent     int
 }
 
-// blockFields finds the lines of each field.
+// blockFields returns the lines of each field.
 func (r *rewriter) blockFields(n *node, to int) (out []blockField) {
 	for i, f := range n.fields {
 		at := r.offset(f.at)
@@ -41,7 +41,7 @@ func (r *rewriter) blockFields(n *node, to int) (out []blockField) {
 		if i+1 < len(n.fields) {
 			next = r.lines[n.fields[i+1].at.Line-1]
 		}
-		if next <= start { // two on one line
+		if next <= start { // two fields on one line
 			panic(errLayout{})
 		}
 		out = append(out, blockField{start, r.last(start, next, at-start), at - start})
@@ -51,7 +51,7 @@ func (r *rewriter) blockFields(n *node, to int) (out []blockField) {
 
 func (r *rewriter) blockObject(n *node, have, want reflect.Value, b block) {
 	places := r.blockFields(n, b.to)
-	after := 0 // the field after which a new one comes
+	after := 0 // index of the field after which a new one is inserted
 	for _, f := range fieldsOf(have.Type()) {
 		at := slices.IndexFunc(n.fields, func(x field) bool { return x.name == f.name })
 		x, y := have.Field(f.index), want.Field(f.index)
@@ -72,7 +72,7 @@ func (r *rewriter) blockObject(n *node, have, want reflect.Value, b block) {
 	}
 }
 
-// insert adds lines.
+// insert inserts lines.
 func (r *rewriter) insert(at int, text string) {
 	if at > 0 && r.text[at-1] != '\n' {
 		text = "\n" + strings.TrimSuffix(text, "\n")
@@ -80,12 +80,11 @@ func (r *rewriter) insert(at int, text string) {
 	r.replace(at, at, text)
 }
 
-// removeField removes the lines of a field. A list that has comments of its own stays,
-// without items.
+// removeField removes the lines of a field. A list with comments of its own is kept, without items.
 func (r *rewriter) removeField(n *node, places []blockField, at int) {
 	p, value := places[at], n.fields[at].value
 	text, indent := r.content(r.line(p.start))
-	if indent != p.indent || strings.HasPrefix(text, "- ") { // behind the dash of an item
+	if indent != p.indent || strings.HasPrefix(text, "- ") { // on the same line as the dash of an item
 		panic(errLayout{})
 	}
 	if value.kind == kindList && !value.flow && len(value.items) > 0 {
@@ -105,7 +104,7 @@ func (r *rewriter) removeField(n *node, places []blockField, at int) {
 	r.replace(r.head(p.start, floor, p.indent), p.end, "")
 }
 
-// detached are the lines of a list that belong to none of its items.
+// detached returns the lines of a list that belong to no item.
 func (r *rewriter) detached(list *node, p blockField) string {
 	items := r.blockItems(list, p.end)
 	at, out := r.lineEnd(r.line(p.start)), ""
@@ -116,7 +115,7 @@ func (r *rewriter) detached(list *node, p blockField) string {
 	return out + string(r.text[at:p.end])
 }
 
-// A blockItem is an item of a list in lines of its own, with the comments above it.
+// A blockItem is an item of a list on lines of its own, with the comments above it.
 type blockItem struct {
 	head, end int
 	indent    int // of its dash
@@ -184,12 +183,12 @@ func (r *rewriter) blockList(n *node, have, want reflect.Value, b block) {
 	r.replace(first.head, last.end, text)
 }
 
-// gap is what stands between an item and the next one.
+// gap returns the text between an item and the next one.
 func (r *rewriter) gap(items []blockItem, i int) string {
 	return string(r.text[items[i].end:items[i+1].head])
 }
 
-// item is the text of an item that stays, with its changes.
+// item returns the text of an item that is kept, with its changes.
 func (r *rewriter) item(n *node, p blockItem, have, want reflect.Value) string {
 	return string(r.within(p.head, p.end, func() {
 		if !sameValue(have, want) {

@@ -12,7 +12,7 @@ import (
 // A flowPart is a field or an item in brackets.
 type flowPart struct{ start, end int }
 
-// flowText is a value on one line, or, in JSON with an indent, on several.
+// flowText returns a value on one line, or on several with an indentation if it is JSON and lines is set.
 func (r *rewriter) flowText(v reflect.Value, indent int, lines bool) string {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -23,7 +23,7 @@ func (r *rewriter) flowText(v reflect.Value, indent int, lines bool) string {
 			return strings.ReplaceAll(string(text), "\n", "\n"+strings.Repeat(" ", indent))
 		}
 		var b bytes.Buffer
-		_ = json.Compact(&b, text) // it is our own JSON
+		_ = json.Compact(&b, text) // our own JSON is valid
 		return b.String()
 	}
 	var parts []string
@@ -49,8 +49,8 @@ type flowNode struct {
 	r           *rewriter
 	open, close int // of the brackets
 	parts       []flowPart
-	indent      int  // of its parts, where they have lines of their own
-	lines       bool // they have
+	indent      int  // indentation of its parts, if they have lines of their own
+	lines       bool // whether they have
 }
 
 func (r *rewriter) flowNode(n *node) *flowNode {
@@ -78,7 +78,7 @@ func (r *rewriter) flowNode(n *node) *flowNode {
 	return f
 }
 
-// begin is where a value begins, with its bracket.
+// begin returns the position of a value, including its bracket.
 func (n *node) begin() Position {
 	if n.flow {
 		return n.open
@@ -90,7 +90,7 @@ func (f *flowNode) part(start int, value *node) {
 	f.parts = append(f.parts, flowPart{start, f.r.end(f.r.offset(value.begin()), true)})
 }
 
-// fill puts parts between the brackets, separated as those that were there.
+// fill replaces the text between the brackets by parts. The spaces around them are kept.
 func (f *flowNode) fill(parts []string) {
 	r, between, before, after := f.r, ", ", "", ""
 	if f.lines {
@@ -135,7 +135,7 @@ func (r *rewriter) flowObject(n *node, have, want reflect.Value) {
 		return fields[slices.IndexFunc(fields, func(i fieldInfo) bool { return i.name == name })]
 	}
 	var parts []string
-	order := []string{} // the names of the parts
+	order := []string{} // names of parts
 	structure := false
 	for i, x := range n.fields {
 		t := info(x.name)
@@ -151,7 +151,7 @@ func (r *rewriter) flowObject(n *node, have, want reflect.Value) {
 		})))
 		order = append(order, x.name)
 	}
-	at := 0 // where a new field comes
+	at := 0 // index at which a new field is inserted
 	for _, t := range fields {
 		if i := slices.Index(order, t.name); i >= 0 {
 			at = i + 1

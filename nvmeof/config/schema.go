@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schema is the JSON Schema (draft 2020-12) of a document, for editors. It is made
-// from the types that Parse reads.
+// Schema returns the JSON Schema (draft 2020-12) of a document, for editors. It is made from the types that Parse
+// decodes.
 func Schema() []byte {
 	s := schemaOf(reflect.TypeFor[Document](), fieldInfo{})
 	return JSON(append(object{
@@ -17,11 +17,10 @@ func Schema() []byte {
 	}, s...))
 }
 
-// PartSchema is the schema of a part of a document, like a Host, for use in
-// another schema.
+// PartSchema returns the schema of a part of a document, like a Host, for use in another schema.
 func PartSchema(part any) any { return schemaOf(reflect.TypeOf(part), fieldInfo{}) }
 
-// object is a JSON object whose fields keep their order.
+// object is a JSON object whose fields are in order.
 type object []member
 
 type member struct {
@@ -122,7 +121,7 @@ func structSchema(t reflect.Type) object {
 	return s
 }
 
-// PartProperties is the schema of the fields of a part of a document.
+// PartProperties returns the schemas of the fields of a part of a document.
 func PartProperties(part any) any {
 	var properties object
 	t := reflect.TypeOf(part)
@@ -132,14 +131,13 @@ func PartProperties(part any) any {
 	return properties
 }
 
-// Needed reports whether a field of a part of a document, by its path from there, has to
-// be given.
+// Needed reports whether a field is required. path is relative to part.
 func Needed(part any, path string) bool {
 	f, _ := fieldAt(part, path)
 	return f.need
 }
 
-// fieldAt finds a field by its path, and its type.
+// fieldAt returns a field and its type. path is relative to part.
 func fieldAt(part any, path string) (f fieldInfo, t reflect.Type) {
 	t = reflect.TypeOf(part)
 	for name := range strings.SplitSeq(path, ".") {
@@ -158,9 +156,8 @@ func fieldAt(part any, path string) (f fieldInfo, t reflect.Type) {
 	return f, t
 }
 
-// Describe is the description of a field of a part of a document, by its path from
-// there, and its kind: Bool, Int, Slice or String, which stands for all scalars
-// with a form of their own.
+// Describe returns the description of a field and its kind: Bool, Int, Slice or String. String stands for every
+// scalar with a text form of its own. path is relative to part.
 func Describe(part any, path string) (doc string, kind reflect.Kind) {
 	f, t := fieldAt(part, path)
 	if reflect.PointerTo(t).Implements(valueType) {

@@ -22,7 +22,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestStatesAreDescribed: the description of an ANA state names all that there are.
+// TestStatesAreDescribed: the description of an ANA state names all states.
 func TestStatesAreDescribed(t *testing.T) {
 	f, _ := reflect.TypeFor[ANAGroup]().FieldByName("State")
 	n := len(anaStates) - 1

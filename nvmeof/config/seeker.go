@@ -1,27 +1,27 @@
 package config
 
-// A seeker finds the entries of a text again in one that is much like it, mostly in the same order. It takes each
-// once: a document has no namespace twice.
+// A seeker finds the namespaces of a text among those of the previous text, which has mostly the same ones in the
+// same order. Each entry is taken once, since a document does not have a namespace twice.
 type seeker[K comparable] struct {
 	text    []byte
 	entries []entry
-	taken   []bool // of entries; nil: none is
-	at      int    // where the next one is expected
+	taken   []bool // entries that were taken; nil: none
+	at      int    // index of the entry that is expected next
 	missed  int
-	places  map[K]int // of all entries; nil: not needed yet
+	places  map[K]int // index of each entry; nil: not needed yet
 }
 
 const (
-	// seekAhead is how many entries may be left out before the next one.
+	// seekAhead is how many entries are compared with the next namespace: some may have been removed.
 	seekAhead = 4
-	// seekMisses is how many namespaces may be new before others are looked for in any place.
+	// seekMisses is how many namespaces may be missed before the map of all entries is made.
 	seekMisses = 64
 )
 
-// near are the entries one of which is likely to be next.
+// near returns the entries among which the next namespace probably is.
 func (s *seeker[K]) near() []entry { return s.entries[s.at:min(s.at+seekAhead, len(s.entries))] }
 
-// take takes the entry of that number of near; nil: it is taken already.
+// take takes entry i of near. It returns nil if that was taken already.
 func (s *seeker[K]) take(i int) *entry {
 	i += s.at
 	if s.taken == nil {
@@ -35,8 +35,8 @@ func (s *seeker[K]) take(i int) *entry {
 	return &s.entries[i]
 }
 
-// anywhere is the entry with a key, where none near is it. While few were missed it does not look: what is
-// new takes less than to note where all are.
+// anywhere returns the entry with a key when near does not have it. It returns nil for the first misses: to encode
+// or decode a few namespaces takes less time than to make the map of all entries.
 func (s *seeker[K]) anywhere(key K, keyOf func(*entry) K) *entry {
 	if s.missed++; s.missed <= seekMisses {
 		return nil

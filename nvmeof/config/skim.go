@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// A skimmer finds the namespaces of the subsystems of a document in JSON. It takes what is no JSON
-// for something, too: what it leaves over is parsed.
+// A skimmer finds the namespaces of a JSON document. It does not check the syntax of what it skips: that part is
+// parsed later.
 type skimmer struct {
 	text   []byte
-	before seeker[string] // of the text before
+	before seeker[string] // the previous text
 
 	at         int
-	copied     int    // up to where the text is in out, or left out
-	out        []byte // without the namespaces that are known
+	copied     int    // offset up to which the text was copied to out or left out
+	out        []byte // text without the known namespaces
 	entries    []entry
-	subsystems []int // where the entries of each begin
+	subsystems []int // index of the first entry of each subsystem
 }
 
-// rest is the text without the namespaces that are known.
+// rest returns the text without the known namespaces.
 func (s *skimmer) rest() []byte { return append(s.out, s.text[s.copied:]...) }
 
-// document reports whether the whole was skimmed.
+// document reports whether it could skim the whole text.
 func (s *skimmer) document() bool {
 	return s.object(func(name []byte) bool {
 		if string(name) != "subsystems" {
@@ -44,7 +44,7 @@ func (s *skimmer) subsystem() bool {
 	})
 }
 
-// namespaces leaves out those that are known, with the commas between.
+// namespaces leaves out the known namespaces, and the commas between them.
 func (s *skimmer) namespaces() bool {
 	began, kept := s.skip(), 0
 	if !s.list(func() bool {
@@ -84,7 +84,7 @@ func (s *skimmer) namespaces() bool {
 	return true
 }
 
-// known takes a namespace whose text follows in the text before, too; nil: it does not.
+// known takes the next namespace if the previous text has one with the same text, else it returns nil.
 func (s *skimmer) known() *entry {
 	for i, e := range s.before.near() {
 		if !bytes.HasPrefix(s.text[s.at:], s.before.text[e.from:e.to]) {
@@ -98,7 +98,7 @@ func (s *skimmer) known() *entry {
 	return nil
 }
 
-// skip is the offset of what follows after white space, where the skimmer then is.
+// skip skips white space, and returns the offset after it.
 func (s *skimmer) skip() int {
 	for s.at < len(s.text) {
 		switch s.text[s.at] {
@@ -111,7 +111,7 @@ func (s *skimmer) skip() int {
 	return s.at
 }
 
-// is takes a byte that follows after white space, if it is that.
+// is skips white space and the byte c. It reports false if another byte follows.
 func (s *skimmer) is(c byte) bool {
 	if at := s.skip(); at == len(s.text) || s.text[at] != c {
 		return false
@@ -145,7 +145,7 @@ func (s *skimmer) members(end byte, of func() bool) bool {
 	}
 }
 
-// quoted takes a text in quotes.
+// quoted skips a string.
 func (s *skimmer) quoted() bool {
 	if !s.is('"') {
 		return false
@@ -163,7 +163,7 @@ func (s *skimmer) quoted() bool {
 	return false
 }
 
-// value takes a value of any kind.
+// value skips a value of any kind.
 func (s *skimmer) value() bool {
 	for depth := 0; s.at < len(s.text); {
 		switch s.text[s.at] {
@@ -179,7 +179,7 @@ func (s *skimmer) value() bool {
 			depth++
 		case '}', ']':
 			if depth--; depth < 0 {
-				return true // of a number or a word, which it follows
+				return true // the bracket after a number or a word
 			}
 			if depth == 0 {
 				s.at++

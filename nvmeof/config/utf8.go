@@ -8,10 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Readers put U+FFFD in the place of what is no character, and a document would name another file than is meant.
+// errNotUTF8 is the error of text that is not UTF-8. Parsers would replace invalid bytes by U+FFFD, and the
+// document would name a file other than the intended one.
 var errNotUTF8 = errors.New("this is not UTF-8: write it so, and rename a file whose name is not, or give a symbolic link")
 
-// notUTF8 says where a text is not UTF-8; nil: it is.
+// notUTF8 returns a problem at the first byte that is not UTF-8, or nil.
 func notUTF8(text []byte) *Problem {
 	if utf8.Valid(text) {
 		return nil
@@ -31,10 +32,10 @@ func notUTF8(text []byte) *Problem {
 	return &Problem{At: at, Text: errNotUTF8.Error()}
 }
 
-// halfPair reports whether a text in double quotes, as JSON and YAML have it, has half of a surrogate pair, which is no
-// character (RFC 8259, 8.2). Python writes a byte of a file's name so that is not UTF-8.
+// halfPair reports whether a string in double quotes, in JSON or YAML, has half of a surrogate pair, which is not a
+// character (RFC 8259, 8.2). Python writes bytes of file names that are not UTF-8 in this way.
 func halfPair(quoted string) bool {
-	before := rune(0) // the first half of a pair
+	before := rune(0) // first half of a pair
 	for {
 		i := strings.IndexByte(quoted, '\\')
 		if before != 0 && i != 0 {
@@ -45,7 +46,7 @@ func halfPair(quoted string) bool {
 		}
 		kind, rest := quoted[i+1], quoted[i+2:]
 		digits := min(map[byte]int{'u': 4, 'U': 8}[kind], len(rest))
-		code, _ := strconv.ParseUint(rest[:digits], 16, 31) // or none, of another escape
+		code, _ := strconv.ParseUint(rest[:digits], 16, 31) // 0 for another escape
 		quoted = rest[digits:]
 		r := rune(code)
 		switch {

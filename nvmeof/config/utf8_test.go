@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNotUTF8: a text that is not UTF-8, or has half of a surrogate pair, names no other file than the one that is meant, and
-// is refused. Python, in which nvmetcli is, writes a byte of a file's name that is not UTF-8 as such a half.
+// TestNotUTF8: a text that is not UTF-8, or has half of a surrogate pair, is refused, since it would name another
+// file than was meant. Python, and thus nvmetcli, writes a byte of a file name that is not UTF-8 as such a half.
 func TestNotUTF8(t *testing.T) {
 	t.Parallel()
 	const yaml, json = "version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - {nsid: 1, file: {path: \"/srv/D?.img\", size: 1MiB}}\n",
@@ -19,7 +19,7 @@ func TestNotUTF8(t *testing.T) {
 			}
 		}
 		for _, good := range []string{"ä", "�", `\ufffd`, `\u00e4`, "😀", `\\ud800`} {
-			if strings.HasPrefix(text, "v") && good == `\ufffd` { // which of YAML cannot be told from what is no character
+			if strings.HasPrefix(text, "v") && good == `\ufffd` { // in YAML this cannot be told from an invalid character
 				continue
 			}
 			doc, _, err := Parse("f", []byte(strings.Replace(text, "?", good, 1)))

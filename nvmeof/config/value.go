@@ -16,18 +16,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A value is a scalar with a form of its own. Its zero value is "not given".
+// A value is a scalar with a text form of its own. Its zero value means "not given".
 type value interface {
 	UnmarshalText([]byte) error
 	MarshalText() ([]byte, error)
-	// pattern is a regular expression for the schema, or a list of what there is.
+	// pattern returns a regular expression for the schema, or the list of possible values.
 	pattern() (expression string, names []string)
 }
 
 // A Size is a number of bytes, written 4096, 4k, 4KiB, 10GiB or 10GB.
 type Size int64
 
-// String is the shortest way to write the size; binary units are preferred.
+// String returns the shortest form of the size; binary units are preferred.
 func (s Size) String() string { return nvmeof.FormatSize(int64(s)) }
 
 func (s *Size) UnmarshalText(b []byte) error {
@@ -38,7 +38,7 @@ func (s *Size) UnmarshalText(b []byte) error {
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (*Size) pattern() (string, []string)   { return `^[1-9][0-9]*(([KMGT]i?)?B|[KMGTkmgt])?$`, nil }
 
-// A Duration is written 5s or 250ms.
+// A Duration is a positive duration, written 5s or 250ms.
 type Duration time.Duration
 
 func (d *Duration) UnmarshalText(b []byte) error {
@@ -50,7 +50,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalText leaves out the zero units that time.Duration shows.
+// MarshalText returns the text of time.Duration without zero units at its end.
 func (d Duration) MarshalText() ([]byte, error) {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -65,7 +65,7 @@ func (*Duration) pattern() (string, []string) {
 	return `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, nil
 }
 
-// asValue is the value that p points to, if it has a form of its own.
+// asValue returns the value that p points to, if it has a text form of its own.
 func asValue(p any) (v value, ok bool) {
 	if n, isNQN := p.(*nvmeof.NQN); isNQN {
 		return (*name)(n), true
@@ -74,7 +74,7 @@ func asValue(p any) (v value, ok bool) {
 	return v, ok
 }
 
-// A name is an NQN as documents have it: it can be sent and compared, whatever its form.
+// A name is an NQN of a document: one that can be sent and compared, whatever its form.
 type name nvmeof.NQN
 
 func (n *name) UnmarshalText(b []byte) error {
@@ -105,7 +105,7 @@ func (a *Address) UnmarshalText(b []byte) error {
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 func (*Address) pattern() (string, []string)   { return `^[0-9A-Fa-f.:%\[\]a-z]+$`, nil }
 
-// An HTTPAddress is an IP address of this machine, 0.0.0.0 and [::] being all, and a port.
+// An HTTPAddress is an IP address of this machine and a port. 0.0.0.0 and [::] mean all addresses.
 type HTTPAddress struct{ netip.AddrPort }
 
 func (a *HTTPAddress) UnmarshalText(b []byte) error {
@@ -136,8 +136,7 @@ func (*UUID) pattern() (string, []string) {
 	return `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, nil
 }
 
-// An NGUID is a Namespace Globally Unique Identifier. Dashes and colons may stand
-// between the digits.
+// An NGUID is a Namespace Globally Unique Identifier. Its text may have dashes and colons between the digits.
 type NGUID [16]byte
 
 func (n *NGUID) UnmarshalText(b []byte) error { return parseHex(n[:], "NGUID", b) }
@@ -180,13 +179,12 @@ func (p *Path) UnmarshalText(b []byte) error {
 func (p Path) MarshalText() ([]byte, error) { return []byte(p), nil }
 func (*Path) pattern() (string, []string)   { return `^/`, nil }
 
-// checkPath refuses what means another file from another directory, or hides which
-// file it is.
+// checkPath returns an error for a path that depends on the working directory, or that hides which file it names.
 func checkPath(s string) error {
 	switch {
 	case strings.ContainsRune(s, 0):
 		return fmt.Errorf("path %s contains a zero byte", nvmeof.Printable(s))
-	case !utf8.ValidString(s): // as documents and the API are
+	case !utf8.ValidString(s): // documents and the API are UTF-8
 		return fmt.Errorf("path %s is not UTF-8, and a document would name another file; rename it, or give a symbolic link", nvmeof.Printable(s))
 	case !path.IsAbs(s):
 		return fmt.Errorf("path %s is relative; write it from /", nvmeof.Printable(s))
@@ -196,8 +194,8 @@ func checkPath(s string) error {
 	return nil
 }
 
-// A KeyFile is the path of a file with a secret; ${NAME} stands for a variable of
-// the environment, as in ${CREDENTIALS_DIRECTORY}/host.key.
+// A KeyFile is the path of a file with a secret. ${NAME} stands for an environment variable, as in
+// ${CREDENTIALS_DIRECTORY}/host.key.
 type KeyFile string
 
 func (k *KeyFile) UnmarshalText(b []byte) error {
@@ -211,8 +209,7 @@ func (k *KeyFile) UnmarshalText(b []byte) error {
 func (k KeyFile) MarshalText() ([]byte, error) { return []byte(k), nil }
 func (*KeyFile) pattern() (string, []string)   { return `^(/|\$\{)`, nil }
 
-// Expand is the path with its variables replaced. A variable that is empty is an
-// error.
+// Expand returns the path with its variables replaced. An empty variable is an error.
 func (k KeyFile) Expand(getenv func(string) string) (string, error) {
 	rest, out := string(k), ""
 	for {

@@ -7,7 +7,7 @@ import (
 
 // A writer makes the text of a document.
 type writer struct {
-	before  seeker[*Namespace] // of the text before
+	before  seeker[*Namespace] // the previous text
 	out     []byte
 	entries []entry
 }
@@ -48,7 +48,7 @@ func (w *writer) subsystem(s *Subsystem) {
 	w.out = append(w.out, "]}"...)
 }
 
-// known is the text of a namespace that the document before had, too; nil: it had not.
+// known returns the text of a namespace that the previous document has too, or nil.
 func (w *writer) known(n *Namespace) []byte {
 	textOf := func(e *entry) []byte { return w.before.text[e.from:e.to] }
 	for i, e := range w.before.near() {
@@ -71,7 +71,7 @@ func (w *writer) comma(i int) {
 	}
 }
 
-// reopen lets an object go on that has fields already.
+// reopen removes the closing brace of an object, to add another field.
 func (w *writer) reopen(with string) {
 	w.out = append(w.out[:len(w.out)-1], with...)
 }

@@ -16,7 +16,7 @@ import (
 
 const emptyText = "the document is empty"
 
-// parseYAML reads the part of YAML that has a counterpart in JSON.
+// parseYAML parses the part of YAML that has a counterpart in JSON.
 func parseYAML(text []byte) (n *node, p *Problem) {
 	if p := notUTF8(text); p != nil {
 		return nil, p
@@ -27,14 +27,13 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 	if separators(text) > maxSeparators {
 		return nil, &Problem{Text: fmt.Sprintf("more than %d names and values", maxSeparators), Fix: "write it as JSON, which takes less to read"}
 	}
-	// The library panics on some texts that are not YAML (its issues tell of
-	// several), which then is all that can be said about them.
+	// The library panics on some texts that are not YAML. Its issue tracker lists several.
 	defer func() {
 		if recover() != nil {
 			n, p = nil, &Problem{Text: "not YAML", Fix: "compare it with the example"}
 		}
 	}()
-	// It counts lines twice that end as Windows ends them.
+	// The library counts a line that ends in \r\n twice.
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	tokens := lexer.Tokenize(string(text))
 	if p := crowded(tokens); p != nil {
@@ -58,8 +57,8 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 	return fromYAML(docs[0].Body, 0)
 }
 
-// nested reports whether a text is nested so deeply that it should not get into a
-// recursive parser. It counts generously: brackets within text count too.
+// nested reports whether a text may be nested too deeply for a recursive parser. It overestimates: brackets in
+// strings count too.
 func nested(text []byte) bool {
 	const limit = 10 * maxDepth
 	depth, dashes := 0, 0
@@ -70,7 +69,7 @@ func nested(text []byte) bool {
 		case ']', '}':
 			depth = max(depth-1, 0)
 		case '-', '?', ':', '&', '!', '*':
-			dashes++ // "- - -" on one line nests
+			dashes++ // "- - -" on one line is nested
 		case '\n':
 			dashes = 0
 		}
@@ -81,16 +80,16 @@ func nested(text []byte) bool {
 	return false
 }
 
-// Bounds of what the library parses: it takes quadratic time and memory, and calls itself, for
-// the fields of one object, for documents and for commas without anything between.
+// Limits of what the library may parse. It takes quadratic time and memory, and recurses, for the fields of one
+// object, for documents, and for commas with nothing between them.
 const (
 	maxDocuments = 16
-	// maxSeparators bounds the rest, of which each byte may take the library half a kilobyte and
-	// half a microsecond. It is ten times what 10,000 namespaces have.
+	// maxSeparators limits the rest, of which the library may take half a kilobyte and half a microsecond for each
+	// byte. The limit is ten times what 10,000 namespaces need.
 	maxSeparators = 1 << 20
 )
 
-// separators is how much in a text ends a value: about as many values are in it.
+// separators counts the characters that end a value, which is about the number of values.
 func separators(text []byte) (n int) {
 	for i, c := range text {
 		switch c {
@@ -105,10 +104,10 @@ func separators(text []byte) (n int) {
 	return n
 }
 
-// crowded refuses a text for which the parser would take long.
+// crowded reports a problem if the parser would take long.
 func crowded(tokens token.Tokens) *Problem {
-	fields := map[int]int{} // of the innermost block objects, by the column of their names
-	var brackets []int      // fields of each bracket that is open; of a list -1
+	fields := map[int]int{} // fields of the innermost block objects, by the column of their names
+	var brackets []int      // number of fields within each open bracket; -1 for a list
 	documents := 0
 	for i, t := range tokens {
 		switch t.Type {
@@ -154,7 +153,7 @@ func crowded(tokens token.Tokens) *Problem {
 	return nil
 }
 
-// deeper forgets the objects that end where something begins at a column.
+// deeper removes the objects that end when something begins at a column.
 func deeper(fields map[int]int, column int) {
 	for c := range fields {
 		if c > column {
@@ -197,7 +196,7 @@ func fromYAML(n ast.Node, depth int) (*node, *Problem) {
 	case *ast.FloatNode:
 		out.kind, out.text = kindNumber, n.Token.Value
 	case *ast.StringNode:
-		// The library does not say which escape a character was: U+FFFD is not taken from any.
+		// The library does not say which escape became a character. So U+FFFD is not accepted from any.
 		if replacement := string(utf8.RuneError); strings.Count(n.Value, replacement) > strings.Count(n.Token.Origin, replacement) {
 			return nil, &Problem{At: out.at, Text: errNotUTF8.Error()}
 		}

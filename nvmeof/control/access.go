@@ -12,21 +12,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// expelTimeout is how long a withdrawal waits for commands that the host has under way.
+// expelTimeout is how long a withdrawal waits for commands of the host that are in progress.
 const expelTimeout = 10 * time.Second
 
-// A grant is the body of a request that lets a host use a namespace.
+// A grant is the body of a request that allows a host to use a namespace.
 type grant struct {
 	Access   config.Access `json:"access,omitzero" default:"write" doc:"write or read. Default write."`
 	Only     bool          `json:"only,omitzero" default:"false" doc:"Refuse it (in-use) while another host may use the namespace, and what others are to be granted of it as long as the host has it. Default false."`
 	NoWriter bool          `json:"no-writer,omitzero" default:"false" doc:"Refuse it (in-use) while another host may write to the namespace, and what others are to be granted to write as long as the host has it. Default false."`
 }
 
-// A GrantedError is a namespace that was to be one host's alone, or erased, and that others may use.
+// A GrantedError reports that a namespace cannot be granted to one host alone, or erased, since other hosts may use
+// it.
 type GrantedError struct {
 	Subsystem nvmeof.NQN
 	NSID      int
-	Hosts     []nvmeof.NQN // empty: any host
+	Hosts     []nvmeof.NQN // hosts that may use it; empty: any host
 }
 
 func (e *GrantedError) Error() string {
@@ -37,13 +38,13 @@ func (e *GrantedError) Error() string {
 	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, who)
 }
 
-// An AloneError reports that a namespace cannot be granted to a host, since another host has it on the condition
-// that no other host uses it, or that no other host writes to it.
+// An AloneError reports that a namespace cannot be granted to a host because of another host's grant. That grant
+// excludes other hosts, or other hosts that write.
 type AloneError struct {
 	Subsystem nvmeof.NQN
 	NSID      int
-	Host      nvmeof.NQN // the other one
-	Only      bool       // no other host may use it; else no other host may write to it
+	Host      nvmeof.NQN // the other host
+	Only      bool       // no other host may use it; otherwise no other host may write to it
 }
 
 func (e *AloneError) Error() string {
@@ -54,7 +55,7 @@ func (e *AloneError) Error() string {
 	return fmt.Sprintf("namespace %d of %s was granted to host %s %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, e.Host, what)
 }
 
-// Granted lists the hosts that a subsystem names and that may use a namespace.
+// Granted returns the hosts that a subsystem names and that may use a namespace.
 func Granted(s *config.Subsystem, nsid int) (names []nvmeof.NQN) {
 	for _, h := range s.Hosts {
 		if sees(s, h.NQN, nsid) {
@@ -64,8 +65,8 @@ func Granted(s *config.Subsystem, nsid int) (names []nvmeof.NQN) {
 	return names
 }
 
-// grantTo lets a host use a namespace. One that is not named yet may use no other, unless any host may: then it may use
-// those that it could use without a name.
+// grantTo allows a host to use a namespace. A host that is added to the subsystem may use no other namespace,
+// unless the subsystem allows any host: then it keeps the access that it had without being named.
 func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	if g.Access == "none" {
 		return config.Problems{{Text: "access: none is no access", Fix: "DELETE withdraws what the host has"}}
@@ -85,7 +86,7 @@ func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	return nil
 }
 
-// excluded says whom a grant would have beside it that it excludes, or that excludes it.
+// excluded returns an error if another host's grant excludes this one, or this one excludes another host.
 func excluded(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	others := slices.DeleteFunc(Granted(s, nsid), func(n nvmeof.NQN) bool { return n == host })
 	var writers []nvmeof.NQN
@@ -107,7 +108,7 @@ func excluded(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	return nil
 }
 
-// rightTo is what a host that is named may do with a namespace.
+// rightTo returns the right of a named host to a namespace.
 func rightTo(s *config.Subsystem, host nvmeof.NQN, nsid int) config.Right {
 	h, err := hosts(s).find(string(host))
 	if err != nil {
@@ -121,8 +122,8 @@ func rightTo(s *config.Subsystem, host nvmeof.NQN, nsid int) config.Right {
 	return config.Right{NSID: nsid, Access: h.Access}
 }
 
-// withdrawFrom takes a namespace from a host. A host that a grant has named, and that may use no other,
-// is not named any more.
+// withdrawFrom takes a namespace from a host. A host without a key that may then use no namespace is removed from
+// the subsystem.
 func withdrawFrom(s *config.Subsystem, nsid int, host nvmeof.NQN) {
 	h, err := hosts(s).find(string(host))
 	switch {
@@ -145,8 +146,8 @@ func dropRight(h *config.Host, nsid int) {
 	h.Namespaces = slices.DeleteFunc(h.Namespaces, func(r *config.Right) bool { return r.NSID == nsid })
 }
 
-// Expel waits until no command of a host is under way in a namespace that it may not use any more.
-// A namespace that is not served, or does not exist, has no commands under way.
+// Expel waits until a host has no commands in progress in a namespace that it may no longer use. A namespace that
+// is not served, or does not exist, has no commands in progress.
 func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 	s, err := m.subsystem(nqn)
 	if err != nil {
@@ -155,7 +156,7 @@ func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 	return target.Expel(s, host, capsule.NSID(nsid), expelTimeout)
 }
 
-// accessRoutes are those of the hosts of one namespace.
+// accessRoutes returns the routes for the hosts of one namespace.
 func accessRoutes() []route {
 	const base = "/v1/subsystems/{nqn}/namespaces/{nsid}/hosts"
 	return []route{
@@ -181,7 +182,7 @@ func accessRoutes() []route {
 				if err != nil || c.option("dry-run") {
 					return answer, err
 				}
-				nsid, _ := c.number("nsid") // as editAccess has read it
+				nsid, _ := c.number("nsid") // editAccess has parsed it already
 				if err := Expel(c.manager, nvmeof.NQN(c.path("nqn")), nsid, nvmeof.NQN(c.path("host"))); err != nil {
 					return answer, err
 				}
@@ -192,7 +193,7 @@ func accessRoutes() []route {
 	}
 }
 
-// withdrawAll takes the namespace of the path from all hosts that are named.
+// withdrawAll takes the namespace in the path from all named hosts.
 func (c *call) withdrawAll() (any, error) {
 	nsid, err := c.number("nsid")
 	if err != nil {
@@ -221,7 +222,7 @@ func (c *call) withdrawAll() (any, error) {
 	return answer, followed(c.context, c.manager, NamespaceRef{nvmeof.NQN(c.path("nqn")), nsid})
 }
 
-// editAccess edits what the host of the path has of the namespace of the path.
+// editAccess edits the access of the host in the path to the namespace in the path.
 func (c *call) editAccess(edit func(s *config.Subsystem, nsid int, host nvmeof.NQN) error) (any, error) {
 	nsid, err := c.number("nsid")
 	if err != nil {

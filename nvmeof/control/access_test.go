@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// refused makes a call that is refused with a code.
+// refused makes a call that must be refused with the code.
 func (r *apiRig) refused(code Code, method, path, body string, options ...string) {
 	r.t.Helper()
 	var e *Error
@@ -48,7 +48,7 @@ func newAccessRig(t *testing.T) *apiRig {
 	return r
 }
 
-// TestGrants: a host gets one namespace and no other, and what was granted is withdrawn without a trace.
+// TestGrants: a host gets access to one namespace only, and a withdrawal leaves nothing behind.
 func TestGrants(t *testing.T) {
 	r := newAccessRig(t)
 	const ns = "/v1/subsystems/a/namespaces/"
@@ -101,8 +101,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestGrantsThatExclude: whom a grant excludes has nothing beside it later either, until it is withdrawn, or granted
-// again without that; what is recorded of it is in the document.
+// TestGrantsThatExclude: a host that a grant excludes cannot get access until that is withdrawn, or granted again
+// without the condition. The document has the condition.
 func TestGrantsThatExclude(t *testing.T) {
 	r := newAccessRig(t)
 	const ns = "/v1/subsystems/a/namespaces/2/hosts/"
@@ -127,8 +127,8 @@ func TestGrantsThatExclude(t *testing.T) {
 	r.do("PUT", ns+"other", `{}`, nil)
 }
 
-// TestErase: the file goes with the namespace and all rights to it, at once or, after a crash between
-// the two, by asking again; what the target has not made stays.
+// TestErase: the file is removed with the namespace and all rights to it, at once or, after a crash in between, by
+// another request. Files that the target has not created are kept.
 func TestErase(t *testing.T) {
 	r := newAccessRig(t)
 	const ns = "/v1/subsystems/a/namespaces/"
@@ -169,7 +169,7 @@ func TestErase(t *testing.T) {
 	if _, err := n.WriteAt(make([]byte, 4096), 0); err == nil {
 		t.Error("a host writes to what was withdrawn from it")
 	}
-	if err := os.Remove(filepath.Join(r.dir, "a1")); err != nil { // as an erasure that ended half way
+	if err := os.Remove(filepath.Join(r.dir, "a1")); err != nil { // like an erasure that was interrupted
 		t.Fatal(err)
 	}
 	r.do("POST", ns+"1/erase", "", nil, "dry-run")
@@ -190,7 +190,8 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// TestEmpty: with the option empty a namespace is added only if its file has no data; then it is not touched.
+// TestEmpty: with the option empty, a namespace is added only if its file has no data; otherwise the file is not
+// changed.
 func TestEmpty(t *testing.T) {
 	r := newAccessRig(t)
 	const namespaces, body = "/v1/subsystems/a/namespaces", `{"nsid": 7, "file": {"path": "DIR/a7", "size": "1MiB"}}`
@@ -212,8 +213,8 @@ func TestEmpty(t *testing.T) {
 	r.do("POST", namespaces, `{"nsid": 9, "memory": {"size": "1MiB"}}`, nil, "empty")
 }
 
-// TestEraseLink: a path that is a symbolic link goes with what it leads to, also where an erasure before has come so far that
-// it leads nowhere.
+// TestEraseLink: a symbolic link is removed together with its destination, even if an earlier erasure has already
+// removed the destination.
 func TestEraseLink(t *testing.T) {
 	r := newAccessRig(t)
 	file, link := filepath.Join(t.TempDir(), "data"), filepath.Join(r.dir, "link")
@@ -239,13 +240,13 @@ func TestEraseLink(t *testing.T) {
 	}
 }
 
-// TestEraseMark: where the mark of a file is in another one that goes too.
+// TestEraseMark: if the mark of a file is in a file of its own, that is removed too.
 func TestEraseMark(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
 	r, dir := newAccessRig(t), t.TempDir()
-	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // which has no extended attributes
+	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // ramfs has no extended attributes
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
@@ -269,8 +270,8 @@ func TestEraseMark(t *testing.T) {
 	}
 }
 
-// TestEraseWithdrawn: where that is asked for, what a host may use is not erased, though none is connected and whatever
-// else is said.
+// TestEraseWithdrawn: with the option withdrawn, a namespace that a host may use is not erased, even if no host is
+// connected and whatever the other options are.
 func TestEraseWithdrawn(t *testing.T) {
 	r := newAccessRig(t)
 	const ns = "/v1/subsystems/a/namespaces/"
@@ -284,7 +285,7 @@ func TestEraseWithdrawn(t *testing.T) {
 	r.do("POST", ns+"2/erase", "", nil)
 }
 
-// TestErasureFails: what cannot be erased is served as before.
+// TestErasureFails: a namespace that cannot be erased is served as before.
 func TestErasureFails(t *testing.T) {
 	r := newAccessRig(t)
 	path := filepath.Join(r.dir, "a1")
@@ -317,7 +318,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestRemoteClient: the token goes with each call, as it is then, and nowhere else.
+// TestRemoteClient: each call has the present token, and it is sent nowhere else.
 func TestRemoteClient(t *testing.T) {
 	r := newRig(t)
 	var got []string
@@ -372,8 +373,8 @@ func TestRemoteClient(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves: a change that waits for another one is not made once its caller has gone: who has given up granting a namespace, and
-// withdraws it, has it withdrawn, in whatever order the two get their turn.
+// TestCallerLeaves: a change that waits for another one is not made if its caller has gone. A client that gives up
+// a grant and withdraws it has it withdrawn, in whatever order the two requests are executed.
 func TestCallerLeaves(t *testing.T) {
 	r := newAccessRig(t)
 	before := string(r.Document().YAML())
@@ -387,7 +388,7 @@ func TestCallerLeaves(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		q, w := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)), httptest.NewRecorder()
 		ended := make(chan struct{})
-		r.mu.Lock() // a change is being made
+		r.mu.Lock() // a change is in progress
 		go func() { // ends with the call
 			defer close(ended)
 			h.ServeHTTP(w, q)

@@ -10,18 +10,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// An ahead is a store that is opened without the Manager's mutex, for a namespace that waits for it: a file
-// system or device may take long, and so may the locks of who served the file before.
+// An ahead is a store that is opened without the Manager's mutex, for a namespace that waits for it. A file system
+// or a device may take long, and so may the release of a lock by the target that had the file before.
 type ahead struct {
 	as    *config.Namespace
-	done  chan struct{} // closed when the following is constant, until who has the Manager's mutex takes the store
+	done  chan struct{} // closed when opening has ended; then store and err are set, and only the holder of the Manager's mutex changes them
 	store *heldStore
 	err   error
-	ended chan struct{} // closed when the namespace has the store, or it is closed
+	ended chan struct{} // closed when the namespace uses the store, or the store is closed
 }
 
-// openAhead opens the store of a namespace. It returns nil where there is nothing to open, or somebody does, or another
-// target serves the namespace meanwhile.
+// openAhead opens the store of a namespace. It returns nil if there is nothing to open, if it is being opened
+// already, or if another target serves the namespace by now.
 func openAhead(m *Manager, key storeKey, n *config.Namespace) *ahead {
 	a := &ahead{as: n, done: make(chan struct{}), ended: make(chan struct{})}
 	m.mu.Lock()
@@ -38,11 +38,11 @@ func openAhead(m *Manager, key storeKey, n *config.Namespace) *ahead {
 	}
 	defer m.opening.Release(1)
 	a.store, a.err = reach(&m.stores.reacher, n.Path(), func() (*heldStore, error) { return m.stores.openNow(n, false) },
-		func(h *heldStore) { m.came(key, h) })
+		func(h *heldStore) { m.openedLate(key, h) })
 	return a
 }
 
-// endAhead closes a store that was opened ahead and is not used. Called with mu held.
+// endAhead closes a store that was opened ahead and is not used. The caller holds mu.
 func endAhead(m *Manager, key storeKey, a *ahead) {
 	if a == nil {
 		return
@@ -57,8 +57,8 @@ func endAhead(m *Manager, key storeKey, a *ahead) {
 	}
 }
 
-// awaitAhead waits until nothing of a group that the target does not serve any more is open ahead. A store that hangs as it is
-// opened is waited for no longer than others are.
+// awaitAhead waits until no store of an ANA group that the target no longer serves is open ahead. It waits for a
+// store that hangs only until ctx ends.
 func awaitAhead(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
 	var all []*ahead
 	m.mu.Lock()
@@ -78,20 +78,20 @@ func awaitAhead(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
 	return nil
 }
 
-// takeAhead returns the store of a namespace that was opened ahead, or why it could not be; neither where
-// that was not tried for this namespace. Called with the Manager's mutex held.
+// takeAhead returns the store of a namespace that was opened ahead, or the error of opening it. It returns nil and
+// nil if that was not tried for this namespace. The caller holds the Manager's mutex.
 func (s *stores) takeAhead(key storeKey, n *config.Namespace) (*heldStore, error) {
 	a := s.ahead[key]
 	if a == nil {
 		return nil, nil
 	}
 	delete(s.ahead, key)
-	<-a.done // as long as opening it now would take, and others whose turn is first
+	<-a.done // takes no longer than opening it now, after the stores that are ahead of it
 	h := a.store
 	a.store = nil
 	switch {
 	case h == nil && (s.wanted(n) || !n.SameStore(a.as)):
-		return nil, nil // what was in its way may not be in the way of this one
+		return nil, nil // the error may not apply to this namespace
 	case h == nil || n.SameStore(a.as):
 		return h, a.err
 	}

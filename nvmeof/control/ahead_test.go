@@ -20,7 +20,7 @@ subsystems:
         file: {path: DIR/slow, size: 1MiB}
 `
 
-// A slow opener fails until there is something to open, for which it takes, once, until it is let go.
+// A slow opener fails until there is something to open. Then one call blocks until it is released.
 type slow struct {
 	there        atomic.Bool
 	opened       atomic.Int32
@@ -39,7 +39,7 @@ func (s *slow) open(n *config.Namespace, pool *memory.Pool) (backend.Store, []st
 	return OpenStore(n, pool)
 }
 
-// newSlow has a namespace that waits for a store which is just being opened.
+// newSlow returns a rig with a namespace that waits for a store which is being opened.
 func newSlow(t *testing.T) (*rig, *slow) {
 	t.Helper()
 	s := &slow{begun: make(chan struct{}), letGo: make(chan struct{})}
@@ -52,8 +52,8 @@ func newSlow(t *testing.T) (*rig, *slow) {
 	return r, s
 }
 
-// TestOpensAhead: while a store is opened that a namespace waits for, the target is changed and says how it
-// is.
+// TestOpensAhead: while a store is opened for a namespace that waits, the target can be changed and returns its
+// status.
 func TestOpensAhead(t *testing.T) {
 	t.Parallel()
 	r, s := newSlow(t)
@@ -76,7 +76,7 @@ func TestOpensAhead(t *testing.T) {
 }
 
 // TestChangedAhead: a change of a namespace whose store is being opened waits for that, and finds the file
-// free; so does one that removes it.
+// unlocked. So does its removal.
 func TestChangedAhead(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]string{

@@ -19,24 +19,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A foreign is a namespace whose ANA group another target serves: its store is not open here.
-// It belongs to the Manager's mutex.
+// A foreign is a namespace whose ANA group another target serves: its store is not open here. The Manager's mutex
+// guards it.
 type foreign struct {
 	namespace *config.Namespace
-	why       string             // it is not known what hosts are to be told of it; empty: it is
-	cancel    context.CancelFunc // of finding that out; nil: it is known
+	why       string             // why its properties are not known, so that hosts find it not ready; empty: they are known
+	cancel    context.CancelFunc // ends the retries of a probe; nil: there are none
 }
 
-// isForeign reports whether another target serves a namespace.
+// isForeign reports whether another target serves the namespace.
 func isForeign(m *Manager, n *config.Namespace) bool {
 	return m.cfg.Gateway != nil && !m.cfg.Gateway.Serves(groupOf(n))
 }
 
 func groupOf(n *config.Namespace) capsule.ANAGroup { return capsule.ANAGroup(cmp.Or(n.ANAGroup, 1)) }
 
-// leaveForeign has hosts find a namespace of which another target has the store. Called with mu
-// held.
-func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
+// announceForeign makes a namespace visible to hosts whose store another target has open. The caller holds mu.
+func announceForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
 	forgetForeign(m, at)
 	err := probe(m, at, n)
 	if err := s.AwaitNamespace(awayConfig(m, at.nqn, n)); err != nil {
@@ -48,13 +47,13 @@ func leaveForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Na
 		f.why = err.Error()
 		m.log.Warn("size of a namespace that another target serves is not known, and hosts find it not ready", zap.String("subsystem", string(at.nqn)),
 			zap.Int("nsid", at.nsid), zap.String("export", exportName(n)), zap.Error(err))
-		f.cancel = again(m, func(ctx context.Context) bool { return probeAgain(ctx, m, at) })
+		f.cancel = retry(m, func(ctx context.Context) bool { return probeAgain(ctx, m, at) })
 	}
 	return nil
 }
 
-// lookAtForeign finds what hosts are to be told of a namespace.
-func lookAtForeign(m *Manager, n *config.Namespace) (Probed, error) {
+// probeForeign returns the properties of a foreign namespace.
+func probeForeign(m *Manager, n *config.Namespace) (Probed, error) {
 	return reach(&m.stores.reacher, n.Path(), func() (Probed, error) {
 		if m.stores.isNoted(n) {
 			return m.stores.probeNoted(n, m.cfg.Probe)
@@ -63,12 +62,12 @@ func lookAtForeign(m *Manager, n *config.Namespace) (Probed, error) {
 	}, nil)
 }
 
-// probe keeps what that finds. Called with mu held.
+// probe stores the result of probeForeign. The caller holds mu.
 func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
-	p, err := lookAtForeign(m, n)
+	p, err := probeForeign(m, n)
 	if err != nil {
 		if m.stores.isNoted(n) {
-			delete(m.probed, at) // what was known of it may be of another file
+			delete(m.probed, at) // it may be that of another file
 		}
 		return err
 	}
@@ -76,7 +75,7 @@ func probe(m *Manager, at namespaceKey, n *config.Namespace) error {
 	return nil
 }
 
-// probeAgain reports whether that is over.
+// probeAgain probes a foreign namespace again. It reports whether no retry is needed.
 func probeAgain(ctx context.Context, m *Manager, at namespaceKey) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +99,7 @@ func probeAgain(ctx context.Context, m *Manager, at namespaceKey) bool {
 	return true
 }
 
-// forgetForeign reports whether there was such a namespace. Called with mu held.
+// forgetForeign forgets a foreign namespace, and reports whether it was one. The caller holds mu.
 func forgetForeign(m *Manager, at namespaceKey) bool {
 	f := m.foreign[at]
 	if f == nil {
@@ -113,12 +112,12 @@ func forgetForeign(m *Manager, at namespaceKey) bool {
 	return true
 }
 
-// probes are made at a time.
+// probes is how many probes are made at a time.
 const probes = 16
 
-// RefreshForeign checks the sizes of the namespaces of an ANA group that another target serves,
-// which may have enlarged one, and notifies hosts of changes. If a store cannot be checked, the
-// size stays the same. Changes of the document do not wait for it.
+// RefreshForeign checks the sizes of the namespaces of an ANA group that another target serves. That target may
+// have enlarged one. Hosts are notified of changes. If a store cannot be checked, the size stays the same. Changes
+// of the document do not wait for it.
 func RefreshForeign(m *Manager, group capsule.ANAGroup) {
 	m.mu.Lock()
 	if m.closed {
@@ -129,15 +128,15 @@ func RefreshForeign(m *Manager, group capsule.ANAGroup) {
 	all := foreignOf(m, group)
 	m.mu.Unlock()
 	ats := slices.Collect(maps.Keys(all))
-	inParallel(probes, len(ats), func(i int) { // each ends in the time of its store
+	inParallel(probes, len(ats), func(i int) { // each ends within the time limit of its store
 		n := all[ats[i]]
-		if p, err := lookAtForeign(m, n); err == nil {
+		if p, err := probeForeign(m, n); err == nil {
 			refreshed(m, ats[i], n, p)
 		}
 	})
 }
 
-// refreshed notifies hosts where a namespace that another target serves is another than they know.
+// refreshed notifies hosts if the properties of a foreign namespace have changed.
 func refreshed(m *Manager, at namespaceKey, n *config.Namespace, p Probed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,11 +154,11 @@ func refreshed(m *Manager, at namespaceKey, n *config.Namespace, p Probed) {
 	}
 }
 
-// alterForeign changes a namespace of which another target has the store, or that from now on
-// another has, or this one. Called with mu held.
+// alterForeign changes a namespace that another target serves before the change, after it, or both. The caller
+// holds mu.
 func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.Namespace) error {
 	if isForeign(m, now) && m.foreign[at] != nil {
-		return leaveForeign(m, s, at, now)
+		return announceForeign(m, s, at, now)
 	}
 	if forgetForeign(m, at) {
 		if err := m.addNamespace(s, at.nqn, now); err != nil {
@@ -172,10 +171,10 @@ func alterForeign(m *Manager, s *target.Subsystem, at namespaceKey, now *config.
 			return err
 		}
 	}
-	return leaveForeign(m, s, at, now)
+	return announceForeign(m, s, at, now)
 }
 
-// foreignOf are the namespaces of a group that are foreign. Called with mu held.
+// foreignOf returns the foreign namespaces of a group. The caller holds mu.
 func foreignOf(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespace {
 	all := map[namespaceKey]*config.Namespace{}
 	for at, f := range m.foreign {
@@ -210,7 +209,7 @@ func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch u
 	for at, n := range foreignOf(m, group) {
 		s, err := m.subsystem(at.nqn)
 		if err != nil {
-			continue // it is leaving
+			continue // it is being removed
 		}
 		if err = found.use(m, at, n); err == nil {
 			err = m.addNamespace(s, at.nqn, n)
@@ -220,7 +219,7 @@ func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch u
 			m.await(s, at, n, err)
 		}
 	}
-	if err := ctx.Err(); err != nil { // it was lost while thousands were added
+	if err := ctx.Err(); err != nil { // the group was lost while thousands of namespaces were added
 		return err
 	}
 	return m.cfg.Gateway.Serve(group, epoch)
@@ -228,7 +227,7 @@ func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch u
 
 var errNoGateway = errors.New("control: Config.Gateway is missing: the target serves all groups by itself")
 
-// An opened is a store that was opened without the Manager's mutex, or why it was not.
+// An opened is a store that was opened without the Manager's mutex, or the error of opening it.
 type opened struct {
 	key   storeKey
 	as    *config.Namespace
@@ -238,18 +237,18 @@ type opened struct {
 
 type openedStores map[storeKey]*opened
 
-// openings is how many stores are opened at a time: each may ask another machine.
+// openings is how many stores are opened at a time. Each may wait for another machine.
 const openings = 16
 
-// openAll opens the stores of namespaces. Of several groups that are to be served, which may have thousands
-// of namespaces, those that came first are opened first.
+// openAll opens the stores of namespaces. If several groups call it, each of which may have thousands of
+// namespaces, they are served in order.
 func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
 	all := openedStores{}
 	var each []*opened
 	for at, n := range want {
 		key := keyOf(at.nqn, n)
 		if all[key] != nil {
-			continue // another namespace has the same
+			continue // another namespace has the same store
 		}
 		all[key] = &opened{key: key, as: n}
 		each = append(each, all[key])
@@ -262,12 +261,12 @@ func openAll(m *Manager, want map[namespaceKey]*config.Namespace) openedStores {
 	inParallel(int(turns), len(each), func(i int) { // each ends when the store is open, or hangs for long
 		o := each[i]
 		o.store, o.err = reach(&m.stores.reacher, o.as.Path(), func() (*heldStore, error) { return m.stores.openNow(o.as, false) },
-			func(h *heldStore) { m.came(o.key, h) })
+			func(h *heldStore) { m.openedLate(o.key, h) })
 	})
 	return all
 }
 
-// inParallel calls f for 0 to n-1, some at a time, and returns when all have.
+// inParallel calls f for 0 to n-1, at most so many at a time, and returns when all calls have.
 func inParallel(most, n int, f func(int)) {
 	turns := make(chan struct{}, most)
 	var wait sync.WaitGroup
@@ -281,13 +280,13 @@ func inParallel(most, n int, f func(int)) {
 	wait.Wait()
 }
 
-// use gives a store that was opened to the Manager. Called with mu held.
+// use hands an opened store over to the Manager. The caller holds mu.
 func (all openedStores) use(m *Manager, at namespaceKey, n *config.Namespace) error {
 	key := keyOf(at.nqn, n)
 	o := all[key]
 	switch {
 	case m.stores.held[key] != nil || o == nil || !n.SameStore(o.as):
-		return nil // it is open, or came meanwhile
+		return nil // it is open already, or was added meanwhile
 	case o.store != nil:
 		m.stores.hold(key, o.store)
 		o.store = nil
@@ -295,7 +294,7 @@ func (all openedStores) use(m *Manager, at namespaceKey, n *config.Namespace) er
 	return o.err
 }
 
-// close closes what was opened and is not used. Called with mu held.
+// close closes the stores that are not used. The caller holds mu.
 func (all openedStores) close(m *Manager) {
 	for _, o := range all {
 		if o.store != nil {
@@ -327,7 +326,7 @@ func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(
 	released := make(chan struct{})
 	closed := closeFreed(m, group, released)
 	err := how(m.cfg.Gateway, ctx, group)
-	for err == nil && keepsOpen(m, group) { // it was added in that moment
+	for err == nil && keepsOpen(m, group) { // a namespace was added just then
 		err = how(m.cfg.Gateway, ctx, group)
 	}
 	close(released)
@@ -336,8 +335,8 @@ func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(
 	return err
 }
 
-// keepsOpen reports whether the target has namespaces of a group that it does not serve. What is added meanwhile, as it was
-// still served, is there when it returns, and nothing is added after that.
+// keepsOpen reports whether the target has namespaces of a group that it does not serve. It takes mu, so a
+// namespace that was being added while the group was still served is found, and none is added later.
 func keepsOpen(m *Manager, group capsule.ANAGroup) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -354,22 +353,22 @@ func keepsOpen(m *Manager, group capsule.ANAGroup) bool {
 	return false
 }
 
-// closeHung closes what a group exports that has hung so far.
+// closeHung closes the stores of a group that hung, when they have ended their commands.
 func closeHung(m *Manager, group capsule.ANAGroup, err error) {
 	var hung *target.DrainError
 	if errors.As(err, &hung) && hung.Ended != nil {
-		closeFreed(m, group, hung.Ended) // an error is logged
+		closeFreed(m, group, hung.Ended) // errors are logged
 	}
 }
 
-// What the target has finished with is looked for after firstFreed, then after twice as long each time, lastFreed at most.
+// Interval after which closeFreed looks for released stores. It begins with firstFreed and doubles up to lastFreed.
 const (
 	firstFreed = 50 * time.Millisecond
 	lastFreed  = time.Second
 )
 
-// closeFreed closes what a group exports, each store soon after the target has finished with it, until all are released.
-// Then closed has the errors. For the same release that is begun once.
+// closeFreed closes the stores of a group's namespaces, each soon after the target has released it, until released
+// is closed. Then it sends the errors to closed. It returns nil if it was already called for the same release.
 func closeFreed(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (closed <-chan error) {
 	ended := make(chan error, 1)
 	m.mu.Lock()
@@ -403,9 +402,9 @@ func closeUntil(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (e
 	return err
 }
 
-// closeForeign closes the stores of namespaces that the target has given back. That may take another
-// machine's time, and is done without the mutex: other groups are closed at the same time, and nobody else waits.
-// When it returns what an earlier call has begun to close is closed too.
+// closeForeign closes the stores of namespaces that the target has given back. It closes them without mu, since
+// that may wait for another machine: other groups are closed at the same time, and changes go on. When it returns,
+// stores that an earlier call began to close are closed too.
 func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	turn := closingTurn(m, group)
 	turn.Lock()
@@ -415,7 +414,7 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 		m.mu.Unlock()
 		return ErrClosed
 	}
-	unused, err := leaveForeignStores(m, group)
+	unused, err := releaseForeignStores(m, group)
 	m.removals.Add(1)
 	defer m.removals.Done()
 	m.mu.Unlock()
@@ -427,7 +426,7 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	return err
 }
 
-// closingTurn is had by one at a time who closes what a group exports.
+// closingTurn returns the mutex of those who close the stores of a group.
 func closingTurn(m *Manager, group capsule.ANAGroup) *sync.Mutex {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -437,10 +436,10 @@ func closingTurn(m *Manager, group capsule.ANAGroup) *sync.Mutex {
 	return m.turns[group]
 }
 
-// leaveForeignStores makes the namespaces of a group that the target has given back foreign, and returns their
-// stores. Called with mu held.
-func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error) {
-	if m.cfg.Gateway.Serves(group) { // again, since what hung has ended
+// releaseForeignStores makes the released namespaces of a group foreign, and returns their stores. The caller holds
+// mu.
+func releaseForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error) {
+	if m.cfg.Gateway.Serves(group) { // it is served again, since the command that hung has ended
 		return nil, nil
 	}
 	free := freed(m, group)
@@ -449,7 +448,7 @@ func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error
 	}
 	m.stores.begin(m.startTimeout)
 	for at, n := range free {
-		if s, err := m.subsystem(at.nqn); err == nil { // else it is leaving
+		if s, err := m.subsystem(at.nqn); err == nil { // otherwise it is being removed
 			becomeForeign(m, s, at, n)
 		}
 	}
@@ -458,8 +457,8 @@ func leaveForeignStores(m *Manager, group capsule.ANAGroup) ([]*heldStore, error
 	return unused, m.stores.sweep()
 }
 
-// freed are the namespaces of a group of which the target does not use the stores, and that are not foreign yet.
-// Called with mu held.
+// freed returns the namespaces of a group whose stores the target does not use and that are not foreign yet. The
+// caller holds mu.
 func freed(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespace {
 	free := map[namespaceKey]*config.Namespace{}
 	for _, d := range m.doc.Subsystems {
@@ -477,7 +476,7 @@ func freed(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespac
 			delete(free, namespaceKey{s.NQN(), int(n.ID())})
 		}
 	}
-	for nqn, leaving := range m.cfg.Gateway.Leaving(group) { // after that, since they were there before they left
+	for nqn, leaving := range m.cfg.Gateway.Leaving(group) { // read after the namespaces above: one is in that list until it is in this one
 		for _, id := range leaving {
 			delete(free, namespaceKey{nqn, int(id)})
 		}
@@ -485,10 +484,10 @@ func freed(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespac
 	return free
 }
 
-// becomeForeign notes that the target has given a namespace back. Called with mu held.
+// becomeForeign makes a namespace foreign that the target has given back. The caller holds mu.
 func becomeForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) {
-	if m.forget(at) { // nothing was opened
-		if err := leaveForeign(m, s, at, n); err != nil {
+	if m.forget(at) { // its store was not open
+		if err := announceForeign(m, s, at, n); err != nil {
 			m.log.Warn("hosts are not notified of a namespace that another target serves", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 		}
 		return
@@ -504,9 +503,9 @@ func becomeForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.N
 	m.foreign[at] = &foreign{namespace: n}
 }
 
-// GatewayStatus is what a target of several serves now.
+// GatewayStatus is what a gateway serves at present.
 type GatewayStatus struct {
-	Fenced string        `json:"fenced,omitempty"` // why it serves nothing
+	Fenced string        `json:"fenced,omitempty"` // why it serves nothing; empty: it is not fenced
 	Groups []ServedGroup `json:"groups"`
 }
 
@@ -516,7 +515,7 @@ type ServedGroup struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// Serves reports whether the target serves a group. One that is not a gateway serves all.
+// Serves reports whether the target serves a group. A target that is not a gateway serves all.
 func (g *GatewayStatus) Serves(group int) bool {
 	if g == nil {
 		return true
@@ -540,8 +539,7 @@ func gatewayStatus(g *target.Gateway) *GatewayStatus {
 	return out
 }
 
-// foreignWaiting are the namespaces of which hosts cannot be told what they are. Called with mu
-// held.
+// foreignWaiting returns the foreign namespaces whose properties are not known. The caller holds mu.
 func foreignWaiting(m *Manager) (all []Waiting) {
 	for at, f := range m.foreign {
 		if f.why != "" {
@@ -552,7 +550,7 @@ func foreignWaiting(m *Manager) (all []Waiting) {
 	return all
 }
 
-// uuidOf is the UUID of a namespace that is not open.
+// uuidOf returns the UUID of a namespace whose store is not open.
 func uuidOf(m *Manager, nqn nvmeof.NQN, n *config.Namespace, p *Probed) config.UUID {
 	switch {
 	case n.UUID != (config.UUID{}):

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A gatewayRig is a Manager of one target of several.
+// A gatewayRig is a Manager of one of several targets.
 type gatewayRig struct {
 	*rig
 	gateway *target.Gateway
@@ -54,7 +54,7 @@ func (g *gatewayRig) must(err error) {
 	}
 }
 
-// open are the namespaces whose stores are open, by their UUIDs.
+// open returns the UUIDs of the namespaces whose stores are open.
 func (g *gatewayRig) open() map[capsule.NSID]string {
 	all := map[capsule.NSID]string{}
 	for _, n := range g.target.Subsystems()[0].Namespaces() {
@@ -76,7 +76,7 @@ func (g *gatewayRig) wantOpen(want ...capsule.NSID) {
 	}
 }
 
-// why is why a namespace waits; empty: it does not.
+// why returns why a namespace waits; empty: it does not.
 func (g *gatewayRig) why(nsid int) string {
 	for _, w := range g.Status().Waiting {
 		if w.NSID == nsid {
@@ -99,7 +99,7 @@ subsystems:
         file: {path: DIR/three}
 `
 
-// sharedFiles are those of the document.
+// sharedFiles creates the files of the document.
 func sharedFiles(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	for _, name := range []string{"one", "two", "three"} {
@@ -110,8 +110,8 @@ func sharedFiles(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestGroupMoves: two targets with one document. What one serves the other does not open; what
-// one has given back the other serves, the same to hosts.
+// TestGroupMoves: two targets have one document. What one serves, the other does not open. When one has given a
+// group back, the other serves it with the same identity.
 func TestGroupMoves(t *testing.T) {
 	dir := sharedFiles(t)
 	a, b := newGatewayRig(t, dir), newGatewayRig(t, dir)
@@ -155,7 +155,7 @@ func TestGroupMoves(t *testing.T) {
 	}
 }
 
-// TestGroupChanges: the document changes while others serve what is in it.
+// TestGroupChanges: the document changes while others serve its namespaces.
 func TestGroupChanges(t *testing.T) {
 	g := newGatewayRig(t, sharedFiles(t))
 	g.set(shared)
@@ -179,7 +179,7 @@ func TestGroupChanges(t *testing.T) {
 	}
 }
 
-// TestGroupNotKnown: hosts find what is not known not ready, until it is.
+// TestGroupNotKnown: hosts see a namespace with unknown properties as not ready until they are known.
 func TestGroupNotKnown(t *testing.T) {
 	g := newGatewayRig(t, t.TempDir())
 	g.set(shared)
@@ -198,7 +198,7 @@ func TestGroupNotKnown(t *testing.T) {
 		}
 		return 0
 	}
-	g.must(os.Truncate(filepath.Join(g.dir, "two"), 2<<20)) // by whoever has it
+	g.must(os.Truncate(filepath.Join(g.dir, "two"), 2<<20)) // by the target that serves it
 	if RefreshForeign(g.Manager, 2); size() != 2<<20 {
 		t.Errorf("hosts are told of %d bytes", size())
 	}
@@ -206,7 +206,7 @@ func TestGroupNotKnown(t *testing.T) {
 	g.wantOpen(2)
 }
 
-// TestProbe: what is known of a store without opening it is what it says once it is open.
+// TestProbe: the probed properties of a store are those that it has when it is open.
 func TestProbe(t *testing.T) {
 	dir := sharedFiles(t)
 	for _, n := range []*config.Namespace{
@@ -242,7 +242,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// A slowToClose store says that it is being closed, and is closed when it may.
+// A slowToClose store reports that it is being closed, and blocks until it may be.
 type slowToClose struct {
 	backend.Store
 	closing chan<- config.Path
@@ -256,8 +256,8 @@ func (s slowToClose) Close() error {
 	return s.Store.Close()
 }
 
-// TestClosingDelaysNobody: groups are closed at the same time, since each may ask another machine for that, and
-// who asks the Manager something meanwhile is answered.
+// TestClosingDelaysNobody: groups are closed at the same time, since each may wait for another machine, and
+// meanwhile the Manager answers other calls.
 func TestClosingDelaysNobody(t *testing.T) {
 	closing, may := make(chan config.Path, 3), make(chan struct{})
 	g := newGatewayRig(t, sharedFiles(t), func(c *Config) {

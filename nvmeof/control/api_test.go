@@ -17,14 +17,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// An apiRig is a rig served on a real unix socket.
+// An apiRig is a rig with an API at a real unix socket.
 type apiRig struct {
 	*rig
 	path   string
 	client *Client
 }
 
-// serve serves at another socket.
+// serve serves the API at another socket.
 func (r *apiRig) serve(path string) *Server {
 	r.t.Helper()
 	at, err := Listen(path)
@@ -52,7 +52,7 @@ func newAPIRig(t *testing.T, change ...func(*Config)) *apiRig {
 	return r
 }
 
-// do makes a call that works.
+// do makes a call that must succeed.
 func (r *apiRig) do(method, path, body string, answer any, options ...string) {
 	r.t.Helper()
 	body = strings.NewReplacer("ADDR", r.addr.String(), "DIR", r.dir).Replace(body)
@@ -98,7 +98,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestAPIChanges changes a target, and takes it down.
+// TestAPIChanges changes a target, and removes its objects.
 func TestAPIChanges(t *testing.T) {
 	r := newAPIRig(t)
 	r.apply(r.doc(first))
@@ -133,7 +133,7 @@ func TestAPIChanges(t *testing.T) {
 	r.wantState(r.doc(first))
 }
 
-// TestAPIErrors: every refusal is a sentence with a code, and changes nothing.
+// TestAPIErrors: every refusal has a message and a code, and changes nothing.
 func TestAPIErrors(t *testing.T) {
 	t.Parallel()
 	r := newAPIRig(t)
@@ -183,8 +183,8 @@ func TestAPIErrors(t *testing.T) {
 	r.wantState(r.doc(first))
 }
 
-// TestAPIStates: what cannot be done now, and could be at another time, is a conflict with how the
-// target is, and no failure of it.
+// TestAPIStates: a request that is only refused in the present state of the target is a conflict, and not a server
+// error.
 func TestAPIStates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -232,8 +232,7 @@ func TestAPIStates(t *testing.T) {
 	call("DELETE", "/v1/subsystems/a", "", http.StatusServiceUnavailable, "the target is stopping")
 }
 
-// TestManyCalls: BAD-INPUT of many concurrent calls: all are answered, and they
-// change one thing at a time.
+// TestManyCalls: many concurrent calls are all answered, and changes are made one at a time.
 func TestManyCalls(t *testing.T) {
 	r := newAPIRig(t)
 	r.apply(r.doc(first))
@@ -262,7 +261,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestSocket: who may open it, what happens to one that is there.
+// TestSocket checks the permissions of a socket, and what happens to an existing one.
 func TestSocket(t *testing.T) {
 	r := newAPIRig(t)
 	info, err := os.Lstat(r.path)
@@ -320,8 +319,7 @@ func TestDefaultSocket(t *testing.T) {
 	}
 }
 
-// TestSlowCaller: one that never finishes its request does not keep others from
-// being served, nor the server from closing.
+// TestSlowCaller: a client that never completes its request delays neither other clients nor the end of the server.
 func TestSlowCaller(t *testing.T) {
 	t.Parallel()
 	r := newAPIRig(t)
@@ -345,8 +343,7 @@ func TestSlowCaller(t *testing.T) {
 	}
 }
 
-// TestOptions: an option that is not understood does not mean that a dry run becomes one
-// that is not.
+// TestOptions: with an option that is not understood, a dry run does not become a change.
 func TestOptions(t *testing.T) {
 	r := newAPIRig(t)
 	for query, ok := range map[string]bool{

@@ -8,20 +8,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Code says what kind of error the API met.
+// Code is the kind of an API error.
 type Code string
 
 const (
-	CodeInvalid   Code = "invalid"   // the request makes no sense
-	CodeNotFound  Code = "not-found" // it names something that is not there
-	CodeExists    Code = "exists"    // it names something that is there already
+	CodeInvalid   Code = "invalid"   // the request is not valid
+	CodeNotFound  Code = "not-found" // it names an object that does not exist
+	CodeExists    Code = "exists"    // it names an object that exists already
 	CodeRestart   Code = "restart"   // it cannot be done while the target runs
-	CodeFailed    Code = "failed"    // this machine refused
-	CodeLoss      Code = "loss"      // it destroys data, or what protects it, and needs force
-	CodeInUse     Code = "in-use"    // it takes from connected hosts what they use, and needs force
-	CodeNotEmpty  Code = "not-empty" // what was to be without data has some
-	CodeUnsaved   Code = "unsaved"   // the target is changed, and its file is not
-	CodeForbidden Code = "forbidden" // the role of who has sent it does not include it
+	CodeFailed    Code = "failed"    // the machine, or the state of the target, does not allow it
+	CodeLoss      Code = "loss"      // it destroys data or the protection of data, and needs force
+	CodeInUse     Code = "in-use"    // it removes what connected hosts use, and needs force
+	CodeNotEmpty  Code = "not-empty" // a store that was to be empty has data
+	CodeUnsaved   Code = "unsaved"   // the target is changed, but its file is not
+	CodeForbidden Code = "forbidden" // the sender's role does not permit it
 )
 
 // An Error is the API's answer to a request that failed. Message is the sentence that the command
@@ -34,12 +34,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// errorBody is the error's form in JSON.
+// errorBody is the JSON form of an error.
 type errorBody struct {
 	Error Error `json:"error"`
 }
 
-// A plannedError is why a change would be refused, with what it would come to.
+// A plannedError is the error of a dry run, with the plan of the refused change.
 type plannedError struct {
 	plan Result
 	err  error
@@ -48,7 +48,7 @@ type plannedError struct {
 func (e *plannedError) Error() string { return e.err.Error() }
 func (e *plannedError) Unwrap() error { return e.err }
 
-// classify finds the code of an error.
+// classify returns the code of an error and its HTTP status.
 func classify(err error) (Code, int) {
 	var problems config.Problems
 	var step *StepError
@@ -64,7 +64,7 @@ func classify(err error) (Code, int) {
 		return CodeForbidden, http.StatusForbidden
 	case errors.As(err, &save) && save.Changed:
 		return CodeUnsaved, http.StatusInternalServerError
-	case errors.As(err, &save): // whatever is wrong with the file, it is not the request
+	case errors.As(err, &save): // a problem of the file, not of the request
 		return CodeFailed, http.StatusConflict
 	case errors.As(err, &step), errors.As(err, &state), errors.As(err, &unread), errors.As(err, new(*busyError)):
 		return CodeFailed, http.StatusConflict
@@ -92,7 +92,7 @@ func classify(err error) (Code, int) {
 	return CodeFailed, http.StatusInternalServerError
 }
 
-// writeError answers with an error, and returns the status of that.
+// writeError writes the answer for an error, and returns its HTTP status.
 func writeError(w http.ResponseWriter, err error) int {
 	code, status := classify(err)
 	body := errorBody{Error{Code: code, Message: err.Error()}}

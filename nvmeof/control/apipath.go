@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Path joins the parts of a route, escaped. It also escapes the parts "." and "..", which host NQNs
-// may be, and which would lead to another path otherwise (RFC 3986, 5.2.4).
+// Path returns the path of a route, with its parts escaped. It also escapes the parts "." and "..", which can be
+// NQNs of hosts: a client would remove them otherwise (RFC 3986, 5.2.4).
 func Path(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {
@@ -21,11 +21,12 @@ func Path(parts ...string) string {
 	return "/v1/" + strings.Join(escaped, "/")
 }
 
-// direct refuses paths with a part that is empty, "." or "..". [http.ServeMux] would answer with the path that is left
-// without it, which many clients follow with the same method: to remove host ".." of a subsystem would remove the subsystem.
+// direct refuses paths with a part that is empty, "." or "..". [http.ServeMux] would redirect to the path without
+// it, and many clients follow that with the same method: a request to remove host ".." of a subsystem would remove
+// the subsystem.
 func direct(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		path := strings.TrimSuffix(strings.TrimPrefix(q.URL.EscapedPath(), "/"), "/") // one at the end leads nowhere
+		path := strings.TrimSuffix(strings.TrimPrefix(q.URL.EscapedPath(), "/"), "/") // a slash at the end is harmless
 		for part := range strings.SplitSeq(path, "/") {
 			if part == "" && path != "" || part == "." || part == ".." {
 				refuse(w, q, config.Problems{{Text: "the path has a part that is empty, . or ..", Fix: "give the name that is missing; one of dots is written as %2E"}})

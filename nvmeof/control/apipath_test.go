@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNamesOfDots: a name that a path would take for the folder above is that of a host like others, and whoever does
-// not escape it changes nothing.
+// TestNamesOfDots: a host can have a name that a path would treat as the parent folder, and a client that does not
+// escape it changes nothing.
 func TestNamesOfDots(t *testing.T) {
 	r := newAPIRig(t)
 	r.do("POST", "/v1/subsystems", `{"nqn": "a"}`, nil)
@@ -32,7 +32,7 @@ func TestNamesOfDots(t *testing.T) {
 	}
 }
 
-// TestSocketClientStays: a client follows no redirection to something else than it was asked to change.
+// TestSocketClientStays: a client does not follow a redirection to another object than it was asked to change.
 func TestSocketClientStays(t *testing.T) {
 	r := newAPIRig(t)
 	s := httptest.NewServer(http.RedirectHandler("/v1/status", http.StatusTemporaryRedirect))

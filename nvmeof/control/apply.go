@@ -14,40 +14,40 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Options say how a change is made.
+// Options are the options of a change.
 type Options struct {
 	DryRun bool // only report what would be done
-	Save   bool // write the file too
-	Force  bool // lose data, where the change does; and take from connected hosts what a whole document lacks
-	Wait   bool // what a namespace exports, a host's key, or the device of a listener, is waited for where it is not right
+	Save   bool // also save the document
+	Force  bool // allow loss of data, and, with Apply, removal of what connected hosts use
+	Wait   bool // wait for a store, a host's key or a listener's device that is missing or faulty, instead of failing
 
-	WaitDevice bool // the device of a listener alone is waited for, where Config.Away says so
+	WaitDevice bool // like Wait, but only for a listener's device, if Config.Away says that it is away
 
-	File string // what Save writes; default: the file with which the target was started
+	File string // file for Save; default: the one with which the target was started
 
-	empty  bool                               // what is added has no data
-	stays  func() error                       // whether who asks for the change waits for it yet; nil: nobody knows
-	whole  bool                               // what is not named is removed, by whoever has the document
-	coming map[namespaceKey]*config.Namespace // what the change under way adds
-	then   func() error                       // called when the target is changed, and before the document is saved
+	empty  bool                               // a store that is added must not have data
+	stays  func() error                       // returns an error if the caller no longer waits for the change; nil: unknown
+	whole  bool                               // the document is a whole one, so that what it lacks is removed
+	coming map[namespaceKey]*config.Namespace // namespaces that the current change adds
+	then   func() error                       // called when the target is changed, before the document is saved
 }
 
-// An Outcome is what a change came to, or would.
+// An Outcome is the result of a change or of a dry run.
 type Outcome struct {
 	Changes  []config.Change
 	Warnings config.Problems
 }
 
-// Apply makes the target what the document says: all of it, or nothing. If the document lacks what
-// connected hosts use, and it is not forced, the error is an [InUseError]; if it destroys data, a
-// [LossError]. A dry run returns the outcome beside these errors. At a gateway, a document without
-// listeners describes what all gateways share.
+// Apply makes the target what the document says: all of it, or nothing. If the change is not forced, it fails with
+// an [InUseError] if the document lacks something that connected hosts use, and with a [LossError] if it destroys
+// data. A dry run returns the outcome together with these errors. At a gateway, a document without listeners
+// describes the part that all gateways share.
 func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	o.whole = true
 	return replace(m, func(doc *config.Document) error {
-		defer func(is []*config.Erasing) { doc.Erasing = is }(doc.Erasing) // which is nobody's to say
+		defer func(is []*config.Erasing) { doc.Erasing = is }(doc.Erasing) // Erasing is not the caller's to change
 		if m.cfg.Group != nil && !want.Grouped() && len(want.Listeners) == 0 {
-			doc.TakeShared(want.Clone()) // what it lacks is each gateway's own
+			doc.TakeShared(want.Clone()) // the rest belongs to each gateway
 			return nil
 		}
 		*doc = *want.Clone()
@@ -55,9 +55,9 @@ func (m *Manager) Apply(want *config.Document, o Options) (*Outcome, error) {
 	}, o)
 }
 
-// Edit changes the document, and the target accordingly: all of it, or nothing. If that destroys
-// data, and is not forced, the error is a [LossError], beside which a dry run returns the outcome.
-// What gateways share is changed for all of them; then what is faulty here waits.
+// Edit changes the document, and the target accordingly: all of it, or nothing. If that destroys data and is not
+// forced, it fails with a [LossError]; a dry run returns the outcome together with it. What gateways share is
+// changed for all of them; then faulty objects at this one wait.
 func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, error) {
 	return replace(m, func(doc *config.Document) error {
 		*doc = *doc.Clone()
@@ -65,7 +65,7 @@ func (m *Manager) Edit(edit func(*config.Document) error, o Options) (*Outcome, 
 	}, o)
 }
 
-// replace is Edit where the edit leaves each namespace of the document as it is, or puts another in its place.
+// replace is Edit for an edit that does not modify namespaces, but replaces them.
 func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome, error) {
 	for tries := 1; ; tries++ {
 		var made attempt
@@ -83,7 +83,7 @@ func replace(m *Manager, edit func(*config.Document) error, o Options) (*Outcome
 	}
 }
 
-// editOnce is replace, which begins again where another gateway was faster.
+// editOnce is one attempt of replace. It returns errOutdated if another gateway was faster.
 func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *attempt) (*Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *at
 	if made.proposed = proposed; err != nil {
 		return nil, err
 	}
-	o.Wait = o.Wait || proposed // the others have it, whatever this one finds
+	o.Wait = o.Wait || proposed // the other gateways have the change, whatever is faulty here
 	m.name(want)
 	if err = m.perform(out.Changes, o); err != nil {
 		m.name(m.doc)
@@ -145,8 +145,9 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *at
 	return out, nil
 }
 
-// mayBegin is an error where a change that has got its turn is not to be made. One whose caller has gone could undo what that
-// one has asked for since: who gives up a grant withdraws it, and the two wait beside each other. Called with mu held.
+// mayBegin returns an error if a change that has obtained the mutex is not to be made. One whose caller has gone
+// could undo a later request: a client that gives up a grant withdraws it, and both requests may be waiting for the
+// mutex. The caller holds mu.
 func mayBegin(m *Manager, o Options) error {
 	if m.closed {
 		return ErrClosed
@@ -160,7 +161,7 @@ func mayBegin(m *Manager, o Options) error {
 	return nil
 }
 
-// checkNext checks a document that comes after another. Warnings that there were of that have been given.
+// checkNext checks a document that replaces another. It leaves out warnings that also apply to the earlier one.
 func checkNext(before, want *config.Document) (warnings config.Problems, err error) {
 	if warnings, err = want.Check(); err != nil {
 		return nil, err
@@ -179,8 +180,8 @@ func checkNext(before, want *config.Document) (warnings config.Problems, err err
 	return warnings, nil
 }
 
-// judge refuses what cannot be done while the target runs, and what costs data or hosts more than
-// whoever asks for it may know. Called with mu held.
+// judge refuses changes that need a restart, and, unless they are forced, changes that lose data or that remove
+// what hosts use. The caller holds mu.
 func judge(m *Manager, want *config.Document, changes []config.Change, o Options) error {
 	m.markLosses(changes)
 	for _, c := range changes {
@@ -207,7 +208,7 @@ func judge(m *Manager, want *config.Document, changes []config.Change, o Options
 	return nil
 }
 
-// planned is what a change that is refused would come to, for who only wants to know that.
+// planned returns the outcome of a refused change if it is a dry run.
 func planned(out *Outcome, o Options) *Outcome {
 	if !o.DryRun {
 		return nil
@@ -215,7 +216,7 @@ func planned(out *Outcome, o Options) *Outcome {
 	return out
 }
 
-// beginChange gives what hangs the time that it has in such a change.
+// beginChange sets the time limits of a change for stores that hang.
 func (m *Manager) beginChange(o Options) {
 	m.late, m.doubts = false, nil
 	m.stores.begin(m.changeTimeout)
@@ -224,8 +225,8 @@ func (m *Manager) beginChange(o Options) {
 	}
 }
 
-// permit finds a file that a change names and the process does not reach. At a start each waits
-// alone. Called with mu held.
+// permit returns an error if a change names a file that the process cannot access. At a start it does nothing,
+// since each namespace waits on its own. The caller holds mu.
 func permit(m *Manager, changes []config.Change, o Options) error {
 	if o.Wait {
 		return nil
@@ -238,12 +239,12 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 			written = []config.Path{now.State}
 		case *config.Namespace:
 			written = []config.Path{now.Path(), now.Reservations}
-			if err := apart(m, now, own()); err != nil {
+			if err := refuseOwnFile(m, now, own()); err != nil {
 				return &StepError{Step: c, Err: err}
 			}
 		case *config.Host:
 			for _, key := range []config.KeyFile{now.KeyFile, now.ControllerKeyFile} {
-				path, _ := key.Expand(m.cfg.Getenv) // reading it reports the error
+				path, _ := key.Expand(m.cfg.Getenv) // an error is reported when it is read
 				read = append(read, config.Path(path))
 			}
 		}
@@ -259,8 +260,8 @@ func permit(m *Manager, changes []config.Change, o Options) error {
 	return nil
 }
 
-// name notes the identifiers of the listeners of a document, which addresses of wildcards do
-// not take. Called with mu held.
+// name records the listener identifiers of a document, which addresses of wildcards must not use. The caller holds
+// mu.
 func (m *Manager) name(doc *config.Document) {
 	m.named = map[int]bool{}
 	for _, l := range doc.Listeners {
@@ -268,11 +269,10 @@ func (m *Manager) name(doc *config.Document) {
 	}
 }
 
-// perform carries changes out, or undoes what it did. To hosts that is one change. Called
-// with mu held.
+// perform makes changes, or undoes those that it has made. To hosts, all are one change. The caller holds mu.
 func (m *Manager) perform(changes []config.Change, o Options) error {
 	m.stores.asked = m.asked(o)
-	defer func() { // what is left over does not make a change that was made one that failed
+	defer func() { // an error of the cleanup does not make the change fail
 		m.stores.asked = nil
 		if err := errors.Join(m.stores.sweep(), m.sweepDevices()); err != nil {
 			m.log.Error("what a change no longer needs is closed, not without an error", zap.Error(err))
@@ -283,7 +283,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	}
 	o.coming = coming(changes)
 	if o.Wait && m.cfg.Keeper == nil {
-		m.astray = misplaced(&m.stores.reacher, o.coming)
+		m.misplaced = findMisplaced(&m.stores.reacher, o.coming)
 	}
 	waited, keyless := maps.Clone(m.waiting), maps.Clone(m.keyless)
 	err := m.target.Change(func() error {
@@ -311,8 +311,8 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	return err
 }
 
-// asked says of which namespaces that are added an administrator knows what is at their
-// path: those that the document did not have, and all that are forced.
+// asked returns a function that reports whether an administrator adds a namespace and so knows what is at its path.
+// These are the namespaces that the document did not have; with Force all.
 func (m *Manager) asked(o Options) func(*config.Namespace) bool {
 	if o.Wait {
 		return nil
@@ -321,8 +321,7 @@ func (m *Manager) asked(o Options) func(*config.Namespace) bool {
 	return func(n *config.Namespace) bool { return o.Force || !has(before, n) }
 }
 
-// has reports whether hosts may know a namespace from a document, by its path and the
-// identifiers that are given to it.
+// has reports whether hosts may know a namespace from a document: one with the same path and identifiers.
 func has(doc *config.Document, n *config.Namespace) bool {
 	for _, s := range doc.Subsystems {
 		for _, x := range s.Namespaces {
@@ -334,10 +333,10 @@ func has(doc *config.Document, n *config.Namespace) bool {
 	return false
 }
 
-// markLosses finds the removals that close a file which is no longer at its path, so
-// that its data is not found again. Called with mu held.
+// markLosses marks the removals that close a file which is no longer at its path: its data would be lost. The
+// caller holds mu.
 func (m *Manager) markLosses(changes []config.Change) {
-	more := map[storeKey]int{} // namespaces that have a store afterwards, as it is, than now
+	more := map[storeKey]int{} // change of the number of namespaces that use a store as it is open
 	for _, c := range changes {
 		if n, ok := c.Old.(*config.Namespace); ok && c.Op == config.Remove {
 			more[keyOf(c.Subsystem, n)]--
@@ -360,7 +359,7 @@ func (m *Manager) markLosses(changes []config.Change) {
 	}
 }
 
-// coming are the namespaces that changes add.
+// coming returns the namespaces that changes add.
 func coming(changes []config.Change) map[namespaceKey]*config.Namespace {
 	added := map[namespaceKey]*config.Namespace{}
 	for _, c := range changes {
@@ -371,8 +370,8 @@ func coming(changes []config.Change) map[namespaceKey]*config.Namespace {
 	return added
 }
 
-// prepare does what can fail and takes nothing from anybody: it opens new stores,
-// unless they have to be closed first, and reads keys.
+// prepare does the parts of the changes that can fail without affecting hosts: it opens new stores, unless an old
+// one must be closed first, and reads keys.
 func (m *Manager) prepare(changes []config.Change, o Options) error {
 	if err := permit(m, changes, o); err != nil {
 		return err
@@ -396,10 +395,10 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 				}
 			}
 			if o.Wait {
-				err = nil // its own step meets it again
+				err = nil // the step returns the error again
 			}
 		case *config.Host:
-			if !o.Wait { // its own step reads it
+			if !o.Wait { // otherwise the step reads it
 				var doubts []string
 				_, doubts, err = m.hostConfig(now)
 				m.doubts = append(m.doubts, doubts...)
@@ -412,7 +411,7 @@ func (m *Manager) prepare(changes []config.Change, o Options) error {
 	return nil
 }
 
-// rehearse finds what a dry run can find without changing anything.
+// rehearse returns what a dry run can find without changing anything.
 func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Problems, err error) {
 	if err := permit(m, changes, o); err != nil {
 		return nil, err
@@ -428,7 +427,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Pro
 			}
 		case *config.Namespace:
 			switch {
-			case isForeign(m, now): // whoever has it meets what is wrong
+			case isForeign(m, now): // the gateway that serves it reports errors
 			case c.Kind == config.KindSize:
 				if now.File != nil && m.waiting[namespaceKey{c.Subsystem, now.NSID}] == nil {
 					h := m.stores.held[keyOf(c.Subsystem, now)]
@@ -460,7 +459,7 @@ func (m *Manager) rehearse(changes []config.Change, o Options) (found config.Pro
 	return found, nil
 }
 
-// advise says what to do about an error.
+// advise returns what to do about an error.
 func advise(c config.Change, err error) string {
 	if n, ok := c.New.(*config.Namespace); ok && n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
 		return ", as size: 10GiB in a configuration, or --size 10GiB"
@@ -468,12 +467,11 @@ func advise(c config.Change, err error) string {
 	return ""
 }
 
-// errForgotten is that a subsystem which had been removed is another one now.
+// errForgotten is the error of a subsystem that was removed and added again by an undo.
 var errForgotten = errors.New("what hosts had reserved and write-protected there, and no file keeps, is lost")
 
-// undo takes steps back, the last one first, and goes on where one fails.
-// A namespace that cannot be had again waits, and so does a host whose key cannot be read again,
-// which is an error unless it waited before.
+// undo undoes steps, the last one first. It continues if one fails. A namespace that cannot be opened again waits,
+// as does a host whose key cannot be read again. That is an error unless it waited before.
 func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait, keyless map[hostKey]*keyWait) error {
 	var back []config.Change
 	for _, c := range slices.Backward(done) {
@@ -487,7 +485,7 @@ func (m *Manager) undo(done []config.Change, waited map[namespaceKey]*wait, keyl
 			err = errForgotten
 		}
 		if err != nil {
-			awaitListener(m, c, err) // the document has it
+			awaitListener(m, c, err) // it is in the document, so it waits
 			errs = append(errs, fmt.Errorf("%v: %w", c, err))
 		}
 	}

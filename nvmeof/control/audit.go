@@ -13,38 +13,37 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// An Operation is what somebody asked of a target that changes something, and what it came
-// to. It has no keys: a document names their files.
+// An Operation is a request that changes something of a target, and its result. It has no keys: a document has only
+// the names of their files.
 type Operation struct {
 	Time    time.Time `json:"time"`
 	By      Peer      `json:"by"`
-	Name    string    `json:"operation"` // as the OpenAPI document calls it, or rereadKeys for a signal
+	Name    string    `json:"operation"` // operationId of the OpenAPI document, or rereadKeys for a signal
 	Method  string    `json:"method,omitempty"`
 	Path    string    `json:"path,omitempty"`
 	Options string    `json:"options,omitempty"`
-	// Changes are the first 64 of those that were made, with fields from and to; Count is how many
-	// there were.
+	// Changes are the first 64 changes that were made. Count is the number of all.
 	Changes []Step `json:"changes,omitempty"`
 	Count   int    `json:"change-count,omitempty"`
 	Result  string `json:"result"` // ok, or a [Code]
 	Error   string `json:"error,omitempty"`
-	// Before is how many more were refused to the same [Caller] since the last one that was handed on, as its role
-	// does not include them.
+	// Before is how many operations of the same [Caller] were refused for its role since the last one that was
+	// reported, and were not reported themselves.
 	Before int `json:"refused-before,omitempty"`
 }
 
-// A Peer is who asked: a process at the other end of the control socket, as the kernel knows it
-// (SO_PEERCRED), somebody with a token, or a signal.
+// A Peer is the sender of a request: a process at the other end of the control socket, as the kernel knows it
+// (SO_PEERCRED), a client with a token, or a signal.
 type Peer struct {
 	Signal string `json:"signal,omitempty"`
-	// Token is the name of the token of a [Caller], and Address where it came from.
+	// Token is the name of the token of a [Caller], and Address the address of its client.
 	Token   string `json:"token,omitempty"`
 	Address string `json:"address,omitempty"`
 	*Process
-	User string `json:"user,omitempty"` // empty: not known
+	User string `json:"user,omitempty"` // empty: unknown
 }
 
-// A Process is one of this machine, with its user and group.
+// A Process is a process of this machine, with its user and group.
 type Process struct {
 	UID int `json:"uid"`
 	GID int `json:"gid"`
@@ -52,12 +51,12 @@ type Process struct {
 }
 
 const (
-	maxAudited = 64   // changes of an operation that are listed
-	maxAsked   = 1024 // bytes of its path, and of its options
+	maxAudited = 64   // number of changes that are listed
+	maxAsked   = 1024 // limit of the path, and of the options, in bytes
 )
 
-// audit hands on an operation that was carried out or refused. What only reads or rehearses is
-// none.
+// audit reports an operation that was carried out or refused to Config.Audit. It leaves out requests that only
+// read, and dry runs.
 func (c *call) audit(r *route, q *http.Request, err error) {
 	if c.manager.cfg.Audit == nil || r.method == http.MethodGet || c.option("dry-run") {
 		return
@@ -79,7 +78,7 @@ func (c *call) audit(r *route, q *http.Request, err error) {
 	c.manager.cfg.Audit(o)
 }
 
-// asked is a part of a request, cut to a bound, and without keys.
+// asked returns a part of a request for the audit: shortened, and with keys concealed.
 func asked(s string) string {
 	if text, err := url.QueryUnescape(s); err == nil && nvmeof.Concealed(text) != text {
 		s = nvmeof.Concealed(text)
@@ -99,7 +98,7 @@ func AuditSignal(m *Manager, signal, name string, err error) {
 	}
 }
 
-// end notes what it came to.
+// end sets the result of the operation.
 func (o *Operation) end(err error) {
 	o.Result = "ok"
 	if err != nil {
@@ -108,8 +107,8 @@ func (o *Operation) end(err error) {
 	}
 }
 
-// A peerListener accepts connections whose remote address says which process is there: a
-// connection has no other way through the layers above.
+// A peerListener accepts connections whose remote address describes the process at the other end. The HTTP server
+// passes nothing else of the connection on.
 type peerListener struct{ net.Listener }
 
 func (l peerListener) Accept() (net.Conn, error) {
@@ -127,13 +126,13 @@ type peerConn struct {
 
 func (c peerConn) RemoteAddr() net.Addr { return c.peer }
 
-// A processAddr is a process as an address: its user, group and number.
+// A processAddr is a process in the form of an address: UID:GID:PID.
 type processAddr string
 
 func (processAddr) Network() string  { return "unix" }
 func (a processAddr) String() string { return string(a) }
 
-// processOf asks the kernel who has connected.
+// processOf asks the kernel which process has connected.
 func processOf(c net.Conn) processAddr {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -152,7 +151,7 @@ func processOf(c net.Conn) processAddr {
 	return a
 }
 
-// peerOf is who has sent a request.
+// peerOf returns the sender of a request.
 func peerOf(q *http.Request) Peer {
 	parts := strings.Split(q.RemoteAddr, ":")
 	if len(parts) != 3 {

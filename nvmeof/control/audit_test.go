@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestAuditPeer: what is no process is nobody.
+// TestAuditPeer: an address that is not a process has no peer.
 func TestAuditPeer(t *testing.T) {
 	for addr, want := range map[string]bool{"1:2:3": true, "": false, "@": false, "1:2": false, "a:b:c": false} {
 		if p := peerOf(&http.Request{RemoteAddr: addr}); (p.Process != nil) != want {
@@ -30,8 +30,8 @@ func TestAuditPeer(t *testing.T) {
 	AuditSignal(new(Manager), "SIGHUP", "rereadKeys", nil)
 }
 
-// TestAuditOfRefusals: whoever asks without end for what its role does not include takes no more of the disk for it than a
-// few lines, each of a bounded length, and what others do has its line all the same.
+// TestAuditOfRefusals: a client that repeatedly requests what its role does not permit causes only a few lines of
+// limited length, and lines of others are not lost.
 func TestAuditOfRefusals(t *testing.T) {
 	var audited []Operation
 	r := newRig(t, func(c *Config) { c.Audit = func(o Operation) { audited = append(audited, o) } })
@@ -57,7 +57,7 @@ func TestAuditOfRefusals(t *testing.T) {
 	}
 }
 
-// TestAuditOfKey: a key that was given for the name of a file is not kept.
+// TestAuditOfKey: a key that was given in place of a file name is concealed.
 func TestAuditOfKey(t *testing.T) {
 	var audited []Operation
 	r := newRig(t, func(c *Config) { c.Audit = func(o Operation) { audited = append(audited, o) } })

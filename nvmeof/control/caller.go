@@ -13,24 +13,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A Caller is the sender of a request that did not come through the socket. The zero value may do
-// nothing.
+// A Caller is the sender of a request that did not come through the socket. The zero value has no permissions.
 type Caller struct {
-	Name    string // of the token
-	Address string // of the client, without the port
+	Name    string // name of the token
+	Address string // address of the client, without the port
 	Role    Role
 }
 
-// HandlerFor is the API of a Manager for callers that do not use its socket: by returns the sender
-// of a request, who may do what its Role permits, and whom the audit names. A stream calls it again
-// before each part that it sends, and ends when the role no longer permits it.
+// HandlerFor returns the API of a Manager for callers that do not use its socket. by returns the sender of a
+// request. Its Role limits what it may do, and the audit names it. A stream calls by again before each part that it
+// sends, and ends when the role no longer permits it.
 func HandlerFor(m *Manager, by func(*http.Request) Caller) http.Handler { return handler(m, by) }
 
-// A ForbiddenError is a request that the role of who has sent it does not include.
+// A ForbiddenError reports a request that the sender's role does not permit.
 type ForbiddenError struct {
 	Caller Caller
 	Need   Role
-	What   string // empty: the request itself
+	What   string // what needs the role; empty: the request itself
 }
 
 func (e *ForbiddenError) Error() string {
@@ -41,16 +40,16 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("%s needs a token with the role %s, and that of %s is %s", what, e.Need, nvmeof.Printable(e.Caller.Name), nvmeof.Printable(string(e.Caller.Role)))
 }
 
-// routeRoles are the roles that routes and streams need, by their identifiers. One that is not here
-// can be used through the socket alone.
+// routeRoles returns the roles that routes and streams need, by operation ID. One that is not listed can be used
+// through the socket only.
 func routeRoles() map[string]Role {
 	out := map[string]Role{
-		// These add, change and remove namespaces and hosts, and what concerns one of them.
+		// Operations on namespaces and hosts.
 		"addHost": RoleOperate, "setHost": RoleOperate, "removeHost": RoleOperate, "removeController": RoleOperate,
 		"addNamespace": RoleOperate, "setNamespace": RoleOperate, "removeNamespace": RoleOperate, "eraseNamespace": RoleOperate,
 		"grantNamespace": RoleOperate, "withdrawNamespace": RoleOperate, "withdrawNamespaceFromAll": RoleOperate, "getCapacity": RoleOperate,
 		"pauseNamespace": RoleOperate, "resumeNamespace": RoleOperate, "clearFault": RoleOperate,
-		"trace": RoleOperate, // which costs the data path something
+		"trace": RoleOperate, // it slows the data path down
 	}
 	for _, id := range []string{"getStatus", "getMeasures", "getConfig", "getHost", "getListener", "getNamespace", "getSubsystem", "listControllers",
 		"listEvents", "listHosts", "listListeners", "listNamespaces", "listReferrals", "listReservations", "listSubsystems", "getGroup"} {
@@ -58,13 +57,14 @@ func routeRoles() map[string]Role {
 	}
 	for _, id := range []string{"applyConfig", "saveConfig", "rereadKeys", "takeOver", "addSubsystem", "setSubsystem", "removeSubsystem", "addListener", "setListener", "removeListener",
 		"setANAGroup", "drainGateway", "resumeGateway", "failGateway", "removeGateway", "moveANAGroup", "addReferral", "removeReferral", "clearReservation", "removeRegistrant",
-		"capture"} { // packets have the data of hosts
+		"capture"} { // packets contain data of hosts
 		out[id] = RoleAdmin
 	}
 	return out
 }
 
-// may is nil where the caller may do what needs a role. A nil caller came through the socket.
+// may returns an error unless the caller's role includes need. A nil Caller came through the socket and may do
+// everything.
 func (c *Caller) may(need Role, what string) error {
 	if c == nil || c.Role.May(need) {
 		return nil
@@ -72,11 +72,13 @@ func (c *Caller) may(need Role, what string) error {
 	return &ForbiddenError{*c, need, what}
 }
 
-// mayName is nil where the caller may make the target use the files that a document names and the one before did
-// not name for the same: whoever exports the key of a host can read it. A file that the target opens
-// may decide who is its administrator, so that whoever is not may name those alone that an administrator
-// has set aside for it. A ceph.conf is none of them, as it says which libraries Ceph's client loads, and where that
-// writes: whoever exports a file there has a host write what is in it.
+// mayName returns an error if a document makes the target use a file for a new purpose, and the caller may not
+// request that. Otherwise a caller could export a host's key file and read it. Files that the target opens can also
+// decide who is its administrator. So a caller without RoleAdmin may only name files below the paths that an
+// administrator has set aside.
+//
+// It may never name a ceph.conf: that file says which libraries Ceph's client loads and where it writes, and a host
+// could write one that is exported.
 func (c *Caller) mayName(before, d *config.Document) error {
 	if c.may(RoleAdmin, "") == nil {
 		return nil
@@ -100,26 +102,26 @@ func (c *Caller) mayName(before, d *config.Document) error {
 	return nil
 }
 
-// A naming is a file, device or image of a document, and what it is for.
+// A naming is a file, a device or an image of a document, and its purpose.
 type naming struct {
 	path string
 	use  use
 
-	// Of an image: an image of that name is in each cluster, and each client of one may have others.
+	// For an image: each cluster has its own images, and each client of a cluster may access different ones.
 	conf, id string
 }
 
-// A use is what a file is for.
+// A use is the purpose of a file.
 type use int
 
 const (
 	exported use = iota
-	recorded     // of what a subsystem or a namespace keeps
+	recorded     // for reservations or the state of a subsystem
 	secret
-	cluster // of Ceph
+	cluster // configuration of a Ceph cluster
 )
 
-// named are the files, devices and images of a document's subsystems.
+// named returns the files, devices and images of a document's subsystems.
 func named(d *config.Document) map[naming]bool {
 	out := map[naming]bool{}
 	add := func(path string, as use) {
@@ -146,9 +148,9 @@ func named(d *config.Document) map[naming]bool {
 	return out
 }
 
-// within reports whether a path is one of some, or below it.
+// within reports whether path is one of the folders, or below one.
 func within(folders []config.Path, path string) bool {
-	if path = filepath.Clean(path); !filepath.IsAbs(path) { // ${NAME}/file
+	if path = filepath.Clean(path); !filepath.IsAbs(path) { // such as ${NAME}/file
 		return false
 	}
 	for _, f := range folders {

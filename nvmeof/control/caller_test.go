@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// as answers a request of somebody with a role.
+// as serves a request of a caller with the role.
 func (r *rig) as(role Role, method, path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	body = strings.ReplaceAll(body, "DIR", r.dir)
@@ -21,8 +21,8 @@ func (r *rig) as(role Role, method, path, body string) *httptest.ResponseRecorde
 	return w
 }
 
-// TestRoutesHaveRoles: each route and stream needs a role, no role is for what is no route, and what
-// changes something needs more than to read.
+// TestRoutesHaveRoles: each route and stream has a role, every role belongs to a route, and routes that change
+// something need more than RoleRead.
 func TestRoutesHaveRoles(t *testing.T) {
 	needed := routeRoles()
 	seen := map[string]bool{}
@@ -60,8 +60,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestEveryRouteOfEveryRole: a call that the role does not include is refused, whatever it has, and
-// changes nothing; one that it includes is not.
+// TestEveryRouteOfEveryRole: a call that the role does not permit is refused whatever its contents are, and changes
+// nothing; one that it permits is not.
 func TestEveryRouteOfEveryRole(t *testing.T) {
 	var audited []Operation
 	r := newRig(t, func(c *Config) { c.Audit = func(o Operation) { audited = append(audited, o) } })
@@ -70,7 +70,7 @@ func TestEveryRouteOfEveryRole(t *testing.T) {
 		for _, role := range []Role{"", RoleRead, RoleOperate, RoleAdmin} {
 			path := strings.NewReplacer("{nqn}", "none", "{nsid}", "1", "{id}", "1", "{host}", "h", "{address}", "192.0.2.1").Replace(route.path)
 			audited = nil
-			w := r.as(role, route.method, path, "[") // which no route takes
+			w := r.as(role, route.method, path, "[") // no route accepts this body
 			refused := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), `"forbidden"`)
 			if refused == role.May(needed[route.id]) {
 				t.Errorf("%s %s of %q: %d %s", route.method, path, role, w.Code, w.Body)
@@ -109,19 +109,20 @@ func TestEveryRouteOfEveryRole(t *testing.T) {
 	}
 }
 
-// withImage is a document that exports an image of the cluster of a ceph.conf.
+// withImage returns a document that exports an image of the cluster of a ceph.conf.
 func withImage(conf string) *config.Document {
 	n := &config.Namespace{NSID: 1, RBD: &config.RBD{Image: "a/b", Conf: config.Path(conf)}}
 	return &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{"/"}}, Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{n}}}}
 }
 
-// TestImagesOfOperators: whoever is no administrator has the target open images that it has already, as it has them.
+// TestImagesOfOperators: a caller that is not an administrator can only use images that the document has already,
+// with the same client.
 func TestImagesOfOperators(t *testing.T) {
 	const conf = "/aside/ceph.conf" // a namespace may have been that file, and a host may have written it
 	if err := (&Caller{Role: RoleOperate}).mayName(withImage(""), withImage(conf)); err == nil || !strings.Contains(err.Error(), "client of Ceph") {
 		t.Errorf("an operator gives an image that is there another ceph.conf: %v", err)
 	}
-	// The same name of another cluster, or had by another client, is another image.
+	// An image with the same name in another cluster, or used by another client, is a different one.
 	theirs := withImage(conf)
 	theirs.Subsystems[0].Namespaces[0].RBD.ID = "tenant"
 	for _, now := range []*config.Document{withImage(""), withImage(conf)} {
@@ -136,8 +137,8 @@ func TestImagesOfOperators(t *testing.T) {
 	}
 }
 
-// TestFilesOfOperators: whoever is no administrator makes the target open those files alone that the
-// configuration sets aside for that.
+// TestFilesOfOperators: a caller that is not an administrator can only name files that the configuration sets
+// aside.
 func TestFilesOfOperators(t *testing.T) {
 	var audited []Operation
 	dir := t.TempDir()
@@ -173,7 +174,7 @@ func TestFilesOfOperators(t *testing.T) {
 	forbidden(RoleOperate, "POST", ns, `{"nsid": 1, "block": {"path": "/dev/aside"}}`, false) // there is none
 	forbidden(RoleOperate, "POST", ns, `{"nsid": 2, "memory": {"size": "1MiB"}}`, false)
 	forbidden(RoleAdmin, "PATCH", ns+"/9", fmt.Sprintf(`{"reservations": %q}`, dir+"/kept"), false)
-	forbidden(RoleOperate, "PATCH", ns+"/9", `{"ana-group": 2}`, false) // what was named before stays
+	forbidden(RoleOperate, "PATCH", ns+"/9", `{"ana-group": 2}`, false) // a file that was named before is allowed
 	forbidden(RoleOperate, "POST", ns, fmt.Sprintf(`{"nsid": 3, "file": {"path": %q}}`, dir+"/kept"), true)
 	if err := os.WriteFile(dir+"/key", []byte("DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -12,11 +12,11 @@ import (
 // pathOption is the option whose value is the path of a folder.
 const pathOption = "path"
 
-// withdrawnOption is the option that says that no host that is named may use the namespace. Whoever asks has looked before,
-// and another one may have granted it since.
+// withdrawnOption is the option that requires that no named host may use the namespace. A client has checked that,
+// but another one may have granted the namespace since.
 const withdrawnOption = "withdrawn"
 
-// expectsWithdrawn is an error where the option is given, and a host that is named may use the namespace of the path.
+// expectsWithdrawn returns an error if the option is given and a named host may use the namespace in the path.
 func (c *call) expectsWithdrawn(d *config.Document, nsid int) error {
 	if !c.option(withdrawnOption) {
 		return nil
@@ -31,15 +31,14 @@ func (c *call) expectsWithdrawn(d *config.Document, nsid int) error {
 	return nil
 }
 
-// A Capacity is what the file system of a folder has, in bytes. What thin files were promised and
-// do not use yet is free.
+// A Capacity is the space of a file system, in bytes. Space that thin files may still allocate counts as free.
 type Capacity struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
-	Free int64  `json:"free"` // for those who are not root
+	Free int64  `json:"free"` // for users other than root
 }
 
-// storageRoutes are those of what namespaces export.
+// storageRoutes returns the routes for what namespaces export.
 func storageRoutes() []route {
 	return []route{
 		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file, image of Ceph or memory that it exports: a file or an image has a size in the configuration, so that the target made it. In a group of gateways the one that serves it does that, also if whoever was asked has ended or has answered with an error; to ask again is to wait again. Where a connected host may use it that takes force (in-use)", append(slices.Clone(namespaceOptions), withdrawnOption), nil, Result{}, false,

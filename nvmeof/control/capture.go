@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-const maxQPN = 1<<24 - 1 // the highest number of a queue pair
+const maxQPN = 1<<24 - 1 // highest queue pair number
 
 func captureStream() stream {
 	return stream{"/v1/capture", "capture", "Capture packets of the target's RDMA devices, as pcapng. They have what hosts read and write, as far as snaplen goes.",
@@ -46,12 +46,12 @@ func serveCapture(ctx context.Context, m *Manager, q url.Values, w *streamWriter
 
 var errNoCapture = &busyError{"no device of the target can capture packets: with transport verbs the RDMA device has them, and a target without listeners has no device"}
 
-// A busyError is a stream that cannot begin now.
+// A busyError reports that a stream cannot begin now.
 type busyError struct{ text string }
 
 func (e *busyError) Error() string { return e.text }
 
-// A captureSource is a device that is open, and what the target calls it.
+// A captureSource is an open device, with the target's object for it.
 type captureSource struct {
 	capture.Source
 	target *target.Device
@@ -67,7 +67,7 @@ func (g *gauge) setSources(all map[string]*heldDevice) {
 	g.sources.Store(&there)
 }
 
-// captured are the devices whose packets can be captured.
+// captured returns the devices whose packets can be captured.
 func (g *gauge) captured() (sources []capture.Source) {
 	if there := g.sources.Load(); there != nil {
 		for _, s := range *there {
@@ -77,7 +77,7 @@ func (g *gauge) captured() (sources []capture.Source) {
 	return sources
 }
 
-// pairs names the queue pairs of controllers.
+// pairs returns the queue pairs of controllers, with names.
 func pairs(m *Manager) (all []capture.Pair) {
 	there := m.gauge.sources.Load()
 	if there == nil {

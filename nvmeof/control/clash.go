@@ -10,14 +10,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A usedFile is a file that a document names, and what for.
+// A usedFile is a file that a document names, and its purpose.
 type usedFile struct {
 	path  config.Path
 	where string
 	as    use
 }
 
-// filesOf are the files of a document, which is in the file of that name itself; empty: in none.
+// filesOf returns the files that a document names, and the file that contains it; "-" or empty: none.
 func filesOf(doc *config.Document, file string) (all []usedFile) {
 	add := func(p config.Path, where string, as use) {
 		if p != "" {
@@ -56,7 +56,7 @@ func filesOf(doc *config.Document, file string) (all []usedFile) {
 				add(n.RBD.Conf, fmt.Sprintf("subsystems[%d].namespaces[%d].rbd.conf", i, j), secret)
 			}
 		}
-		for j, h := range s.Hosts { // ${NAME}/key, of which only the process knows where it is, is no file here
+		for j, h := range s.Hosts { // a path ${NAME}/key, which only the process can expand, is not checked
 			at := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
 			add(config.Path(h.KeyFile), at+".key-file", secret)
 			add(config.Path(h.ControllerKeyFile), at+".controller-key-file", secret)
@@ -65,8 +65,8 @@ func filesOf(doc *config.Document, file string) (all []usedFile) {
 	return all
 }
 
-// A fileKey is what two names of one file have in common: its inode or, where it is not there, the path
-// with its folder's symbolic links resolved.
+// A fileKey identifies a file whatever its name: by its inode or, if it does not exist, by its path with the
+// folder's symbolic links resolved.
 type fileKey struct {
 	dev, ino uint64
 	path     string
@@ -79,7 +79,7 @@ func fileKeyOf(p config.Path) fileKey {
 	}
 	if info, err := os.Stat(path); err == nil {
 		if x, ok := info.Sys().(*syscall.Stat_t); ok {
-			return fileKey{dev: uint64(x.Dev), ino: x.Ino} // the types differ between machines
+			return fileKey{dev: uint64(x.Dev), ino: x.Ino} // the types differ between architectures
 		}
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
@@ -88,10 +88,10 @@ func fileKeyOf(p config.Path) fileKey {
 	return fileKey{path: path}
 }
 
-// Clashes finds files that a document, which is in the file of that name, uses for two purposes,
-// even by two names, as hard links have. Log lines or records would overwrite the data of hosts or
-// each other, or hosts could read and write the target's access rights. Of what several namespaces
-// export together, config.Document.Check judges; secrets may be in one file.
+// Clashes finds files that a document, which is in the named file, uses for two purposes, perhaps by two names as
+// hard links have. Log lines or records would overwrite the data of hosts or each other, or hosts could read and
+// write the target's access rights. Namespaces that export the same file are left to config.Document.Check. Several
+// secrets may be in one file.
 func Clashes(doc *config.Document, file string) (found config.Problems) {
 	r := new(reacher)
 	r.begin(startTimeout)
@@ -103,7 +103,7 @@ func clashes(r *reacher, doc *config.Document, file string) (found config.Proble
 	for _, f := range filesOf(doc, file) {
 		key, err := reach(r, f.path, func() (fileKey, error) { return fileKeyOf(f.path), nil }, nil)
 		if err != nil {
-			continue // it does not answer; whoever opens it says so
+			continue // it does not answer; opening it reports that
 		}
 		first, twice := users[key]
 		switch {
@@ -123,9 +123,8 @@ func clashText(f, first usedFile) string {
 	return fmt.Sprintf("%s is the same file as %s, which is that of %s", f.path, first.path, first.where)
 }
 
-// Apart says why the file that a document names in one place, such as audit.file, is also another
-// file that the document names, or the document's own. It asks the file systems of all of them, and
-// may hang.
+// Apart returns an error if the file that a document names in one place, such as audit.file, is also another file
+// that the document names, or the document's own. It accesses the file systems of all of them, and may hang.
 func Apart(doc *config.Document, where, file string) error {
 	var own usedFile
 	all := filesOf(doc, file)
@@ -143,15 +142,15 @@ func Apart(doc *config.Document, where, file string) error {
 	return nil
 }
 
-// ownFiles are the files of the target itself as it is, by what their names have in common: it writes to
-// them, or they say who may do what. They are looked for once for all namespaces of a change.
+// ownFiles returns the target's own files: those that it writes to, and those that say who may do what. They are
+// determined once for all namespaces of a change.
 func ownFiles(m *Manager) map[fileKey]usedFile {
 	own := &config.Document{Events: m.doc.Events, Audit: m.doc.Audit, Console: m.doc.Console, Group: m.doc.Group}
 	none := new(config.Namespace)
 	for _, s := range m.doc.Subsystems {
 		part := &config.Subsystem{Hosts: s.Hosts, Namespaces: slices.Repeat([]*config.Namespace{none}, len(s.Namespaces))}
 		for i, n := range s.Namespaces {
-			if n.RBD != nil { // which names the cluster's configuration
+			if n.RBD != nil { // it names the cluster's configuration
 				part.Namespaces[i] = &config.Namespace{RBD: n.RBD}
 			}
 		}
@@ -159,7 +158,7 @@ func ownFiles(m *Manager) map[fileKey]usedFile {
 	}
 	all, seen := map[fileKey]usedFile{}, map[config.Path]bool{}
 	for _, f := range filesOf(own, m.cfg.File) {
-		if !seen[f.path] { // hosts may have a key in common
+		if !seen[f.path] { // hosts may share a key
 			seen[f.path] = true
 			all[keyAt(m, f.path)] = f
 		}
@@ -168,14 +167,15 @@ func ownFiles(m *Manager) map[fileKey]usedFile {
 	return all
 }
 
-// keyAt is fileKeyOf; the zero value: it does not answer, which opening it reports.
+// keyAt is fileKeyOf with a time limit. It returns the zero value if the file system does not answer; opening the
+// file reports that.
 func keyAt(m *Manager, p config.Path) fileKey {
 	key, _ := reach(&m.stores.reacher, p, func() (fileKey, error) { return fileKeyOf(p), nil }, nil)
 	return key
 }
 
-// apart is why a namespace cannot have its file or device: it is one of the target's own.
-func apart(m *Manager, n *config.Namespace, own map[fileKey]usedFile) error {
+// refuseOwnFile returns an error if the file or device of a namespace is one of the target's own files.
+func refuseOwnFile(m *Manager, n *config.Namespace, own map[fileKey]usedFile) error {
 	if n.File == nil && n.Block == nil {
 		return nil
 	}

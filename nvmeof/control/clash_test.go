@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestOwnFilesAreNotExported: a change does not export what the target writes lines to, nor what says who may do
-// what, by whatever name.
+// TestOwnFilesAreNotExported: a change cannot export a file to which the target writes lines, or one that says who
+// may do what, by any name.
 func TestOwnFilesAreNotExported(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, func(c *Config) {
@@ -42,7 +42,7 @@ func TestOwnFilesAreNotExported(t *testing.T) {
 	}
 }
 
-// TestClashes finds one file under two names, whether it is there or not.
+// TestClashes: one file with two names is found, whether it exists or not.
 func TestClashes(t *testing.T) {
 	r := newRig(t)
 	r.write("disk", make([]byte, 4096))
@@ -82,8 +82,8 @@ subsystems:
 	}
 }
 
-// TestFilesOfOthersStoresAreNotExported: a change does not export what lets the target into the store of its group or into a
-// cluster of Ceph, whoever may add namespaces in the folder where that lies.
+// TestFilesOfOthersStoresAreNotExported: a change cannot export credentials for the group's store or a Ceph
+// cluster, even if the caller may add namespaces in that folder.
 func TestFilesOfOthersStoresAreNotExported(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) config.Path { return config.Path(filepath.Join(dir, name)) }
@@ -99,7 +99,7 @@ func TestFilesOfOthersStoresAreNotExported(t *testing.T) {
 		r := newRig(t, func(c *Config) { c.Settings.Group, c.Settings.Sandbox.Paths = g, []config.Path{config.Path(dir)} })
 		r.dir = dir
 		r.write("file", make([]byte, 1<<16))
-		_ = os.Link(dir+"/file", dir+"/link") // of the case before
+		_ = os.Link(dir+"/file", dir+"/link") // of the previous case
 		for _, path := range []config.Path{at("file"), at("link")} {
 			_, err := r.Edit(func(d *config.Document) error {
 				d.Subsystems = []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{{NSID: 1, Fence: config.FenceLease, File: &config.File{Path: path}}}}}

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// A ConnectError is a target that was not reached.
+// A ConnectError reports that a target was not reached.
 type ConnectError struct {
 	Path string
 	Err  error
@@ -38,15 +38,15 @@ func (e *ConnectError) Error() string {
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// A Client speaks to the API. It may be used by any goroutine.
+// A Client calls the API of a target. Its methods may be called from any goroutine.
 type Client struct {
-	path  string // of the socket, or the address
-	base  string // of what is called
+	path  string // path of the socket, or address
+	base  string // URL without the path
 	token func() (string, error)
 	http  *http.Client
 }
 
-// maxCalls is how many calls of a client are under way at a time; more wait.
+// maxCalls is the maximum number of concurrent calls of a client; others wait.
 const maxCalls = 32
 
 // NewClient returns a client of the target at a socket. It connects at the first call.
@@ -58,8 +58,8 @@ func NewClient(path string) *Client {
 		MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}
 }
 
-// NewRemoteClient returns a client of the target whose console is at an address, as
-// https://192.0.2.1:9430, or http:// on a loopback address. It asks for a token before each call. The configuration of TLS may be nil.
+// NewRemoteClient returns a client of the target whose console is at an address like https://192.0.2.1:9430, or
+// http:// on a loopback address. It calls token before each call. c may be nil.
 func NewRemoteClient(address string, token func() (string, error), c *tls.Config) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
@@ -76,21 +76,22 @@ func NewRemoteClient(address string, token func() (string, error), c *tls.Config
 		IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}, nil
 }
 
-// isHere reports whether a host is this machine, as that of a console without TLS is.
+// isHere reports whether a host name or address is that of this machine, where a console needs no TLS.
 func isHere(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.Unmap().IsLoopback() || host == "localhost"
 }
 
-// stay follows no redirection: a token is for nobody else, and a change is of what was named.
+// stay prevents redirections: a token must not be sent to another server, and a change must not apply to another
+// object.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Close closes its idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes a call: path as Path makes it, options of the query that are true or are
-// NAME=VALUE, a body or nil, and where the answer goes or nil. The error is an [Error] if the
-// target refused, a [ConnectError] if it was not reached.
+// Do makes a call. path is made by Path, options are NAME for true or NAME=VALUE, body may be nil. The answer is
+// decoded into answer unless that is nil. The error is an [Error] if the target refused, a [ConnectError] if it was
+// not reached.
 func (c *Client) Do(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
 	r, err := c.call(ctx, method, path, options, body)
 	if err != nil {
@@ -107,8 +108,8 @@ func (c *Client) Do(ctx context.Context, method, path string, options []string, 
 	return json.Unmarshal(text, answer)
 }
 
-// Stream begins one of the calls whose answers go on, GET /v1/capture or /v1/trace, with options as in
-// Do. The answer is to be closed; it ends with ctx, and with an [Error] where the target has ended it. The error is as in Do.
+// Stream begins a call with an endless answer, GET /v1/capture or /v1/trace. Options and errors are as in Do. The
+// answer must be closed. It ends with ctx; if the target ends it, reading returns an [Error].
 func (c *Client) Stream(ctx context.Context, path string, options []string) (io.ReadCloser, error) {
 	r, err := c.call(ctx, http.MethodGet, path, options, nil)
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *Client) Stream(ctx context.Context, path string, options []string) (io.
 	return endingBody{r}, nil
 }
 
-// An endingBody is that of a stream.
+// An endingBody is the body of a stream.
 type endingBody struct{ *http.Response }
 
 func (b endingBody) Read(to []byte) (int, error) {
@@ -130,7 +131,7 @@ func (b endingBody) Read(to []byte) (int, error) {
 
 func (b endingBody) Close() error { return b.Body.Close() }
 
-// call makes a call, and returns the answer of a target that has not refused.
+// call makes a call, and returns the answer unless the target refused.
 func (c *Client) call(ctx context.Context, method, path string, options []string, body []byte) (*http.Response, error) {
 	query := url.Values{}
 	for _, o := range options {

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// crashDocument has all that a target keeps: a file that it creates, whose namespace has an
-// identity that hosts know, reservations, the counters of a lifetime.
+// crashDocument has everything that a target stores: a file that it creates for a namespace with an identity that
+// hosts know, reservations, and counters.
 const crashDocument = `version: 1
 subsystems:
   - nqn: a
@@ -25,7 +25,7 @@ subsystems:
         reservations: DIR/resv
 `
 
-// A crashRig is a target whose files are all on a file system that forgets.
+// A crashRig is a target whose files are all in a file system with simulated power failures.
 type crashRig struct {
 	*rig
 	disk *faultyfs.FS
@@ -39,8 +39,8 @@ func newCrashRig(t *testing.T, disk *faultyfs.FS) *crashRig {
 	return &crashRig{r, disk}
 }
 
-// restart starts a target from what is on the disk, as the program does, and returns what
-// its namespace waits for, if it waits.
+// restart starts a target from the contents of the disk, as the program does. It returns what its namespace waits
+// for, if it waits.
 func (c *crashRig) restart(m *faultyfs.Image) (waits string) {
 	c.t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.disk.Dir, "target.yaml"))
@@ -69,10 +69,9 @@ func (c *crashRig) restart(m *faultyfs.Image) (waits string) {
 	return waits
 }
 
-// TestPowerFails: whenever the power fails, the next start has what was there before or
-// afterwards, and serves it. What was done when it failed is there: also the note that a
-// file was there once, so that one which is missing is not created anew though hosts know
-// it, nor are reservations taken for none.
+// TestPowerFails: whenever power fails, the next start finds the state before or after the operation, and serves
+// it. Operations that had ended are complete. That includes the note that a file existed: a missing file is not
+// created again although hosts know it, and missing reservations are not treated as none.
 func TestPowerFails(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		c := newCrashRig(t, disk)
@@ -81,7 +80,7 @@ func TestPowerFails(t *testing.T) {
 		for _, step := range []struct {
 			what  string
 			do    func() error
-			keeps string // a file that is missed from then on, if it is missing
+			keeps string // a file that must exist from then on
 		}{
 			{"the first start", func() error { c.apply(c.doc(crashDocument)); return nil }, "disk"},
 			{"reservations are saved", func() error { return record.Save(freeRecord) }, "resv"},
@@ -109,8 +108,8 @@ func TestPowerFails(t *testing.T) {
 	})
 }
 
-// TestErasedForGood: what was erased is gone after a power failure too, though nothing else that is saved is in
-// its folder.
+// TestErasedForGood: a file that was erased is still gone after a power failure, even if nothing else in its folder
+// is saved.
 func TestErasedForGood(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		c := newCrashRig(t, disk)
@@ -137,7 +136,7 @@ func TestErasedForGood(t *testing.T) {
 	})
 }
 
-// without starts a target while a file is missing, which is missed.
+// without starts a target while a file is missing, for which it must wait.
 func (c *crashRig) without(m *faultyfs.Image, name string) {
 	c.t.Helper()
 	path := filepath.Join(c.disk.Dir, name)
@@ -153,5 +152,5 @@ func (c *crashRig) without(m *faultyfs.Image, name string) {
 	}
 }
 
-// freeRecord are reservations of which there is none.
+// freeRecord is a record without reservations.
 var freeRecord = []byte(`{"version":1,"crc32c":"147e9acc","state":null}`)

@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// noteDenied notes the subsystems in which a change may have taken something from hosts: see Enforce.
-// Called with mu held.
+// noteDenied records the subsystems in which changes may have taken access from hosts, for Enforce. The caller
+// holds mu.
 func noteDenied(m *Manager, changes []config.Change) {
 	if m.cfg.Group == nil {
 		return
@@ -36,25 +36,25 @@ type NamespaceRef struct {
 	NSID      int        `json:"nsid,omitempty"`
 }
 
-// Enforced is what has ended of what the group's document has taken from hosts.
+// Enforced says how far the group's document is enforced: commands of hosts that it no longer allows have ended.
 type Enforced struct {
-	Revision int64          // of which it has
-	But      []NamespaceRef // where it may not have: a store does not end a command, for example
-	Why      error          // likewise
+	Revision int64          // revision of the document that is enforced
+	But      []NamespaceRef // namespaces in which it may not be, for example since a store does not end a command
+	Why      error          // why it may not be
 }
 
 const (
-	// firstLook is how long Enforce waits for what the document has just taken from hosts.
+	// firstLook is how long Enforce waits for commands that the document has just disallowed.
 	firstLook = 3 * time.Second
-	// nextLook is how long it waits for what has not ended then.
+	// nextLook is how long it waits for those that have not ended by then.
 	nextLook = 100 * time.Millisecond
-	// looks are made at a time.
+	// looks is how many subsystems or namespaces are checked at a time.
 	looks = 64
 )
 
-// Enforce ends what hosts have under way in namespaces that the group's document has taken from them. What
-// has not ended where it says so is tried again by the next call, beside what is taken by then. With an
-// error nothing is known to have ended; when ctx ends no more is begun. There is one call at a time.
+// Enforce ends commands of hosts in namespaces that the group's document has taken from them. Those that have not
+// ended are tried again by the next call, together with new ones. If it returns an error, nothing is known to have
+// ended. When ctx ends, it begins nothing more. Only one call may run at a time.
 func Enforce(ctx context.Context, m *Manager) (Enforced, error) {
 	m.mu.Lock()
 	e, behind, denied := Enforced{Revision: m.revision}, m.behind, m.denied
@@ -66,7 +66,7 @@ func Enforce(ctx context.Context, m *Manager) (Enforced, error) {
 		nqn := all[i]
 		s, missing := m.subsystem(nqn)
 		if missing != nil {
-			return // it has gone, with all that was under way in it
+			return // it was removed, with all of its commands
 		}
 		late, why := denied[nqn], ctx.Err()
 		if why == nil {
@@ -91,9 +91,9 @@ func Enforce(ctx context.Context, m *Manager) (Enforced, error) {
 	return e, errors.Join(behind, ctx.Err())
 }
 
-// enforce ends what hosts have under way in namespaces of a subsystem that they may not use. It returns why
-// some of that has not ended, and in which namespaces, if that is known; before are those in which it had
-// not before.
+// enforce ends commands of hosts in namespaces of a subsystem that they may not use. before are the namespaces in
+// which some had not ended earlier. If some have still not ended, it returns why, and in which namespaces if that
+// is known.
 func enforce(s *target.Subsystem, before []capsule.NSID) (late []capsule.NSID, why error) {
 	late, why = unfinished(s, before)
 	err := target.ExpelDeniedBut(s, late, firstLook)
@@ -109,13 +109,12 @@ func enforce(s *target.Subsystem, before []capsule.NSID) (late []capsule.NSID, w
 	more, whyMore := unfinished(s, others)
 	late = append(late, more...)
 	if target.ExpelDeniedBut(s, late, nextLook) != nil {
-		return nil, err // in one that the subsystem has no more, or in any
+		return nil, err // in a namespace that the subsystem no longer has, or in any
 	}
-	return late, errors.Join(why, whyMore) // nil: it has ended by now
+	return late, errors.Join(why, whyMore) // nil: they have ended by now
 }
 
-// unfinished are the namespaces in which what hosts have under way that may not use them does not end, and
-// why.
+// unfinished returns the namespaces in which commands of hosts that may not use them have not ended, and why.
 func unfinished(s *target.Subsystem, in []capsule.NSID) (late []capsule.NSID, why error) {
 	var mu sync.Mutex
 	inParallel(looks, len(in), func(i int) { // each ends in nextLook
@@ -129,11 +128,11 @@ func unfinished(s *target.Subsystem, in []capsule.NSID) (late []capsule.NSID, wh
 	return late, why
 }
 
-// enforceTime is how long a change that takes something from hosts waits for other gateways.
+// enforceTime is how long a change that takes access from hosts waits for other gateways.
 const enforceTime = 10 * time.Second
 
-// followed returns when all gateways that may serve something have what the document of now says, and
-// what that takes from hosts in a namespace has ended there.
+// followed waits until all gateways that may serve a namespace follow the present document, and commands that it
+// disallows there have ended.
 func followed(ctx context.Context, m *Manager, at NamespaceRef) error {
 	if m.cfg.Group == nil {
 		return nil
@@ -144,7 +143,7 @@ func followed(ctx context.Context, m *Manager, at NamespaceRef) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, enforceTime)
 	defer cancel()
-	if _, _, err := m.cfg.Group.Latest(ctx); err != nil { // what this gateway has may be over
+	if _, _, err := m.cfg.Group.Latest(ctx); err != nil { // unless the store answers, this document may be outdated
 		return &GroupError{err}
 	}
 	if err := m.cfg.Group.Followed(ctx, revision, at); err != nil {

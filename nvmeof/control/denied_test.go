@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// newGroupRig is a gateway with an API.
+// newGroupRig returns a gateway with an API.
 func newGroupRig(t *testing.T, g *fakeGroup) *apiRig {
 	r := newAPIRig(t, func(c *Config) {
 		c.Group = g
@@ -24,13 +24,13 @@ func newGroupRig(t *testing.T, g *fakeGroup) *apiRig {
 	return r
 }
 
-// TestWithdrawInGroup: what is withdrawn from hosts is withdrawn once all gateways have it in force.
+// TestWithdrawInGroup: a withdrawal is complete when all gateways enforce it.
 func TestWithdrawInGroup(t *testing.T) {
 	g := &fakeGroup{late: errors.New("gateway gw2 has not followed")}
 	r := newGroupRig(t, g)
 	const path = "/v1/subsystems/a/namespaces/1/hosts"
 	r.refused(CodeFailed, "DELETE", path+"/h", "")
-	r.refused(CodeFailed, "DELETE", path+"/h", "") // though it has it no more
+	r.refused(CodeFailed, "DELETE", path+"/h", "") // although the host no longer has it
 	r.refused(CodeFailed, "DELETE", path, "")
 	r.do("DELETE", path, "", nil, "dry-run")
 	g.late = nil
@@ -50,8 +50,8 @@ func TestWithdrawInGroup(t *testing.T) {
 	}
 }
 
-// TestWithdrawOutdated: what another gateway has granted is withdrawn also by one that has yet to hear of it, and that
-// there is no such namespace is not said of what another one has just made.
+// TestWithdrawOutdated: a gateway can withdraw a grant of another gateway that it does not know yet, and it does
+// not report a namespace as missing that another one has just added.
 func TestWithdrawOutdated(t *testing.T) {
 	g := new(fakeGroup)
 	r := newGroupRig(t, g)
@@ -78,11 +78,11 @@ func TestWithdrawOutdated(t *testing.T) {
 		t.Errorf("%d namespaces", n)
 	}
 	g.err = errors.New("this gateway cannot read it: upgrade it")
-	r.do("PATCH", "/v1/subsystems/a/namespaces/1", "{}", nil) // nothing is to be changed
+	r.do("PATCH", "/v1/subsystems/a/namespaces/1", "{}", nil) // an empty change
 	r.refused(CodeFailed, "DELETE", "/v1/subsystems/a/namespaces/1/hosts/h", "")
 }
 
-// TestEnforce: a gateway that has followed ends what was taken from hosts, once.
+// TestEnforce: a gateway that follows the document ends disallowed commands, once.
 func TestEnforce(t *testing.T) {
 	g := new(fakeGroup)
 	a, b := newGateway(t, g), newGateway(t, g)
@@ -117,8 +117,8 @@ func TestEnforce(t *testing.T) {
 	}
 }
 
-// TestEnforceBesideHung: a store that does not end a command keeps what was taken from hosts in that
-// namespace from being in force, and nothing else.
+// TestEnforceBesideHung: if a store does not end a command, the document is not enforced in that namespace, but in
+// all others.
 func TestEnforceBesideHung(t *testing.T) {
 	t.Parallel()
 	r, h, _ := newHolding(t)
@@ -130,7 +130,7 @@ func TestEnforceBesideHung(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.denied["a"] = nil
-	for range 2 { // it is known from then on
+	for range 2 { // the second time, it is known
 		began := time.Now()
 		e, err := Enforce(t.Context(), r.Manager)
 		if err != nil || !slices.Equal(e.But, []NamespaceRef{{"a", 1}}) || e.Why == nil {

@@ -7,22 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSpare is how many file descriptors are left for connections at most.
+// maxSpare is the maximum number of file descriptors that are reserved for connections.
 const maxSpare = 128
 
-// mayOpen is an error where a store, which has a few descriptors, would take the last ones. A gateway
-// without any does not reach the group's store: others fence it, and take over as many files.
+// mayOpen returns an error if a store, which needs a few descriptors, would take one of those reserved for
+// connections. A gateway without descriptors cannot reach the group's store: others would fence it, and take over
+// as many files.
 func mayOpen() error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-		return nil // then opening says so
+		return nil // opening the store reports the error
 	}
-	lowest, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0) // the lowest that is free (open(2))
+	lowest, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0) // the lowest free descriptor (open(2))
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return fmt.Errorf("a descriptor for a namespace: %w", err)
 	case err != nil:
-		return nil // whatever keeps the process from that, opening says what it keeps it from
+		return nil // opening the store reports the error
 	}
 	if err := unix.Close(lowest); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDescriptors: namespaces do not take the last descriptors. The limit is that of a process of its own.
+// TestDescriptors: namespaces do not take the last descriptors. The test runs in a process with its own limit.
 func TestDescriptors(t *testing.T) {
 	if os.Getenv("NVMEOF_FEW_DESCRIPTORS") == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestDescriptors$")

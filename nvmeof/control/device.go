@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A heldDevice is an RDMA device that listeners have. It belongs to the Manager's
-// mutex. One without listeners is kept until the change that took the last is complete.
+// A heldDevice is an open RDMA device of listeners. The Manager's mutex guards it. A device without listeners is
+// kept until the change that removed the last one is complete.
 type heldDevice struct {
 	name      string
 	rdma      rdmatransport.Device
@@ -23,20 +23,19 @@ type heldDevice struct {
 	listeners int
 }
 
-// A listening is a listener of the document, or an address of one that is a wildcard. It
-// belongs to the Manager's mutex.
+// A listening is a listener of the document, or an address of a wildcard listener. The Manager's mutex guards it.
 type listening struct {
-	of       int              // the identifier in the document
+	of       int              // identifier in the document
 	listener *target.Listener // nil: it waits for its device
 	device   *heldDevice
 	addr     netip.AddrPort
 
-	why    string // it waits
+	why    string // why it waits
 	since  time.Time
 	cancel context.CancelFunc
 }
 
-// deviceName names the device of a listener.
+// deviceName returns the name of the device of a listener.
 func (m *Manager) deviceName(l *config.Listener) string {
 	if m.cfg.DeviceName == nil {
 		return l.Address.Addr().String()
@@ -44,12 +43,12 @@ func (m *Manager) deviceName(l *config.Listener) string {
 	return m.cfg.DeviceName(l.Address.Addr(), l.Transport)
 }
 
-// away reports whether an error says that a device or its address is not there now, or hangs.
+// away reports whether an error says that a device or its address is not available now, or hangs.
 func (m *Manager) away(err error) bool {
 	return errors.As(err, new(*LeavingError)) || errors.As(err, new(*HungError)) || absent(err) || errors.Is(err, rdmatransport.ErrDeviceLost) || m.cfg.Away != nil && m.cfg.Away(err)
 }
 
-// device opens the device of a listener, unless it is open.
+// device returns the device of a listener. It opens the device if necessary.
 func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 	if m.cfg.Device == nil {
 		return nil, errors.New("control: Config.Device is missing")
@@ -64,7 +63,7 @@ func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 	addr, transport := l.Address.Addr(), l.Transport
 	dev, err := reachFor(&m.stores.reacher, m.startTimeout, config.Path("device "+name), func() (rdmatransport.Device, error) {
 		return m.cfg.Device(addr, transport)
-	}, func(dev rdmatransport.Device) { // the next attempt has it
+	}, func(dev rdmatransport.Device) { // the next attempt opens it again
 		if err := dev.Close(); err != nil {
 			m.log.Warn("closing a device that took too long to open", zap.String("device", name), zap.Error(err))
 		}
@@ -87,8 +86,7 @@ func (m *Manager) closing(d *heldDevice) {
 	}
 }
 
-// closeDevice ends what goes through a device that was taken out, and closes it. Called
-// with mu held.
+// closeDevice ends the connections through a device that was removed, and closes it. The caller holds mu.
 func (m *Manager) closeDevice(d *heldDevice) error {
 	m.closing(d)
 	m.closings[d.name] = d
@@ -99,7 +97,7 @@ func (m *Manager) closeDevice(d *heldDevice) error {
 		func() { delete(m.closings, d.name) })
 }
 
-// sweepDevices closes those without listeners.
+// sweepDevices closes devices without listeners.
 func (m *Manager) sweepDevices() (err error) {
 	for name, d := range m.devices {
 		if d.listeners == 0 {
@@ -111,7 +109,7 @@ func (m *Manager) sweepDevices() (err error) {
 	return err
 }
 
-// listen adds a listener, or waits for its device if that is what the options say.
+// listen adds a listener. If the options say so, it waits for the device.
 func (m *Manager) listen(l *config.Listener, o Options) error {
 	if l.Wildcard() {
 		m.makeRoom(l)
@@ -123,7 +121,7 @@ func (m *Manager) listen(l *config.Listener, o Options) error {
 	}
 	_, err := m.device(l)
 	if err != nil && !waits(err) {
-		return err // before hosts of a wildcard's address lose it in vain
+		return err // before an address of a wildcard is given up for it
 	}
 	m.makeRoom(l)
 	if err == nil {
@@ -136,8 +134,8 @@ func (m *Manager) listen(l *config.Listener, o Options) error {
 	return err
 }
 
-// tryListen adds a listener to the target, which is the one of that identifier of the
-// document or one of its addresses.
+// tryListen adds a listener to the target. of is the identifier of the document's listener, of which l may be one
+// address.
 func (m *Manager) tryListen(l *config.Listener, of int) error {
 	d, err := m.device(l)
 	if err != nil {
@@ -145,7 +143,7 @@ func (m *Manager) tryListen(l *config.Listener, of int) error {
 	}
 	t, err := d.target.Listen(target.ListenerConfig{ID: target.PortID(l.ID), Addr: l.Address.AddrPort, ANA: anaTable(l)})
 	if err != nil {
-		return err // a device that is not needed is swept
+		return err // sweepDevices closes a device that is not needed
 	}
 	d.listeners++
 	m.listeners[l.ID] = &listening{of: of, listener: t, device: d, addr: l.Address.AddrPort}
@@ -160,11 +158,11 @@ func (m *Manager) tryListen(l *config.Listener, of int) error {
 	return nil
 }
 
-// lose takes a device away that is lost; its listeners wait for it.
+// lose closes a lost device. Its listeners wait for it.
 func (m *Manager) lose(d *heldDevice, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.devices[d.name] != d { // all listeners of a device end together
+	if m.closed || m.devices[d.name] != d { // all listeners of a device end at once; the first call does this
 		return
 	}
 	note(m, events.Listener, events.Error, events.Event{}, "device "+d.name+" is lost: "+why.Error())
@@ -181,7 +179,7 @@ func (m *Manager) lose(d *heldDevice, why error) {
 	}
 }
 
-// awaitDevice tries again and again to add a listener. Called with mu held.
+// awaitDevice retries adding a listener until it succeeds. The caller holds mu.
 func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	ctx, cancel := context.WithCancel(m.context)
 	l := &listening{of: of, addr: at, why: why.Error(), since: time.Now(), cancel: cancel}
@@ -194,8 +192,8 @@ func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	})
 }
 
-// awaitListener waits for the listener that a step could not add, whatever is wrong with it, and
-// reports whether the step is such a one: others may be served. Called with mu held.
+// awaitListener waits for the listener that a step could not add, whatever the error. It reports whether the step
+// adds one, since then the others can be served. The caller holds mu.
 func awaitListener(m *Manager, c config.Change, why error) bool {
 	l, ok := c.New.(*config.Listener)
 	if !ok || c.Op != config.Add || l.Wildcard() {
@@ -205,8 +203,8 @@ func awaitListener(m *Manager, c config.Change, why error) bool {
 	return true
 }
 
-// listens reports whether hosts can connect somewhere, or will be able to as addresses come. Called
-// with mu held.
+// listens reports whether hosts can connect to a listener, or will be able to when addresses appear. The caller
+// holds mu.
 func listens(m *Manager) bool {
 	for _, l := range m.listeners {
 		if l.listener != nil {
@@ -216,14 +214,14 @@ func listens(m *Manager) bool {
 	return len(m.wildcards) > 0
 }
 
-// listenAgain reports whether the waiting is over.
+// listenAgain retries adding a listener. It reports whether no retry is needed.
 func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ctx.Err() != nil || m.listeners[id] != w {
 		return true
 	}
-	l, err := listeners(m.doc).find(itoa(w.of)) // with the ANA states of now
+	l, err := listeners(m.doc).find(itoa(w.of)) // with the present ANA states
 	if err == nil {
 		one := *l
 		one.ID, one.Address.AddrPort = id, w.addr
@@ -249,7 +247,8 @@ func (m *Manager) unlisten(l *config.Listener) {
 	m.end(l.ID)
 }
 
-// end ends a listener of the target, or the waiting for it. It is gone then, whatever the device says.
+// end removes a listener from the target, or ends the wait for it. It is removed even if the device returns an
+// error.
 func (m *Manager) end(port int) {
 	x := m.listeners[port]
 	delete(m.listeners, port)

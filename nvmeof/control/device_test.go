@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A machine has devices that come and go.
+// A machine has devices that appear and disappear.
 type machine struct {
 	mu     sync.Mutex
 	away   map[netip.Addr]bool
@@ -28,7 +28,7 @@ func newMachine() *machine {
 	return &machine{away: map[netip.Addr]bool{}, open: map[netip.Addr]*fragile{}}
 }
 
-// device is Config.Device.
+// device implements Config.Device.
 func (m *machine) device(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,7 +46,7 @@ func (m *machine) device(a netip.Addr, _ config.Transport) (rdmatransport.Device
 	return f, nil
 }
 
-// set says whether a device is there; one that is open is lost.
+// set says whether a device exists. An open one is lost when it does not.
 func (m *machine) set(a netip.Addr, there bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,8 +125,8 @@ func (r *rig) await(what string, ok func() bool) {
 	}
 }
 
-// TestDevicesOfListeners: listeners of one address share a device, which is opened with
-// the first and closed with the last.
+// TestDevicesOfListeners: listeners of one address share a device, which is opened with the first and closed with
+// the last.
 func TestDevicesOfListeners(t *testing.T) {
 	m := newMachine()
 	r := newRig(t, func(c *Config) { c.Device = m.device })
@@ -158,7 +158,7 @@ func TestDeviceName(t *testing.T) {
 		c.DeviceName = func(netip.Addr, config.Transport) string { return "rxe0" }
 	})
 	_, err := r.Apply(r.doc(twoAddresses), Options{})
-	if err == nil || m.opened != 1 { // softroce has but one address
+	if err == nil || m.opened != 1 { // a softroce device has only one address
 		t.Errorf("%d devices are opened, error %v", m.opened, err)
 	}
 	if n := m.count(); n != 0 {
@@ -166,7 +166,7 @@ func TestDeviceName(t *testing.T) {
 	}
 }
 
-// A displaced device is at another address than its listeners are.
+// A displaced device has another address than its listeners.
 type displaced struct {
 	rdmatransport.Device
 	to netip.Addr
@@ -176,13 +176,13 @@ func (d displaced) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
 	return d.Device.Listen(netip.AddrPortFrom(d.to, at.Port()))
 }
 
-// TestAddressGone: a listener whose address the machine has lost, which a socket that is bound to it does not
-// notice, is not shown as if hosts could get there.
+// TestAddressGone: a listener whose address the machine has lost is reported as waiting, although its socket does
+// not notice.
 func TestAddressGone(t *testing.T) {
 	var r *rig
 	r = newRig(t, func(c *Config) {
 		c.Device = func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
-			if a != netip.MustParseAddr("192.0.2.77") { // which no machine has
+			if a != netip.MustParseAddr("192.0.2.77") { // no machine has this address
 				return softroce.Open(softroce.Config{Addr: a})
 			}
 			dev, err := softroce.Open(softroce.Config{Addr: r.second})
@@ -198,8 +198,8 @@ func TestAddressGone(t *testing.T) {
 	}
 }
 
-// TestLostDevice: the listeners of a device that is lost wait for it, others go on, and
-// what is changed meanwhile holds when it is back.
+// TestLostDevice: listeners of a lost device wait for it, others continue, and changes made meanwhile apply when it
+// is back.
 func TestLostDevice(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
@@ -221,17 +221,16 @@ func TestLostDevice(t *testing.T) {
 	m.set(r.second, true)
 	r.await("nobody waits", func() bool { return len(r.Status().Waiting) == 0 })
 	r.wantState(r.doc(changed))
-	m.set(r.second, false) // and is closed while it waits
+	m.set(r.second, false) // its listeners are removed while it waits
 	r.await("it waits", func() bool { return len(r.Status().Waiting) == 1 })
 }
 
-// A sticky device cannot be closed without an error.
+// A sticky device returns an error when it is closed.
 type sticky struct{ rdmatransport.Device }
 
 func (s sticky) Close() error { return errors.Join(s.Device.Close(), errors.New("sticky")) }
 
-// TestListenAgainSticky: a listener that waited is there although another device is not closed
-// without an error.
+// TestListenAgainSticky: a listener that waited is added although closing another device returns an error.
 func TestListenAgainSticky(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
@@ -265,8 +264,8 @@ func TestListenAgainSticky(t *testing.T) {
 	})
 }
 
-// TestStartWithTakenAddress: an address that another has at a start is waited for, and others are
-// served; where none can be had the start fails. A change that names such an address fails.
+// TestStartWithTakenAddress: at a start, a listener waits if another process uses its address, and others are
+// served. If no listener can be opened, the start fails. A change that adds such a listener fails.
 func TestStartWithTakenAddress(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -306,7 +305,7 @@ func TestStartWithTakenAddress(t *testing.T) {
 	h.wantIn("a", "h1")
 }
 
-// A refusing device does not listen while it is told so.
+// A refusing device can be told to refuse listeners.
 type refusing struct {
 	rdmatransport.Device
 	refuse *atomic.Bool
@@ -319,8 +318,8 @@ func (d refusing) Listen(at netip.AddrPort) (rdmatransport.Listener, error) {
 	return d.Device.Listen(at)
 }
 
-// TestListenerNotHadAgain: a listener that a change removed, and that cannot be added again as it is taken
-// back, waits; it can be removed, and comes when its address is free.
+// TestListenerNotHadAgain: a listener that a change removed, and that cannot be added again when the change is
+// undone, waits. It can be removed, and is added when its address is free.
 func TestListenerNotHadAgain(t *testing.T) {
 	t.Parallel()
 	var refuse atomic.Bool

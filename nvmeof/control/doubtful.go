@@ -6,11 +6,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/shell"
 )
 
-// A doubtfulRecordError is a file that is missing, of which nobody knows whether it was there: it may have been, as one
-// with a note of that.
+// A doubtfulRecordError reports a missing file that may have existed before: the note that says so cannot be read.
 type doubtfulRecordError struct {
 	what         recordKind
-	path, folder string // folder has the notes
+	path, folder string // folder of the notes
 	why          error
 }
 
@@ -21,7 +20,7 @@ func (e *doubtfulRecordError) Error() string {
 
 func (e *doubtfulRecordError) Unwrap() error { return e.why }
 
-// A doubtfulCutError is a file that is shorter than its size, and may have been longer.
+// A doubtfulCutError reports a file that is shorter than its size, and may have been longer.
 type doubtfulCutError struct {
 	path      string
 	has, want int64 // bytes

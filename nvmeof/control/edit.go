@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A collection is a list of a document whose members have names.
+// A collection is a list of a document whose items have names.
 type collection[T any] struct {
 	kind string
 	list *[]*T
@@ -37,7 +37,7 @@ func referrals(d *config.Document) collection[config.Referral] {
 	return collection[config.Referral]{"referral", &d.Referrals, func(r *config.Referral) string { return r.Address.String() }}
 }
 
-// find returns the member of that name.
+// find returns the item with the name.
 func (c collection[T]) find(name string) (*T, error) {
 	if i := c.index(name); i >= 0 {
 		return (*c.list)[i], nil
@@ -49,7 +49,7 @@ func (c collection[T]) find(name string) (*T, error) {
 	return nil, &NotFoundError{c.kind, name, there}
 }
 
-// index is the place of the member of that name; less than 0: there is none.
+// index returns the index of the item with the name, or a negative number.
 func (c collection[T]) index(name string) int {
 	return slices.IndexFunc(*c.list, func(x *T) bool { return c.name(x) == name })
 }
@@ -70,13 +70,13 @@ func (c collection[T]) remove(name string) error {
 	return nil
 }
 
-// merge changes some fields of a member.
+// merge changes some fields of an item.
 func (c collection[T]) merge(name string, patch *config.Patch) error {
 	x, err := c.find(name)
 	if err != nil {
 		return err
 	}
-	if n, ok := any(x).(*config.Namespace); ok { // which another document has too
+	if n, ok := any(x).(*config.Namespace); ok { // the present document shares the namespace
 		x = any(n.Clone()).(*T)
 	}
 	if err := patch.Apply(x); err != nil {

@@ -10,18 +10,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// emptyOption is the option that says that a namespace begins without data, for those whom others have given its name: a file
-// or an image that has some is of somebody who had that name before.
+// emptyOption is the option that requires that an added namespace has no data. It is for clients that do not choose
+// the names themselves: an existing file or image with data belongs to an earlier user of the name.
 const emptyOption = "empty"
 
-// A NotEmptyError is a file or an image that was to be without data, and has some. It was not exported.
+// A NotEmptyError reports a file or an image that has data although the namespace was to be empty. It was not
+// exported.
 type NotEmptyError struct{ Path config.Path }
 
 func (e *NotEmptyError) Error() string {
 	return fmt.Sprintf("%s is there already, and has data, or it is not known whether it has: it may be somebody else's; nothing was changed. Remove it if nobody needs it, or choose another name", e.Path)
 }
 
-// refuseData refuses changes that add a namespace whose file or image has data. Called with mu held.
+// refuseData returns an error if changes add a namespace whose file or image has data. The caller holds mu.
 func refuseData(m *Manager, changes []config.Change) error {
 	for _, c := range changes {
 		n, is := c.New.(*config.Namespace)
@@ -42,7 +43,7 @@ func refuseData(m *Manager, changes []config.Change) error {
 	return nil
 }
 
-// hasData looks at what a namespace is to export.
+// hasData reports whether the file or image of a namespace exists and has data.
 func hasData(n *config.Namespace) (bool, error) {
 	if n.File != nil {
 		return file.HasData(string(n.File.Path))

@@ -13,27 +13,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Erase removes a namespace, every right to it, and what it exports: a file or an image for which the
-// document has a size, so that the target may have made it. That goes before the document without it is saved: after
-// a crash in between the namespace waits for its file, and can be erased again. In a group, gateways may have
-// the image open until they have followed, so that the document goes first there, with a note that the
-// namespace is being erased: see [EraseListed]. An error after that says why it is not erased yet. Where connected
-// hosts may use the namespace, and it is not forced, the error is an [InUseError].
+// Erase removes a namespace, every right to it, and its store. The store must be memory, or a file or an image for
+// which the document has a size, so that the target may have created it. If it is not forced and connected hosts
+// may use the namespace, the error is an [InUseError].
+//
+// Without a group, the store is removed before the document is saved. After a crash in between, the namespace waits
+// for its file, and can be erased again. In a group, gateways may have the image open until they follow the new
+// document. So the document is changed first, and notes that the namespace is being erased: see [EraseListed]. An
+// error after that says why it is not erased yet.
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	return erase(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
 }
 
-// erase is Erase for somebody who may not name every file, of a namespace that is checked first.
+// erase is Erase for a caller that may not name every file. It calls check first.
 func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	var gone *config.Namespace
 	if m.cfg.Group == nil {
 		o.then = func() error { return eraseStore(m, gone, nil) }
 	}
 	unforced := !o.Force
-	o.Force = true // its file is to be lost
+	o.Force = true // loss of its data is intended
 	out, err := replace(m, func(d *config.Document) error {
 		if erasingOf(d, nqn, nsid) != nil {
-			return nil // whoever asks again waits
+			return nil // a repeated request waits again
 		}
 		if err := check(d); err != nil {
 			return err
@@ -69,7 +71,7 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	return out, err
 }
 
-// mayErase refuses what is not the target's to remove.
+// mayErase returns an error unless the target may remove the store.
 func mayErase(who *Caller, d *config.Document, n *config.Namespace) error {
 	no := func(why, fix string) error {
 		return config.Problems{{Text: fmt.Sprintf("namespace %d: %s", n.NSID, why), Fix: fix}}
@@ -91,7 +93,7 @@ func mayErase(who *Caller, d *config.Document, n *config.Namespace) error {
 	return who.may(RoleAdmin, nvmeof.Printable(string(n.Path()))+" is in no folder of sandbox.paths in the configuration: to erase it")
 }
 
-// sharing finds another namespace of a document that exports the same file, device or image.
+// sharing returns another namespace of the document that exports the same file, device or image.
 func sharing(d *config.Document, n *config.Namespace) (*config.Subsystem, *config.Namespace) {
 	for _, s := range d.Subsystems {
 		for _, other := range s.Namespaces {
@@ -103,7 +105,7 @@ func sharing(d *config.Document, n *config.Namespace) (*config.Subsystem, *confi
 	return nil, nil
 }
 
-// usersOf are the connected hosts that may use a namespace, in words.
+// usersOf returns descriptions of the connected hosts that may use a namespace.
 func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	for _, c := range m.Controllers() {
 		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) && !pretends(s, &c) {
@@ -113,7 +115,8 @@ func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	return used
 }
 
-// eraseStore removes what a namespace exported, when the store is closed, as part of an erasure, or of none.
+// eraseStore removes what a namespace exported, after the store was closed. x is the erasure that it is part of, or
+// nil.
 func eraseStore(m *Manager, n *config.Namespace, x *erasure) error {
 	ask := func(f func() error) error {
 		r := &m.stores.reacher
@@ -134,18 +137,18 @@ func eraseStore(m *Manager, n *config.Namespace, x *erasure) error {
 		return nil
 	}
 	return ask(func() error {
-		err := removeFile(string(n.Path())) // an erasure before may have come so far
+		err := removeFile(string(n.Path())) // an earlier attempt may have removed it
 		if at := file.MarkFile(string(n.Path())); err == nil && at != "" {
 			err = namedfile.Remove(at)
 		}
 		if err == nil && m.stores.known != "" {
-			_ = os.Remove(m.stores.known.entry(n)) // one that is left is for a file of these identifiers alone
+			_ = os.Remove(m.stores.known.entry(n)) // a note that remains applies only to a file with these identifiers
 		}
 		return err
 	})
 }
 
-// removeFile removes a file, and with a symbolic link what that leads to, where the data is.
+// removeFile removes a file. If it is a symbolic link, it also removes its destination, which has the data.
 func removeFile(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		file, err := filepath.EvalSymlinks(path)
@@ -159,8 +162,7 @@ func removeFile(path string) error {
 	return namedfile.Remove(path)
 }
 
-// followUp does what a change has to do before it is saved; what fails has the change taken back.
-// Called with mu held.
+// followUp calls Options.then. If that fails, it undoes the change. The caller holds mu.
 func followUp(m *Manager, want *config.Document, o Options) error {
 	if o.then == nil {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// An ErasingError is a namespace that has the number, or exports the store, of one whose data the group is
-// erasing. It was not added.
+// An ErasingError reports a namespace that was not added, since it has the NSID or the store of one whose data the
+// group is erasing.
 type ErasingError struct {
 	Erasing *config.Erasing
-	Path    config.Path // that both have; empty: they have the number
+	Path    config.Path // store of both; empty: they have the same NSID
 }
 
 func (e *ErasingError) Error() string {
@@ -31,7 +31,8 @@ func (e *ErasingError) Error() string {
 	return what + "; nothing was changed. Wait until nvmeof ls does not show that any more, or choose another"
 }
 
-// refuseErasing refuses a document with a namespace that has what is being erased.
+// refuseErasing returns an error if a document has a namespace with the NSID or the store of one that is being
+// erased.
 func refuseErasing(d *config.Document) error {
 	if len(d.Erasing) == 0 {
 		return nil
@@ -53,7 +54,7 @@ func refuseErasing(d *config.Document) error {
 	return nil
 }
 
-// erasingOf is a namespace of a document that is being erased; nil: it is not.
+// erasingOf returns the entry of a namespace that is being erased, or nil.
 func erasingOf(d *config.Document, nqn nvmeof.NQN, nsid int) *config.Erasing {
 	for _, e := range d.Erasing {
 		if e.Subsystem == nqn && e.Namespace.NSID == nsid {
@@ -63,17 +64,17 @@ func erasingOf(d *config.Document, nqn nvmeof.NQN, nsid int) *config.Erasing {
 	return nil
 }
 
-// sameErasing reports whether the same is being erased by two documents.
+// sameErasing reports whether two documents have the same entries of namespaces that are being erased.
 func sameErasing(a, b *config.Document) bool {
 	return slices.EqualFunc(a.Erasing, b.Erasing, func(x, y *config.Erasing) bool { return sameErased(x, y) && x.Why == y.Why })
 }
 
-// sameErased reports whether both are of one namespace with one store.
+// sameErased reports whether both entries have the same namespace and store.
 func sameErased(x, y *config.Erasing) bool {
 	return x.Subsystem == y.Subsystem && x.Namespace.NSID == y.Namespace.NSID && x.Namespace.Path() == y.Namespace.Path()
 }
 
-// toErase is what the group's document says is being erased, of the ANA groups that this target serves.
+// toErase returns the entries of the group's document whose ANA groups this target serves.
 func toErase(m *Manager) (mine []*config.Erasing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,14 +86,14 @@ func toErase(m *Manager) (mine []*config.Erasing) {
 	return mine
 }
 
-// erasings are made at a time.
+// erasings is how many namespaces are erased at a time.
 const erasings = 16
 
-// EraseListed erases what the group's document lists as being erased, of the ANA groups that this
-// target serves: it removes the file or image of a namespace once no gateway has it open, and then
-// the entry in the document. The next owner of the ANA group does what is left: [ReleaseGroup] and
-// [DrainGroup] return after the removals in progress have ended. If it fails, the document has the
-// reason, and the next call retries. There is one call at a time.
+// EraseListed erases the namespaces that the group's document lists as being erased, of the ANA groups that this
+// target serves. When no gateway has the file or image open any more, it removes that, and then the entry in the
+// document. The next owner of the ANA group continues where it ended: [ReleaseGroup] and [DrainGroup] return after
+// removals in progress have ended. If a removal fails, the document has the reason, and the next call retries. Only
+// one call may run at a time.
 func EraseListed(ctx context.Context, m *Manager) {
 	mine := toErase(m)
 	inParallel(erasings, len(mine), func(i int) { // each ends in enforceTime and the times of its store and the group's
@@ -109,7 +110,7 @@ func EraseListed(ctx context.Context, m *Manager) {
 			return
 		}
 		x := beginErasure(m, e, revision)
-		if x == nil { // another gateway was faster, or this one has to follow first
+		if x == nil { // another gateway has erased it, or this one does not follow the latest document yet
 			return
 		}
 		defer x.leave(m)
@@ -126,7 +127,7 @@ func EraseListed(ctx context.Context, m *Manager) {
 	})
 }
 
-// noteErased has the group's document say that a namespace is erased, or why it is not.
+// noteErased removes the entry of a namespace from the group's document or, if the erasure failed, stores why.
 func noteErased(m *Manager, erased *config.Erasing, why error) error {
 	_, err := replace(m, func(d *config.Document) error {
 		if why == nil {
@@ -143,7 +144,7 @@ func noteErased(m *Manager, erased *config.Erasing, why error) error {
 	return err
 }
 
-// A pendingError is a namespace that hosts have no more, and that is not erased yet.
+// A pendingError reports a namespace that is removed but not yet erased.
 type pendingError struct {
 	at  NamespaceRef
 	why error
@@ -158,11 +159,11 @@ func (e *pendingError) Unwrap() error { return e.why }
 const (
 	// erasedTime is how long Erase waits for the gateway that erases a namespace.
 	erasedTime = 15 * time.Second
-	// erasedLook is how often it looks.
+	// erasedLook is how often it checks.
 	erasedLook = 10 * time.Millisecond
 )
 
-// awaitErased returns when a namespace that is being erased is erased; with an error it is not yet.
+// awaitErased waits until a namespace is erased. It returns an error if that fails or takes too long.
 func awaitErased(m *Manager, at NamespaceRef) error {
 	if err := followed(m.context, m, at); err != nil {
 		return &pendingError{at, err}

@@ -15,7 +15,7 @@ import (
 
 const erasePath = "/v1/subsystems/a/namespaces/1/erase"
 
-// erasedBeside calls erase while the gateway erases what is listed, until that has returned.
+// erasedBeside calls erase while the gateway erases the listed namespaces, until erase has returned.
 func erasedBeside(m *Manager, erase func()) {
 	ended, over := make(chan struct{}), make(chan struct{})
 	go func() { // until erase has returned
@@ -34,8 +34,8 @@ func erasedBeside(m *Manager, erase func()) {
 	<-over
 }
 
-// TestEraseInGroup: hosts lose the namespace in the revision that says it is being erased, the file goes once no
-// gateway has it open, and then the document forgets it.
+// TestEraseInGroup: hosts lose the namespace with the revision that says it is being erased. The file is removed
+// when no gateway has it open, and then the entry of the document.
 func TestEraseInGroup(t *testing.T) {
 	g := new(fakeGroup)
 	r := newGroupRig(t, g)
@@ -54,10 +54,10 @@ func TestEraseInGroup(t *testing.T) {
 		t.Error("it is erased though another gateway may have it open")
 	}
 	g.late = nil
-	r.refused(CodeFailed, "POST", erasePath, "") // nobody erases it
+	r.refused(CodeFailed, "POST", erasePath, "") // no gateway erases it
 	erasedBeside(r.Manager, func() {
 		r.erasedTime = time.Minute
-		r.do("POST", erasePath, "", nil) // whoever asks again waits
+		r.do("POST", erasePath, "", nil) // a repeated request waits
 	})
 	if there() || len(g.doc.Erasing) > 0 || g.awaited != g.revision-1 {
 		t.Errorf("the file is there: %v; %d awaited, %s", there(), g.awaited, g.doc.YAML())
@@ -65,7 +65,7 @@ func TestEraseInGroup(t *testing.T) {
 	r.refused(CodeNotFound, "POST", erasePath, "")
 }
 
-// interrupted are two gateways, of which the first ends before it has erased namespace 1 of a document with two in a
+// interrupted returns two gateways. The first ended before it had erased namespace 1 of a document with two in a
 // folder.
 func interrupted(t *testing.T) (g *fakeGroup, a, b *rig, doc *config.Document, dir string) {
 	t.Helper()
@@ -84,7 +84,7 @@ func interrupted(t *testing.T) (g *fakeGroup, a, b *rig, doc *config.Document, d
 	return g, a, b, doc, dir
 }
 
-// addFile adds a namespace in a file of a folder, which is there.
+// addFile adds a namespace with an existing file of a folder.
 func (r *rig) addFile(nsid int, dir, name string) error {
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
@@ -96,8 +96,8 @@ func (r *rig) addFile(nsid int, dir, name string) error {
 	return err
 }
 
-// TestErasingHolds: until a namespace is erased none gets its number or its store, and the note stays whatever
-// document is applied.
+// TestErasingHolds: until a namespace is erased, no other one can have its NSID or its store, and its entry is kept
+// whatever document is applied.
 func TestErasingHolds(t *testing.T) {
 	g, _, b, doc, dir := interrupted(t)
 	for nsid, name := range map[int]string{1: "3", 3: "1"} {
@@ -124,7 +124,8 @@ func TestErasingHolds(t *testing.T) {
 	}
 }
 
-// TestEraseFails: what cannot be removed stays in the document with the reason, and is tried again.
+// TestEraseFails: if a store cannot be removed, the document keeps the entry with the reason, and removal is
+// retried.
 func TestEraseFails(t *testing.T) {
 	g, a, b, _, dir := interrupted(t)
 	first := filepath.Join(dir, "1")
@@ -144,7 +145,7 @@ func TestEraseFails(t *testing.T) {
 	if err := b.addFile(1, dir, "3"); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("whoever wants its number is told %v", err)
 	}
-	if err := os.Rename(first, first+".kept"); err != nil { // the way to keep it after all
+	if err := os.Rename(first, first+".kept"); err != nil { // to keep it after all
 		t.Fatal(err)
 	}
 	EraseListed(t.Context(), b.Manager)
@@ -156,7 +157,8 @@ func TestEraseFails(t *testing.T) {
 	}
 }
 
-// TestEraseImage: an image is removed as the gateway says, and that is told where the group's store does not answer.
+// TestEraseImage: an image is removed by the gateway's function. If the group's store does not answer, the error
+// says so.
 func TestEraseImage(t *testing.T) {
 	g := new(fakeGroup)
 	r := newGateway(t, g)
@@ -184,7 +186,7 @@ func TestEraseImage(t *testing.T) {
 	}
 }
 
-// A movingGroup calls a function while somebody waits for all to follow.
+// A movingGroup calls a function while a caller waits for all gateways to follow.
 type movingGroup struct {
 	*fakeGroup
 	meanwhile func()
@@ -195,7 +197,8 @@ func (g *movingGroup) Followed(ctx context.Context, revision int64, at Namespace
 	return g.fakeGroup.Followed(ctx, revision, at)
 }
 
-// TestEraseOvertaken: what another gateway has erased while this one waited, and what has its name by now, is left.
+// TestEraseOvertaken: a gateway does not erase a namespace that another one has erased while it waited, since there
+// may be a new file with its name.
 func TestEraseOvertaken(t *testing.T) {
 	g, _, b, _, dir := interrupted(t)
 	b.cfg.Group = &movingGroup{g, func() {
@@ -212,8 +215,8 @@ func TestEraseOvertaken(t *testing.T) {
 	}
 }
 
-// TestGivenBackWhileErasing: a gateway does not give an ANA group back while it erases what one of its namespaces exported: the
-// next one would erase it too, and what was made anew under that name would be removed by this one.
+// TestGivenBackWhileErasing: a gateway does not give an ANA group back while it erases a store of it. Otherwise the
+// next gateway would erase it too, and this one would remove a new file with that name.
 func TestGivenBackWhileErasing(t *testing.T) {
 	g, began, goOn := new(fakeGroup), make(chan struct{}), make(chan struct{})
 	r := newGatewayRig(t, t.TempDir(), func(c *Config) {
@@ -262,8 +265,8 @@ func TestGivenBackWhileErasing(t *testing.T) {
 	r.changeTimeout = time.Minute
 }
 
-// TestEraseBehind: a gateway that does not have the group's document of now erases nothing: what that lists no more may have
-// been made anew.
+// TestEraseBehind: a gateway that does not have the latest document erases nothing: a new file may have the name of
+// one that is no longer listed.
 func TestEraseBehind(t *testing.T) {
 	g, _, b, _, dir := interrupted(t)
 	g.doc.Erasing = nil

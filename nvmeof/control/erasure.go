@@ -9,15 +9,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// An erasure is the removal of what one namespace exported, under way.
+// An erasure is the removal of what a namespace exported, in progress.
 type erasure struct {
 	of    *config.Erasing
-	left  int           // what goes on of it: the calls that remove it, of which one may hang, and the one that notes it; guarded by Manager.mu
-	ended chan struct{} // closed when none is left
+	left  int           // parts in progress: removals, which may hang, and the update of the document; guarded by Manager.mu
+	ended chan struct{} // closed when left is 0
 }
 
-// beginErasure begins one, unless another gateway serves the ANA group by now, or has erased it before, so that something
-// else may have the name. Whoever gives the group back waits for its end: two gateways erase nothing at the same time.
+// beginErasure begins an erasure. It returns nil if another gateway serves the ANA group by now, or has already
+// erased the namespace, so that its name may be in use again. A gateway that gives the group back waits for the
+// end: two gateways never erase at the same time.
 func beginErasure(m *Manager, e *config.Erasing, revision int64) *erasure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +31,7 @@ func beginErasure(m *Manager, e *config.Erasing, revision int64) *erasure {
 	return x
 }
 
-// enter is called before a part of it begins that may go on for longer. Without an erasure nobody waits for that.
+// enter is called before a part begins that may take long. x may be nil.
 func (x *erasure) enter(m *Manager) {
 	if x != nil {
 		m.mu.Lock()
@@ -39,7 +40,7 @@ func (x *erasure) enter(m *Manager) {
 	}
 }
 
-// leave is called when such a part has ended, and when what came of all is noted.
+// leave is called when such a part has ended, and when the result is stored.
 func (x *erasure) leave(m *Manager) {
 	if x == nil {
 		return
@@ -52,7 +53,7 @@ func (x *erasure) leave(m *Manager) {
 	}
 }
 
-// awaitErasures waits until nothing is erased here of a group that the target does not serve any more.
+// awaitErasures waits for the erasures of an ANA group that the target no longer serves.
 func awaitErasures(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
 	var all []*erasure
 	m.mu.Lock()

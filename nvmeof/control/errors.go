@@ -10,11 +10,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A StepError is a change that failed half way and was undone.
+// A StepError reports a change that failed and was undone.
 type StepError struct {
 	Step config.Change
 	Err  error
-	Undo error // what could not be undone; nil: all is as before
+	Undo error // what could not be undone; nil: everything is as before
 
 	advice string
 }
@@ -29,11 +29,11 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// A SaveError is a file that is not written.
+// A SaveError reports a file that was not written.
 type SaveError struct {
 	File    string
 	Err     error
-	Changed bool // the target is
+	Changed bool // the target was changed
 }
 
 func (e *SaveError) Error() string {
@@ -49,17 +49,17 @@ func (e *SaveError) Error() string {
 
 func (e *SaveError) Unwrap() error { return e.Err }
 
-// A RestartError is a change of what a running target keeps.
+// A RestartError reports a change of a setting that a running target cannot change.
 type RestartError struct{ Change config.Change }
 
 func (e *RestartError) Error() string {
 	return fmt.Sprintf("%v: cannot be changed while the target runs; nothing was changed. Change the file, and restart the target", e.Change)
 }
 
-// A LossError is a change that would destroy data, and was not made.
+// A LossError reports a change that would destroy data, and was not made.
 type LossError struct{ Steps []config.Change }
 
-// losses are the steps that destroy data.
+// losses returns the changes that destroy data.
 func losses(changes []config.Change) (lost []config.Change) {
 	for _, c := range changes {
 		if c.Loses {
@@ -77,15 +77,15 @@ func (e *LossError) Error() string {
 	return text + "; nothing was changed. Say --force if that is meant (with the API ?force=true)"
 }
 
-// A NotFoundError names something that is not there.
+// A NotFoundError reports an object that does not exist.
 type NotFoundError struct {
 	Kind, Name string
-	There      []string // names that are
+	There      []string // names that exist
 }
 
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("%s %s does not exist", e.Kind, nvmeof.Printable(e.Name))
-	_, notNumber := strconv.Atoi(e.Name) // of which any other one is as near
+	_, notNumber := strconv.Atoi(e.Name) // a similar number means nothing
 	switch near := nvmeof.Nearest(e.Name, e.There); {
 	case near != "" && notNumber != nil:
 		return text + "; did you mean " + near + "?"
@@ -97,16 +97,16 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
-// An ExistsError names something that is there already.
+// An ExistsError reports an object that exists already.
 type ExistsError struct{ Kind, Name string }
 
 func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s %s exists already; change it with set", e.Kind, nvmeof.Printable(e.Name))
 }
 
-// An unreadError is key files that cannot be read, so that these keys stay.
+// An unreadError reports key files that cannot be read. Their hosts keep the previous keys.
 type unreadError struct {
-	read int // hosts whose keys were read
+	read int // number of hosts whose keys were read
 	err  error
 }
 
@@ -120,10 +120,10 @@ func (e *unreadError) Error() string {
 
 func (e *unreadError) Unwrap() error { return e.err }
 
-// ErrClosed says that the target is stopping, or goes on in another process, and that nothing was changed.
+// ErrClosed reports that the target is stopping, or continues in another process, and that nothing was changed.
 var ErrClosed = errors.New("the target is stopping")
 
-// A handedError is the ErrClosed of a target that goes on in another process, where the socket is soon.
+// A handedError is the ErrClosed of a target that continues in another process, which will serve the socket soon.
 type handedError struct{}
 
 func (handedError) Error() string {
@@ -132,7 +132,7 @@ func (handedError) Error() string {
 
 func (handedError) Unwrap() error { return ErrClosed }
 
-// explained is what a caller is told of an error.
+// explained returns the error that a caller gets for err.
 func explained(m *Manager, err error) error {
 	if errors.Is(err, ErrClosed) && m.handed.Load() {
 		return handedError{}

@@ -12,14 +12,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// Events are what happened to a target, as the API shows it: the oldest ones of those that were
-// asked for.
+// Events is a part of the log of events, in the form of the API: the oldest of those requested.
 type Events struct {
-	Log       string         `json:"log"` // which the numbers are of
+	Log       string         `json:"log"` // log that the numbers belong to
 	Events    []events.Event `json:"events"`
-	Last      uint64         `json:"last"`      // number of the last event of all
-	Replaced  uint64         `json:"replaced"`  // how many of those asked for, and before the last one here, are kept no more
-	Unwritten uint64         `json:"unwritten"` // events since the start that are not in the file
+	Last      uint64         `json:"last"`      // number of the last event of the log
+	Replaced  uint64         `json:"replaced"`  // number of requested events, up to the last one here, that the log no longer has
+	Unwritten uint64         `json:"unwritten"` // number of events since the start that are not in the file
 }
 
 // Options of the query for events.
@@ -30,9 +29,9 @@ const (
 )
 
 const (
-	maxFollowers = 32               // calls that wait with one token, and as many through the socket
-	followTime   = 25 * time.Second // that a call waits
-	maxEvents    = 1000             // of one answer
+	maxFollowers = 32               // waiting calls with one token, and as many through the socket
+	followTime   = 25 * time.Second // how long a call waits
+	maxEvents    = 1000             // limit of one answer
 )
 
 var errFollowers = fmt.Errorf("%d others wait for events already: end one, or ask without wait", maxFollowers)
@@ -42,7 +41,7 @@ func eventRoutes() []route {
 		{"GET", "/v1/events", "listEvents", "What happened: up to 1000 events after a number; with wait not before there is one, or 25 s have passed",
 			[]string{afterOption, logOption, waitOption}, nil, Events{}, false,
 			func(c *call) (any, error) {
-				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // it was checked
+				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // checkOption has checked it
 				if !c.option(waitOption) {
 					return eventsAfter(c.context, c.manager, after, c.query.Get(logOption), nil)
 				}
@@ -55,20 +54,20 @@ func eventRoutes() []route {
 	}
 }
 
-// A follower is who waits for events: those who come through the socket are one, and those who have a token are, so that
-// none takes the places of another.
+// A follower is a client that waits for events. All clients of the socket are one follower, and so are all with the
+// same token, so that no one takes the places of another.
 type follower struct {
 	remote bool
 	token  string
 }
 
-// followers count the calls that wait.
+// followers counts the waiting calls.
 type followers struct {
 	mu sync.Mutex
-	n  map[follower]int // none is 0
+	n  map[follower]int // never 0
 }
 
-// enter counts a call, if it may wait: until leave.
+// enter counts a call that waits, and reports whether it may. If so, leave must be called later.
 func (f *followers) enter(who follower) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +89,7 @@ func (f *followers) leave(who follower) {
 	}
 }
 
-// eventsAfter are those after a number of a log. The call waits if it is a follower's.
+// eventsAfter returns the events after a number of the log of. If who is not nil, it waits for one.
 func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, who *follower) (*Events, error) {
 	l := m.cfg.Events
 	if l == nil {
@@ -113,10 +112,10 @@ func eventsAfter(ctx context.Context, m *Manager, after uint64, of string, who *
 	return out, nil
 }
 
-// maxChangeEvents is how many changes at a time have an event each: others are one event.
+// maxChangeEvents is the number of simultaneous changes up to which each has an event; more have one in common.
 const maxChangeEvents = 8
 
-// noteChanges records what was changed.
+// noteChanges records events of changes.
 func noteChanges(m *Manager, changes []config.Change) {
 	if len(changes) > maxChangeEvents {
 		m.cfg.Events.Record(events.Event{Kind: events.Change, Severity: events.Info,
@@ -128,18 +127,18 @@ func noteChanges(m *Manager, changes []config.Change) {
 	}
 }
 
-// note records an event of what a target waits for.
+// note records an event; about has its subsystem, namespace and so on.
 func note(m *Manager, k events.Kind, s events.Severity, about events.Event, text string) {
 	about.Kind, about.Severity, about.Text = k, s, text
 	m.cfg.Events.Record(about)
 }
 
-// event is one of the namespace, without what happened.
+// event returns an event of the namespace, without kind and text.
 func (at namespaceKey) event() events.Event {
 	return events.Event{Subsystem: string(at.nqn), NSID: at.nsid}
 }
 
-// event is one of the host, without what happened.
+// event returns an event of the host, without kind and text.
 func (at hostKey) event() events.Event {
 	return events.Event{Subsystem: string(at.nqn), Host: string(at.host)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// TestFollowers: so many wait, and no more; an event ends their waiting.
+// TestFollowers: only so many calls wait at a time; an event ends them.
 func TestFollowers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := events.New(events.Config{})
@@ -30,12 +30,12 @@ func TestFollowers(t *testing.T) {
 		if _, err := eventsAfter(t.Context(), m, 0, "", &a); err != errFollowers {
 			t.Errorf("one more: %v", err)
 		}
-		go func() { // nor does one token keep another out
+		go func() { // one token does not affect another
 			if _, err := eventsAfter(t.Context(), m, 0, l.ID(), &b); err != nil {
 				t.Error(err)
 			}
 		}()
-		go func() { // nobody on the network keeps those out who come through the socket
+		go func() { // clients on the network do not affect those of the socket
 			c := &call{context: t.Context(), manager: m, query: url.Values{waitOption: {"true"}, logOption: {l.ID()}}}
 			if _, err := eventRoutes()[0].serve(c); err != nil {
 				t.Error(err)
@@ -55,7 +55,7 @@ func TestFollowers(t *testing.T) {
 	})
 }
 
-// TestEventsOfAnotherLog: whoever knows events of a log that is no more gets all.
+// TestEventsOfAnotherLog: a client that knows another log gets all events.
 func TestEventsOfAnotherLog(t *testing.T) {
 	l := events.New(events.Config{})
 	m := &Manager{cfg: Config{Events: l}}
@@ -76,7 +76,7 @@ func TestEventsOfAnotherLog(t *testing.T) {
 	}
 }
 
-// TestEventOptions: what is wrong with them is said.
+// TestEventOptions checks the errors of invalid options.
 func TestEventOptions(t *testing.T) {
 	r := newAPIRig(t)
 	for _, o := range []string{"after=x", "after=-1", "wait=1", "log=" + strings.Repeat("x", 65), "nothing"} {

@@ -22,7 +22,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// parse reads a document; its warnings are for administrators.
+// parse parses a document. Its warnings are for administrators.
 func parse(text string) *config.Document {
 	doc, _, err := config.Parse("target.yaml", []byte(text))
 	return must(doc, err)
@@ -33,8 +33,7 @@ func open(at netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
 	return softroce.Open(softroce.Config{Addr: at})
 }
 
-// A complete program: a target as a document describes it, and a client that adds a
-// namespace by the API.
+// A complete program: a target from a document, and a client that adds a namespace with the API.
 func Example_program() {
 	doc := parse(`
 version: 1

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// failures are why stores take no writes, by their keys.
+// failures returns why stores accept no writes, by key.
 func (s *stores) failures() map[string]string {
 	all := map[string]string{}
 	for key, why := range s.failed {
@@ -22,7 +22,7 @@ func (s *stores) failures() map[string]string {
 	return all
 }
 
-// failureOf is why a store takes no writes; empty: it does.
+// failureOf returns why a store accepts no writes, or "".
 func failureOf(h *heldStore) string {
 	l, ok := h.store.(backend.Failer)
 	if !ok {
@@ -32,14 +32,14 @@ func failureOf(h *heldStore) string {
 	if err == nil {
 		return ""
 	}
-	if why := errors.Unwrap(err); why != nil { // without the name, which the next one adds
+	if why := errors.Unwrap(err); why != nil { // remove the name, which the next store adds again
 		err = why
 	}
 	return err.Error()
 }
 
-// failAgain has a store that was opened fail as it has before, in another process or with other options: what
-// was acknowledged then may be lost, and an administrator decides when that is mended.
+// failAgain makes a store fail as it did before it was opened, in another process or with other options. Data that
+// was acknowledged then may be lost, so an administrator has to clear the failure.
 func (s *stores) failAgain(key storeKey, h *heldStore) {
 	why := s.failed[key]
 	if why == "" {

@@ -16,43 +16,43 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Faults are kept where all gateways of a group have them: stores that have failed for good, and whose failure
-// nobody has cleared. Whoever opens such a store takes no writes either. They belong to paths.
+// Faults stores, for all gateways of a group, which stores have failed and were not cleared. A gateway that opens
+// such a store makes it refuse writes. Faults belong to paths.
 type Faults interface {
-	// All reads those that there are, and returns what is noted of a path: with an empty Path nothing is, and with an
-	// error it cannot be read, which concerns no other path.
+	// All reads all faults. of returns the fault of a path, whose Path is empty if there is none, or an error if
+	// the entry of that path cannot be read.
 	All(ctx context.Context) (of func(config.Path) (Fault, error), err error)
-	// Add notes a failure, unless there is one of the path.
+	// Add stores a fault, unless the path has one.
 	Add(ctx context.Context, p config.Path, why string) error
-	// Clear reports whether there was one, which is no more.
+	// Clear removes the fault of a path, and reports whether there was one.
 	Clear(ctx context.Context, p config.Path) (bool, error)
 }
 
 // A Fault is the failure of a store.
 type Fault struct {
 	Path    config.Path `json:"path"`
-	Gateway string      `json:"gateway"` // where it has failed
+	Gateway string      `json:"gateway"` // gateway at which it has failed
 	Time    time.Time   `json:"time"`
 	Why     string      `json:"why"`
 }
 
 // A faultBook has the failures of stores that gateways share.
 type faultBook struct {
-	marks Faults // nil: the target is no gateway
+	marks Faults // nil: the target is not a gateway
 
-	turn sync.Mutex // of who compares stores with marks, and of who clears
+	turn sync.Mutex // held to compare stores with marks, and to clear a fault
 
-	mu    sync.Mutex            // guards what follows
-	ahead map[config.Path]Fault // that could not be noted yet
+	mu    sync.Mutex            // guards the following
+	ahead map[config.Path]Fault // faults that could not be stored yet
 }
 
-// shares reports whether gateways share what a namespace exports, so that they carry its failure on. An
-// image fails only where its client has lost it, which is no failure of its content.
+// shares reports whether gateways share the store of a namespace, so that its failure applies to all. An image only
+// fails when its client has lost access to it, which does not affect its content.
 func (b *faultBook) shares(n *config.Namespace) bool {
 	return b.marks != nil && (n.File != nil || n.Block != nil)
 }
 
-// of is the failure that nobody has cleared of what a namespace exports; empty Path: there is none.
+// of returns the fault of a namespace's store; its Path is empty if there is none.
 func (b *faultBook) of(n *config.Namespace) (Fault, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteTime)
 	defer cancel()
@@ -68,7 +68,7 @@ func (b *faultBook) of(n *config.Namespace) (Fault, error) {
 	return b.ahead[n.Path()], nil
 }
 
-// apply has a store that was opened take no writes if it has failed before, here or at another gateway.
+// apply makes a newly opened store refuse writes if it has failed before, here or at another gateway.
 func (s *stores) apply(h *heldStore) error {
 	if !s.faults.shares(h.as) {
 		return nil
@@ -81,7 +81,7 @@ func (s *stores) apply(h *heldStore) error {
 	return nil
 }
 
-// fail has a store take no writes, and reports whether it can.
+// fail makes a store refuse writes, and reports whether it can.
 func (s *stores) fail(h *heldStore, f Fault) bool {
 	store, can := h.store.(backend.Failer)
 	if !can {
@@ -93,7 +93,7 @@ func (s *stores) fail(h *heldStore, f Fault) bool {
 	return true
 }
 
-// failure is why a store that gateways share has failed for good; nil: it has not.
+// failure returns why a store that gateways share has failed permanently, or nil.
 func (b *faultBook) failure(h *heldStore) error {
 	l, can := h.store.(backend.Latcher)
 	if !can || !b.shares(h.as) {
@@ -106,7 +106,7 @@ func (b *faultBook) failure(h *heldStore) error {
 	return err
 }
 
-// add notes a failure for all gateways. One that cannot be noted now is known here until it is.
+// add stores a fault for all gateways. If that fails, this gateway keeps it until it succeeds.
 func (b *faultBook) add(ctx context.Context, p config.Path, why string) error {
 	b.mu.Lock()
 	f, known := b.ahead[p]
@@ -128,7 +128,7 @@ func (b *faultBook) forget(p config.Path) {
 	delete(b.ahead, p)
 }
 
-// later are the failures that could not be noted yet.
+// later returns the faults that could not be stored yet.
 func (b *faultBook) later() (all []Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *faultBook) later() (all []Fault) {
 	return all
 }
 
-// leave notes the failures of stores that are about to be closed, before another gateway opens them.
+// leave stores the failures of stores that are about to be closed, before another gateway opens them.
 func (b *faultBook) leave(unused []*heldStore) error {
 	var errs []error
 	for _, h := range unused {
@@ -151,9 +151,8 @@ func (b *faultBook) leave(unused []*heldStore) error {
 	return errors.Join(errs...)
 }
 
-// FollowFaults tells the group which stores have failed here, stops writes to stores that have
-// failed elsewhere, and clears faults that were cleared at another gateway. A gateway calls it
-// repeatedly.
+// FollowFaults stores for the group which stores have failed here, stops writes to stores that have failed
+// elsewhere, and clears faults that were cleared at another gateway. A gateway calls it repeatedly.
 func FollowFaults(ctx context.Context, m *Manager) error {
 	b := &m.stores.faults
 	b.turn.Lock()
@@ -162,7 +161,7 @@ func FollowFaults(ctx context.Context, m *Manager) error {
 		*heldStore
 		marked bool
 	}
-	var all []open // before the marks are read: those that they have were put before
+	var all []open // taken before the marks are read, so that a mark of one of these stores was set before
 	m.mu.Lock()
 	for _, h := range m.stores.held {
 		if b.shares(h.as) {
@@ -180,13 +179,13 @@ func FollowFaults(ctx context.Context, m *Manager) error {
 		f, err := marks(h.as.Path())
 		marked, why := f.Path != "", b.failure(h.heldStore)
 		switch {
-		case err != nil: // whoever opens it next does not, and here it is what it is
+		case err != nil: // an unreadable entry changes nothing here; the next gateway that opens the store reports it
 			errs = append(errs, err)
 		case marked && why == nil:
 			h.heldStore.marked.Store(m.stores.fail(h.heldStore, f))
 		case marked:
 			h.heldStore.marked.Store(true)
-		case h.marked: // one that cannot be cleared is noted again
+		case h.marked: // one that cannot be cleared is stored again
 			h.heldStore.marked.Store(false)
 			if why != nil {
 				errs = append(errs, clearHeld(m, h.heldStore))
@@ -203,7 +202,7 @@ func FollowFaults(ctx context.Context, m *Manager) error {
 	return errors.Join(errs...)
 }
 
-// clearHeld clears the failure of a store in the namespaces that have it.
+// clearHeld clears the failure of a store in a namespace that uses it.
 func clearHeld(m *Manager, h *heldStore) error {
 	for _, d := range m.present().Subsystems {
 		for _, n := range d.Namespaces {
@@ -211,21 +210,21 @@ func clearHeld(m *Manager, h *heldStore) error {
 				continue
 			}
 			if x, err := m.find(d.NQN, n.NSID); err == nil {
-				return m.stores.ask(n.Path(), x.ClearFault) // which may hang, and others have failed too
+				return m.stores.ask(n.Path(), x.ClearFault) // it may hang, while others have failed too
 			}
 		}
 	}
-	return nil // it is about to be closed
+	return nil // the store is about to be closed
 }
 
-// heldOf is the open store of a namespace; nil: there is none.
+// heldOf returns the open store of a namespace, or nil.
 func heldOf(m *Manager, nqn nvmeof.NQN, n *config.Namespace) *heldStore {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stores.held[keyOf(nqn, n)]
 }
 
-// clearShared clears the failure of what a namespace of gateways exports, wherever that is served.
+// clearShared clears the failure of a store that gateways share, whichever gateway serves it.
 func clearShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	b := &m.stores.faults
 	b.turn.Lock()
@@ -240,22 +239,22 @@ func clearShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	x, err := m.find(nqn, n.NSID)
 	switch {
 	case err != nil && had:
-		return nil // whoever serves it follows
+		return nil // the gateway that serves it follows
 	case err != nil:
 		return &target.StateError{Subsystem: nqn, NSID: capsule.NSID(n.NSID), Err: errors.New("no gateway has noted that its store has failed; its size is accepted at the gateway that serves it")}
 	}
 	err = m.stores.ask(n.Path(), x.ClearFault)
 	if h := heldOf(m, nqn, n); had && h != nil && b.failure(h) == nil {
 		h.marked.Store(false)
-		return nil // it may not have been known here yet
+		return nil // the failure may not have been known here yet
 	}
 	return err
 }
 
-// sharedNamespace is a namespace of the document whose failure gateways share; nil: it is none.
+// sharedNamespace returns a namespace of the document if gateways share its failure, else nil.
 func sharedNamespace(m *Manager, nqn nvmeof.NQN, nsid int) *config.Namespace {
 	if m.cfg.Faults == nil {
-		return nil // also while a change is being made
+		return nil // without taking mu, so that it does not wait for a change
 	}
 	for _, d := range m.present().Subsystems {
 		for _, n := range d.Namespaces {

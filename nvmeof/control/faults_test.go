@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// fakeFaults are those of a group.
+// fakeFaults are the Faults of a group.
 type fakeFaults struct {
 	mu  sync.Mutex
 	all map[config.Path]Fault
@@ -49,13 +49,13 @@ func (f *fakeFaults) Clear(_ context.Context, p config.Path) (bool, error) {
 	return had, f.err
 }
 
-// A failing store can be made to fail, and says whether it has.
+// A failing store can be made to fail, and reports whether it has.
 type failing interface {
 	backend.Failer
 	backend.Latcher
 }
 
-// faultGroup are two gateways with faults in common, and at each the store of namespace 2, once it was opened.
+// faultGroup returns two gateways with common faults, and the store of namespace 2 at each, once it was opened.
 func faultGroup(t *testing.T) (a, b *gatewayRig, at *[2]failing, faults *fakeFaults) {
 	dir := sharedFiles(t)
 	faults, at = &fakeFaults{all: map[config.Path]Fault{}}, new([2]failing)
@@ -77,8 +77,8 @@ func faultGroup(t *testing.T) (a, b *gatewayRig, at *[2]failing, faults *fakeFau
 	return a, b, at, faults
 }
 
-// TestFaultGoesAlong: a store that has failed takes no writes at the next gateway either, until somebody clears that,
-// wherever.
+// TestFaultGoesAlong: a store that has failed also accepts no writes at the next gateway, until the fault is
+// cleared at any gateway.
 func TestFaultGoesAlong(t *testing.T) {
 	a, b, at, faults := faultGroup(t)
 	ctx := t.Context()
@@ -92,7 +92,7 @@ func TestFaultGoesAlong(t *testing.T) {
 	if err := at[1].Failed(); err == nil || !strings.Contains(err.Error(), "at gateway gw1") {
 		t.Fatalf("the next gateway's store has failed with %v", err)
 	}
-	a.must(FollowFaults(ctx, a.Manager)) // which it has nothing to do with any more
+	a.must(FollowFaults(ctx, a.Manager)) // it no longer has the store
 	a.must(a.ClearFault("a", 2))
 	if at[1].Failed() == nil {
 		t.Error("it is cleared before its gateway knows")
@@ -116,7 +116,7 @@ func TestFaultGoesAlong(t *testing.T) {
 	}
 }
 
-// TestFaultNotedLater: what cannot be noted as a group is given back holds here, and is noted later.
+// TestFaultNotedLater: a fault that cannot be stored when a group is given back applies here, and is stored later.
 func TestFaultNotedLater(t *testing.T) {
 	_, b, at, faults := faultGroup(t)
 	ctx := t.Context()
@@ -137,7 +137,7 @@ func TestFaultNotedLater(t *testing.T) {
 	}
 }
 
-// A hungClear is a file whose failure is not cleared before cleared is closed.
+// A hungClear is a file whose ClearFault blocks until cleared is closed.
 type hungClear struct {
 	*file.Store
 	cleared chan struct{}
@@ -148,7 +148,7 @@ func (h *hungClear) Clear() error {
 	return h.Store.Clear()
 }
 
-// TestFaultThatHangs: where a store hangs as its failure is cleared, what has failed besides is noted.
+// TestFaultThatHangs: if clearing the fault of a store hangs, other faults are still stored.
 func TestFaultThatHangs(t *testing.T) {
 	cleared := make(chan struct{})
 	stores, faults := new([4]backend.Store), &fakeFaults{all: map[config.Path]Fault{}}

@@ -20,41 +20,41 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// FileNotes are kept where all gateways of a group have them: which files of namespaces there were once, so
-// that each is created once, whatever gateway serves it, and is the same to hosts at all, and which disks. A note belongs to a
-// path, as long as the group's document has a namespace with it.
+// FileNotes stores, for all gateways of a group, which files of namespaces existed, and which disks. Thus a file is
+// created only once, whichever gateway serves it, and all gateways present the same one to hosts. A note belongs to
+// a path, as long as the group's document has a namespace with it.
 type FileNotes interface {
-	// Gateway is the name of this one.
+	// Gateway returns the name of this gateway.
 	Gateway() string
-	// Get asks for the note of a path; Revision 0: there is none.
+	// Get reads the note of a path. Revision 0 means that there is none.
 	Get(ctx context.Context, p config.Path) (FileNote, error)
-	// Put replaces a note by one with the Revision of that, and returns it with its own. It is an error if another
-	// gateway was faster.
+	// Put replaces the note with n.Revision by n, and returns n with its new revision. It returns an error if
+	// another gateway was faster.
 	Put(ctx context.Context, n FileNote) (FileNote, error)
 	// Drop removes a note, unless it was replaced.
 	Drop(ctx context.Context, n FileNote) error
-	// Known is the note of a path as it was known last. It asks nobody.
+	// Known returns the last known note of a path, without access to the store.
 	Known(p config.Path) FileNote
 }
 
-// A FileNote says that the file, or block device, of a namespace was there.
+// A FileNote says that the file or block device of a namespace existed.
 type FileNote struct {
 	Path    config.Path `json:"path"`
-	Gateway string      `json:"gateway"` // that has made it, or found it first
-	Time    time.Time   `json:"time"`    // when
+	Gateway string      `json:"gateway"` // gateway that created it, or found it first
+	Time    time.Time   `json:"time"`    // time of that
 	Found   bool        `json:"found,omitempty"`
-	// Making says that the gateway is about to make it. It has not been served.
+	// Making says that the gateway is about to create the file. It was never served.
 	Making   bool     `json:"making,omitempty"`
-	Size     int64    `json:"size,omitempty"` // bytes that it had when it was last opened or extended
-	Mark     []byte   `json:"mark,omitempty"` // of package file; nil: it has none
-	Disk     []string `json:"disk,omitempty"` // what the kernel knows a block device by: see [block.Identity]
-	Revision uint64   `json:"-"`              // in the group's store; 0: there is no such note
+	Size     int64    `json:"size,omitempty"` // size in bytes when it was last opened or extended
+	Mark     []byte   `json:"mark,omitempty"` // see package file; nil: it has none
+	Disk     []string `json:"disk,omitempty"` // identifiers of a block device: see [block.Identity]
+	Revision uint64   `json:"-"`              // revision in the group's store; 0: there is no such note
 }
 
-// noteTime is how long the group's store has for what opening a file asks of it.
+// noteTime is the time limit for requests to the group's store when a file is opened.
 const noteTime = 3 * time.Second
 
-// A notedError is a file that was there at a gateway, and is missing here, or another.
+// A notedError reports a file that existed at a gateway, and is missing or different here.
 type notedError struct {
 	note FileNote
 	what string // "is missing here"
@@ -78,13 +78,13 @@ func (e *notedError) Error() string {
 
 func (e *notedError) Unwrap() error { return e.err }
 
-// isNoted reports whether the gateways have notes of a namespace's file or block device.
+// isNoted reports whether gateways have notes of the file or block device of a namespace.
 func (s *stores) isNoted(n *config.Namespace) bool {
 	return s.notes != nil && (n.File != nil && n.File.Size > 0 || n.Block != nil)
 }
 
-// contradicts is why the file or block device of a namespace, as it is here, is not what a note says; nil: it may
-// be. The first result says that there is no file here.
+// contradicts returns an error if the file or block device of a namespace is not the one of the note. missing
+// reports whether there is no file here.
 func contradicts(note FileNote, n *config.Namespace, gateway string) (missing bool, why error) {
 	if n.Block != nil {
 		now := block.Identity(string(n.Path()))
@@ -97,23 +97,23 @@ func contradicts(note FileNote, n *config.Namespace, gateway string) (missing bo
 	missing = errors.Is(err, fs.ErrNotExist)
 	switch {
 	case note.Revision == 0, note.Making && note.Gateway == gateway:
-		return missing, nil // nobody has served it
+		return missing, nil // it was never served
 	case missing:
 		return true, &notedError{note, "is missing here", n.File.Size, fs.ErrNotExist}
 	case err != nil:
-		return false, nil // opening it reports what is wrong
+		return false, nil // opening it reports the error
 	case info.Size() < min(note.Size, int64(n.File.Size)):
 		return false, &notedError{note, fmt.Sprintf("has %d of its %d bytes here", info.Size(), note.Size), n.File.Size, nil}
 	}
-	// One without a mark was put there by somebody who knows what hosts find.
+	// A file without a mark was put there by an administrator, who knows what hosts will find.
 	if mark := file.ReadMark(string(n.Path())); len(note.Mark) > 0 && len(mark) > 0 && !bytes.Equal(mark, note.Mark) {
 		return false, &notedError{note, "is another file here", n.File.Size, nil}
 	}
 	return false, nil
 }
 
-// unshared is why gateways cannot have a file one after the other; nil: they can. What the kernel of one has cached
-// it writes when it likes, also when another gateway serves the file.
+// unshared returns an error if gateways cannot serve the file one after the other. Data in the kernel's cache of
+// one machine could be written when another gateway already serves the file.
 func (s *stores) unshared(h *heldStore) error {
 	f, ok := h.store.(interface{ Direct() bool })
 	if s.notes == nil || !ok || f.Direct() || h.store.Info().ReadOnly {
@@ -122,7 +122,7 @@ func (s *stores) unshared(h *heldStore) error {
 	return fmt.Errorf("%s: its file system does no direct I/O, so that this machine could write what it has cached after another gateway has taken over: use one that does", h.as.Path())
 }
 
-// goneAway is [known.gone] for gateways, by their note.
+// goneAway is [known.gone] for gateways, which use notes.
 func (s *stores) goneAway(n *config.Namespace) error {
 	ctx, cancel := context.WithTimeout(context.Background(), noteTime)
 	defer cancel()
@@ -138,8 +138,8 @@ func notNoted(n *config.Namespace, err error) error {
 	return fmt.Errorf("the group's note of %s: %w", n.Path(), err)
 }
 
-// openNoted is openNow where gateways have a note of the file. It is put before the file is created, and says then
-// that nobody has served it; so another gateway does not create it again, and this one, if it fails in between, does.
+// openNoted is openNow for a store of which gateways have a note. If it creates a file, it first stores a note with
+// Making set. So another gateway does not create the file again, and this one does if it crashes in between.
 func (s *stores) openNoted(n *config.Namespace) (*heldStore, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteTime)
 	defer cancel()
@@ -162,26 +162,26 @@ func (s *stores) openNoted(n *config.Namespace) (*heldStore, error) {
 	store, notes, err := s.open(n, s.pool)
 	if err != nil {
 		if creates {
-			err = errors.Join(err, s.notes.Drop(ctx, note)) // if that fails, it is this gateway which tries again
+			err = errors.Join(err, s.notes.Drop(ctx, note)) // if that fails too, this gateway retries
 		}
 		return nil, err
 	}
 	if creates {
 		s.log.Warn("file was missing, and is created: the namespace is empty", zap.String("export", string(n.Path())))
 	}
-	// A file that was made, and is not noted, stays, and is found when it is opened again.
+	// A file that was created but not noted is kept, and found when it is opened again.
 	if err := s.noteOpen(ctx, n, note, store); err != nil {
 		return nil, errors.Join(notNoted(n, err), store.Close())
 	}
 	return &heldStore{store: store, as: n, notes: notes}, nil
 }
 
-// newNote is one of a file that this gateway makes, or has found.
+// newNote returns the note of a file that this gateway creates or has found.
 func newNote(notes FileNotes, n *config.Namespace, before uint64, making bool) FileNote {
 	return FileNote{Path: n.Path(), Gateway: notes.Gateway(), Time: time.Now().UTC().Truncate(time.Second), Making: making, Found: !making, Revision: before}
 }
 
-// noteOpen has the note of a file say what an open store has.
+// noteOpen updates the note of a file from an open store.
 func (s *stores) noteOpen(ctx context.Context, n *config.Namespace, was FileNote, store backend.Store) error {
 	info, err := os.Stat(string(n.Path()))
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *stores) noteOpen(ctx context.Context, n *config.Namespace, was FileNote
 	return err
 }
 
-// noteSize is [known.add] of a file that was extended, for gateways.
+// noteSize updates the note of a file that was extended. It is [known.add] for gateways.
 func (s *stores) noteSize(n *config.Namespace, h *heldStore) error {
 	if h == nil {
 		return nil
@@ -219,7 +219,7 @@ func (s *stores) noteSize(n *config.Namespace, h *heldStore) error {
 	return err
 }
 
-// probeNoted finds what hosts are told of a file that another gateway has open.
+// probeNoted returns the properties of a file that another gateway has open.
 func (s *stores) probeNoted(n *config.Namespace, probe func(*config.Namespace) (Probed, error)) (p Probed, err error) {
 	note := s.notes.Known(n.Path())
 	if _, err = contradicts(note, n, s.notes.Gateway()); err != nil {
@@ -231,8 +231,8 @@ func (s *stores) probeNoted(n *config.Namespace, probe func(*config.Namespace) (
 	return p, err
 }
 
-// FilesNoted checks the namespaces again whose files' notes other gateways have changed, so that
-// hosts find the same UUID everywhere.
+// FilesNoted probes the namespaces again for whose path changed returns true, since other gateways have changed the
+// notes. Thus hosts find the same UUID at all gateways.
 func FilesNoted(m *Manager, changed func(config.Path) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -242,7 +242,7 @@ func FilesNoted(m *Manager, changed func(config.Path) bool) {
 	m.stores.begin(m.startTimeout)
 	for at, f := range m.foreign {
 		if changed(f.namespace.Path()) {
-			announceNoted(m, at, func(s *target.Subsystem) error { return leaveForeign(m, s, at, f.namespace) })
+			announceNoted(m, at, func(s *target.Subsystem) error { return announceForeign(m, s, at, f.namespace) })
 		}
 	}
 	for at, w := range m.waiting {
@@ -252,11 +252,11 @@ func FilesNoted(m *Manager, changed func(config.Path) bool) {
 	}
 }
 
-// announceNoted has hosts told of a namespace. Called with mu held.
+// announceNoted calls announce with the subsystem of a namespace, to notify hosts. The caller holds mu.
 func announceNoted(m *Manager, at namespaceKey, announce func(*target.Subsystem) error) {
 	s, err := m.subsystem(at.nqn)
 	if err != nil {
-		return // it is leaving
+		return // it is being removed
 	}
 	if err := announce(s); err != nil {
 		m.log.Warn("hosts are not told of a namespace whose file another gateway has made", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))

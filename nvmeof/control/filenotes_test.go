@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestUnshared: gateways have no file one after the other whose blocks the kernel of one may write later.
+// TestUnshared: gateways do not share a file whose blocks the kernel of one may write later.
 func TestUnshared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
 	for _, test := range []struct {

@@ -23,16 +23,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Foresee finds the faults that a target would meet if it started now on this machine: listeners
-// and namespaces that would wait, hosts whose keys it could not read, and more memory to export
-// than there is. It creates, changes and locks nothing; files of a running target are reported as
-// in use. state and getenv are those of its [Config]. A file system or device that hangs is
-// reported in the words of a [HungError].
+// Foresee returns the faults that a target would have if it started now on this machine. These are listeners and
+// namespaces that would wait, unreadable keys of hosts, and exports of more memory than there is. It creates,
+// changes and locks nothing; files of a running target are reported as in use. state and getenv are those of its
+// [Config]. A file system or device that hangs is reported with the text of a [HungError].
 func Foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string) config.Problems {
 	return foresee(ctx, doc, state, getenv, startTimeout)
 }
 
-// foresee is Foresee where the first that hangs has that time.
+// foresee is Foresee with a time limit for the first file system or device that hangs.
 func foresee(ctx context.Context, doc *config.Document, state string, getenv func(string) string, timeout time.Duration) (found config.Problems) {
 	add := func(path string, err error, fix string) {
 		if err != nil {
@@ -43,7 +42,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	r.begin(timeout)
 	foreseeReports(r, doc, add)
 	foreseeListeners(doc, add)
-	astray := misplaced(r, namespacesOf(doc))
+	misplaced := findMisplaced(r, namespacesOf(doc))
 	for i, s := range doc.Subsystems {
 		if s.State != "" {
 			add(fmt.Sprintf("subsystems[%d].state", i), r.ask(s.State, func() error {
@@ -74,7 +73,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 			}, nil)
 			add(path, err, fix)
 			found = append(found, notices(path, notes)...)
-			add(path, astray.heldFor(r, s.NQN, n), fix)
+			add(path, misplaced.reservedElsewhere(r, s.NQN, n), fix)
 			if n.Reservations != "" {
 				add(path+".reservations", r.ask(n.Reservations, func() error {
 					if err := known(state).recordGone(n.Reservations, reservationRecord); err != nil {
@@ -88,7 +87,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 	return append(found, ForeseeMemory(doc)...)
 }
 
-// foreseeReports is about the files of events and of the audit.
+// foreseeReports checks the files of events and of the audit.
 func foreseeReports(r *reacher, doc *config.Document, add func(string, error, string)) {
 	if p := doc.Events.File; p != "" {
 		add("events.file", r.ask(p, func() error { return cmp.Or(foreseeFolder(filepath.Dir(string(p))), events.Check(string(p))) }),
@@ -110,7 +109,7 @@ func foreseeReports(r *reacher, doc *config.Document, add func(string, error, st
 	}
 }
 
-// foreseeListeners is about the addresses at which hosts connect.
+// foreseeListeners checks the addresses at which hosts connect.
 func foreseeListeners(doc *config.Document, add func(string, error, string)) {
 	for i, l := range doc.Listeners {
 		if !l.Wildcard() && lacks(l.Address.Addr()) {
@@ -120,7 +119,7 @@ func foreseeListeners(doc *config.Document, add func(string, error, string)) {
 	}
 }
 
-// lacks reports whether this machine does not have an address now, and may not use it all the same.
+// lacks reports whether this machine does not have an address now, and cannot bind it anyway.
 func lacks(addr netip.Addr) bool {
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
 	if err == nil {
@@ -144,7 +143,7 @@ func (r *reacher) foreseeKey(ctx context.Context, file config.KeyFile, getenv fu
 	return doubts, err
 }
 
-// foreseeStore opens what a namespace exports as it is, for a moment, and has the sentences about it.
+// foreseeStore opens the store of a namespace briefly without changing it, and returns the notes about it.
 func foreseeStore(n *config.Namespace) (notes []string, err error) {
 	asItIs := *n
 	switch {
@@ -152,7 +151,7 @@ func foreseeStore(n *config.Namespace) (notes []string, err error) {
 		return nil, nil
 	case n.Block != nil:
 		b := *n.Block
-		b.ReadOnly = true // the end of writing makes udev look at a device
+		b.ReadOnly = true // closing a device that is open for writing makes udev examine it
 		asItIs.Block = &b
 	case n.RBD != nil:
 		return nil, foreseeImage(asItIs)
@@ -165,7 +164,7 @@ func foreseeStore(n *config.Namespace) (notes []string, err error) {
 		f.Size = 0
 		asItIs.File = &f
 		if info, err := os.Stat(string(f.Path)); err == nil && info.Size() == 0 && n.File.Size > 0 {
-			return nil, nil // it gets its size
+			return nil, nil // it will be extended
 		}
 	}
 	store, notes, err := OpenStore(&asItIs, nil)
@@ -175,8 +174,8 @@ func foreseeStore(n *config.Namespace) (notes []string, err error) {
 	return doubtsAbout(store, notes), store.Close()
 }
 
-// doubtsAbout are the sentences about what a store exports. Those about how the machine does its I/O are in the log: the
-// administrator of many namespaces would be told the same of each.
+// doubtsAbout returns the notes about a store. It leaves out those about the machine's I/O engine, which are in the
+// log: they would be repeated for each of many namespaces.
 func doubtsAbout(store backend.Store, notes []string) []string {
 	s, ok := store.(interface{ EngineNotes() []string })
 	if !ok {
@@ -186,7 +185,7 @@ func doubtsAbout(store backend.Store, notes []string) []string {
 	return slices.DeleteFunc(slices.Clone(notes), func(note string) bool { return slices.Contains(engine, note) })
 }
 
-// notices are what an administrator is told of a store that can be opened.
+// notices returns notes as problems at a path.
 func notices(path string, notes []string) (found config.Problems) {
 	for _, note := range notes {
 		found = append(found, config.Problem{Path: path, Text: note})
@@ -194,7 +193,7 @@ func notices(path string, notes []string) (found config.Problems) {
 	return found
 }
 
-// foreseeImage opens an image without its lock, unless it is to be created.
+// foreseeImage opens an image without its lock. It is no error if it is missing and will be created.
 func foreseeImage(n config.Namespace) error {
 	i := *n.RBD
 	i.ReadOnly, i.Size = true, 0
@@ -210,7 +209,7 @@ func foreseeImage(n config.Namespace) error {
 	return err
 }
 
-// foreseeFolder is about a file that is to be made there.
+// foreseeFolder checks the folder of a file that will be created.
 func foreseeFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -219,7 +218,7 @@ func foreseeFolder(dir string) error {
 	return err
 }
 
-// foreseeFile is about a file that is to be made.
+// foreseeFile checks the folder and the free space for a file that will be created.
 func foreseeFile(f *config.File) error {
 	dir := filepath.Dir(string(f.Path))
 	if err := foreseeFolder(dir); err != nil || f.Thin {
@@ -233,7 +232,7 @@ func foreseeFile(f *config.File) error {
 	return nil
 }
 
-// ownerConfig is a namespace as a record of reservations knows it.
+// ownerConfig returns the identity of a namespace that a record of reservations has.
 func ownerConfig(n *config.Namespace) target.NamespaceConfig {
 	return target.NamespaceConfig{NSID: capsule.NSID(n.NSID), UUID: uuid.UUID(n.UUID), NGUID: n.NGUID, EUI64: n.EUI64, Name: exportName(n)}
 }

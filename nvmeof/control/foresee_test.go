@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// unforeseen has one of each that a start would meet.
+// unforeseen has one fault of each kind.
 const unforeseen = `version: 1
 listeners:
   - id: 1
@@ -41,7 +41,7 @@ subsystems:
       - {nsid: 12, file: {path: DIR/thin, size: 1024TiB, thin: true}}
 `
 
-// TestForesee: what a start would meet is reported before, and nothing is made or changed by that.
+// TestForesee: faults of a start are reported in advance, without changes to anything.
 func TestForesee(t *testing.T) {
 	r := newRig(t)
 	for name, size := range map[string]int{"good": 4096, "empty": 0, "small": 100, "served": 4096, "resv": 7} {
@@ -85,8 +85,8 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestForeseeLost: a file of which the target notes that it had more is foreseen to be waited
-// for, as a start does.
+// TestForeseeLost: a file that had more bytes according to the target's notes is reported, as a start would wait
+// for it.
 func TestForeseeLost(t *testing.T) {
 	const text = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestForeseeLost(t *testing.T) {
 	}
 }
 
-// TestForeseeHung: what does not answer is reported, each for itself.
+// TestForeseeHung: each file that does not answer is reported.
 func TestForeseeHung(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -19,11 +19,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/rdmatest"
 )
 
-// fuzzNames are what the variables of paths are replaced by.
+// fuzzNames replace the variables of paths.
 var fuzzNames = []string{"a", "1", "h1", "2", "nqn.2014-08.org.example:b", "0", "-1", "99999999999999999999", "%", "192.0.2.9", "\xff"}
 
-// FuzzRequests makes any calls of the API, one after the other: each is answered in JSON, one
-// that is refused changes nothing, and what the target is afterwards is a document.
+// FuzzRequests makes arbitrary API calls in turn. Each is answered in JSON, a refused one changes nothing, and
+// afterwards the target has a valid document.
 func FuzzRequests(f *testing.F) {
 	all := routes()
 	bodies := []string{`{"id": 1, "address": "192.0.2.2"}`, `{"nqn": "a"}`, `{"nqn": "h1", "access": "read"}`, `{"nsid": 1, "memory": {"size": 1048576}, "ana-group": 2}`,
@@ -35,7 +35,7 @@ func FuzzRequests(f *testing.F) {
 	}
 	network := rdmatest.NewLoopback()
 	f.Fuzz(func(t *testing.T, calls []byte, first, second, query string) {
-		// No call gets to a file: there is no absolute path without a slash.
+		// No call can reach a file: an absolute path has a slash.
 		if strings.ContainsAny(first+second+query, `/\%`) {
 			return
 		}
@@ -76,8 +76,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzPaths makes a call of any method, path, query and body, as they come from a socket: it is
-// answered, in JSON unless it is no path of the API, and changes nothing unless it succeeds.
+// FuzzPaths makes a call with any method, path, query and body. It is answered, in JSON if the path belongs to the
+// API, and changes nothing unless it succeeds.
 func FuzzPaths(f *testing.F) {
 	f.Add("GET", "/v1/status", "", "")
 	f.Add("PUT", "/v1/config", "dry-run=maybe", "version: 1")
@@ -98,9 +98,9 @@ func FuzzPaths(f *testing.F) {
 		text := method + " " + (&url.URL{Path: path, RawQuery: query}).RequestURI() + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 		q, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
 		if err != nil {
-			return // nor does the server call the handler
+			return // the server does not call the handler either
 		}
-		// Some calls wait for what happens, for which nobody waits here.
+		// Some calls wait for an event, which does not occur here.
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		r := newRig(t)

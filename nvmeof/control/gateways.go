@@ -10,46 +10,46 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Gateways decide which gateway of a group serves what.
+// Gateways decides which gateway of a group serves what.
 type Gateways interface {
-	Status() GroupStatus // without Gateways where nothing is known yet
-	// Order returns when the group has the order, or has refused it.
+	Status() GroupStatus // has no gateways while nothing is known yet
+	// Order returns when the group has accepted or refused the order.
 	Order(context.Context, Order) error
 }
 
-// An Order is what an administrator wants of a group.
+// An Order is an administrator's request to a group.
 type Order struct {
 	Kind    OrderKind
-	Gateway string // whom it concerns; of MoveGroup: the new owner
-	Group   int    // of MoveGroup
+	Gateway string // gateway that it applies to; for MoveGroup the new owner
+	Group   int    // for MoveGroup
 }
 
-// An OrderKind says what an administrator wants.
+// An OrderKind is the kind of an order.
 type OrderKind int
 
-// These are the orders.
+// Kinds of orders.
 const (
-	DrainGateway  OrderKind = iota // it is to serve nothing, until ResumeGateway
-	ResumeGateway                  // it may serve again
-	RemoveGateway                  // one that has ended is forgotten
-	FailGateway                    // it is fenced, and others take what it serves
-	MoveGroup                      // an ANA group is to be the gateway's
+	DrainGateway  OrderKind = iota // the gateway serves nothing until ResumeGateway
+	ResumeGateway                  // the gateway may serve again
+	RemoveGateway                  // a gateway that has ended is forgotten
+	FailGateway                    // the gateway is fenced, and others serve its groups
+	MoveGroup                      // the gateway becomes the owner of an ANA group
 )
 
-// An OrderError is that the group did not take an order in time, so that it may or may not come to that.
+// An OrderError reports that the group did not accept an order in time. It may still be carried out.
 type OrderError struct{ Err error }
 
 func (e *OrderError) Error() string { return "the group: " + e.Err.Error() }
 
 func (e *OrderError) Unwrap() error { return e.Err }
 
-// GroupStatus is a group as a gateway sees it.
+// GroupStatus is the state of a group as a gateway sees it.
 type GroupStatus struct {
 	Store    string        `json:"store"`
-	Gateway  string        `json:"gateway"`          // the one that was asked
-	Revision int64         `json:"revision"`         // of the configuration that it has
-	Behind   string        `json:"behind,omitempty"` // why it is not what that says
-	Age      int           `json:"age-ms"`           // milliseconds since what follows was read from the store
+	Gateway  string        `json:"gateway"`          // gateway that was asked
+	Revision int64         `json:"revision"`         // revision of the configuration that it has
+	Behind   string        `json:"behind,omitempty"` // why it differs from that; empty: it does not
+	Age      int           `json:"age-ms"`           // milliseconds since the following was read from the store
 	Gateways []Member      `json:"gateways"`
 	Groups   []ANAStatus   `json:"ana-groups"`
 	Fences   []FenceStatus `json:"fences"`
@@ -61,32 +61,32 @@ type Member struct {
 	Name        string   `json:"name"`
 	Incarnation string   `json:"incarnation,omitempty"`
 	State       string   `json:"state"`               // alive, starting, drained, leaving, sick, silent or ended
-	Addresses   []string `json:"addresses,omitempty"` // to which hosts connect
-	Storage     []string `json:"storage,omitempty"`   // its clients of the storage, by which it is fenced
-	Groups      int      `json:"ana-groups"`          // that it serves
+	Addresses   []string `json:"addresses,omitempty"` // addresses at which hosts connect
+	Storage     []string `json:"storage,omitempty"`   // storage clients of the gateway, by which it is fenced
+	Groups      int      `json:"ana-groups"`          // number of groups that it serves
 	FirstID     int      `json:"first-controller-id,omitempty"`
 	LastID      int      `json:"last-controller-id,omitempty"`
 }
 
-// ANAStatus is an ANA group, and who serves it.
+// ANAStatus is the state of an ANA group.
 type ANAStatus struct {
 	Group  int          `json:"group"`
-	Owner  string       `json:"owner,omitempty"` // empty: nobody
+	Owner  string       `json:"owner,omitempty"` // empty: none
 	Epoch  uint64       `json:"epoch"`
 	Moving string       `json:"moving-to,omitempty"`
 	Fence  config.Fence `json:"fence,omitempty"`
 	Served bool         `json:"served"` // by the gateway that was asked
 }
 
-// FenceStatus is a gateway that is kept from the storage.
+// FenceStatus is a gateway that is fenced.
 type FenceStatus struct {
 	Gateway     string   `json:"gateway"`
 	Incarnation string   `json:"incarnation"`
 	Storage     []string `json:"storage,omitempty"`
-	Done        bool     `json:"done"` // the storage refuses it
+	Done        bool     `json:"done"` // the storage refuses its clients
 }
 
-// GroupAlarm is what somebody has to do something about.
+// GroupAlarm is a condition that an administrator has to resolve.
 type GroupAlarm struct {
 	Kind    string `json:"kind"`
 	Gateway string `json:"gateway,omitempty"`
@@ -94,13 +94,13 @@ type GroupAlarm struct {
 	Text    string `json:"text"`
 }
 
-// errAlone is what a target without a group says.
+// errAlone is the error of a target without a group.
 var errAlone = errors.New("the target is in no group: see nvmeof target --group")
 
-// errUnheard is what a gateway says that does not know even of itself.
+// errUnheard is the error of a gateway that has no status of the group yet.
 var errUnheard = errors.New("this gateway does not know its group yet: it is starting or stopping, or the group's store or its storage does not answer (its log says which); try again in a moment, or ask another gateway")
 
-// group is the status of the group of which the target is a gateway.
+// group returns the status of the group of which the target is a gateway.
 func group(m *Manager) (GroupStatus, error) {
 	if m.cfg.Gateways == nil {
 		return GroupStatus{}, errAlone
@@ -117,11 +117,11 @@ func group(m *Manager) (GroupStatus, error) {
 	return s, nil
 }
 
-// unheardLimit is for how long somebody who asks for the status of a group waits where the
-// gateway does not know it yet, as just after its start.
+// unheardLimit is how long a request for the status of a group waits if the gateway does not know it yet, as just
+// after its start.
 const unheardLimit = 3 * time.Second
 
-// heardGroup is group, after a wait for what a gateway that starts does not know yet.
+// heardGroup is group, but waits if the gateway does not know the status yet.
 func heardGroup(c *call) (any, error) {
 	const every = 50 * time.Millisecond
 	for deadline := time.Now().Add(unheardLimit); ; {
@@ -137,7 +137,7 @@ func heardGroup(c *call) (any, error) {
 	}
 }
 
-// servedElsewhere says which gateway serves an ANA group that the target does not serve, as far as that is known.
+// servedElsewhere returns a text that says which gateway serves an ANA group, if that is known.
 func servedElsewhere(m *Manager, id int) string {
 	const where = "its ANA group is %d, which nvmeof ana-group owners shows"
 	if m.cfg.Gateways == nil {
@@ -156,7 +156,7 @@ func servedElsewhere(m *Manager, id int) string {
 	return fmt.Sprintf("gateway %s serves it, not this one: do that there; "+where, s.Groups[i].Owner, id)
 }
 
-// order gives an order about what the path names.
+// order gives an order about the gateway in the path.
 func (c *call) order(kind OrderKind) (any, error) {
 	if c.manager.cfg.Gateways == nil {
 		return nil, errAlone
@@ -164,12 +164,12 @@ func (c *call) order(kind OrderKind) (any, error) {
 	return done{}, c.manager.cfg.Gateways.Order(c.context, Order{Kind: kind, Gateway: c.path("gateway")})
 }
 
-// moveTo is the body of a move.
+// moveTo is the body of a request to move a group.
 type moveTo struct {
 	Gateway string `json:"gateway" need:"yes" max:"64" doc:"Name of the gateway that is to serve the group."`
 }
 
-// groupRoutes are those of gateways.
+// groupRoutes returns the routes for gateways.
 func groupRoutes() []route {
 	orderOf := func(kind OrderKind) func(*call) (any, error) {
 		return func(c *call) (any, error) { return c.order(kind) }

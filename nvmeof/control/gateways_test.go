@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// fakeGateways notes the orders that it gets.
+// fakeGateways records orders.
 type fakeGateways struct {
 	orders  []Order
 	err     error
@@ -31,7 +31,7 @@ func (g *fakeGateways) Order(_ context.Context, o Order) error {
 	return g.err
 }
 
-// TestOrders has each order of an administrator come to those who carry it out.
+// TestOrders: each order of an administrator is passed on.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	g := new(fakeGateways)
@@ -77,7 +77,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestOrdersAlone: a target that is in no group says so.
+// TestOrdersAlone: a target without a group returns an error.
 func TestOrdersAlone(t *testing.T) {
 	r := newAPIRig(t)
 	for _, path := range []string{"/v1/gateways/a/drain", "/v1/gateways/a/fail"} {
@@ -90,7 +90,8 @@ func TestOrdersAlone(t *testing.T) {
 	}
 }
 
-// TestServedElsewhere: what this gateway does not serve is not missing, and who serves it is said where that is known.
+// TestServedElsewhere: a namespace that another gateway serves is not reported as missing, and the error names that
+// gateway if it is known.
 func TestServedElsewhere(t *testing.T) {
 	owners := &ownedGroups{}
 	r := newGatewayRig(t, sharedFiles(t), func(c *Config) { c.Gateways = owners })
@@ -120,7 +121,7 @@ func TestServedElsewhere(t *testing.T) {
 	}
 }
 
-// ownedGroups are gateways of which one has ANA group 2.
+// ownedGroups are gateways of which one owns ANA group 2.
 type ownedGroups struct {
 	fakeGateways
 	owner string

@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A holder opens memory for files, and keeps back what commands have come to while it is told so.
+// A holder opens memory in place of files, and can hold the completions of commands.
 type holder struct {
 	holds  atomic.Bool
 	opened atomic.Int32
@@ -67,13 +67,13 @@ func (q *heldQueue) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
-// ThreadBound implements [backend.ThreadBound]: completions of an io_uring come on its thread alone.
+// ThreadBound implements [backend.ThreadBound]: io_uring delivers completions on its own thread only.
 func (q *heldQueue) ThreadBound() bool {
 	b, ok := q.Queue.(backend.ThreadBound)
 	return ok && b.ThreadBound()
 }
 
-// newHolding is a rig of the first document whose file holds a write of a host; write begins another.
+// newHolding returns a rig of the first document whose file holds a write of a host. write begins another.
 func newHolding(t *testing.T, change ...func(*Config)) (r *rig, h *holder, write func()) {
 	h = new(holder)
 	r = newRig(t, append([]func(*Config){func(c *Config) { c.Open = h.open }}, change...)...)
@@ -87,7 +87,7 @@ func newHolding(t *testing.T, change ...func(*Config)) (r *rig, h *holder, write
 		}
 	}
 	c := newReturner(r).until(waitForHost)
-	t.Cleanup(func() { h.set(false) }) // before what waits for it is closed
+	t.Cleanup(func() { h.set(false) }) // before the rig, which waits for it, is closed
 	n, err := c.Namespace(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -101,8 +101,8 @@ func newHolding(t *testing.T, change ...func(*Config)) (r *rig, h *holder, write
 	return r, h, write
 }
 
-// TestOtherOptionsWhileHung: a namespace that is to have other options has them, or the change fails; what
-// hangs yet as it was is not taken for it.
+// TestOtherOptionsWhileHung: a namespace whose options change has the new ones, or the change fails. A store that
+// still hangs with the old ones is not used.
 func TestOtherOptionsWhileHung(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string][]string{
@@ -138,7 +138,7 @@ func TestOtherOptionsWhileHung(t *testing.T) {
 	}
 }
 
-// A countingKeeper counts how often reservations were read.
+// A countingKeeper counts how often reservations are read.
 type countingKeeper struct {
 	noKeeper
 	loaded func()
@@ -149,7 +149,7 @@ func (k *countingKeeper) Load(answer func([]byte, error)) {
 	answer(nil, nil)
 }
 
-// counted has a target count how often it reads reservations.
+// counted makes a target count how often it reads reservations.
 func counted() (loads func() int, change func(*Config)) {
 	var loaded atomic.Int32
 	return func() int { return int(loaded.Load()) }, func(c *Config) {
@@ -159,15 +159,15 @@ func counted() (loads func() int, change func(*Config)) {
 	}
 }
 
-// TestReloadWhileHung: a namespace whose reservations are to be read again waits for a store that hangs for as
-// long as any removal, and is not had again before they can be.
+// TestReloadWhileHung: a namespace whose reservations are to be read again waits for a store that hangs no longer
+// than other removals, and is not added again before they can be read.
 func TestReloadWhileHung(t *testing.T) {
 	t.Parallel()
 	loads, count := counted()
 	r, h, write := newHolding(t, count)
 	before := loads()
 	r.mu.Lock()
-	r.late, r.leaveTimeout = true, 10*time.Second // an earlier change has met something that hangs
+	r.late, r.leaveTimeout = true, 10*time.Second // an earlier change has waited for a store that hangs
 	r.mu.Unlock()
 	time.AfterFunc(2*r.leaveTimeout/lessTime, func() { h.set(false) })
 	if err := ReloadNamespace(r.Manager, "a", 1); err != nil {
@@ -183,7 +183,7 @@ func TestReloadWhileHung(t *testing.T) {
 	if err := ReloadNamespace(r.Manager, "a", 1); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(r.firstWait + 200*time.Millisecond) // it is tried again
+	time.Sleep(r.firstWait + 200*time.Millisecond) // it is retried
 	if w := r.Status().Waiting; len(w) != 1 || !strings.Contains(w[0].Why, "still being removed") || loads() != before+1 {
 		t.Errorf("waiting are %+v, read %d times", w, loads()-before)
 	}
@@ -194,8 +194,8 @@ func TestReloadWhileHung(t *testing.T) {
 	}
 }
 
-// TestGroupBackWhileHung: a namespace that was in the ANA group of another gateway meanwhile, which may have
-// changed its reservations, is not had again before they can be read.
+// TestGroupBackWhileHung: a namespace that was meanwhile in the ANA group of another gateway, which may have
+// changed its reservations, is not added again before they can be read.
 func TestGroupBackWhileHung(t *testing.T) {
 	t.Parallel()
 	loads, count := counted()

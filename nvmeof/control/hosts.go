@@ -19,8 +19,8 @@ var accesses = map[config.Access]target.Access{
 	"": target.AccessWrite, "write": target.AccessWrite, "read": target.AccessRead, "none": target.AccessNone,
 }
 
-// setHost lets a host in with the rights that it has. With Wait one whose key cannot be read is
-// put off, and its key waited for.
+// setHost allows a host with its rights. With Wait, a host whose key cannot be read is refused for now, and its key
+// waited for.
 func (m *Manager) setHost(s *target.Subsystem, h *config.Host, o Options) error {
 	c, doubts, err := m.hostConfig(h)
 	logDoubts(m, doubts)
@@ -36,15 +36,15 @@ func (m *Manager) setHost(s *target.Subsystem, h *config.Host, o Options) error 
 	return s.SetHost(c)
 }
 
-// logDoubts logs what is doubtful about files of keys.
+// logDoubts logs warnings about key files.
 func logDoubts(m *Manager, doubts []string) {
 	for _, text := range doubts {
 		m.log.Warn(text)
 	}
 }
 
-// hostConfig is a host as the target takes it, with its keys as they are now, and what is doubtful about their files; with
-// an error it has none. It uses nothing that belongs to the mutex.
+// hostConfig returns the target's configuration of a host, with its present keys, and warnings about key files.
+// With an error, it has no keys. It uses nothing that mu guards.
 func (m *Manager) hostConfig(h *config.Host) (c target.HostConfig, doubts []string, err error) {
 	c = target.HostConfig{NQN: h.NQN, Access: accesses[h.Access], Namespaces: map[capsule.NSID]target.Access{}}
 	for _, r := range h.Namespaces {
@@ -96,7 +96,7 @@ func (m *Manager) key(file config.KeyFile, doubts *[]string) (auth.Key, error) {
 	return k, err
 }
 
-// readKey is ReadKey for as long as a change may take: a pipe has its time to be written to.
+// readKey is ReadKey with the time limit of a change, so that there is time to write to a pipe.
 func (r *reacher) readKey(ctx context.Context, path string) (auth.Key, string, error) {
 	type content struct {
 		key     auth.Key
@@ -109,11 +109,10 @@ func (r *reacher) readKey(ctx context.Context, path string) (auth.Key, string, e
 	return c.key, c.warning, err
 }
 
-// maxKeyFile is far above what the longest key takes, in bytes.
+// maxKeyFile is the maximum size of a key file in bytes, far above that of the longest key.
 const maxKeyFile = 4096
 
-// ReadKey reads a file that contains a key and nothing else. The warning says who else can read the
-// file.
+// ReadKey reads a file that contains a key and nothing else. It returns a warning if other users can read the file.
 func ReadKey(ctx context.Context, path string) (k auth.Key, warning string, err error) {
 	b, err := namedfile.Read(ctx, path, maxKeyFile)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestHungDevice: an RDMA device that hangs as it is opened delays its own listeners, and no
-// command; it is served when it has opened, and used once.
+// TestHungDevice: an RDMA device that hangs while it is opened delays only its own listeners. It is served when it
+// has opened, and opened only once.
 func TestHungDevice(t *testing.T) {
 	t.Parallel()
 	m, opens := newMachine(), make(chan struct{})
@@ -26,7 +26,7 @@ func TestHungDevice(t *testing.T) {
 		}
 	})
 	hangs = r.second
-	r.startTimeout = 500 * time.Millisecond // a machine may be busy
+	r.startTimeout = 500 * time.Millisecond // the machine may be busy
 	if _, err := r.Apply(r.doc(twoAddresses), Options{Wait: true}); err != nil {
 		t.Fatal(err)
 	}

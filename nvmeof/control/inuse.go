@@ -11,15 +11,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// An InUseError is a whole document without something that connected hosts use, which was not
-// applied: it may have been cut short, or be another target's.
+// An InUseError reports a document that lacks something that connected hosts use, and was not applied: it may have
+// been cut short, or be that of another target.
 type InUseError struct {
 	Uses []string
 
-	erasing bool // it is no document, but data that would be erased
+	erasing bool // the error is about data that would be erased
 }
 
-// maxUses is how many an error shows.
+// maxUses is how many uses an error lists.
 const maxUses = 5
 
 func (e *InUseError) Error() string {
@@ -35,7 +35,7 @@ func (e *InUseError) Error() string {
 	return text + after
 }
 
-// usesLost are what connected hosts have by one document and not by another.
+// usesLost returns what connected hosts use with the document have and would lose with want.
 func usesLost(have, want *config.Document, connected []Controller) (lost []string) {
 	before, after := subsystems(have), subsystems(want)
 	stays, users := map[hostKey]bool{}, map[hostKey]bool{}
@@ -47,14 +47,14 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 		user := hostKey{c.Subsystem, c.Host}
 		users[user] = true
 		if now, err := after.find(string(c.Subsystem)); err == nil && admits(now, c.Host) && now.On(c.Listener) && hasListener(want, c.Listener) {
-			stays[user] = true // at least by one way
+			stays[user] = true // by at least one path
 		}
 	}
 	byName := func(a, b hostKey) int { return cmp.Or(cmp.Compare(a.nqn, b.nqn), cmp.Compare(a.host, b.host)) }
 	for _, user := range slices.SortedFunc(maps.Keys(users), byName) {
 		was, err := before.find(string(user.nqn))
 		if err != nil {
-			continue // it is leaving
+			continue // it is being removed
 		}
 		if !stays[user] {
 			lost = append(lost, fmt.Sprintf("subsystem %s, of host %s", user.nqn, user.host))
@@ -70,8 +70,8 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 	return lost
 }
 
-// pretends reports whether a controller is of somebody who has given the name of a host with a key, and has not
-// proved that he is it: that one uses nothing.
+// pretends reports whether a controller has the name of a host with a key without having authenticated. Such a
+// controller uses nothing.
 func pretends(s *config.Subsystem, c *Controller) bool {
 	h, err := hosts(s).find(string(c.Host))
 	return err == nil && h.KeyFile != "" && !c.Authenticated
@@ -87,7 +87,7 @@ func admits(s *config.Subsystem, host nvmeof.NQN) bool {
 	return s.AllowAnyHost || err == nil
 }
 
-// sees reports whether a namespace is there for a host.
+// sees reports whether a host may use a namespace.
 func sees(s *config.Subsystem, host nvmeof.NQN, nsid int) bool {
 	h, err := hosts(s).find(string(host))
 	if err != nil {

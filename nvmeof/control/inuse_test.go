@@ -31,8 +31,8 @@ subsystems:
     namespaces: [{nsid: 1, file: {path: DIR/b, size: 1MiB}}]
 `
 
-// TestApplyWhatWasCutShort: a document that breaks off at the end of a line takes nothing from
-// connected hosts, unless that is meant; what it takes from nobody it takes.
+// TestApplyWhatWasCutShort: a document that was cut at the end of a line removes nothing that connected hosts use,
+// unless it is forced. It removes what no host uses.
 func TestApplyWhatWasCutShort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -65,7 +65,7 @@ func TestApplyWhatWasCutShort(t *testing.T) {
 	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"code": "in-use"`) {
 		t.Errorf("%d, %s", w.Code, w.Body)
 	}
-	// What is named, and what is forced, goes.
+	// Objects that are named, or forced, are removed.
 	if _, err := r.Edit(func(d *config.Document) error { return namespaces(d.Subsystems[0]).remove("2") }, Options{}); err != nil {
 		t.Error(err)
 	}
@@ -77,7 +77,7 @@ func TestApplyWhatWasCutShort(t *testing.T) {
 	}
 }
 
-// TestUsesLost: whoever stays by another way, or as one of all hosts, loses nothing.
+// TestUsesLost: a host that stays connected by another path, or since any host is allowed, loses nothing.
 func TestUsesLost(t *testing.T) {
 	r := &rig{t: t, dir: t.TempDir(), addr: netip.MustParseAddr("192.0.2.1")}
 	have := r.doc(usedText)
@@ -101,7 +101,7 @@ func TestUsesLost(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	// Nor does whoever gives the name of a host with a key, and has not proved that he is it.
+	// Neither does a host that has the name of a host with a key and has not authenticated.
 	have.Subsystems[0].Hosts[1].KeyFile = "/key"
 	for _, proved := range []bool{false, true} {
 		other.Authenticated = proved

@@ -13,19 +13,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A markedStore says itself what it is, as an image of Ceph does.
+// A markedStore has a mark of its own, like an image of Ceph.
 type markedStore struct{ backend.Store }
 
 func (markedStore) Mark() []byte { return []byte("cluster/image") }
 
-// A noKeeper keeps nothing.
+// A noKeeper stores nothing.
 type noKeeper struct{ of uuid.UUID }
 
 func (*noKeeper) Load(answer func([]byte, error))   { answer(nil, nil) }
 func (*noKeeper) Keep(_ []byte, answer func(error)) { answer(nil) }
 func (*noKeeper) Confirm(answer func(error))        { answer(nil) }
 
-// TestKeeperOfImage: reservations are kept by the UUID that hosts see, which follows from the image.
+// TestKeeperOfImage: reservations are stored by the UUID that hosts see, which is derived from the image.
 func TestKeeperOfImage(t *testing.T) {
 	t.Parallel()
 	var asked []uuid.UUID

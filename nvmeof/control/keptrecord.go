@@ -19,21 +19,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A recordKind is what a file keeps for hosts through restarts.
+// A recordKind is the kind of a file with data that hosts have set.
 type recordKind string
 
 const (
-	reservationRecord recordKind = "reservations" // of a namespace
-	stateRecord       recordKind = "state"        // of a subsystem: counters, and write protection that hosts set
+	reservationRecord recordKind = "reservations" // reservations of a namespace
+	stateRecord       recordKind = "state"        // state of a subsystem: counters, and write protection that hosts set
 )
 
-// noteOf names the note that a file is there which the target has written.
+// noteOf returns the name of the note that the target has written a file.
 func (k known) noteOf(p config.Path, what recordKind) string {
 	sum := sha256.Sum256([]byte(p))
 	return filepath.Join(string(k), hex.EncodeToString(sum[:16])+"."+string(what))
 }
 
-// noteRecord notes that a file is there. What the note says is for people.
+// noteRecord writes the note of a file. Its content is for people.
 func (k known) noteRecord(p config.Path, what recordKind) error {
 	if k == "" {
 		return nil
@@ -58,8 +58,8 @@ func (k known) forgetRecord(p config.Path, what recordKind) error {
 	return nil
 }
 
-// A forgottenError is a file that is missing though it was there: whom its reservations kept from a
-// namespace would find it free, and who had to leave a namespace as it is could write.
+// A forgottenError reports a missing file that existed before. Hosts that its reservations excluded could use the
+// namespace, or a write-protected namespace could be written to.
 type forgottenError struct {
 	what       recordKind
 	path, note string
@@ -76,8 +76,8 @@ func (e *forgottenError) Error() string {
 
 func (e *forgottenError) Unwrap() error { return fs.ErrNotExist }
 
-// recordGone is why what a file kept for hosts would be forgotten if it were begun anew now; nil:
-// nothing would.
+// recordGone returns an error if a file is missing that was written before, so that its data would be lost if it
+// were created again.
 func (k known) recordGone(p config.Path, what recordKind) error {
 	if k == "" || p == "" {
 		return nil
@@ -88,7 +88,7 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 		return nil
 	}
 	if _, err := os.Stat(string(p)); !errors.Is(err, fs.ErrNotExist) {
-		return nil // reading it reports what else is wrong
+		return nil // reading it reports other errors
 	}
 	if unknown != nil {
 		return &doubtfulRecordError{what, string(p), string(k), unknown}
@@ -96,7 +96,8 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 	return &forgottenError{what, string(p), note}
 }
 
-// removal is what has a record begun anew: without its file the note that it was there would keep others waiting.
+// removal returns the command that makes the target create a record again. It also removes the note, because of
+// which hosts would still wait.
 func (k known) removal(p config.Path, what recordKind) string {
 	if k == "" {
 		return "rm " + shell.Quote(string(p))
@@ -104,7 +105,7 @@ func (k known) removal(p config.Path, what recordKind) string {
 	return "rm -f " + shell.Quote(string(p)) + " " + shell.Quote(k.noteOf(p, what))
 }
 
-// withRemoval adds that to an error about a record, and to no other one.
+// withRemoval adds that command to a RecordError, and returns other errors unchanged.
 func (k known) withRemoval(err error, p config.Path, what recordKind) error {
 	if !errors.As(err, new(*target.RecordError)) {
 		return err
@@ -112,31 +113,31 @@ func (k known) withRemoval(err error, p config.Path, what recordKind) error {
 	return fmt.Errorf("%w: %s", err, k.removal(p, what))
 }
 
-// withRemoval is that of a record which the target could not read.
+// withRemoval is known.withRemoval for an error of the target.
 func (s *stores) withRemoval(err error) error {
 	var unusable *target.RecordError
 	if !errors.As(err, &unusable) {
 		return err
 	}
 	f, ok := unusable.Store.(recordFile)
-	if !ok { // that of a group, which has no file
+	if !ok { // a record in a group's store, which has no file
 		return err
 	}
 	return s.known.withRemoval(err, f.path, f.what)
 }
 
-// checkState finds what is wrong with the file for the state of a subsystem.
+// checkState returns an error if the file for the state of a subsystem is faulty.
 func (k known) checkState(p config.Path) error {
 	return k.withRemoval(target.StateFile(p).Check(), p, stateRecord)
 }
 
-// checkReservations finds what is wrong with the file for the reservations of a namespace.
+// checkReservations returns an error if the file for the reservations of a namespace is faulty.
 func (k known) checkReservations(nqn nvmeof.NQN, n *config.Namespace) error {
 	return k.withRemoval(target.ReservationFile(n.Reservations).CheckFor(nqn, ownerConfig(n)), n.Reservations, reservationRecord)
 }
 
-// reservationsGone is that of a namespace that this process has not served, and that no
-// administrator adds. Of one that it has served the target knows the reservations.
+// reservationsGone is recordGone for a namespace that this process has not served and that no administrator adds.
+// The target knows the reservations of one that it has served.
 func (s *stores) reservationsGone(n *config.Namespace) error {
 	if n.Reservations == "" || s.used[n.Reservations] || s.wanted(n) {
 		return nil
@@ -144,15 +145,15 @@ func (s *stores) reservationsGone(n *config.Namespace) error {
 	return s.ask(n.Reservations, func() error { return s.known.recordGone(n.Reservations, reservationRecord) })
 }
 
-// stateIsWanted notes that an administrator names a file for the state of a subsystem, and knows
-// what is there.
+// stateIsWanted records that an administrator names a file for the state of a subsystem, and so knows what is
+// there.
 func (s *stores) stateIsWanted(p config.Path, o Options) {
 	if p != "" && !o.Wait {
 		s.used[p] = true
 	}
 }
 
-// reserves notes that a namespace is served whose reservations are in a file, if it is there.
+// reserves notes that a served namespace has its reservations in a file, if that exists.
 func (s *stores) reserves(n *config.Namespace) {
 	if n.Reservations == "" {
 		return
@@ -163,7 +164,7 @@ func (s *stores) reserves(n *config.Namespace) {
 		case err == nil:
 			return s.known.noteRecord(n.Reservations, reservationRecord)
 		case errors.Is(err, fs.ErrNotExist):
-			return s.known.forgetRecord(n.Reservations, reservationRecord) // of an earlier one
+			return s.known.forgetRecord(n.Reservations, reservationRecord) // the note of an earlier file
 		default:
 			return err
 		}
@@ -173,7 +174,7 @@ func (s *stores) reserves(n *config.Namespace) {
 	}
 }
 
-// records are the files of a document that keep something for hosts.
+// records returns the files of a document that have data which hosts have set.
 func records(d *config.Document) map[config.Path]recordKind {
 	files := map[config.Path]recordKind{}
 	for _, s := range d.Subsystems {
@@ -188,7 +189,7 @@ func records(d *config.Document) map[config.Path]recordKind {
 	return files
 }
 
-// unused forgets records that the document had before and has no more.
+// unused forgets the records that the earlier document names and the new one does not.
 func (s *stores) unused(before, now *config.Document) {
 	names := records(now)
 	for p, what := range records(before) {
@@ -196,12 +197,12 @@ func (s *stores) unused(before, now *config.Document) {
 			continue
 		}
 		delete(s.used, p)
-		// A note that stays is in the way of somebody who names that file again, without it, and is told so.
+		// A note that remains causes an error if the missing file is named again. The error says what to do.
 		_ = s.ask(cmp.Or(config.Path(s.known), p), func() error { return s.known.forgetRecord(p, what) })
 	}
 }
 
-// doubtReservations warns of namespaces whose reservations are saved no longer.
+// doubtReservations returns warnings about namespaces whose reservations are no longer saved.
 func doubtReservations(changes []config.Change) (warnings config.Problems) {
 	saved := map[namespaceKey]config.Path{}
 	for _, c := range changes {

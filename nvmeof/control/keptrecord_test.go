@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestReservationsMissing: a target whose file for reservations is missing, although it was there,
-// waits with the namespace, and says what to do if no host relies on them.
+// TestReservationsMissing: if a reservation file is missing that existed before, its namespace waits, and the error
+// says what to do if no host relies on it.
 func TestReservationsMissing(t *testing.T) {
 	t.Parallel()
 	const text = "        memory:\n          size: 1MiB\n        reservations: DIR/resv\n"
@@ -71,7 +71,7 @@ func TestReservationsMissing(t *testing.T) {
 	there("after it was added anew")
 }
 
-// TestReservationsWithoutNotes: a target without a folder for its notes knows of no earlier one.
+// TestReservationsWithoutNotes: a target without a folder for notes does not know of earlier files.
 func TestReservationsWithoutNotes(t *testing.T) {
 	t.Parallel()
 	const text = "        memory:\n          size: 1MiB\n        reservations: DIR/resv\n"
@@ -93,8 +93,8 @@ func TestReservationsWithoutNotes(t *testing.T) {
 	}
 }
 
-// TestReservationsMissingWhileServed: a file that is removed while the target runs is not in the
-// way of a change, after which what was reserved is saved again.
+// TestReservationsMissingWhileServed: a reservation file that is removed while the target runs does not prevent a
+// change, after which it is saved again.
 func TestReservationsMissingWhileServed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.State = filepath.Join(t.TempDir(), "files") })
@@ -114,8 +114,8 @@ func TestReservationsMissingWhileServed(t *testing.T) {
 	}
 }
 
-// TestReservationsNotSaved: whoever takes the file for reservations out of a document is told what
-// that means, also beforehand.
+// TestReservationsNotSaved: if a change removes the reservation file from the document, a warning explains the
+// effect, also in a dry run.
 func TestReservationsNotSaved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -135,8 +135,8 @@ func TestReservationsNotSaved(t *testing.T) {
 	apply(r.doc(strings.Replace(text, "DIR/resv", "DIR/other", 1)), Options{}, false)
 }
 
-// TestNotesUnreadable: a missing file of reservations is not begun anew where the notes of what was there cannot be
-// read, nor a file made longer that may have been cut short, where the note of its length is damaged.
+// TestNotesUnreadable: if notes cannot be read, a missing reservation file is not created. If the note of its
+// length is damaged, a file that may have been cut short is not extended.
 func TestNotesUnreadable(t *testing.T) {
 	t.Parallel()
 	const text = "        file:\n          path: DIR/disk\n          size: 1MiB\n        reservations: DIR/resv\n"

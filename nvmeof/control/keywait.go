@@ -13,31 +13,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// A hostKey says which host of which subsystem.
+// A hostKey identifies a host of a subsystem.
 type hostKey struct{ nqn, host nvmeof.NQN }
 
 func (k hostKey) String() string { return fmt.Sprintf("host %s of %s", k.host, k.nqn) }
 
-// A keyWait is a host whose key cannot be read: one that has had none since the start is put
-// off, another keeps the key that it had. It belongs to the Manager's mutex.
+// A keyWait is a host whose key cannot be read. A host that has had no key since the start is refused for now;
+// others keep the previous key. The Manager's mutex guards it.
 type keyWait struct {
 	host   *config.Host
-	keeps  bool // a key of before
+	keeps  bool // it has a previous key
 	why    string
 	since  time.Time
 	cancel context.CancelFunc
 }
 
-// awaitKey reads a host's key again and again; keeps says that it has one of before. Called with
-// mu held.
+// awaitKey retries reading a host's key until it succeeds. keeps says that the host has a previous one. The caller
+// holds mu.
 func awaitKey(m *Manager, at hostKey, h *config.Host, keeps bool, why error) {
 	w := &keyWait{host: h, keeps: keeps, since: time.Now()}
-	w.cancel = again(m, func(ctx context.Context) bool { return tryKey(ctx, m, at, w) })
+	w.cancel = retry(m, func(ctx context.Context) bool { return tryKey(ctx, m, at, w) })
 	m.keyless[at] = w
 	stillKeyless(m, at, why)
 }
 
-// stillKeyless notes why a key cannot be read, and says it where that is news. Called with mu held.
+// stillKeyless records why a key cannot be read, and reports that if it has changed. The caller holds mu.
 func stillKeyless(m *Manager, at hostKey, why error) {
 	w := m.keyless[at]
 	text := why.Error()
@@ -57,8 +57,8 @@ func stillKeyless(m *Manager, at hostKey, why error) {
 		zap.String("why", w.why), zap.String("remedy", "bring the file back; or nvmeof key set, or nvmeof host remove"))
 }
 
-// tryKey reports whether a host waits no longer. The file is read without the mutex, which a pipe
-// or a file system that hangs would keep from others.
+// tryKey retries reading a key. It reports whether no retry is needed. It reads the file without mu, which a pipe
+// or a file system that hangs would block.
 func tryKey(ctx context.Context, m *Manager, at hostKey, w *keyWait) bool {
 	c, doubts, why := m.hostConfig(w.host)
 	logDoubts(m, doubts)
@@ -83,7 +83,7 @@ func tryKey(ctx context.Context, m *Manager, at hostKey, w *keyWait) bool {
 	return true
 }
 
-// forgetKey ends the waiting for a key, if there is any. Called with mu held.
+// forgetKey ends the wait for a key, if there is one. The caller holds mu.
 func forgetKey(m *Manager, at hostKey) {
 	if w := m.keyless[at]; w != nil {
 		w.cancel()
@@ -91,9 +91,9 @@ func forgetKey(m *Manager, at hostKey) {
 	}
 }
 
-// RereadKeys reads the key files of all hosts again. A host whose key cannot be read keeps the
-// previous one, and its file is tried again later; the error names such hosts. Connections stay: a
-// new key is used at the next authentication. It returns how many hosts have a key that was read.
+// RereadKeys reads the key files of all hosts again, and returns how many hosts have a key that was read. A host
+// whose key cannot be read keeps the previous one, and its file is tried again later; the error names such hosts.
+// Connections are not affected: a new key is used at the next authentication.
 func (m *Manager) RereadKeys() (hosts int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -42,7 +42,7 @@ func (r *rig) newKey(names ...string) (k auth.Key) {
 	return k
 }
 
-// wantKeyless is what waits for keys, and why.
+// wantKeyless checks which hosts wait for keys, and why.
 func (r *rig) wantKeyless(want map[nvmeof.NQN]string) {
 	r.t.Helper()
 	waiting := r.Status().Waiting
@@ -56,7 +56,7 @@ func (r *rig) wantKeyless(want map[nvmeof.NQN]string) {
 	}
 }
 
-// wantRefused tries to connect as a host, which is refused for now and not for good.
+// wantRefused tries to connect as a host, which must be refused with a status for a retry.
 func (h *returner) wantRefused(nqn nvmeof.NQN) {
 	h.t.Helper()
 	h.options.HostNQN = nqn
@@ -80,9 +80,8 @@ func (h *returner) wantIn(subsystem, nqn nvmeof.NQN) {
 	}
 }
 
-// TestStartWithoutKey: a host whose key is not there, or is none, waits for it, and is let in
-// neither without it nor because all hosts are; others are served. When the file is there so
-// is the host.
+// TestStartWithoutKey: a host whose key is missing or invalid waits for it. It is not allowed without the key, even
+// if any host is; others are served. When the file exists, the host is allowed.
 func TestStartWithoutKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -119,14 +118,14 @@ func TestStartWithoutKey(t *testing.T) {
 		t.Error("it is let in without its key")
 		_ = con.Disconnect(t.Context())
 	}
-	// One that is taken out waits no longer, and comes back as its file is.
+	// A host that is removed no longer waits, and is added again with the present file.
 	without := r.doc(strings.Replace(keyedHosts, "      - {nqn: h3, key-file: DIR/key3, controller-key-file: DIR/key3.ctrl}\n", "", 1))
 	r.apply(without)
 	r.wantKeyless(nil)
 }
 
-// TestRereadWithoutKey: SIGHUP takes the keys that can be read. Others stay as they were, and
-// are waited for; a host that is put off stays so.
+// TestRereadWithoutKey: SIGHUP reads the keys that are readable. Hosts with other keys keep the old ones, which are
+// read again later; a host that is refused for now stays so.
 func TestRereadWithoutKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -143,7 +142,7 @@ func TestRereadWithoutKey(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	r.wantKeyless(map[nvmeof.NQN]string{"h1": "the key that it had stays"})
-	h, third := newReturner(r), newReturner(r) // an identifier is one host's
+	h, third := newReturner(r), newReturner(r) // a host identifier belongs to one host
 	third.options.DHCHAPSecret = three
 	third.wantIn("a", "h3")
 	h.options.DHCHAPSecret = before
@@ -161,8 +160,8 @@ func TestRereadWithoutKey(t *testing.T) {
 	h.wantIn("a", "h1")
 }
 
-// TestUndoneWithoutKey: a change that is taken back after a key has gone says so, and the host
-// is not let in without it.
+// TestUndoneWithoutKey: if a change is undone after a key has disappeared, the error says so, and the host is not
+// allowed without it.
 func TestUndoneWithoutKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -21,26 +21,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// known are the files that were there once and that the document has a size to create: hosts
-// may know what was in them. It is a folder, with a file for each that has its length and its mark, that
-// outlives the target and is not where the files are, since it is their file system that
-// may be missing. The zero value keeps nothing.
+// known is a folder with notes of files that existed and that the target would create, since the document has a
+// size for them: hosts may know their contents. A note has the length and the mark of the file. The folder outlives
+// the target. It is not in the file systems of the files, since those may be the ones that are missing. The zero
+// value stores nothing.
 type known string
 
-// entry names the record of a namespace.
+// entry returns the name of the note of a namespace's file.
 func (k known) entry(n *config.Namespace) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%x\x00%x\x00%x", n.Path(), n.UUID, n.NGUID, n.EUI64))
 	return filepath.Join(string(k), hex.EncodeToString(sum[:16]))
 }
 
-// A record is what is known of a file.
+// A record is the content of a note.
 type record struct {
-	size    int64  // bytes that it had when it was last opened or extended here; 0: not known
+	size    int64  // size in bytes when the file was last opened or extended here; 0: unknown
 	mark    []byte // nil: it has none
-	damaged error  // why neither is known; nil: they are
+	damaged error  // why neither is known; nil: both are
 }
 
-// read is the record of a namespace's file, and whether there is one.
+// read returns the note of a namespace's file, and whether there is one.
 func (k known) read(n *config.Namespace) (r record, there bool) {
 	if k == "" {
 		return record{}, false
@@ -62,8 +62,7 @@ func (k known) read(n *config.Namespace) (r record, there bool) {
 // markSize is the length of the marks of package file, in bytes.
 const markSize = 16
 
-// add notes that the file of a namespace is there, and how long it is. undo makes the note
-// what it was.
+// add writes the note of a namespace's file. undo restores the previous note.
 func (k known) add(n *config.Namespace) (undo func() error, err error) {
 	undo = func() error { return nil }
 	if k == "" {
@@ -84,12 +83,12 @@ func (k known) add(n *config.Namespace) (undo func() error, err error) {
 	}
 	undo = func() error { return namedfile.Replace(name, before, namedfile.Options{}) }
 	if missing != nil {
-		undo = func() error { return os.RemoveAll(name) } // it may not have come to it
+		undo = func() error { return os.RemoveAll(name) } // it may not have been written
 	}
 	return undo, namedfile.Replace(name, now, namedfile.Options{})
 }
 
-// mark is that of the file of a namespace, or of the one that was there and is waited for.
+// mark returns the mark of a namespace's file, or of the missing one that it had.
 func (k known) mark(n *config.Namespace) []byte {
 	if n.File == nil {
 		return nil
@@ -101,8 +100,8 @@ func (k known) mark(n *config.Namespace) []byte {
 	return r.mark
 }
 
-// gone is why hosts that know the namespace would find zeroes where its file had data, if
-// it were opened now, which creates the file or extends it, or another disk than they know; nil: they would not.
+// gone returns an error if hosts would not find their data if the namespace were opened now. They would read zeroes
+// if the file were created or extended, or they would find another disk than they know.
 func (k known) gone(n *config.Namespace) error {
 	if n.Block != nil {
 		return k.otherDisk(n.Path(), block.Identity(string(n.Path())))
@@ -123,11 +122,11 @@ func (k known) gone(n *config.Namespace) error {
 	case err == nil && was.damaged != nil && info.Size() < int64(n.File.Size):
 		return &doubtfulCutError{string(n.Path()), info.Size(), int64(n.File.Size), was.damaged, k.entry(n)}
 	}
-	return nil // opening it reports what else is wrong
+	return nil // opening it reports other errors
 }
 
-// warnRenamed says that hosts find a namespace under another identity than before, where its file has lost its mark, as one
-// that was brought back without its extended attributes has. It is called when that is opened.
+// warnRenamed warns if a namespace has a new identity since its file has lost its mark. A file that was restored
+// without its extended attributes has none. It is called when the file is opened.
 func (s *stores) warnRenamed(nqn nvmeof.NQN, n *config.Namespace, mark []byte) {
 	h := s.held[keyOf(nqn, n)]
 	if h == nil || h.created || len(h.was) == 0 || bytes.Equal(h.was, mark) || n.UUID != (config.UUID{}) {
@@ -136,5 +135,5 @@ func (s *stores) warnRenamed(nqn nvmeof.NQN, n *config.Namespace, mark []byte) {
 	was, now := config.DefaultUUID(nqn, n.NSID, exportName(n), h.was), config.DefaultUUID(nqn, n.NSID, exportName(n), mark)
 	s.log.Warn("the file is another one than before, or has lost its extended attributes: hosts find the namespace under another UUID; if they are to find the old one, give the namespace that uuid",
 		zap.String("export", string(n.Path())), zap.Stringer("was", uuid.UUID(was)), zap.Stringer("is", uuid.UUID(now)))
-	h.was = mark // it is said once
+	h.was = mark // warn once
 }

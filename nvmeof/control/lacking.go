@@ -8,10 +8,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Lacking says why hosts of [Config.Moved] would lose with this Manager what the previous one gave
-// them: a namespace that it served waits, or a connected host waits for its key. Nil: they lose
-// nothing. Call it after the document was applied and before [Adopt], while the previous Manager
-// can still go on.
+// Lacking returns an error if hosts of [Config.Moved] would lose something that the previous Manager gave them: a
+// namespace that it served waits, or a connected host waits for its key. Call it after the document was applied and
+// before [Adopt], while the previous Manager can still continue.
 func Lacking(m *Manager) error {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil
@@ -33,7 +32,7 @@ func Lacking(m *Manager) error {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.Sort(all) // the same one each time
+	slices.Sort(all) // report the same one each time
 	text := "this process " + all[0]
 	if n := len(all) - 1; n > 0 {
 		text += fmt.Sprintf("; and %d more", n)

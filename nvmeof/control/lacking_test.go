@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// after is a Manager that is what another one was, before hosts are its own.
+// after returns a Manager that continues r, before it has adopted the hosts.
 func (r *rig) after(change func(*Config)) *rig {
 	r.t.Helper()
 	x, err := Export(r.t.Context(), r.Manager)
@@ -38,8 +38,8 @@ func (r *rig) after(change func(*Config)) *rig {
 	return next
 }
 
-// TestLacking: of what the one before served, and this one cannot, hosts are told nothing before somebody has decided
-// that. What waited there is no loss.
+// TestLacking: what the previous target served and this one cannot is reported before hosts notice. A namespace
+// that waited there is no loss.
 func TestLacking(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -69,7 +69,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestLackingKey: a host whose key can no longer be read would be put off, which is connected.
+// TestLackingKey: a connected host whose key is no longer readable would be refused.
 func TestLackingKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -105,8 +105,8 @@ func TestLackingKey(t *testing.T) {
 	}
 }
 
-// TestChangedAsItIsHandedOver: who changes a target that another process goes on with is told to try again, and not that
-// it stops.
+// TestChangedAsItIsHandedOver: the error of a change during a takeover says to try again, and not that the target
+// stops.
 func TestChangedAsItIsHandedOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,30 +14,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// leaveTimeout is how long a change waits for stores to finish commands that they have. One
-// that hangs holds up what needs it, and not the changes of others.
+// leaveTimeout is how long a change waits for stores to finish their commands. A store that hangs delays what needs
+// it, but not other changes.
 const leaveTimeout = 5 * time.Second
 
-// A leaving is something that was removed, for hosts and in the document, and is there
-// until a store has finished commands that it has. It belongs to the Manager's mutex.
+// A leaving is an object that hosts and the document no longer have, and that exists until a store has finished its
+// commands. The Manager's mutex guards it.
 type leaving struct {
 	what       string          // "device rxe0"
-	unfinished func() []string // names of exports
+	unfinished func() []string // returns the names of the exports that it waits for
 	since      time.Time
 
-	nqn       nvmeof.NQN // of a namespace that leaves
+	nqn       nvmeof.NQN // for a namespace
 	namespace *config.Namespace
-	anew      bool // its reservations are read again before it comes back
+	anew      bool // the reservations must be read again before the namespace is added again
 }
 
-// Leaving is something that was removed, and waits for stores that have commands yet.
+// Leaving is an object that was removed and waits for stores that have not finished their commands.
 type Leaving struct {
 	What       string    `json:"what"`
-	Unfinished []string  `json:"unfinished"` // exports whose stores it waits for
+	Unfinished []string  `json:"unfinished"` // exports for whose stores it waits
 	Since      time.Time `json:"since"`
 }
 
-// A LeavingError says that something cannot be had again yet: it is being removed.
+// A LeavingError reports that an object cannot be created again yet, since it is still being removed.
 type LeavingError struct {
 	What       string
 	Unfinished []string // exports whose stores hang
@@ -54,11 +54,10 @@ func (e *LeavingError) stores() string {
 	return "the store of " + strings.Join(e.Unfinished, ", that of ")
 }
 
-// remove runs f, which may wait for stores, and waits for it for as long as leaveTimeout
-// has it, and for less if the change under way has waited so long before: a hundred
-// namespaces of one file system do not take a hundred times as long. Then it is for the
-// change as if it were done, and goes on by itself. after is called at its end, with mu
-// held as remove is.
+// remove runs f, which may wait for stores. It waits for f up to leaveTimeout. If the current change has already
+// waited that long, the limit is lower: a hundred namespaces of one file system do not take a hundred times as
+// long. After that it returns as if f had ended, and f continues. after is called when f has ended, with mu held.
+// The caller holds mu.
 func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 	done := make(chan error, 1)
 	m.removals.Go(func() { done <- f() }) // ends when the stores have finished
@@ -84,7 +83,7 @@ func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 	return nil
 }
 
-// removed is the end of a removal that took longer than a change waits.
+// removed ends a removal that took longer than the change waited.
 func (m *Manager) removed(l *leaving, err error, after func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,8 +101,8 @@ func (m *Manager) removed(l *leaving, err error, after func()) {
 	m.log.Info("what waited for a store is removed", fields...)
 }
 
-// unlessLeaving explains why something cannot be had, for which what has its name is locked
-// until it has left. Called with mu held.
+// unlessLeaving returns a LeavingError if the object with that name is still being removed and thus locked, else
+// err. The caller holds mu.
 func unlessLeaving(m *Manager, what string, err error) error {
 	for l := range m.leaving {
 		if l.what == what {
@@ -113,14 +112,14 @@ func unlessLeaving(m *Manager, what string, err error) error {
 	return err
 }
 
-// takeOut ends a namespace of the target. Called with mu held.
+// takeOut removes a namespace from the target. The caller holds mu.
 func takeOut(m *Manager, at namespaceKey, n *config.Namespace, anew bool, end func(capsule.NSID) error) error {
 	l := &leaving{what: namespaceName(at), unfinished: exports(exportName(n)), nqn: at.nqn, namespace: n, anew: anew}
 	return m.remove(l, func() error { return end(capsule.NSID(n.NSID)) }, func() { m.stores.release(at.nqn, n) })
 }
 
-// outdated is why a namespace cannot be had yet: what it exports is open for one that leaves, which
-// was another, and would be used as it is. Called with mu held.
+// outdated returns an error if a namespace cannot be added yet: its store is still open for one that is being
+// removed and that had other options. The caller holds mu.
 func outdated(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	for l := range m.leaving {
 		if l.namespace == nil || keyOf(l.nqn, l.namespace) != keyOf(nqn, n) {
@@ -133,7 +132,7 @@ func outdated(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	return nil
 }
 
-// left lists what is leaving. Called with mu held.
+// left returns the objects that are still being removed. The caller holds mu.
 func (m *Manager) left() []Leaving {
 	out := []Leaving{}
 	for l := range m.leaving {
@@ -143,12 +142,12 @@ func (m *Manager) left() []Leaving {
 	return out
 }
 
-// exports names what namespaces export, for those that wait for it.
+// exports returns a function that returns the sorted names of exports.
 func exports(names ...string) func() []string {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return func() []string { return names }
 }
 
-// namespaceName is how a namespace that leaves is called.
+// namespaceName returns the name of a namespace in messages.
 func namespaceName(at namespaceKey) string { return fmt.Sprintf("namespace %d of %s", at.nsid, at.nqn) }

@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestRemovalsThatHang: a change waits for a store that hangs only so long, says which
-// it is, and what is under way goes on without holding up the changes of others.
+// TestRemovalsThatHang: a change waits only so long for a store that hangs, reports which one it is, and does not
+// delay other changes.
 func TestRemovalsThatHang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -42,7 +42,7 @@ func TestRemovalsThatHang(t *testing.T) {
 	if len(lines) != 1 || lines[0].ContextMap()["removed"] != "device rxe0" {
 		t.Errorf("log lines: %v", lines)
 	}
-	r.apply(r.doc(first)) // of others
+	r.apply(r.doc(first)) // the change of another caller
 	free()
 	<-after
 	r.await("nothing is leaving", func() bool { return len(r.Status().Leaving) == 0 })
@@ -51,7 +51,7 @@ func TestRemovalsThatHang(t *testing.T) {
 	}
 	began, held := time.Now(), make(chan struct{})
 	r.mu.Lock()
-	r.leaveTimeout = 200 * time.Millisecond // of the first
+	r.leaveTimeout = 200 * time.Millisecond // for the first store
 	for range 20 {
 		_ = r.remove(&leaving{unfinished: exports()}, func() error { <-held; return nil }, func() {})
 	}
@@ -70,8 +70,8 @@ func TestRemovalsThatHang(t *testing.T) {
 	}
 }
 
-// TestDeviceThatIsBeingRemoved cannot be had again yet; the error says why, and is one
-// that a listener waits for.
+// TestDeviceThatIsBeingRemoved: a device that is being removed cannot be opened; the error says why, and a listener
+// waits for it.
 func TestDeviceThatIsBeingRemoved(t *testing.T) {
 	m := newMachine()
 	r := newRig(t, func(c *Config) { c.Device = m.device })
@@ -96,8 +96,8 @@ func TestDeviceThatIsBeingRemoved(t *testing.T) {
 	}
 }
 
-// TestSubsystemThatIsBeingRemoved: one whose state is locked until its stores have finished says so,
-// and not that another target has locked it.
+// TestSubsystemThatIsBeingRemoved: the error of a subsystem whose state is locked until its stores have finished
+// says so, and not that another target has locked it.
 func TestSubsystemThatIsBeingRemoved(t *testing.T) {
 	r := newRig(t)
 	doc := r.doc("version: 1\nsubsystems:\n- nqn: a\n  state: DIR/state\n")
@@ -125,7 +125,7 @@ func TestSubsystemThatIsBeingRemoved(t *testing.T) {
 	r.apply(doc)
 }
 
-// A muteStore is one whose file system does not answer as to its size.
+// A muteStore does not return its size, like one whose file system hangs.
 type muteStore struct {
 	*memory.Store
 	hang <-chan struct{}
@@ -133,7 +133,7 @@ type muteStore struct {
 
 func (s *muteStore) Refresh() (bool, error) { <-s.hang; return false, nil }
 
-// TestCloseWhileStoreHangs: a target that stops says for which store it waits.
+// TestCloseWhileStoreHangs: a target that stops reports for which store it waits.
 func TestCloseWhileStoreHangs(t *testing.T) {
 	hang := make(chan struct{})
 	var once sync.Once
@@ -147,7 +147,7 @@ func TestCloseWhileStoreHangs(t *testing.T) {
 			return s, notes, err
 		}
 	})
-	t.Cleanup(free) // before the rig's, which waits for it
+	t.Cleanup(free) // before the cleanup of the rig, which waits for it
 	r.leaveTimeout = 20 * time.Millisecond
 	r.apply(r.doc(first))
 	r.await("it is asked", func() bool { return slices.Equal(r.target.Unfinished(), []string{"memory"}) })

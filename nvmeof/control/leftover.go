@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 )
 
-// clearLeftOver removes from a folder the sockets that targets of this user left there, beside
-// that of the path home, which ended without their doing.
+// clearLeftOver removes from a folder the sockets beside the socket home that targets of this user left there when
+// they were killed.
 func clearLeftOver(dir, home string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -18,12 +18,12 @@ func clearLeftOver(dir, home string) {
 	}
 	for _, e := range entries {
 		if isMine(e) && isBeside(home, e) {
-			_ = socketfile.RemoveDead(filepath.Join(dir, e.Name())) // those that are served stay
+			_ = socketfile.RemoveDead(filepath.Join(dir, e.Name())) // it keeps sockets that are served
 		}
 	}
 }
 
-// isMine reports whether the process's user made a file.
+// isMine reports whether a file belongs to the process's user.
 func isMine(e fs.DirEntry) bool {
 	info, err := e.Info()
 	if err != nil {

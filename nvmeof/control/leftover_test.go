@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// makeSocket makes a socket that is served until the test ends, or by nobody.
+// makeSocket creates a socket that is served until the test ends, or not at all.
 func makeSocket(t *testing.T, path string, served bool) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -24,7 +24,7 @@ func makeSocket(t *testing.T, path string, served bool) {
 	}
 }
 
-// wantFiles wants exactly those names in a folder.
+// wantFiles checks that a folder has exactly these names.
 func wantFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -40,10 +40,10 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// TestLeftOver checks that a start removes what killed targets left beside its socket, and
-// nothing that is in use, or may be somebody else's.
+// TestLeftOver: a start removes what killed targets left beside its socket, and nothing that is in use or may
+// belong to another user.
 func TestLeftOver(t *testing.T) {
-	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	dir, err := os.MkdirTemp("", "n") // short, since it has sockets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestLeftOver(t *testing.T) {
 	strangers := []string{"other-1.sock", "targets.sock", "target-file.sock", "target-served.sock"}
 	dead := []string{"target-1234.sock", "target-192.0.2.1:4420.sock"}
 
-	s, err := Listen(at("mine.sock")) // beside which there are no targets' sockets
+	s, err := Listen(at("mine.sock")) // there are no sockets of targets beside it
 	if err != nil {
 		t.Fatal(err)
 	}

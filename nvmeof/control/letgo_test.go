@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFilesAreLetGo: nothing has a file open once its namespace is removed, or the target has ended, so that its file system can
-// be unmounted. A lease for reading is refused as long as something has the file open for writing (fcntl(2), F_SETLEASE).
+// TestFilesAreLetGo: no file is open after its namespace is removed, or the target has ended, so that the file
+// system can be unmounted. A read lease is refused while the file is open for writing (fcntl(2), F_SETLEASE).
 func TestFilesAreLetGo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSocketIsOurs is row 115: nobody else may open the socket.
+// TestSocketIsOurs (row 115): other users cannot open the socket.
 func TestSocketIsOurs(t *testing.T) {
 	r := newAPIRig(t)
 	info, err := os.Lstat(r.path)
@@ -26,8 +26,7 @@ func TestSocketIsOurs(t *testing.T) {
 	}
 }
 
-// atOnce lets as many clients in as this process may have descriptors for, both ends
-// of a connection being its own.
+// atOnce limits the number of clients to the descriptors of this process, which has both ends of each connection.
 func atOnce(t *testing.T) (enter, leave func()) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -40,7 +39,7 @@ func atOnce(t *testing.T) (enter, leave func()) {
 
 var long = flag.Bool("long", false, "make four to ten times as many calls, of a target with ten times as many namespaces, and roll back each change for each reason")
 
-// choose returns the first number, and with -long the second.
+// choose returns quick, or whole with -long.
 func choose(quick, whole int) int {
 	if *long {
 		return whole
@@ -48,8 +47,8 @@ func choose(quick, whole int) int {
 	return quick
 }
 
-// TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once, a tenth
-// of them in the quick form, are all answered, over a bounded number of connections.
+// TestTenThousandCalls (row 115): 10,000 calls from 500 simultaneous clients, a tenth of them in the quick form, are all
+// answered over a limited number of connections.
 func TestTenThousandCalls(t *testing.T) {
 	const clients = 500
 	calls := choose(2, 20)
@@ -79,7 +78,7 @@ func TestTenThousandCalls(t *testing.T) {
 	r.do("GET", "/v1/status", "", nil)
 }
 
-// endless counts what is read of it.
+// endless is an endless body that counts what is read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -90,7 +89,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestHugeBody is row 115: of a body of 1 GiB no more than the limit is read.
+// TestHugeBody (row 115): of a body of 1 GiB, no more than the limit is read.
 func TestHugeBody(t *testing.T) {
 	t.Parallel()
 	r := newAPIRig(t)
@@ -102,7 +101,7 @@ func TestHugeBody(t *testing.T) {
 	}, Timeout: 30 * time.Second}
 	body := new(endless)
 	answer, err := raw.Post("http://target/v1/subsystems", "application/json", io.LimitReader(body, 1<<30))
-	if err == nil { // the server may hang up before the client has read its answer
+	if err == nil { // the server may disconnect before the client has read its answer
 		if answer.StatusCode/100 != 4 {
 			t.Errorf("status %s", answer.Status)
 		}
@@ -114,8 +113,8 @@ func TestHugeBody(t *testing.T) {
 	r.do("GET", "/v1/status", "", nil)
 }
 
-// TestBodiesBeforeTheLock: what a body says is read before anything else waits for the call, and the status is answered while
-// large ones are refused.
+// TestBodiesBeforeTheLock: a body is parsed before the call takes the mutex, and the status is answered while large
+// ones are refused.
 func TestBodiesBeforeTheLock(t *testing.T) {
 	r := newAPIRig(t)
 	r.apply(r.doc(first))
@@ -175,7 +174,7 @@ func TestBodiesBeforeTheLock(t *testing.T) {
 	}
 }
 
-// TestHostileBodies is row 115: nesting without end, and paths that lead elsewhere.
+// TestHostileBodies (row 115) checks endless nesting, and paths that lead elsewhere.
 func TestHostileBodies(t *testing.T) {
 	r := newAPIRig(t)
 	r.do("POST", "/v1/subsystems", `{"nqn": "a"}`, nil)

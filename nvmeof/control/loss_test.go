@@ -11,7 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestLoss: what destroys data is not done unless that is meant, dry or not, and says so.
+// TestLoss: a change that destroys data is not made unless it is forced, in a dry run neither, and the error says
+// so.
 func TestLoss(t *testing.T) {
 	r := newRig(t)
 	r.apply(r.doc(first))
@@ -64,8 +65,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestLossTakenBack: memory whose replacement was meant, and did not come about, is there with
-// what it had, and is the same to hosts.
+// TestLossTakenBack: if a forced replacement of memory fails, the memory has its data and its identity.
 func TestLossTakenBack(t *testing.T) {
 	for name, edit := range map[string][]string{
 		"its size": {"memory:\n          size: 1MiB\n", "memory:\n          size: 2MiB\n"}, "a file": {"memory:\n          size: 1MiB\n", "file:\n          path: DIR/other\n          size: 1MiB\n"},
@@ -93,7 +93,7 @@ func TestLossTakenBack(t *testing.T) {
 	}
 }
 
-// TestDryRunRefuses: a dry run finds what the change itself would find.
+// TestDryRunRefuses: a dry run returns the errors of the change.
 func TestDryRunRefuses(t *testing.T) {
 	r := newRig(t)
 	r.apply(r.doc(first))

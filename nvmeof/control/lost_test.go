@@ -15,8 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// begin starts a target anew with the files of a folder, and returns the UUID of
-// namespace 1, and what it waits for.
+// begin starts a new target with the files of a folder, and returns the UUID of namespace 1 and what it waits for.
 func begin(t *testing.T, dir, text string, then func(*rig)) (id uuid.UUID, waits string) {
 	t.Helper()
 	return beginWith(t, filepath.Join(dir, "state", "files"), dir, text, then)
@@ -48,8 +47,8 @@ func beginWith(t *testing.T, state, dir, text string, then func(*rig)) (id uuid.
 	return id, waits
 }
 
-// TestIdentityOfWhatIsLost: data that is gone is not found as zeroes under the identity
-// that hosts know; data that is there keeps its.
+// TestIdentityOfWhatIsLost: if data is lost, hosts do not read zeroes under its identity. Data that exists keeps
+// its identity.
 func TestIdentityOfWhatIsLost(t *testing.T) {
 	const memory = "        memory:\n          size: 1MiB\n"
 	const file = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
@@ -97,7 +96,8 @@ func TestIdentityOfWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestMarkLost: who brings a file back without its extended attributes is told by which UUID hosts knew it.
+// TestMarkLost: if a file is restored without its extended attributes, a warning has the UUID by which hosts knew
+// it.
 func TestMarkLost(t *testing.T) {
 	t.Parallel()
 	const file = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
@@ -123,8 +123,8 @@ func TestMarkLost(t *testing.T) {
 	}
 }
 
-// TestLostWithItsIdentity: where the document says by what hosts know a namespace a
-// missing file is waited for, unless an administrator requests a new one.
+// TestLostWithItsIdentity: if the document has the identity of a namespace, a missing file is waited for, unless an
+// administrator requests a new one.
 func TestLostWithItsIdentity(t *testing.T) {
 	t.Parallel()
 	const text = "        nguid: \"00112233445566778899aabbccddeeff\"\n        file:\n          path: DIR/disk\n          size: 1MiB\n"
@@ -177,7 +177,7 @@ func (r *rig) trouble(want string) {
 	r.t.Errorf("troubles %+v, want %q", got, want)
 }
 
-// A mishap is what happens to a served file, and the trouble that it is.
+// A mishap is an event that affects the file of a served namespace, and its trouble.
 type mishap struct {
 	do   func() error
 	want string
@@ -194,8 +194,8 @@ func (r *rig) endure(all ...mishap) {
 	}
 }
 
-// TestRemovedWhileServed: a file that is no longer at its path is trouble, said in the
-// log and in the status, until it is back.
+// TestRemovedWhileServed: a file that is no longer at its path is reported in the log and in the status until it is
+// back.
 func TestRemovedWhileServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -214,8 +214,7 @@ func TestRemovedWhileServed(t *testing.T) {
 	})
 }
 
-// TestGrowAfterReplaced: a file that somebody has put in the place of the one that is served
-// is not made longer instead of it.
+// TestGrowAfterReplaced: if another file has replaced the one that is served, it is not extended.
 func TestGrowAfterReplaced(t *testing.T) {
 	r := newRig(t)
 	r.apply(r.doc(first))
@@ -241,8 +240,8 @@ func TestGrowAfterReplaced(t *testing.T) {
 	}
 }
 
-// TestCutOffWhileServed: likewise a file that is shorter than it was, until it is as long
-// again, or an administrator says that it was meant.
+// TestCutOffWhileServed: likewise a file that was shortened, until it has its length again, or an administrator
+// accepts it.
 func TestCutOffWhileServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -269,8 +268,9 @@ func TestCutOffWhileServed(t *testing.T) {
 	})
 }
 
-// TestEmptiedWhileServed: a file that is emptied, and is as long again before anybody looks, as it is where a host writes to its end,
-// is not taken for what it was: hosts read zeroes there. It is until somebody writes all again, or an administrator says that nothing is missing.
+// TestEmptiedWhileServed: a file that is emptied, and has its length again before it is checked, as when a host
+// writes to its end, is reported, since hosts read zeroes. That ends when everything is written again, or an
+// administrator accepts it.
 func TestEmptiedWhileServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -279,7 +279,7 @@ func TestEmptiedWhileServed(t *testing.T) {
 	if err := unix.Statfs(dir, &fs); err != nil || fs.Type != unix.EXT4_SUPER_MAGIC && fs.Type != unix.XFS_SUPER_MAGIC && fs.Type != unix.TMPFS_MAGIC {
 		t.Skip("the file system may give storage back by itself")
 	}
-	emptied := func() error { // at one moment, as Refresh sees it
+	emptied := func() error { // in one moment, as Refresh sees it
 		f, err := os.OpenFile(disk, os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -306,8 +306,7 @@ func TestEmptiedWhileServed(t *testing.T) {
 	})
 }
 
-// TestCreatedInVain: a file that was created and taken back, since nobody came to serve it,
-// is not taken for one whose data is lost.
+// TestCreatedInVain: a file that was created and removed again by a failed change is not treated as lost.
 func TestCreatedInVain(t *testing.T) {
 	const text = "        nguid: \"00112233445566778899aabbccddeeff\"\n        file:\n          path: DIR/disk\n          size: 1MiB\n        reservations: DIR/resv\n"
 	dir := t.TempDir()
@@ -325,8 +324,8 @@ func TestCreatedInVain(t *testing.T) {
 	}
 }
 
-// TestRemovedAfterItWaited: a file that was created when what it waited for was there holds
-// what hosts wrote, and stays when its namespace goes.
+// TestRemovedAfterItWaited: a file that was created after a wait is kept when its namespace is removed, since hosts
+// may have written to it.
 func TestRemovedAfterItWaited(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -348,9 +347,8 @@ func TestRemovedAfterItWaited(t *testing.T) {
 	}
 }
 
-// TestCutOff: a file that is shorter than hosts know it is not made as long as it was at a
-// start, since they would read zeroes, whatever its identity follows from. One that is to
-// become longer does, and one that is meant to be shorter is.
+// TestCutOff: at a start, a file that is shorter than hosts know it is not extended, since they would read zeroes,
+// wherever its identity is from. One whose size is increased is, and a smaller size is accepted.
 func TestCutOff(t *testing.T) {
 	const file = "        file:\n          path: DIR/disk\n          size: 1MiB\n"
 	longer, shorter := strings.Replace(file, "1MiB", "2MiB", 1), strings.Replace(file, "1MiB", "512KiB", 1)
@@ -406,15 +404,15 @@ func TestCutOff(t *testing.T) {
 	length(0)
 }
 
-// TestReopenedWhileLost: a change for which a file is opened again does not begin it anew
-// when it is missing, or shorter than it was, nor lets go of the one that hosts still have.
+// TestReopenedWhileLost: a change that opens a file again does not create it if it is missing or extend it if it
+// was shortened, and does not close the one that hosts still use.
 func TestReopenedWhileLost(t *testing.T) {
 	const text = "version: 1\nsubsystems:\n  - nqn: a\n    namespaces:\n      - nsid: 1\n        uuid: 11111111-2222-3333-4444-555555555555\n" +
 		"        file:\n          path: DIR/disk\n          size: 1MiB\n"
 	for name, c := range map[string]struct {
 		lose   func(path string) error
 		edit   string
-		forced bool // it can be
+		forced bool // it can be forced
 	}{
 		"removed":      {os.Remove, "          buffered: true\n", true},
 		"moved":        {func(path string) error { return os.Rename(path, path+".away") }, "          thin: true\n", true},

@@ -9,8 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests make managers and targets that live for a moment: collecting these is a fifth
-	// of what they compute.
+	// The tests create many short-lived managers and targets. Collecting these takes a fifth of their CPU time.
 	debug.SetGCPercent(400)
 	testparallel.Set(16)
 	os.Exit(m.Run())

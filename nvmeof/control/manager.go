@@ -24,92 +24,89 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Config describes a Manager. A zero field takes the default.
+// Config configures a Manager. A zero field selects the default.
 type Config struct {
-	// Target is required, without devices, subsystems and listeners. It becomes the
-	// Manager's, which closes it.
+	// Target is required. It must have no devices, subsystems and listeners. The Manager owns it, and closes it.
 	Target *target.Target
-	// Device opens the RDMA device of an address, which becomes the Manager's. Required
-	// for listeners. The transport is the listener's own; empty: that of the settings. One that
-	// does not return is waited for 5 s, and others are opened beside it.
+	// Device opens the RDMA device of an address. The Manager owns the device. Required for listeners. The
+	// transport is the listener's own; empty means that of the settings. The Manager waits 5 s for it, and may open
+	// other devices meanwhile.
 	Device func(netip.Addr, config.Transport) (rdmatransport.Device, error)
-	// DeviceName names the device of an address: listeners of one name share it. Default: each
+	// DeviceName returns the name of the device of an address: listeners with the same name share it. Default: each
 	// address has a device of its own.
 	DeviceName func(netip.Addr, config.Transport) string
-	// Away reports whether an error of Device says that the device is not there now, and
-	// may be later; default: where the address, or what is to be opened, does not exist.
+	// Away reports whether an error of Device says that the device is not available now, but may be later. Default:
+	// if the address, or what is to be opened, does not exist.
 	Away func(error) bool
-	// Addresses are those of this machine for which a listener on 0.0.0.0 or [::] stands;
-	// default: MachineAddresses.
+	// Addresses returns the addresses of this machine that a listener on 0.0.0.0 or [::] serves. Default:
+	// MachineAddresses.
 	Addresses func() ([]netip.Addr, error)
-	// Serves reports whether such a listener serves an address now; default: all.
+	// Serves reports whether such a listener is to serve an address now. Default: all.
 	Serves func(netip.Addr, config.Transport) bool
-	// Listening is called with each address at which hosts can connect from now on, with the
-	// identifier of its listener in the document.
+	// Listening is called with each address at which hosts can connect from now on, and the identifier of its
+	// listener in the document.
 	Listening func(listener int, at netip.AddrPort)
-	// Troubled lists what is wrong with files of the target's own, as its audit, for the Status; default:
-	// nothing is.
+	// Troubled returns the problems of the target's own files, such as its audit, for the Status. Default: none.
 	Troubled func() []Trouble
-	// Names are other names of files and devices, from which the UUIDs follow of namespaces that
-	// have none in the document: those by which they were exported before. Not for what gateways share.
+	// Names are earlier names of files and devices, by present path. The UUIDs of namespaces for which the document
+	// has none are derived from them. Not for stores that gateways share.
 	Names map[config.Path]string
 	// Closing is called with a device that is about to be closed, while it still works.
 	Closing func(rdmatransport.Device)
-	// Settings has the settings with which the target was made (see TakeSettings), and
-	// with File all that the file said then. Required.
+	// Settings has the settings with which the target was created (see TakeSettings), and, if File is set, the
+	// whole document that the file had then. Required.
 	Settings *config.Document
 	Log      *zap.Logger // default: none
-	// Audit is called with each operation of the API that changes something, or would have, after
-	// it was carried out; it has to return soon. Default: nobody is.
+	// Audit is called with each operation of the API that changes something, or that was refused, after it has
+	// ended. It must return soon. Optional.
 	Audit func(Operation)
-	// Events receives what is changed, and what the target waits for, and is what the API shows.
-	// It is the one of [target.Config], and stays the caller's. Default: none.
+	// Events receives changes and what the target waits for; the API serves it. It is the log of [target.Config],
+	// and remains the caller's. Default: none.
 	Events *events.Log
-	File   string // where Save writes; default: where its caller says
-	// State is a folder that outlives the target, for notes on files that it created, so that
-	// a start creates each once. Default: none; then a start creates no file of a namespace to
-	// which the document gives an identity, and another has another identity.
+	File   string // file for Save; default: as its caller says
+	// State is a folder that outlives the target, for notes of files that it created, so that each is created only
+	// once. Without it, a start does not create the file of a namespace to which the document gives an identity; a
+	// namespace without one gets a new identity.
 	State  string
 	Getenv func(string) string // default os.Getenv
-	// Files are notes that gateways have in common, instead of State. Required with Group for namespaces in files that
-	// have a size: without, each gateway creates them where they are missing. Default: none.
+	// Files are notes that gateways share, in place of State. Required with Group for namespaces in files that have
+	// a size: without it, each gateway creates missing files. Default: none.
 	Files FileNotes
-	// Faults are failures of stores that gateways have in common. Default: a failure ends with the store.
+	// Faults are failures of stores that gateways share. Default: a failure ends when the store is closed.
 	Faults Faults
-	// Open opens what a namespace exports, with sentences for the administrator;
-	// default: by an [Opener]. Memory has to be in the pool.
+	// Open opens the store of a namespace, and returns notes for the administrator. Default: that of an [Opener].
+	// Memory must be in the pool.
 	Open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
-	// RemoveImage removes an image that nobody has open, for [Erase]; default: rbd.Remove. It has no error
-	// where there is none of the name.
+	// RemoveImage removes an image that nobody has open, for [Erase]. It returns no error if the image does not
+	// exist. Default: rbd.Remove.
 	RemoveImage func(*config.RBD) error
-	// Gateway is that of Target, where that is one of several; see ServeGroup. Default: it
-	// serves all groups by itself.
+	// Gateway is that of Target, if it is one of several targets; see ServeGroup. Default: the target serves all
+	// groups itself.
 	Gateway *target.Gateway
-	// Probe finds what hosts are told of a namespace of a group that another target serves;
-	// default: ProbeStore. One that keeps records answers sooner.
+	// Probe returns the properties of a namespace whose group another target serves. Default: ProbeStore. A
+	// function that keeps records can be faster.
 	Probe func(*config.Namespace) (Probed, error)
-	// Keeper keeps the reservations of a namespace for the targets that serve it. It is asked anew
-	// whenever something of the namespace changes. Default: none, and with Gateway hosts cannot reserve.
+	// Keeper returns what keeps the reservations of a namespace for the targets that serve it. It is called again
+	// whenever the namespace changes. Default: none; then hosts of a Gateway cannot make reservations.
 	Keeper func(nvmeof.NQN, *target.NamespaceConfig) target.ReservationKeeper
-	// Permit says with an error that the process may not read a file that a change names, or not
-	// write it either, however its permissions are: it has confined itself. Default: it may.
+	// Permit returns an error if the process has confined itself such that it cannot read, or write, a file that a
+	// change names, whatever the file's permissions are. Default: it can.
 	Permit func(path string, written bool) error
-	// Moved is what another Manager was, in a process that has given it up: this one goes on
-	// with its document, its memory and, once it was applied, by Adopt, with its hosts. Default: none.
+	// Moved is the state of another Manager, in a process that has given it up. This one continues with its
+	// document, its memory and, after the document is applied, by Adopt, its hosts. Default: none.
 	Moved *Moved
-	// Group has the subsystems and referrals, which the target then has in common with other
-	// gateways. Default: they are the target's own.
+	// Group stores the subsystems and referrals that the target shares with other gateways. Default: the target has
+	// its own.
 	Group Group
-	// Gateways decide who serves what of it. Required with Group by the API alone.
+	// Gateways decides which gateway serves what. Only the API needs it, with Group.
 	Gateways Gateways
-	// TakeOver is called by the API for a process that wants to go on with the hosts of this one,
-	// and listens at a unix socket. It returns once it has begun to talk to it. Default: it is
-	// refused.
+	// TakeOver is called by the API for a process that wants to continue with the hosts of this one, and that
+	// listens at a unix socket. It returns when it has begun to communicate with that process. Default: takeovers
+	// are refused.
 	TakeOver func(socket string) error
 }
 
-// A Manager makes a target what a document says. Its methods may be called from
-// any goroutine.
+// A Manager makes a target what a document says. Its methods may be called from any goroutine.
 type Manager struct {
 	cfg     Config
 	log     *zap.Logger
@@ -117,62 +114,62 @@ type Manager struct {
 	started time.Time
 	context context.Context // ends with Close
 	cancel  context.CancelFunc
-	tasks   sync.WaitGroup // those that wait for stores and devices; begun under mu
+	tasks   sync.WaitGroup // goroutines that wait for stores and devices; started under mu
 
-	watchers     sync.WaitGroup      // of listeners
-	opening      *semaphore.Weighted // turns of those who open stores without mu
-	removals     sync.WaitGroup      // those that go on, see remove; begun under mu
-	leaveTimeout time.Duration       // constant, as the next five
+	watchers     sync.WaitGroup      // goroutines of listeners
+	opening      *semaphore.Weighted // limits stores that are opened without mu
+	removals     sync.WaitGroup      // removals in progress, see remove; started under mu
+	leaveTimeout time.Duration       // constant, like the next five
 
 	startTimeout, changeTimeout, erasedTime, firstWait, stillFor time.Duration
 
 	followers followers // calls that wait for events
 
-	parts atomic.Pointer[map[int]int] // listeners of the target that belong to wildcards, whose identifiers they lead to; set with mu held
+	parts atomic.Pointer[map[int]int] // for each target listener that belongs to a wildcard, its listener in the document; set under mu
 
 	gauge    gauge
 	requests requests
 	refusals refusals
 	handed   atomic.Bool // another process has the target: see Export
 
-	mu       sync.Mutex // one change at a time; guards what follows
+	mu       sync.Mutex // allows one change at a time; guards the following
 	closed   bool
-	doc      *config.Document // does not change: a change makes another
-	shared   *config.Document // what the group's document says, of revision
-	revision int64            // 0: there is none yet
-	behind   error            // why the target is not what that says; nil: it is
-	lost     bool             // the group has no document any more
-	// denied are the subsystems in which hosts may have more under way than they may, with the namespaces in
-	// which it is known that it does not end: see Enforce.
+	doc      *config.Document // immutable: a change replaces it
+	shared   *config.Document // the group's document at revision
+	revision int64            // 0: none yet
+	behind   error            // why the target differs from shared; nil: it does not
+	lost     bool             // the group no longer has a document
+	// denied are the subsystems in which hosts may have commands in progress that they are no longer allowed, with
+	// the namespaces in which these are known not to end: see Enforce.
 	denied    map[nvmeof.NQN][]capsule.NSID
-	saved     *config.Document     // what File said when it was last read or written
-	listeners map[int]*listening   // by their identifiers in the target
-	wildcards map[int]*wildcard    // by their identifiers in the document
-	named     map[int]bool         // identifiers of listeners of the document, or of the one that a change makes
-	exposed   map[nvmeof.NQN][]int // listeners of the document on which subsystems are; none: all
+	saved     *config.Document     // content of File when it was last read or written
+	listeners map[int]*listening   // by identifier in the target
+	wildcards map[int]*wildcard    // by identifier in the document
+	named     map[int]bool         // listener identifiers of the document, or of the one that a change makes
+	exposed   map[nvmeof.NQN][]int // document listeners of each subsystem; none: all
 	devices   map[string]*heldDevice
-	closings  map[string]*heldDevice // that are being closed
+	closings  map[string]*heldDevice // devices that are being closed
 	stores    stores
 	waiting   map[namespaceKey]*wait
-	astray    astray // as a start has found them
+	misplaced misplacedRecords // as found at the start
 	keyless   map[hostKey]*keyWait
 	foreign   map[namespaceKey]*foreign
-	releases  map[<-chan struct{}]bool // of groups that are under way; see closeFreed
+	releases  map[<-chan struct{}]bool // releases of groups in progress; see closeFreed
 	erasures  map[*erasure]struct{}
-	turns     map[capsule.ANAGroup]*sync.Mutex // of those who close what a group exports; taken before mu
-	probed    map[namespaceKey]*Probed         // of namespaces that are, or were, foreign
+	turns     map[capsule.ANAGroup]*sync.Mutex // held to close the stores of a group; taken before mu
+	probed    map[namespaceKey]*Probed         // properties of namespaces that are or were foreign
 	leaving   map[*leaving]struct{}
-	late      bool     // the change under way has waited for a removal as long as it may
-	doubts    []string // about files of keys that it has read
+	late      bool     // the current change has waited for a removal as long as it may
+	doubts    []string // warnings of the current change about key files
 }
 
-// A namespaceKey says which namespace of which subsystem.
+// A namespaceKey identifies a namespace of a subsystem.
 type namespaceKey struct {
 	nqn  nvmeof.NQN
 	nsid int
 }
 
-// New returns a Manager of a target that does nothing yet. It panics without what Config requires.
+// New returns a Manager of a target that does nothing yet. It panics if a required field of Config is missing.
 func New(cfg Config) *Manager {
 	if cfg.Target == nil || cfg.Settings == nil {
 		panic("control: Config.Target and Config.Settings are required")
@@ -206,37 +203,36 @@ func New(cfg Config) *Manager {
 	}
 	m.stores.begin(startTimeout)
 	m.stores.setRecordTime(changeTimeout)
-	m.stores.came = m.came
+	m.stores.openedLate = m.openedLate
 	m.stores.awaited = func(key storeKey, as *config.Namespace) bool { _, awaited := awaits(m, key, as); return awaited }
 	m.doc, m.shared = new(config.Document), new(config.Document)
 	m.doc.TakeSettings(cfg.Settings)
 	m.saved = cfg.Settings
 	if cfg.Moved != nil {
 		m.saved = cfg.Moved.Saved
-		m.stores.goOn(cfg.Moved)
+		m.stores.continueFrom(cfg.Moved)
 	}
 	m.context, m.cancel = context.WithCancel(context.Background())
 	return m
 }
 
-// Document describes the target as it is, including what it still waits for.
+// Document returns the present document of the target. It includes objects that the target still waits for.
 func (m *Manager) Document() *config.Document { return m.present().Clone() }
 
-// Present is [Manager.Document] without a copy: the caller must not change it.
+// Present is [Manager.Document] without a copy. The caller must not change it.
 func Present(m *Manager) *config.Document { return m.present() }
 
-// present is Present.
+// present implements Present.
 func (m *Manager) present() *config.Document {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.doc
 }
 
-// Close ends the target, of which hosts are notified, and then closes devices and stores. It waits
-// for a change that is being made. For the first file system that hangs while a file is saved or
-// closed it waits for 5 s, and less for others, whose files are left as they are. It waits for
-// commands of hosts until stores have finished them, however long that takes; these are logged, and
-// [target.Target.Unfinished] lists them.
+// Close notifies hosts, stops the target, and then closes devices and stores. It waits for a change that is being
+// made. For the first file system that hangs while a file is saved or closed it waits for 5 s, and less for others,
+// whose files are left as they are. It waits until stores have finished the commands of hosts, however long that
+// takes; these stores are logged, and [target.Target.Unfinished] lists them.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -252,7 +248,7 @@ func (m *Manager) Close() error {
 	return finish(m)
 }
 
-// beginClose lets no change begin any more. Called with mu held.
+// beginClose prevents further changes. The caller holds mu.
 func beginClose(m *Manager) {
 	m.closed = true
 	m.stores.begin(m.startTimeout)
@@ -260,7 +256,7 @@ func beginClose(m *Manager) {
 	m.cancel()
 }
 
-// finish ends what is left, after beginClose.
+// finish ends everything else after beginClose.
 func finish(m *Manager) error {
 	m.tasks.Wait()
 	for _, d := range m.devices {
@@ -278,7 +274,7 @@ func finish(m *Manager) error {
 	return errors.Join(append(errs, m.stores.close())...)
 }
 
-// closeTarget closes the target, and logs what that waits for.
+// closeTarget closes the target, and logs the stores that it waits for.
 func closeTarget(m *Manager) error {
 	ended := make(chan error, 1)
 	m.removals.Go(func() { ended <- m.target.Close() }) // ends when the stores have finished
@@ -298,7 +294,7 @@ func closeTarget(m *Manager) error {
 	}
 }
 
-// subsystem finds one in the target.
+// subsystem returns a subsystem of the target.
 func (m *Manager) subsystem(nqn nvmeof.NQN) (*target.Subsystem, error) {
 	var there []string
 	for _, s := range m.target.Subsystems() {

@@ -30,20 +30,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A rig is a Manager over a softroce target on a loopback address of its own.
+// A rig is a Manager of a softroce target on a loopback address of its own.
 type rig struct {
 	*Manager
 	t      *testing.T
 	addr   netip.Addr
-	second netip.Addr // another one
+	second netip.Addr // another address
 	dir    string
 	logs   *observer.ObservedLogs
 
-	exported func()       // called when another process is about to go on
-	taken    func() error // lets go what was taken
+	exported func()       // called when another process is about to continue
+	taken    func() error // unlocks what was locked
 }
 
-// lastAddr counts addresses: one process has one endpoint on each.
+// lastAddr counts addresses, since a process can only have one endpoint on each.
 var lastAddr atomic.Uint32
 
 func newRig(t *testing.T, change ...func(*Config)) *rig {
@@ -64,7 +64,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		c(&cfg)
 	}
 	r.Manager = New(cfg)
-	r.firstWait, r.stillFor = 200*time.Millisecond, 100*time.Millisecond // what waits is looked for sooner
+	r.firstWait, r.stillFor = 200*time.Millisecond, 100*time.Millisecond // retry sooner
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -73,7 +73,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	return r
 }
 
-// doc reads a document in which ADDR and DIR stand for the rig's.
+// doc parses a document in which ADDR and DIR stand for those of the rig.
 func (r *rig) doc(text string) *config.Document {
 	r.t.Helper()
 	text = strings.NewReplacer("ADDR2", r.second.String(), "ADDR", r.addr.String(), "DIR", r.dir).Replace(text)
@@ -118,7 +118,7 @@ func (r *rig) apply(doc *config.Document) {
 	r.wantState(doc)
 }
 
-// wantState compares the document, and what the target itself says.
+// wantState compares the document with the state of the target.
 func (r *rig) wantState(doc *config.Document) {
 	r.t.Helper()
 	if got := r.Document(); string(got.YAML()) != string(doc.YAML()) {
@@ -129,7 +129,7 @@ func (r *rig) wantState(doc *config.Document) {
 	}
 }
 
-// observe is what the target says of itself, in words.
+// observe describes the state of the target.
 func (r *rig) observe() string {
 	var b strings.Builder
 	for _, l := range r.target.Listeners() {
@@ -150,7 +150,7 @@ func (r *rig) observe() string {
 	return b.String()
 }
 
-// expected is the same from a document.
+// expected returns the same description from a document.
 func expected(doc *config.Document) string {
 	doc = doc.Clone()
 	var b strings.Builder
@@ -182,7 +182,7 @@ func expected(doc *config.Document) string {
 	return b.String()
 }
 
-// edits are changes of the first document, pairs of old and new text.
+// edits are changes of the first document, as pairs of old and new text.
 var edits = map[string][]string{
 	"nothing":         nil,
 	"listener":        {"subsystems:\n", "  - id: 2\n    address: ADDR:4421\nsubsystems:\n"},
@@ -203,7 +203,7 @@ var edits = map[string][]string{
 	"no subsystem":    {first[strings.Index(first, "subsystems:"):strings.Index(first, "referrals:")], ""},
 }
 
-// TestApply goes to each variant and back.
+// TestApply applies each variant, and the first document again.
 func TestApply(t *testing.T) {
 	r := newRig(t)
 	base := r.doc(first)
@@ -228,7 +228,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestDoubtfulName: a name that is no NQN is warned of by the change that brings it.
+// TestDoubtfulName: a change that adds a name which is not an NQN returns a warning.
 func TestDoubtfulName(t *testing.T) {
 	r := newRig(t)
 	doc := r.doc(first)
@@ -244,12 +244,11 @@ func TestDoubtfulName(t *testing.T) {
 	}
 }
 
-// TestRollback: whichever step fails, everything is as it was before. In the quick form one of two steps fails
-// of each change, another one of the next.
+// TestRollback: whichever step fails, everything is as before. In the quick form, every second step fails of one
+// change, and the others of the next.
 func TestRollback(t *testing.T) {
 	t.Parallel()
-	// What the target refuses, which the document's own rules do not know: it is among the
-	// last steps.
+	// Faults that only the target finds, in one of the last steps.
 	refused := map[config.Kind]func(*config.Document){
 		config.KindReferral: func(d *config.Document) {
 			d.Referrals = append(d.Referrals, &config.Referral{NQN: nvmeof.NQN(strings.Repeat("x", 300)),
@@ -293,7 +292,7 @@ func rollback(t *testing.T, name string, pairs []string, kind config.Kind, spoil
 	})
 }
 
-// TestRollbackThatWaits: what cannot be had again waits, and the error says so.
+// TestRollbackThatWaits: what cannot be opened again waits, and the error says so.
 func TestRollbackThatWaits(t *testing.T) {
 	t.Parallel()
 	opened := 0
@@ -326,7 +325,7 @@ func (r *rig) performLocked(changes []config.Change) error {
 	return r.perform(changes, Options{})
 }
 
-// TestNothingHalf: what can be found before anything is taken from anybody is.
+// TestNothingHalf: errors that can be found before anything is removed are found then.
 func TestNothingHalf(t *testing.T) {
 	r := newRig(t)
 	base := r.doc(first)
@@ -351,7 +350,7 @@ func TestNothingHalf(t *testing.T) {
 	}
 }
 
-// TestGrow: a file that is made larger is seen so by hosts.
+// TestGrow: hosts see the new size of a file that was extended.
 func TestGrow(t *testing.T) {
 	r := newRig(t)
 	r.apply(r.doc(first))
@@ -362,7 +361,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestShared: one file, two subsystems, opened once.
+// TestShared: one file in two subsystems is opened once.
 func TestShared(t *testing.T) {
 	opened := 0
 	r := newRig(t, func(c *Config) {
@@ -387,8 +386,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestWaiting: a file that is not there yet is waited for, and everything else is
-// served.
+// TestWaiting: a file that does not exist yet is waited for, and everything else is served.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -416,7 +414,7 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 	r.wantState(doc)
-	// One that is taken away again while it waits.
+	// A namespace that is removed while it waits.
 	doc = r.doc(strings.Replace(first, "/a1\n          size: 1MiB", "/later", 1))
 	if _, err := r.Apply(doc, Options{Wait: true}); err != nil {
 		t.Fatal(err)
@@ -427,7 +425,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// wantSaved: what is waited for is in the document, and so in what is saved.
+// wantSaved checks that the document, and so what is saved, has the objects that are waited for.
 func (r *rig) wantSaved(doc *config.Document) {
 	r.t.Helper()
 	if _, err := r.Save(""); err == nil || !strings.Contains(err.Error(), "not started with --config") {
@@ -446,8 +444,8 @@ func (r *rig) wantSaved(doc *config.Document) {
 	}
 }
 
-// TestNVMetSettings: what the kernel's target has besides reaches the target, and
-// reservations are refused or not while hosts work.
+// TestNVMetSettings: settings that are imported from the kernel's target reach the target, and reservations can be
+// refused or not while hosts use it.
 func TestNVMetSettings(t *testing.T) {
 	r := newRig(t)
 	doc := r.doc(strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    nvme-version: \"1.3\"\n", 1))
@@ -518,7 +516,7 @@ func TestClosed(t *testing.T) {
 	backoff(ctx, firstWait, longWait, func() bool { t.Error("tried"); return true })
 }
 
-// TestExportsNothing: a namespace that was not checked, and exports nothing, is no panic.
+// TestExportsNothing: a namespace that was not checked, and exports nothing, does not cause a panic.
 func TestExportsNothing(t *testing.T) {
 	_, _, err := OpenStore(new(config.Namespace), nil)
 	if _, also := ProbeStore(new(config.Namespace)); !errors.Is(err, errNoExport) || !errors.Is(also, errNoExport) {

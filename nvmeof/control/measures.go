@@ -13,15 +13,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Measures are the counters of a target, which begin with it and never go back. Whoever wants
-// rates compares two readings: the time between them is the difference of UptimeNS.
+// Measures are counters of a target, which start at 0 with it and never decrease. A rate is the difference of two
+// readings divided by that of UptimeNS.
 type Measures struct {
 	PID        int       `json:"pid"`
 	Started    time.Time `json:"started"`
-	UptimeNS   int64     `json:"uptime-ns"` // when this was read
-	Listeners  int       `json:"listeners"` // that are open
+	UptimeNS   int64     `json:"uptime-ns"` // time of the reading
+	Listeners  int       `json:"listeners"` // open listeners
 	Subsystems int       `json:"subsystems"`
-	// BoundsNS are the upper bounds of the buckets of all Latencies; the last bucket has none.
+	// BoundsNS are the upper bounds of the buckets of all Latencies. The last bucket has none.
 	BoundsNS    []int64             `json:"bounds-ns"`
 	Namespaces  []NamespaceMeasures `json:"namespaces"`
 	Controllers []Controller        `json:"controllers"`
@@ -29,45 +29,45 @@ type Measures struct {
 	Devices     []DeviceMeasures    `json:"devices"`
 }
 
-// NamespaceMeasures are a namespace and what its commands came to.
+// NamespaceMeasures are the counters of a namespace.
 type NamespaceMeasures struct {
 	Subsystem    nvmeof.NQN        `json:"subsystem"`
 	NSID         int               `json:"nsid"`
 	Export       string            `json:"export"`
-	Kind         string            `json:"kind"` // of the store
+	Kind         string            `json:"kind"` // kind of store
 	Size         int64             `json:"size"`
 	Ready        bool              `json:"ready"`
 	Paused       bool              `json:"paused,omitempty"`
 	InFlight     int               `json:"in-flight"`
-	ReadBytes    uint64            `json:"read-bytes"` // of commands that succeeded
+	ReadBytes    uint64            `json:"read-bytes"` // data of commands that succeeded
 	WrittenBytes uint64            `json:"written-bytes"`
-	Errors       uint64            `json:"errors"` // commands that failed
+	Errors       uint64            `json:"errors"` // number of commands that failed
 	Commands     []CommandMeasures `json:"commands"`
 }
 
-// CommandMeasures are the times of commands of one kind: read, write, flush, compare, zeroes, dsm,
-// copy, verify, or other. Command is from the arrival of the capsule until the response was sent;
-// Store is the part in which the store had it, for commands that it had.
+// CommandMeasures are the durations of commands of one kind: read, write, flush, compare, zeroes, dsm, copy,
+// verify, or other. Command is from the arrival of the capsule until the response was sent. Store is the part of it
+// in the store, for commands that reach the store.
 type CommandMeasures struct {
 	Op      string    `json:"op"`
 	Command Latencies `json:"command"`
 	Store   Latencies `json:"store"`
 }
 
-// Latencies are counts of durations.
+// Latencies is a histogram of durations.
 type Latencies struct {
 	SumNS int64 `json:"sum-ns"`
-	// Buckets are those that have any: the index of each in BoundsNS, and how many it has.
+	// Buckets has the buckets that are not empty: the index in BoundsNS, and the count.
 	Buckets [][2]uint64 `json:"buckets"`
 }
 
-// ShardMeasures are what a shard has done.
+// ShardMeasures are the counters of a shard.
 type ShardMeasures struct {
 	Shard  int       `json:"shard"`
-	BusyNS int64     `json:"busy-ns"` // in which it had something to do
-	Turns  Latencies `json:"turns"`   // in which it had
-	// FromHosts and ToHosts are how long the data of commands took: RDMA READs, and RDMA WRITEs until
-	// the host had acknowledged them.
+	BusyNS int64     `json:"busy-ns"` // time with work
+	Turns  Latencies `json:"turns"`   // turns of the loop with work
+	// FromHosts and ToHosts are the durations of data transfers: of RDMA READs, and of RDMA WRITEs until the host
+	// has acknowledged them.
 	FromHosts Latencies `json:"from-hosts"`
 	ToHosts   Latencies `json:"to-hosts"`
 }
@@ -78,14 +78,14 @@ type DeviceMeasures struct {
 	Counters []rdmatransport.Counter `json:"counters"`
 }
 
-// A gauge is where the counters are read. It waits for no change that is being made to the target.
+// A gauge reads the counters. It does not wait for changes of the target.
 type gauge struct {
 	last    recent.Reading[*Measures]
-	devices atomic.Pointer[map[string]rdmatransport.PacketCounter] // by name
-	sources atomic.Pointer[[]captureSource]                        // those that can capture packets, by name
+	devices atomic.Pointer[map[string]rdmatransport.PacketCounter] // by device name
+	sources atomic.Pointer[[]captureSource]                        // devices that can capture packets, sorted by name
 }
 
-// setDevices says which devices there are.
+// setDevices sets the open devices.
 func (g *gauge) setDevices(all map[string]*heldDevice) {
 	there := map[string]rdmatransport.PacketCounter{}
 	for name, d := range all {
@@ -97,11 +97,11 @@ func (g *gauge) setDevices(all map[string]*heldDevice) {
 	g.setSources(all)
 }
 
-// ReadMeasures reads the counters of a Manager's target, once a second at most. Nobody may change what
-// it returns.
+// ReadMeasures reads the counters of a Manager's target, at most once a second. The result is shared and must not
+// be modified.
 func ReadMeasures(m *Manager) *Measures { return recentMeasures(m) }
 
-// recentMeasures reads the counters, once a second at most. Nobody may change them.
+// recentMeasures implements ReadMeasures.
 func recentMeasures(m *Manager) *Measures {
 	x, _ := m.gauge.last.Get(func() (*Measures, error) { return measure(m), nil })
 	return x
@@ -127,7 +127,7 @@ func measure(m *Manager) *Measures {
 	return out
 }
 
-// measure reads what the devices have counted.
+// measure reads the counters of the devices.
 func (g *gauge) measure() []DeviceMeasures {
 	out := []DeviceMeasures{}
 	if there := g.devices.Load(); there != nil {

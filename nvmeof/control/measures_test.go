@@ -18,9 +18,9 @@ var measured = flag.Int("namespaces", 30, "how many TestMeasures has")
 const measuredConfig = "version: 1\nlisteners:\n  - {id: 1, address: \"ADDR:4420\"}\nsubsystems:\n" +
 	"  - nqn: a\n    allow-any-host: true\n    namespaces:\n      - {nsid: 1, memory: {size: 1MiB}}\n"
 
-// TestMeasures: what hosts do is in the next reading, which waits for no change of the target. On a
-// machine with nothing else to do a reading of 10,000 namespaces that have had commands
-// (-namespaces 10000 -v) takes less than half a second, its text included.
+// TestMeasures: commands of hosts are in the next reading, which does not wait for changes of the target. On an
+// idle machine, a reading of 10,000 namespaces that have had commands (-namespaces 10000 -v) takes less than half a
+// second, including its text.
 func TestMeasures(t *testing.T) {
 	t.Parallel()
 	r := newAPIRig(t)
@@ -40,13 +40,13 @@ func TestMeasures(t *testing.T) {
 			_ = c.Disconnect(t.Context())
 		}
 	}
-	r.mu.Lock() // as a change has it that waits for a store
+	r.mu.Lock() // like a change that waits for a store
 	defer r.mu.Unlock()
 	at := time.Now()
 	text := encode(measure(r.Manager))
 	took := time.Since(at)
 	t.Logf("%d namespaces: %v, %d bytes", *measured, took, len(text))
-	if perSpace := took / time.Duration(*measured); perSpace > 10*time.Millisecond { // far above what it is
+	if perSpace := took / time.Duration(*measured); perSpace > 10*time.Millisecond { // far above the usual time
 		t.Errorf("%v for each namespace", perSpace)
 	}
 	var m Measures
@@ -69,7 +69,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// fill adds namespaces, 1000 for each subsystem, to the one that there is.
+// fill adds namespaces, 1000 for each subsystem, to the existing one.
 func (r *apiRig) fill(all int) (subsystems []nvmeof.NQN) {
 	r.t.Helper()
 	store, err := memory.New(memory.Config{Size: 1 << 20})

@@ -13,18 +13,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// ForeseeMemory finds that the memory which a document exports is more than this process may
-// have. It is taken only as hosts write to it, so that such a target starts, and is ended by
-// the kernel later.
+// ForeseeMemory returns a problem if a document exports more memory than this process can have. Since memory is
+// only allocated when hosts write to it, such a target starts, and the kernel kills it later.
 func ForeseeMemory(doc *config.Document) config.Problems {
-	var info syscall.Sysinfo_t // /proc/meminfo is not there for each service
+	var info syscall.Sysinfo_t // not every service can read /proc/meminfo
 	if err := syscall.Sysinfo(&info); err != nil {
 		return nil
 	}
 	return foreseeMemory(doc, int64(min(uint64(info.Totalram)*uint64(info.Unit), math.MaxInt64)), os.DirFS("/"))
 }
 
-// foreseeMemory is ForeseeMemory on a machine with that many bytes of memory, and those files.
+// foreseeMemory is ForeseeMemory for a machine with so many bytes of memory and the given root directory.
 func foreseeMemory(doc *config.Document, machine int64, files fs.FS) config.Problems {
 	exported := exportedMemory(doc)
 	limit, whose := machine, "this machine has"
@@ -40,7 +39,7 @@ func foreseeMemory(doc *config.Document, machine int64, files fs.FS) config.Prob
 	}}
 }
 
-// exportedMemory is how many bytes of memory a document exports.
+// exportedMemory returns how many bytes of memory a document exports.
 func exportedMemory(doc *config.Document) (sum int64) {
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
@@ -52,7 +51,7 @@ func exportedMemory(doc *config.Document) (sum int64) {
 	return sum
 }
 
-// wholeMiB leaves out what makes a size hard to read.
+// wholeMiB rounds a size down so that it is easy to read.
 func wholeMiB(bytes int64) config.Size {
 	const mib = 1 << 20
 	if bytes > mib {
@@ -61,8 +60,8 @@ func wholeMiB(bytes int64) config.Size {
 	return config.Size(bytes)
 }
 
-// cgroupMemory is the lowest limit of this process's control group and of those around it, in
-// bytes, of version 2 and of version 1, whose path has folders for controllers.
+// cgroupMemory returns the lowest memory limit, in bytes, of this process's control group and its ancestors. It
+// supports version 2, and version 1, whose paths have a folder for each controller.
 func cgroupMemory(files fs.FS) int64 {
 	limit := int64(math.MaxInt64)
 	text, err := fs.ReadFile(files, "proc/self/cgroup")
@@ -82,7 +81,7 @@ func cgroupMemory(files fs.FS) int64 {
 		default:
 			continue
 		}
-		for group := path.Join("/", part[2]); ; group = path.Dir(group) { // in a container only the root may be there
+		for group := path.Join("/", part[2]); ; group = path.Dir(group) { // in a container, only the root may be visible
 			text, err := fs.ReadFile(files, path.Join(root, group, name))
 			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil { // not "max"
 				limit = min(limit, n)

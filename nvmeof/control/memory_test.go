@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestForeseeMemory checks that all memory exports together are compared with the machine's
-// memory, and with what the process's control groups allow.
+// TestForeseeMemory: all memory exports together are compared with the machine's memory, and with the limits of the
+// process's control groups.
 func TestForeseeMemory(t *testing.T) {
 	const mib = 1 << 20
 	version2 := map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": "3145728\n", "sys/fs/cgroup/a/b/memory.max": "max\n"}
@@ -20,7 +20,7 @@ func TestForeseeMemory(t *testing.T) {
 		name    string
 		files   map[string]string
 		exports []int64
-		want    string // empty: nothing
+		want    string // empty: no problem
 	}{
 		{"no memory", nil, nil, ""},
 		{"as much as there is", nil, []int64{3 * mib, 2 * mib}, ""},
@@ -47,8 +47,8 @@ func TestForeseeMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryAdded checks that a change is warned of that exports more memory than there is, and
-// a later one that exports no more is not.
+// TestMemoryAdded: a change that exports more memory than there is returns a warning. A later one that exports no
+// more does not.
 func TestMemoryAdded(t *testing.T) {
 	r := newRig(t)
 	doc := r.doc(first)

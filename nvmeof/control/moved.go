@@ -14,28 +14,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A Moved is a target with its document on its way to another Manager, of this process or
-// another: see [Export].
+// A Moved is a target and its document on the way to another Manager, in this process or another: see [Export].
 type Moved struct {
-	Document *config.Document // what the target is
-	Saved    *config.Document // what its file said when it was last read or written
-	Target   *target.Moved    // nil: it could not be moved, and hosts connect again
-	// Memory has the namespaces that are memory, and Offsets where they lie in it, by a name for
-	// them. It is the Manager's that has it in [Config.Moved]. Nil: there are none.
+	Document *config.Document // present document of the target
+	Saved    *config.Document // content of its file when it was last read or written
+	Target   *target.Moved    // nil: it could not be moved, and hosts have to reconnect
+	// Memory has the namespaces in memory; Offsets has their offsets there by name. The Manager that has it in
+	// [Config.Moved] owns it. Nil: there are none.
 	Memory  *memory.Pool
 	Offsets map[string]int64
-	// Failed is why stores take no writes ([backend.Failer]), by the same names: another Manager opens them
-	// so, as hosts know nothing of that.
+	// Failed is why stores accept no writes ([backend.Failer]), by the same names. Another Manager makes them fail
+	// again when it opens them, since hosts do not notice the move.
 	Failed map[string]string
-	// Files are descriptors of the caller's own that go along, by names of its own.
+	// Files are descriptors of the caller that are moved along, by names that it chooses.
 	Files map[string]*os.File
 }
 
-// Export gives up the target for [Config.Moved] of another Manager, and closes this one without a
-// word to hosts, who see that commands take longer. It fails, and everything goes on, if
-// something of the target cannot move, or a store does not answer until ctx ends. Where closing
-// fails, or connections are lost because moving them has failed half way, it returns both what there is
-// and the error: the target has ended then.
+// Export gives up the target, for [Config.Moved] of another Manager, and closes this one. Hosts are not notified;
+// they only see that commands take longer. Export fails, and this Manager continues, if a part of the target cannot
+// be moved, or if a store does not answer before ctx ends. If closing fails, or connections are lost since the move
+// failed half way, it returns both what it has and the error; then the target has ended.
 func Export(ctx context.Context, m *Manager) (*Moved, error) {
 	m.mu.Lock()
 	if m.closed {
@@ -53,7 +51,7 @@ func Export(ctx context.Context, m *Manager) (*Moved, error) {
 	return x, errors.Join(err, finish(m))
 }
 
-// export is Export with mu held, but for closing.
+// export is Export without closing. The caller holds mu.
 func export(ctx context.Context, m *Manager) (*Moved, error) {
 	if err := movable(m); err != nil {
 		return nil, err
@@ -64,19 +62,19 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 			return nil, err
 		}
 	}
-	for key, was := range m.stores.moved { // namespaces of it wait
+	for key, was := range m.stores.moved { // their namespaces still wait
 		x.Offsets[string(key)] = was.offset
 	}
 	var mover *target.Mover
 	var err error
 	if x.Memory, err = another(m.stores.pool); err == nil {
-		mover, err = target.NewMover(m.target) // until it suspends or resumes no host can connect
+		mover, err = target.NewMover(m.target) // no host can connect until it suspends or resumes
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.Close())
 	}
 	if err = mover.Suspend(ctx); err == nil {
-		x.Failed = m.stores.failures() // no command is under way that could add one
+		x.Failed = m.stores.failures() // no command is in progress that could cause another failure
 		x.Target, err = mover.Export(ctx)
 	}
 	if err != nil && !mover.Ended() {
@@ -85,8 +83,8 @@ func export(ctx context.Context, m *Manager) (*Moved, error) {
 	return x, err
 }
 
-// WithoutHosts returns the same without the connections of hosts, for when nobody can go on with them:
-// descriptors of its own keep the memory.
+// WithoutHosts returns a copy without the connections of hosts, for the case that nobody can continue with them. It
+// has its own descriptors, which keep the memory.
 func (x *Moved) WithoutHosts() (*Moved, error) {
 	y := &Moved{Document: x.Document, Saved: x.Saved, Offsets: maps.Clone(x.Offsets), Failed: x.Failed, Files: map[string]*os.File{}}
 	err := duplicate(y.Files, x.Files)
@@ -99,7 +97,7 @@ func (x *Moved) WithoutHosts() (*Moved, error) {
 	return y, nil
 }
 
-// another is a pool of the same memory with a descriptor of its own; nil: there is no memory.
+// another returns a pool of the same memory with a descriptor of its own, or nil if there is no memory.
 func another(p *memory.Pool) (*memory.Pool, error) {
 	if p == nil {
 		return nil, nil
@@ -122,7 +120,7 @@ func duplicate(to, from map[string]*os.File) error {
 	return nil
 }
 
-// movable refuses while something is under way that would be forgotten.
+// movable returns an error if something is in progress that the move would lose.
 func movable(m *Manager) error {
 	for l := range m.leaving {
 		return fmt.Errorf("%s is being removed, and waits for commands that its store has not finished", l.what)
@@ -140,7 +138,7 @@ func movable(m *Manager) error {
 	return saveRecords(m)
 }
 
-// add notes where the memory of a store lies, which is about to be closed.
+// add stores the offset of a memory store that is about to be closed.
 func (x *Moved) add(key storeKey, h *heldStore) error {
 	s, ok := h.store.(interface{ Offset() int64 })
 	if !ok || h.as.Memory == nil {
@@ -153,7 +151,7 @@ func (x *Moved) add(key storeKey, h *heldStore) error {
 	return nil
 }
 
-// Close gives up what nobody goes on with.
+// Close closes everything, if no Manager continues with it.
 func (x *Moved) Close() error {
 	var errs []error
 	for _, f := range x.Files {
@@ -170,8 +168,8 @@ func (x *Moved) Close() error {
 	return errors.Join(errs...)
 }
 
-// Adopt continues the associations of the hosts of [Config.Moved]. Call it after the document was
-// applied. Hosts are served once the returned function is called; see [target.Adopt].
+// Adopt continues the associations of the hosts of [Config.Moved]. Call it after the document was applied. Hosts
+// are served once the returned function is called; see [target.Adopt].
 func Adopt(m *Manager) (begin func(), err error) {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
 		return nil, errors.New("there is no target to go on with")
@@ -186,12 +184,12 @@ func Adopt(m *Manager) (begin func(), err error) {
 	}, nil
 }
 
-// A takeOver is the body of a request to be taken over.
+// A takeOver is the body of a takeover request.
 type takeOver struct {
 	Socket config.Path `json:"socket" doc:"where the process listens that goes on with the hosts of this one"`
 }
 
-// errNoTakeOver is what a Manager says that nobody has told how.
+// errNoTakeOver is the error of a Manager without Config.TakeOver.
 var errNoTakeOver = &busyError{"this target cannot be taken over by another process"}
 
 func serveTakeOver(c *call) (any, error) {

@@ -14,18 +14,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A rooted device does not move.
+// A rooted device cannot be moved.
 type rooted struct{ *softroce.Device }
 
 func (rooted) Move() (*rdmatransport.Moved, error) { return nil, errors.New("too many open files") }
 
-// memoryOf is the memory of the second namespace.
+// memoryOf returns the memory of the second namespace.
 func (r *rig) memoryOf() []byte {
 	return r.stores.held[keyOf("a", &config.Namespace{NSID: 2})].store.(*memory.Store).Memory()
 }
 
-// TestExportHalfWay has a device that cannot move after all: the target has ended, and another one has what
-// was in memory, twice if the first fails.
+// TestExportHalfWay: if a device cannot be moved after all, the target has ended, and another one has the data in
+// memory, twice if the first fails.
 func TestExportHalfWay(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		open := c.Device
@@ -62,7 +62,7 @@ func TestExportHalfWay(t *testing.T) {
 	}
 }
 
-// TestExportWithoutDescriptors has no descriptor left for the memory: the target goes on, hosts can connect,
+// TestExportWithoutDescriptors: if there is no descriptor for the memory, the target continues, hosts can connect,
 // and a later attempt succeeds.
 func TestExportWithoutDescriptors(t *testing.T) {
 	r := newRig(t)
@@ -106,7 +106,7 @@ subsystems:
         reservations: DIR/r
 `
 
-// wantWritten is what the second namespace has in memory, once nothing waits.
+// wantWritten checks the data of the second namespace in memory, once nothing waits.
 func (r *rig) wantWritten() {
 	r.t.Helper()
 	r.await("nothing waits", func() bool { return len(r.Status().Waiting) == 0 })
@@ -115,7 +115,7 @@ func (r *rig) wantWritten() {
 	}
 }
 
-// move is another Manager, which goes on with the target.
+// move returns another Manager, which continues with the target.
 func (r *rig) move() *rig {
 	r.t.Helper()
 	x, err := Export(r.t.Context(), r.Manager)
@@ -135,8 +135,8 @@ func (r *rig) move() *rig {
 	return next
 }
 
-// TestMovedMemoryThatWaits has memory of another Manager wait for its reservations: what hosts have written
-// is there when it comes, and goes along where it is moved on before.
+// TestMovedMemoryThatWaits: memory of another Manager waits for its reservations. What hosts have written is there
+// when it is opened, and is moved along if it is moved again before.
 func TestMovedMemoryThatWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -161,8 +161,8 @@ func TestMovedMemoryThatWaits(t *testing.T) {
 	}
 }
 
-// TestMovedMemoryThatIsNotOpened has the memory of another Manager not be mapped at first: it waits, and is not
-// taken for other memory.
+// TestMovedMemoryThatIsNotOpened: if the memory of another Manager cannot be mapped at first, its namespace waits,
+// and does not get other memory.
 func TestMovedMemoryThatIsNotOpened(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -194,8 +194,8 @@ func TestMovedMemoryThatIsNotOpened(t *testing.T) {
 	next.wantWritten()
 }
 
-// TestUndoneMemoryThatWaits has a change that is taken back find the reservations of memory damaged: what
-// hosts have written is there when they are mended, whether or not the change replaced it.
+// TestUndoneMemoryThatWaits: if a change is undone and the reservations of memory are found damaged, the data is
+// there when they are repaired, whether or not the change replaced the memory.
 func TestUndoneMemoryThatWaits(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string][]string{"kept": {"reservations: DIR/r", "reservations: DIR/q"}, "replaced": {"size: 1MiB\n        reservations: DIR/r", "size: 2MiB"}} {
@@ -218,8 +218,8 @@ func TestUndoneMemoryThatWaits(t *testing.T) {
 	}
 }
 
-// TestMovedFailure: a store that takes no writes takes none in the process that goes on with its hosts, nor when
-// it is opened with other options, until somebody clears that. Then it does, also in the next one.
+// TestMovedFailure: a store that accepts no writes also accepts none in the process that continues with its hosts,
+// or when it is opened with other options, until the failure is cleared. Then it does, also in the next process.
 func TestMovedFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

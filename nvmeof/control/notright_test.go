@@ -22,7 +22,7 @@ func (r *rig) write(name string, content []byte) {
 	}
 }
 
-// take uses a file as another target would, until letGo.
+// take locks a file as another target would, until letGo.
 func (r *rig) take(name string) {
 	r.t.Helper()
 	s, err := file.Open(filepath.Join(r.dir, name), file.Config{})
@@ -38,8 +38,8 @@ func (r *rig) letGo() {
 	}
 }
 
-// TestNotRight: what is wrong with a namespace at a start keeps that one waiting, and
-// nothing else. It comes when it has been mended.
+// TestNotRight: at a start, a faulty namespace waits, and everything else is served. The namespace is added when it
+// is repaired.
 func TestNotRight(t *testing.T) {
 	t.Parallel()
 	block := make([]byte, 1<<20)
@@ -47,7 +47,7 @@ func TestNotRight(t *testing.T) {
 		namespace string // lines of the first namespace
 		spoil     func(*rig)
 		mend      func(*rig)
-		why       string // empty: it is right
+		why       string // empty: it is not faulty
 	}{
 		"missing": {"file: {path: DIR/x}", func(*rig) {}, func(r *rig) { r.write("x", block) }, "no such file"},
 		"missing folder": {"file: {path: DIR/d/x}", func(*rig) {}, func(r *rig) {
@@ -119,8 +119,8 @@ func TestNotRight(t *testing.T) {
 	}
 }
 
-// TestWaitsForRoom: how much room a file system has left changes all the time, and is no news of a namespace
-// that waits for more. The status has the number of now.
+// TestWaitsForRoom: a change of the free space of a file system is not logged again for a namespace that waits for
+// space. The status has the present number.
 func TestWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -144,8 +144,8 @@ func TestWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestReplacedStoreIsAwayMeanwhile: a namespace that is opened otherwise is at no time gone
-// for hosts, which would end their disk; one that becomes another is.
+// TestReplacedStoreIsAwayMeanwhile: a namespace that is opened with other options never disappears for hosts, which
+// would remove its disk. One that gets another identity does.
 func TestReplacedStoreIsAwayMeanwhile(t *testing.T) {
 	var r *rig
 	var con *host.Controller
@@ -171,9 +171,8 @@ func TestReplacedStoreIsAwayMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWaitingIsOpenedOtherwise: a namespace that waits, and is the same to hosts once it is
-// opened otherwise, is at no time gone for them, as when its administrator mends what it
-// exports.
+// TestWaitingIsOpenedOtherwise: a namespace that waits, and is opened with other options and the same identity,
+// never disappears for hosts, as when an administrator corrects what it exports.
 func TestWaitingIsOpenedOtherwise(t *testing.T) {
 	var r *rig
 	var con *host.Controller
@@ -208,7 +207,7 @@ func TestWaitingIsOpenedOtherwise(t *testing.T) {
 	}
 }
 
-// TestWaitingGrows: a namespace that waits has the size of now when it comes.
+// TestWaitingGrows: a namespace that waits has the present size of the document when it is opened.
 func TestWaitingGrows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

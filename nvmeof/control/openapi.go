@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// OpenAPI describes the API (OpenAPI 3.1), from the routes and their types.
+// OpenAPI returns the OpenAPI 3.1 description of the API, which is made from the routes and their types.
 func OpenAPI() []byte {
 	paths := map[string]map[string]any{}
 	needed := routeRoles()
@@ -34,7 +34,7 @@ func OpenAPI() []byte {
 	})
 }
 
-// roleKey has the role that an operation needs of who does not come through the socket.
+// roleKey is the key of the role that an operation needs, for callers that do not use the socket.
 const roleKey = "x-role"
 
 func content(s any) any {
@@ -105,7 +105,7 @@ func (s *stream) operation(need Role) any {
 	}
 }
 
-// schema is that of an answer.
+// schema returns the JSON Schema of an answer.
 func schema(t reflect.Type) any {
 	switch t.Kind() {
 	case reflect.Pointer:

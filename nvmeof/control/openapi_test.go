@@ -11,8 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json anew")
 
-// TestOpenAPI: the published description has the routes that are served, no more
-// and no less, and their types.
+// TestOpenAPI: the published description has exactly the routes that are served, with their types.
 func TestOpenAPI(t *testing.T) {
 	if *update {
 		if err := os.WriteFile("openapi.json", OpenAPI(), 0o644); err != nil {

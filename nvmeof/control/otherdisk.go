@@ -13,15 +13,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// diskRecord notes which device was at a path: names as /dev/sdb may be another disk's at the next start of the machine,
-// whose data hosts would find under the identity of the first.
+// diskRecord is the note of which device was at a path. A name like /dev/sdb can be that of another disk after the
+// machine has restarted. Hosts would find the data of that disk under the identity of the first.
 const diskRecord recordKind = "disk"
 
-// An otherDiskError is a path at which there is another disk than hosts know.
+// An otherDiskError reports that there is another disk at a path than hosts know.
 type otherDiskError struct {
 	path     config.Path
-	was, now []string // what the kernel knows them by
-	where    string   // it was the first one; empty: here
+	was, now []string // identifiers of both, from the kernel
+	where    string   // where the first one was; empty: here
 	remedy   string
 }
 
@@ -30,13 +30,12 @@ func (e *otherDiskError) Error() string {
 		e.path, strings.Join(e.was, " or "), e.where, strings.Join(e.now, " or "), e.remedy)
 }
 
-// sameDisk reports whether two devices may be the same one, by what the kernel knows them by; of one of which it
-// knows nothing that cannot be said.
+// sameDisk reports whether two devices may be the same, given their identifiers. If a device has none, it may be.
 func sameDisk(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(of string) bool { return slices.Contains(b, of) })
 }
 
-// A doubtfulDiskError is a path at which hosts may know another disk.
+// A doubtfulDiskError reports that hosts may know another disk at a path.
 type doubtfulDiskError struct {
 	path config.Path
 	why  error
@@ -50,7 +49,7 @@ func (e *doubtfulDiskError) Error() string {
 
 func (e *doubtfulDiskError) Unwrap() error { return e.why }
 
-// disk is what is noted of the device that was at a path; empty: nothing.
+// disk returns the noted identifiers of the device that was at a path; none if there is no note.
 func (k known) disk(p config.Path) ([]string, error) {
 	if k == "" {
 		return nil, nil
@@ -64,13 +63,14 @@ func (k known) disk(p config.Path) ([]string, error) {
 		return nil, &doubtfulDiskError{p, err, name}
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) < 2 || lines[0] != string(p) { // the path, and at least one name of the device
+	if len(lines) < 2 || lines[0] != string(p) { // the path, and at least one identifier
 		return nil, &doubtfulDiskError{p, fmt.Errorf("%s is damaged", name), name}
 	}
 	return lines[1:], nil
 }
 
-// otherDisk is why hosts would find another disk than they know, which the kernel knows by that; nil: they would not.
+// otherDisk returns an error if hosts would find another disk than they know. now are the identifiers of the
+// present one.
 func (k known) otherDisk(p config.Path, now []string) error {
 	was, err := k.disk(p)
 	if err != nil || sameDisk(was, now) {
@@ -79,7 +79,7 @@ func (k known) otherDisk(p config.Path, now []string) error {
 	return &otherDiskError{path: p, was: was, now: now, remedy: "rm " + shell.Quote(k.noteOf(p, diskRecord))}
 }
 
-// addDisk notes which device is at a path.
+// addDisk writes the note of the device at a path.
 func (k known) addDisk(p config.Path, now []string) error {
 	if k == "" || len(now) == 0 {
 		return nil

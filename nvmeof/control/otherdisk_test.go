@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/block"
 )
 
-// TestSameDisk: devices are others only where the kernel knows both, and nothing that they have in common.
+// TestSameDisk: two devices differ only if both have identifiers, and none in common.
 func TestSameDisk(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -49,7 +49,7 @@ func TestSameDisk(t *testing.T) {
 	}
 }
 
-// TestDiskNoteDamaged: where it cannot be read which disk hosts know, none is taken for that one.
+// TestDiskNoteDamaged: if the note of the disk that hosts know is unreadable, no disk is treated as that one.
 func TestDiskNoteDamaged(t *testing.T) {
 	t.Parallel()
 	const disk, want = "/dev/a", "whether /dev/a is the disk that hosts know is not known"
@@ -76,7 +76,7 @@ func TestDiskNoteDamaged(t *testing.T) {
 	}
 }
 
-// newDisk is a loop device of a file of its own.
+// newDisk returns a loop device with a file of its own.
 func newDisk(t *testing.T, dir, name string) (device string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -95,7 +95,7 @@ func newDisk(t *testing.T, dir, name string) (device string) {
 	return device
 }
 
-// point has a name be that of a device, as a start of the machine may.
+// point makes a name that of a device, as a restart of the machine may.
 func point(t *testing.T, name, device string) {
 	t.Helper()
 	_ = os.Remove(name)
@@ -104,7 +104,7 @@ func point(t *testing.T, name, device string) {
 	}
 }
 
-// TestOtherDisk: hosts do not find the data of one disk under the identity of another that has its name now.
+// TestOtherDisk: hosts do not find the data of one disk under the identity of another that had its name.
 func TestOtherDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

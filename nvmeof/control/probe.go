@@ -14,14 +14,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Probed is what hosts are told of a namespace whose store another target has open.
+// Probed has the properties of a namespace whose store another target has open.
 type Probed struct {
 	Info backend.Info
-	Mark []byte // of the store, if it has one; see [backend.Marked]
+	Mark []byte // mark of the store, if it has one; see [backend.Marked]
 }
 
-// ProbeStore looks at what a namespace exports as others may, while one target has it open. It
-// changes and locks nothing.
+// ProbeStore returns the properties of a store that another target may have open. It changes and locks nothing.
 func ProbeStore(n *config.Namespace) (p Probed, err error) {
 	switch {
 	case n.Memory != nil:

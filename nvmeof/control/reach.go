@@ -10,59 +10,59 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// How long a file system or device may take to open, examine or close what a namespace
-// exports, or to read or write a file that the document names. Of one that hangs a start makes only that namespace wait; a change fails, and
-// allows more time, since to make a large file may take a while.
+// Time limits for file systems and devices to open, examine or close a store, or to read or write a file that the
+// document names. At a start, a namespace whose store exceeds the limit waits. A change fails; its limit is higher,
+// since creating a large file can take a while.
 const (
 	startTimeout  = 5 * time.Second
 	changeTimeout = 10 * time.Second
-	// lessTime divides the time of what comes after the first that hangs: a
-	// hundred files of one file system do not take a hundred times as long.
+	// lessTime divides the limit after the first one that hangs: a hundred files of one file system do not take a
+	// hundred times as long.
 	lessTime = 50
 )
 
-// A HungError is a file system or device that does not answer.
+// A HungError reports that a file system or device does not answer.
 type HungError struct {
 	Path  config.Path
-	Since time.Time // when it was last asked something
+	Since time.Time // start of the call that hangs
 
-	refused bool // something else is under way for the path
+	refused bool // not called, since another call for the path hangs
 }
 
 func (e *HungError) Error() string {
 	return fmt.Sprintf("%s does not answer since %s: see what is wrong with its file system or device", e.Path, e.Since.Format(time.TimeOnly))
 }
 
-// A reaching is a call for a path that took longer than it may, and is still under way.
+// A reaching is a call for a path that has exceeded its limit and is still in progress.
 type reaching struct {
 	since time.Time
 	ended chan struct{}
 }
 
-// A reacher asks file systems and devices, each no longer than it may take. The zero value is
-// ready for begin.
+// A reacher calls functions that access file systems and devices, with time limits. The zero value is ready for
+// begin.
 type reacher struct {
-	calls sync.WaitGroup // for which nobody waits but tests: one may hang
+	calls sync.WaitGroup // only tests wait for it: a call may hang forever
 
-	mu       sync.Mutex // guards what follows, and is not held while something is asked
+	mu       sync.Mutex // guards the following; not held during a call
 	reaching map[config.Path]*reaching
 	timeout  time.Duration
-	hung     bool          // something has, since begin
-	record   time.Duration // for a record to be saved at any time, whatever hangs; 0: as for all
+	hung     bool          // a call has exceeded its limit since begin
+	record   time.Duration // limit for saving a record, even if others hang; 0: as for other calls
 }
 
-// reach returns what f does, which asks the file system or device of a path. If that hangs
-// the error is a [HungError], now and, at once, for every other call for the path, until f
-// has returned, and late, which is called with its result, in another goroutine, unless f failed
-// or late is nil.
+// reach calls f, which accesses the file system or device of a path, and returns its results. If f exceeds the time
+// limit, the error is a [HungError]. Until f has returned, every other call for the path fails with that error at
+// once. If f then succeeds, late is called with its result from another goroutine, unless late is nil, before other
+// calls are possible.
 func reach[T any](r *reacher, p config.Path, f func() (T, error), late func(T)) (result T, err error) {
 	return reachFor(r, r.time(), p, f, late)
 }
 
-// time is how long one call may take now.
+// time returns the present time limit of a call.
 func (r *reacher) time() time.Duration { return r.timeOf(0) }
 
-// timeOf is that of a call which may take so long otherwise; 0: as long as all.
+// timeOf returns the present time limit of a call whose limit is most if nothing hangs; 0: the usual limit.
 func (r *reacher) timeOf(most time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,10 +73,10 @@ func (r *reacher) timeOf(most time.Duration) time.Duration {
 	return most
 }
 
-// reachFor is reach where f has that time.
+// reachFor is reach with the given time limit.
 func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() (T, error), late func(T)) (result T, err error) {
 	if p == "" {
-		return f() // memory
+		return f() // memory cannot hang
 	}
 	if before := r.under(p); before != nil {
 		return result, &HungError{Path: p, Since: before.since, refused: true}
@@ -115,7 +115,7 @@ func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() 
 	return result, &HungError{Path: p, Since: now.since}
 }
 
-// under is the call for a path that is still under way; nil: there is none.
+// under returns the call for a path that has exceeded its limit and is still in progress, or nil.
 func (r *reacher) under(p config.Path) *reaching {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +132,7 @@ func (r *reacher) under(p config.Path) *reaching {
 	}
 }
 
-// recordTime is how long it may take now to save a record.
+// recordTime returns the present time limit for saving a record.
 func (r *reacher) recordTime() time.Duration {
 	r.mu.Lock()
 	record := r.record
@@ -140,7 +140,7 @@ func (r *reacher) recordTime() time.Duration {
 	return cmp.Or(record, r.time())
 }
 
-// setRecordTime sets it.
+// setRecordTime sets the time limit for saving a record.
 func (r *reacher) setRecordTime(timeout time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,18 +153,18 @@ func (r *reacher) ask(p config.Path, f func() error) error {
 	return err
 }
 
-// last is ask of what has to be done for a path whatever hangs: what was opened has to be
-// closed, or it could not be opened again.
+// last is ask for a function that must be called even if the path hangs: a store that was opened must be closed, or
+// it could not be opened again.
 func (r *reacher) last(p config.Path, f func() error) error {
 	err := r.ask(p, f)
 	if refused(err) {
-		r.after(p, func() { _ = f() }) // who could be told has been told that it hangs
+		r.after(p, func() { _ = f() }) // the caller has been told that the path hangs
 	}
 	return err
 }
 
-// after has f called when what is under way for a path has returned. Until f has, too, nothing
-// else is done for the path.
+// after calls f when the call in progress for a path has returned. Other calls for the path fail until f has
+// returned too.
 func (r *reacher) after(p config.Path, f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,14 +182,13 @@ func (r *reacher) after(p config.Path, f func()) {
 	})
 }
 
-// refused reports whether an error says that something was not begun, since its path hangs.
+// refused reports whether an error says that a function was not called, since its path hangs.
 func refused(err error) bool {
 	var hung *HungError
 	return errors.As(err, &hung) && hung.refused
 }
 
-// begin begins a change, or an attempt to have what is waited for: so long what hangs is
-// waited for.
+// begin begins a change, or a retry for objects that wait, and sets the time limit of its calls.
 func (r *reacher) begin(timeout time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A hanging opens what namespaces export, but for paths that contain "hung", for which it
-// waits until thaw. opened counts those.
+// A hanging opener opens stores. For paths that contain "hung" it blocks until thaw. opened counts those.
 type hanging struct {
 	frozen chan struct{}
 	once   sync.Once
@@ -47,10 +46,10 @@ func newHanging(t *testing.T, change ...func(*Config)) (*rig, *hanging) {
 	r := newRig(t, append([]func(*Config){func(c *Config) { c.Open = h.open }}, change...)...)
 	t.Cleanup(func() {
 		h.thaw()
-		_ = r.Close()         // for the second time, or with its error reported by the rig
-		r.stores.calls.Wait() // or the folder would change while it is removed
+		_ = r.Close()         // perhaps for the second time; the rig reports the error
+		r.stores.calls.Wait() // otherwise the folder would change while it is removed
 	})
-	r.startTimeout, r.changeTimeout = 500*time.Millisecond, 600*time.Millisecond // a machine may be busy
+	r.startTimeout, r.changeTimeout = 500*time.Millisecond, 600*time.Millisecond // the machine may be busy
 	r.stores.setRecordTime(r.changeTimeout)
 	return r, h
 }
@@ -73,8 +72,8 @@ subsystems:
           size: 1MiB
 `
 
-// TestStartWithHungStore: a file system that does not answer makes its namespace wait and
-// nothing else, and the namespace is there when it has answered.
+// TestStartWithHungStore: if a file system does not answer, only its namespace waits, and is added when it has
+// answered.
 func TestStartWithHungStore(t *testing.T) {
 	t.Parallel()
 	r, h := newHanging(t)
@@ -89,7 +88,7 @@ func TestStartWithHungStore(t *testing.T) {
 	if len(r.target.Listeners()) != 1 || len(r.target.Subsystems()[0].Namespaces()) != 1 {
 		t.Error("the rest is not served")
 	}
-	time.Sleep(r.firstWait + 200*time.Millisecond) // it is tried again
+	time.Sleep(r.firstWait + 200*time.Millisecond) // it is retried
 	if n := h.count(); n != 1 {
 		t.Errorf("it is being opened %d times", n)
 	}
@@ -101,8 +100,8 @@ func TestStartWithHungStore(t *testing.T) {
 	}
 }
 
-// TestChangeWithHungStore: a change that needs what does not answer fails, and the next one
-// is made; what was created in vain goes.
+// TestChangeWithHungStore: a change that needs a store which does not answer fails, and the next one is made. Files
+// that the failed one created are removed.
 func TestChangeWithHungStore(t *testing.T) {
 	t.Parallel()
 	r, h := newHanging(t)
@@ -127,7 +126,7 @@ func TestChangeWithHungStore(t *testing.T) {
 	r.apply(r.doc(hungDocument))
 }
 
-// A lingering store's Close returns only when it is let go.
+// Close of a lingering store blocks until it is released.
 type lingering struct {
 	backend.Store
 	closed, letGo chan struct{}
@@ -140,8 +139,7 @@ func (s *lingering) Close() error {
 	return err
 }
 
-// TestOpenedInVain: a file that took too long to be created is removed before anybody can open it again,
-// and with it the note that it was there.
+// TestOpenedInVain: a file that took too long to create is removed, with its note, before another call can open it.
 func TestOpenedInVain(t *testing.T) {
 	t.Parallel()
 	closed, letGo := make(chan struct{}), make(chan struct{})
@@ -180,7 +178,7 @@ func TestOpenedInVain(t *testing.T) {
 	}
 }
 
-// TestWaitsNoMore: what is opened late is closed where the namespace waits no more.
+// TestWaitsNoMore: a store that is opened late is closed if the namespace no longer waits.
 func TestWaitsNoMore(t *testing.T) {
 	t.Parallel()
 	r, h := newHanging(t)
@@ -217,7 +215,7 @@ func TestCloseWithHungStore(t *testing.T) {
 	r.await("it goes", func() bool { _, err := os.Stat(filepath.Join(r.dir, "hung")); return err != nil })
 }
 
-// TestManyHungStores: of many that hang only the first has all the time.
+// TestManyHungStores: of many stores that hang, only the first has the whole time limit.
 func TestManyHungStores(t *testing.T) {
 	t.Parallel()
 	r, _ := newHanging(t)
@@ -238,8 +236,8 @@ func TestManyHungStores(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileHung: what is closed while its file system hangs, in another call for it, is
-// closed when that has answered, and can be opened again then.
+// TestRemovedWhileHung: a store that is removed while another call for its file system hangs is closed when that
+// has answered, and can then be opened again.
 func TestRemovedWhileHung(t *testing.T) {
 	r := newRig(t)
 	n := r.doc(first).Subsystems[0].Namespaces[0]

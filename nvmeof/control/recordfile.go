@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A recordFile is a file in which the target saves reservations, or the state of a subsystem.
-// If its file system hangs an operation ends with a [HungError], so that what the target
-// locks for it is locked no longer. Two of the same file are equal.
+// A recordFile is a file in which the target saves reservations, or the state of a subsystem. If its file system
+// hangs, an operation fails with a [HungError], so that the target can release its locks. Two values for the same
+// file are equal.
 type recordFile struct {
 	stores *stores
 	path   config.Path
@@ -32,7 +32,7 @@ func (s *stores) stateFile(p config.Path) recordFile {
 	return recordFile{s, p, stateRecord, target.StateFile(p)}
 }
 
-// String is the file's path.
+// String returns the path of the file.
 func (f recordFile) String() string { return string(f.path) }
 
 // Lock implements [target.ReservationLocker].
@@ -44,7 +44,7 @@ func (f recordFile) Lock() (func() error, error) {
 	return func() error { return f.stores.last(f.path, unlock) }, nil
 }
 
-// Load implements [target.ReservationStore]. Called with the Manager's mutex held.
+// Load implements [target.ReservationStore]. The caller holds the Manager's mutex.
 func (f recordFile) Load() ([]byte, error) {
 	wanted, known := f.stores.used[f.path], f.stores.known
 	b, err := reach(&f.stores.reacher, f.path, func() ([]byte, error) {
@@ -62,8 +62,8 @@ func (f recordFile) Load() ([]byte, error) {
 	return b, err
 }
 
-// Save implements [target.ReservationStore]. Hosts cause it too, at any time. After a
-// [HungError] the file has what it had, or b if it hung as the last thing was done.
+// Save implements [target.ReservationStore]. Hosts can cause it at any time. After a [HungError] the file has its
+// previous content, or b if the last step hung.
 func (f recordFile) Save(b []byte) error {
 	timeout := f.stores.recordTime()
 	staged, err := stage(&f.stores.reacher, timeout, f.path, b)
@@ -73,7 +73,7 @@ func (f recordFile) Save(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.what, err)
 	}
-	if known := f.stores.known; known != "" { // what fails of that is done at the next start
+	if known := f.stores.known; known != "" { // if this fails, the next start does it
 		_, _ = reachFor(&f.stores.reacher, timeout, config.Path(known), func() (struct{}, error) {
 			return struct{}{}, known.noteRecord(f.path, f.what)
 		}, nil)
@@ -81,14 +81,14 @@ func (f recordFile) Save(b []byte) error {
 	return nil
 }
 
-// stage is [namedfile.Stage], for so long.
+// stage is [namedfile.Stage] with a time limit.
 func stage(r *reacher, timeout time.Duration, p config.Path, text []byte) (*namedfile.Staged, error) {
 	return reachFor(r, timeout, p, func() (*namedfile.Staged, error) {
 		return namedfile.Stage(string(p), text, namedfile.Options{})
 	}, (*namedfile.Staged).Discard)
 }
 
-// commit is [namedfile.Staged.Commit], for so long.
+// commit is [namedfile.Staged.Commit] with a time limit.
 func commit(r *reacher, timeout time.Duration, p config.Path, s *namedfile.Staged) error {
 	_, err := reachFor(r, timeout, p, func() (struct{}, error) { return struct{}{}, s.Commit() }, nil)
 	if refused(err) {

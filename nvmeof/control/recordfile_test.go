@@ -13,15 +13,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// pipe makes a file that is not read to its end, nor written to, for a while: a pipe that
-// nobody has.
+// pipe creates a file that cannot be read or written for a while: a pipe without another end.
 func (r *rig) pipe(name string) config.Path {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { // who reads it does so to its end
+	r.t.Cleanup(func() { // a reader must be able to read to the end
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err == nil {
 			_, err = f.WriteString("end")
@@ -34,7 +33,7 @@ func (r *rig) pipe(name string) config.Path {
 	return config.Path(path)
 }
 
-// wantHung is what the path of a change says that does not answer, soon.
+// wantHung checks that a change soon returns a HungError for the path.
 func (r *rig) wantHung(p config.Path, change func() error) {
 	r.t.Helper()
 	began := time.Now()
@@ -47,8 +46,8 @@ func (r *rig) wantHung(p config.Path, change func() error) {
 	}
 }
 
-// TestHungRecords: reservations, the state of a subsystem, keys and the document of a file
-// system that does not answer end the change that needs them, and no other.
+// TestHungRecords: if the file system of reservations, state, keys or the saved document does not answer, only
+// changes that need it fail.
 func TestHungRecords(t *testing.T) {
 	t.Parallel()
 	r, _ := newHanging(t)
@@ -73,7 +72,7 @@ subsystems:
 			r.wantState(before)
 		}
 		r.changeTimeout = changeTimeout                          // a disk may be busy
-		r.apply(r.doc(strings.ReplaceAll(with, "pipe", "file"))) // another does not wait
+		r.apply(r.doc(strings.ReplaceAll(with, "pipe", "file"))) // another change does not wait
 		r.apply(before)
 	}
 	r.changeTimeout = 200 * time.Millisecond
@@ -85,8 +84,7 @@ subsystems:
 	r.wantState(before)
 }
 
-// TestStartWithHungRecords: what does not answer makes its namespaces wait at a start, and the
-// others are served.
+// TestStartWithHungRecords: at a start, namespaces wait for records that do not answer, and the others are served.
 func TestStartWithHungRecords(t *testing.T) {
 	t.Parallel()
 	r, _ := newHanging(t)
@@ -117,8 +115,7 @@ subsystems:
 	}
 }
 
-// TestHungRecord: what takes too long to be saved is an error, and so is, at once, what is
-// asked until it has ended.
+// TestHungRecord: a record that takes too long to save is an error; other calls fail at once until it has ended.
 func TestHungRecord(t *testing.T) {
 	t.Parallel()
 	r, _ := newHanging(t)
@@ -146,8 +143,8 @@ func TestHungRecord(t *testing.T) {
 	}
 }
 
-// TestNotPutInPlace: what is saved as something else hangs at its path is not put in its place
-// later, and is not left behind.
+// TestNotPutInPlace: a record that is saved while another call for its path hangs does not replace the file later,
+// and no temporary file is left.
 func TestNotPutInPlace(t *testing.T) {
 	r := newRig(t)
 	path := config.Path(filepath.Join(r.dir, "state"))
@@ -172,7 +169,7 @@ func TestNotPutInPlace(t *testing.T) {
 	}
 }
 
-// A hungFile is a file for reservations of which nothing can be read for a while.
+// A hungFile is a reservation file that cannot be read for a while.
 type hungFile struct {
 	target.ReservationFile
 	hang <-chan struct{}
@@ -180,8 +177,7 @@ type hungFile struct {
 
 func (f hungFile) Load() ([]byte, error) { <-f.hang; return f.ReservationFile.Load() }
 
-// TestLockedWhileHung: what was locked when its file system hung can be locked again when that
-// has answered.
+// TestLockedWhileHung: a file that was locked when its file system hung can be locked again when that has answered.
 func TestLockedWhileHung(t *testing.T) {
 	r := newRig(t)
 	hang := make(chan struct{})

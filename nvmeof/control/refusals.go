@@ -5,32 +5,33 @@ import (
 	"time"
 )
 
-// Bounds on what the audit has of operations that roles do not include. A token has some at once, and then one in a while:
-// without, the least of them could fill the disk of the target, and have lines of others lost.
+// Limits of what the audit has of operations that roles do not permit: for each token a burst, and then one per
+// interval. Without them, a client with the lowest role could fill the target's disk, and displace the lines of
+// others.
 const (
 	refusalBurst  = 64
 	refusalPause  = 6 * time.Second
-	maxRefusalsOf = 4096 // tokens
+	maxRefusalsOf = 4096 // number of tokens
 )
 
-// refusals are those who were refused operations, by the names of their tokens. The zero value has none.
+// refusals has the state of these limits by the name of the token. The zero value is empty.
 type refusals struct {
 	mu sync.Mutex
 	of map[string]*refusal
 }
 
 type refusal struct {
-	until  time.Time // by when all that was listed counts no more
-	before int       // were not listed since
+	until  time.Time // time when the whole burst is available again
+	before int       // refusals since then that were not listed
 }
 
-// add counts one, and reports whether it is to be listed; if so, how many were not since the last one that was.
+// add counts a refusal, and reports whether it is to be listed; if so, also how many before it were not.
 func (r *refusals) add(name string, now time.Time) (before int, listed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x := r.of[name]
 	if x == nil {
-		if r.of == nil || len(r.of) >= maxRefusalsOf { // those of tokens that were revoked long ago
+		if r.of == nil || len(r.of) >= maxRefusalsOf { // drop those of tokens that no longer exist
 			r.of = map[string]*refusal{}
 		}
 		x = &refusal{}

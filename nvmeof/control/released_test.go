@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A dumb store does not say how large it is before it may.
+// A dumb store does not return its size until it may.
 type dumb struct {
 	backend.Store
 	asked chan<- struct{}
@@ -32,7 +32,7 @@ func (s dumb) Refresh() (bool, error) {
 	return false, nil
 }
 
-// inUse reports whether somebody has the file of a namespace of the document.
+// inUse reports whether the file of a namespace is open.
 func (g *gatewayRig) inUse(name string) bool {
 	g.t.Helper()
 	s, _, err := OpenStore(&config.Namespace{File: &config.File{Path: config.Path(filepath.Join(g.dir, name))}}, nil)
@@ -44,7 +44,7 @@ func (g *gatewayRig) inUse(name string) bool {
 	return err != nil
 }
 
-// TestReleasedBeside: a store that hangs keeps the files of no other namespaces of its group.
+// TestReleasedBeside: a store that hangs does not keep the files of other namespaces of its group open.
 func TestReleasedBeside(t *testing.T) {
 	t.Parallel()
 	asked, may := make(chan struct{}, 1), make(chan struct{})
@@ -83,7 +83,7 @@ func TestReleasedBeside(t *testing.T) {
 	g.wantOpen(1, 3)
 }
 
-// A slowToFlush does not end a flush while it is held.
+// A slowToFlush store does not end a flush while it is held.
 type slowToFlush struct {
 	backend.Store
 	held *atomic.Bool
@@ -123,7 +123,7 @@ func (q *flushLate) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
-// ThreadBound implements [backend.ThreadBound]: completions of an io_uring come on its thread alone.
+// ThreadBound implements [backend.ThreadBound]: io_uring delivers completions on its own thread only.
 func (q *flushLate) ThreadBound() bool {
 	b, ok := q.Queue.(backend.ThreadBound)
 	return ok && b.ThreadBound()
@@ -131,7 +131,7 @@ func (q *flushLate) ThreadBound() bool {
 
 func (q *flushLate) Idle() bool { return len(q.kept) == 0 && q.Queue.Idle() }
 
-// flushesHeld keeps the flushes of the first namespace back while held.
+// flushesHeld holds the flushes of the first namespace while held is set.
 func flushesHeld(held *atomic.Bool) func(*Config) {
 	return func(c *Config) {
 		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
@@ -144,7 +144,7 @@ func flushesHeld(held *atomic.Bool) func(*Config) {
 	}
 }
 
-// TestDrainedBeside: the flush of one store that hangs keeps the files of no other namespaces of its group.
+// TestDrainedBeside: a flush that hangs does not keep the files of other namespaces of its group open.
 func TestDrainedBeside(t *testing.T) {
 	t.Parallel()
 	var held atomic.Bool
@@ -178,8 +178,8 @@ func TestDrainedBeside(t *testing.T) {
 	g.wantOpen(1, 3)
 }
 
-// TestDrainedAsItCame: a namespace whose store comes while its group is given back does not stay open here: whoever serves
-// the group next waits for that.
+// TestDrainedAsItCame: a store that is opened while its group is given back does not stay open here, since the next
+// gateway waits for it.
 func TestDrainedAsItCame(t *testing.T) {
 	t.Parallel()
 	var held atomic.Bool
@@ -200,7 +200,7 @@ func TestDrainedAsItCame(t *testing.T) {
 		g.try(at)
 	}
 	g.mu.Unlock()
-	time.Sleep(50 * time.Millisecond) // the flush of the drain is kept, beside the early one
+	time.Sleep(50 * time.Millisecond) // the flush of the drain is held, like the earlier one
 	held.Store(false)
 	g.must(<-drained)
 	if g.wantOpen(); g.inUse("one") || g.inUse("three") {
@@ -208,7 +208,8 @@ func TestDrainedAsItCame(t *testing.T) {
 	}
 }
 
-// TestReleasedMeanwhile: a change of what hangs as its group is given back closes it when that ends, not before.
+// TestReleasedMeanwhile: if a namespace changes whose store hangs while its group is given back, the store is
+// closed when the command has ended, and not before.
 func TestReleasedMeanwhile(t *testing.T) {
 	t.Parallel()
 	const one = "        file: {path: DIR/one, size: 1MiB}\n"
@@ -257,7 +258,7 @@ func TestReleasedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestReleasedAgain: a group is given back a second time while a store has not finished with the first.
+// TestReleasedAgain: a group is given back a second time while a store has not finished the first.
 func TestReleasedAgain(t *testing.T) {
 	t.Parallel()
 	asked, may := make(chan struct{}, 1), make(chan struct{})

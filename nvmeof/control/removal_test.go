@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestDamagedReservations: who follows what is said of a damaged file has the namespace served, and does not wait
-// again since the file was there before.
+// TestDamagedReservations: the advice about a damaged file makes the namespace served. It does not wait again since
+// the file existed before.
 func TestDamagedReservations(t *testing.T) {
 	t.Parallel()
 	const text = "        memory:\n          size: 1MiB\n        reservations: DIR/resv\n"

@@ -18,8 +18,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A writer is a host that writes to namespace 1 what it takes it for: into each
-// block the number of the file that it is.
+// A writer is a host that writes to namespace 1: into each block the number of the file that it believes to be
+// there.
 type writer struct {
 	t       *testing.T
 	ctrl    *host.Controller
@@ -31,21 +31,21 @@ type writer struct {
 	looking sync.Mutex
 }
 
-// A handle is a namespace as the host has opened it.
+// A handle is a namespace that the host has opened.
 type handle struct {
 	*host.Namespace
 	file uint64
 }
 
-// look is what a host does when it is notified of a change: it ends the handle of what is
-// there no more, and opens what is there.
+// look does what a host does when it is notified of a change: it closes handles of namespaces that are gone, and
+// opens the present ones.
 func (w *writer) look() {
 	w.looking.Lock()
 	defer w.looking.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if _, err := w.ctrl.Logs().ChangedNamespaces(ctx); err != nil {
-		return // the end
+		return // the test ends
 	}
 	if h := w.current.Load(); h != nil {
 		if _, err := h.Refresh(); err == nil {
@@ -55,7 +55,7 @@ func (w *writer) look() {
 	}
 	ns, err := w.ctrl.Namespace(ctx, 1)
 	if err != nil {
-		return // it is away for the moment
+		return // it is not available at the moment
 	}
 	file, ok := w.files[ns.Identifiers().NGUID]
 	if !ok {
@@ -64,8 +64,8 @@ func (w *writer) look() {
 	w.current.Store(&handle{ns, file})
 }
 
-// write does so until the end, from one goroutine of several: for each file at a place of
-// its own, so that what goes astray stays to be seen.
+// write writes until the end, from one of several goroutines: for each file at a place of its own, so that a
+// misdirected write remains visible.
 func (w *writer) write(until context.Context, first int64) {
 	const block = 4096
 	b := make([]byte, block)
@@ -84,10 +84,10 @@ func (w *writer) write(until context.Context, first int64) {
 	}
 }
 
-// replacedRounds is how many files the test has, from 1.
+// replacedRounds is the number of files of the test.
 const replacedRounds = 6
 
-// newWriter connects a host that knows of the files.
+// newWriter connects a host that knows the files.
 func newWriter(t *testing.T, from, to netip.Addr) *writer {
 	t.Helper()
 	w := &writer{t: t, files: map[[16]byte]uint64{}, wrote: make([]atomic.Int64, replacedRounds+1)}
@@ -113,7 +113,7 @@ func newWriter(t *testing.T, from, to netip.Addr) *writer {
 		for {
 			select {
 			case <-events:
-				time.Sleep(10 * time.Millisecond) // as long as it may take a host that has much to do
+				time.Sleep(10 * time.Millisecond) // a host with much to do may take as long
 				w.look()
 			case <-ctx.Done():
 				return
@@ -136,8 +136,8 @@ func newWriter(t *testing.T, from, to netip.Addr) *writer {
 	return w
 }
 
-// TestReplaceUnderLoad: blocks that a host means for one file are in no other, however
-// often the file of a namespace is replaced while it writes.
+// TestReplaceUnderLoad: blocks that a host writes to one file are in no other, however often the file of a
+// namespace is replaced meanwhile.
 func TestReplaceUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

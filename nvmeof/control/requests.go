@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// A Request is a kind of request to the API, and how it ended.
+// A Request is a kind of API request and its result.
 type Request struct {
-	Method, Route string // as in the API's description; both are empty for what is no route
-	Code          int    // of HTTP
+	Method, Route string // as in the API's description; both empty if the request has no route
+	Code          int    // HTTP status code
 }
 
-// requests count those to the API.
+// requests counts API requests.
 type requests struct {
 	mu sync.Mutex
 	n  map[Request]uint64
@@ -26,7 +26,7 @@ func (c *requests) count(r Request) {
 	c.n[r]++
 }
 
-// Requests counts the requests to the API of a Manager by what they were and how they ended.
+// Requests returns the number of API requests of a Manager by kind and result.
 func Requests(m *Manager) map[Request]uint64 {
 	m.requests.mu.Lock()
 	defer m.requests.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRequired: who leaves out what a Manager cannot do without reads which that is.
+// TestRequired: if a required field of Config is missing, New names it.
 func TestRequired(t *testing.T) {
 	defer func() {
 		if got, _ := recover().(string); !strings.Contains(got, "Config.Target and Config.Settings are required") {

@@ -11,11 +11,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Reservation is what hosts have reserved of a namespace, as the API shows it.
+// Reservation is the reservation of a namespace, in the form of the API.
 type Reservation struct {
 	Subsystem   nvmeof.NQN   `json:"subsystem"`
 	NSID        int          `json:"nsid"`
-	Type        string       `json:"type"` // none: nothing is reserved
+	Type        string       `json:"type"` // none: no reservation
 	Generation  int          `json:"generation"`
 	Persist     bool         `json:"persist"`
 	Registrants []Registrant `json:"registrants"`
@@ -30,14 +30,14 @@ type Registrant struct {
 	Connected bool       `json:"connected"`
 }
 
-// reservations lists the namespaces with which hosts are registered for reservations. Those
-// that several subsystems export share theirs.
+// reservations returns the namespaces with registered hosts. Namespaces of several subsystems with the same volume
+// have the same reservation.
 func reservations(m *Manager) []Reservation {
 	out := []Reservation{}
 	for _, d := range m.present().Subsystems {
 		s, err := m.subsystem(d.NQN)
 		if err != nil {
-			continue // it is leaving
+			continue // it is being removed
 		}
 		for _, n := range s.Namespaces() {
 			r := n.Reservation()
@@ -54,7 +54,7 @@ func reservations(m *Manager) []Reservation {
 	return out
 }
 
-// reserved is the namespace of the path.
+// reserved returns the namespace in the path.
 func (c *call) reserved() (*target.Namespace, error) {
 	nsid, err := c.number("nsid")
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *call) reserved() (*target.Namespace, error) {
 	return c.manager.find(nvmeof.NQN(c.path("nqn")), nsid)
 }
 
-// clearReservation ends the reservation of a namespace and all registrations, for hosts that do
-// not come back to do so. While one of them is connected that needs force.
+// clearReservation removes the reservation and all registrations of a namespace, for hosts that will not do so
+// themselves. If one of them is connected, force is needed.
 func clearReservation(n *target.Namespace, force bool) error {
 	if err := away(n.Reservation().Registrants, force); err != nil {
 		return err
@@ -72,8 +72,8 @@ func clearReservation(n *target.Namespace, force bool) error {
 	return n.ClearReservation()
 }
 
-// unregister ends the registrations of one host, an NQN or a host identifier, and what it has
-// reserved. While it is connected that needs force.
+// unregister removes the registrations of one host, given by its NQN or host identifier, and its reservation. If
+// the host is connected, force is needed.
 func unregister(n *target.Namespace, host string, force bool) error {
 	var theirs []target.Registrant
 	var there []string
@@ -98,7 +98,7 @@ func unregister(n *target.Namespace, host string, force bool) error {
 	return nil
 }
 
-// name is how a registrant can be named.
+// name returns the NQN of a registrant, or else its host identifier.
 func name(r target.Registrant) string {
 	if r.NQN != "" {
 		return string(r.NQN)
@@ -106,8 +106,8 @@ func name(r target.Registrant) string {
 	return uuid.UUID(r.ID).String()
 }
 
-// A ConnectedError says that connected hosts would lose their registrations. They may rely on them,
-// since nothing else protects their data from other hosts.
+// A ConnectedError reports that connected hosts would lose their registrations. They may rely on them, since
+// nothing else protects their data from other hosts.
 type ConnectedError struct{ Hosts []string }
 
 func (e *ConnectedError) Error() string {

@@ -17,10 +17,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// waitForHost is how long a host may need on a busy machine.
+// waitForHost is how long a host may take on a busy machine.
 const waitForHost = 20 * time.Second
 
-// opens is how stores are opened, with something before it.
+// opens returns a function that opens stores after calling before.
 func opens(before func(*config.Namespace)) func(*config.Namespace, *memory.Pool) (backend.Store, []string, error) {
 	return func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 		before(n)
@@ -28,8 +28,7 @@ func opens(before func(*config.Namespace)) func(*config.Namespace, *memory.Pool)
 	}
 }
 
-// A returner is a host that connects again and again, as one does that has lost its
-// controller.
+// A returner is a host that connects repeatedly, like one that has lost its controller.
 type returner struct {
 	t       *testing.T
 	host    *host.Host
@@ -54,7 +53,7 @@ func newReturner(r *rig) *returner {
 	return &returner{r.t, h, host.Options{Traddr: r.addr, NQN: "a", HostNQN: "h1", NrIOQueues: 1}}
 }
 
-// connect tries once. A refusal for good is what a Linux host gives its disks up for.
+// connect tries once. A refusal with Do Not Retry, which makes a Linux host remove its disks, fails the test.
 func (h *returner) connect(limit time.Duration) (*host.Controller, error) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), limit)
 	defer cancel()
@@ -66,7 +65,7 @@ func (h *returner) connect(limit time.Duration) (*host.Controller, error) {
 	return c, err
 }
 
-// until connects until that succeeds.
+// until tries to connect until it succeeds.
 func (h *returner) until(limit time.Duration) *host.Controller {
 	h.t.Helper()
 	for end := time.Now().Add(limit); ; {
@@ -80,8 +79,7 @@ func (h *returner) until(limit time.Duration) *host.Controller {
 	}
 }
 
-// manyNamespaces is a document of 3 subsystems, of which a host may use a few namespaces of
-// the last.
+// manyNamespaces returns a document of 3 subsystems. A host may use a few namespaces of the last.
 func manyNamespaces(each int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nlisteners:\n  - id: 1\n    address: ADDR:4420\nsubsystems:\n")
@@ -98,9 +96,8 @@ func manyNamespaces(each int) string {
 	return b.String()
 }
 
-// TestRestart: a host that connects all the time while a target with 3,000 namespaces, 300
-// in the quick form, ends and starts is accepted or has to try again, and what it finds is
-// complete.
+// TestRestart: while a target with 3,000 namespaces, 300 in the quick form, ends and starts, a host that connects
+// all the time is accepted or told to retry, and what it finds is complete.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	each := 100
@@ -133,8 +130,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestHostDuringChanges: nobody is answered before everything is there, and who is kept out by
-// a step of a change comes again.
+// TestHostDuringChanges: no host is answered before everything is there, and a host that a step excludes connects
+// again.
 func TestHostDuringChanges(t *testing.T) {
 	t.Parallel()
 	var r *rig
@@ -155,8 +152,8 @@ func TestHostDuringChanges(t *testing.T) {
 	h = newReturner(r)
 	r.apply(r.doc(first))
 	_ = h.until(waitForHost).Disconnect(t.Context())
-	// The host is no longer in the list, and in the end may connect as everybody, when there
-	// is a file that is opened otherwise.
+	// The host is no longer in the list, and may finally connect as any host, when a file has been opened with
+	// other options.
 	other := strings.NewReplacer("    hosts:\n      - nqn: h1\n", "    allow-any-host: true\n    hosts:\n", "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2").Replace(first)
 	r.apply(r.doc(other))
 	_ = h.until(waitForHost).Disconnect(t.Context())

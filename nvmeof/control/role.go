@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// A Role is what somebody may do who does not come through the socket.
+// A Role says what a caller may do that does not use the socket.
 type Role string
 
-// Roles, each of which may do what those before it may.
+// Roles. Each includes those before it.
 const (
-	RoleRead    Role = "read"    // look at everything but the data of hosts
+	RoleRead    Role = "read"    // read everything but the data of hosts
 	RoleOperate Role = "operate" // add, change and remove namespaces and hosts
 	RoleAdmin   Role = "admin"   // everything
 )
 
-// roles are in ascending order.
+// roles are the roles in ascending order.
 var roles = [...]Role{RoleRead, RoleOperate, RoleAdmin}
 
-// May reports whether the role includes another. One that does not exist includes none.
+// May reports whether the role includes need. An unknown role includes none.
 func (r Role) May(need Role) bool {
 	have, want := slices.Index(roles[:], r), slices.Index(roles[:], need)
 	return want >= 0 && have >= want

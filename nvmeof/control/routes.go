@@ -14,45 +14,45 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A call is one request to the API.
+// A call is a request to the API.
 type call struct {
-	context context.Context // of the request
+	context context.Context // context of the request
 	manager *Manager
 	who     *Caller             // nil: it came through the socket
-	path    func(string) string // a variable of the path
+	path    func(string) string // returns a variable of the path
 	query   url.Values
 	body    []byte
-	sure    bool   // what is removed was named, so that its data need not be
-	changes []Step // that were made
+	sure    bool   // the request names what it removes, so that loss of its data needs no force
+	changes []Step // changes that were made
 }
 
-// A route is a method and a path, what it does, and what it takes and gives.
+// A route is a method and a path of the API, with its function and types.
 type route struct {
 	method, path string
 	id, summary  string
 	query        []string // names of options
-	body, answer any      // values of the types, nil: none
-	partial      bool     // the body has some fields of its type
+	body, answer any      // values of the types; nil: none
+	partial      bool     // the body has only some fields of its type
 	serve        func(*call) (any, error)
 }
 
 // done is an answer without content.
 type done struct{}
 
-// changeOptions are the options that every edit takes.
+// changeOptions are the options of every edit.
 var changeOptions = []string{"dry-run", "save", fileOption, "force"}
 
 // fileOption is the option whose value is the path of a file to save to.
 const fileOption = "file"
 
-// uuidOption is the option whose value is the UUID that the namespace of the path has to have: its
-// identifier may be another one's since whoever asks has looked.
+// uuidOption is the option whose value is the UUID that the namespace in the path must have. Its NSID could be that
+// of another namespace by now.
 const uuidOption = "uuid"
 
-// namespaceOptions are those of edits of a namespace that is there.
+// namespaceOptions are the options of edits of an existing namespace.
 var namespaceOptions = append(slices.Clone(changeOptions), uuidOption)
 
-// expects is an error where the namespace is not the one that the option names.
+// expects returns an error unless the namespace is the one that the option names.
 func (c *call) expects(d *config.Document) error {
 	want := c.query.Get(uuidOption)
 	if want == "" {
@@ -69,7 +69,7 @@ func (c *call) expects(d *config.Document) error {
 	return err
 }
 
-// Result is the result of an edit, as the API shows it.
+// Result is the result of an edit, in the form of the API.
 type Result struct {
 	DryRun   bool     `json:"dry-run,omitempty"`
 	Changes  []Step   `json:"changes"`
@@ -89,7 +89,7 @@ type Step struct {
 	Text      string               `json:"text"`
 }
 
-// Steps are changes as the API shows them.
+// Steps returns changes in the form of the API.
 func Steps(changes []config.Change) []Step {
 	out := []Step{}
 	for _, c := range changes {
@@ -98,7 +98,7 @@ func Steps(changes []config.Change) []Step {
 	return out
 }
 
-// edit carries an edit out with the options of the query.
+// edit makes an edit with the options of the request.
 func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	o := c.options()
 	return c.result(o)(replace(c.manager, func(d *config.Document) error {
@@ -113,7 +113,8 @@ func (c *call) edit(edit func(*config.Document) error) (any, error) {
 	}, o))
 }
 
-// patch carries an edit out by what the body has. That is parsed first: while a document is edited others wait.
+// patch makes an edit with the patch in the body. It parses that first, since others wait while a document is
+// edited.
 func (c *call) patch(edit func(*config.Document, *config.Patch) error) (any, error) {
 	p, err := config.ParsePatch("", c.body)
 	if err != nil {
@@ -126,7 +127,7 @@ func (c *call) options() Options {
 	return Options{DryRun: c.option("dry-run"), Save: c.option("save") || c.query.Has(fileOption), File: c.query.Get(fileOption), Force: c.option("force") || c.sure, empty: c.option(emptyOption), stays: c.context.Err}
 }
 
-// result is what a change came to that was made with these options.
+// result returns a function that converts the results of a change made with these options.
 func (c *call) result(o Options) func(*Outcome, error) (any, error) {
 	return func(out *Outcome, err error) (any, error) {
 		if out == nil {
@@ -157,7 +158,7 @@ func (c *call) subsystem(d *config.Document) (*config.Subsystem, error) {
 	return subsystems(d).find(c.path("nqn"))
 }
 
-// number reads a number of the path.
+// number returns a number in the path.
 func (c *call) number(name string) (int, error) {
 	n, err := strconv.Atoi(c.path(name))
 	if err != nil {
@@ -166,7 +167,7 @@ func (c *call) number(name string) (int, error) {
 	return n, nil
 }
 
-// routes are all there are.
+// routes returns all routes.
 func routes() []route {
 	return slices.Concat(targetRoutes(), listenerRoutes(), subsystemRoutes(), accessRoutes(), storageRoutes(), reservationRoutes(), eventRoutes(), groupRoutes())
 }
@@ -254,14 +255,14 @@ func listenerRoutes() []route {
 					if err != nil {
 						return err
 					}
-					_ = anaGroups(l).remove(itoa(g.Group)) // it may have had none
+					_ = anaGroups(l).remove(itoa(g.Group)) // it may not exist
 					return anaGroups(l).add(g)
 				})
 			}},
 	}
 }
 
-// listOf is a list as JSON shows it: never null.
+// listOf returns list, or an empty list for nil, so that JSON never has null.
 func listOf[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -269,8 +270,8 @@ func listOf[T any](list []T) []T {
 	return list
 }
 
-// leaveListener takes a listener out of the subsystems' lists. One with no other is
-// an error: an empty list means all.
+// leaveListener removes a listener from the lists of subsystems. It returns an error if it is the only one of a
+// list, since an empty list means all.
 func leaveListener(d *config.Document, id string) error {
 	for _, s := range d.Subsystems {
 		var rest []int
@@ -288,7 +289,7 @@ func leaveListener(d *config.Document, id string) error {
 	return nil
 }
 
-// addressName is an address as the document names it, with its port.
+// addressName returns an address in the form of the document, with its port.
 func addressName(s string) string {
 	if a, err := nvmeof.ParseListen(s); err == nil {
 		return a.String()
@@ -296,7 +297,7 @@ func addressName(s string) string {
 	return s
 }
 
-// added adds what the body has to a collection of the document.
+// added adds the object in the body to a collection of the document.
 func added[T any](c *call, to func(*config.Document) collection[T]) (any, error) {
 	x := new(T)
 	if err := config.ParsePart("", c.body, x); err != nil {
@@ -305,17 +306,17 @@ func added[T any](c *call, to func(*config.Document) collection[T]) (any, error)
 	return c.edit(func(d *config.Document) error { return to(d).add(x) })
 }
 
-// A duration in a body.
+// A pauseBody is the body of a request to pause a namespace.
 type pauseBody struct {
 	Limit config.Duration `json:"limit,omitzero" doc:"How long commands are held at most. Default 10s, at most 25s."`
 }
 
 func (p pauseBody) limit() time.Duration { return time.Duration(p.Limit) }
 
-// pattern is what net/http matches.
+// pattern returns the pattern for net/http.
 func (r *route) pattern() string { return r.method + " " + r.path }
 
-// parameters are the variables of the path.
+// parameters returns the variables of the path.
 func (r *route) parameters() (names []string) {
 	for part := range strings.SplitSeq(r.path, "/") {
 		if strings.HasPrefix(part, "{") {
@@ -325,12 +326,12 @@ func (r *route) parameters() (names []string) {
 	return names
 }
 
-// encode is an answer's text.
+// encode returns the text of an answer.
 func encode(v any) []byte {
 	switch v := v.(type) {
 	case done:
 		return []byte("{}\n")
-	case *Measures: // which are many numbers, each of which would have a line
+	case *Measures: // indentation would put each of many numbers on a line of its own
 		if text, err := json.Marshal(v); err == nil {
 			return append(text, '\n')
 		}

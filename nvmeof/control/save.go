@@ -15,10 +15,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Save writes the document to a file; if file is empty, to the one with which the target was
-// started. It changes only what differs there, and keeps the rest of the file. The document
-// includes what the target waits for. A target that was started without a file uses this one from
-// then on.
+// Save writes the document to a file; if file is empty, to the one with which the target was started. It changes
+// only what differs in the file, and keeps the rest. The document includes objects for which the target waits. A
+// target that was started without a file uses this one from then on.
 func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,18 +35,18 @@ func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 	return s.warnings, nil
 }
 
-// A saving is the file's new content, which is not in its place yet.
+// A saving is the new content of a file before it replaces the old one.
 type saving struct {
 	reacher  *reacher
 	name     string
-	ours     bool // it is the file with which the target was started, by whatever name
+	ours     bool // it is the file with which the target was started, perhaps by another name
 	file     *namedfile.Staged
-	old      []byte           // what the file said; nil: it was not there
-	doc      *config.Document // what the file will say
+	old      []byte           // old content; nil: the file did not exist
+	doc      *config.Document // document of the new content
 	warnings config.Problems
 }
 
-// discard removes what is not in its place, at once unless its file system hangs.
+// discard removes the new content if it was not committed. If the file system hangs, that happens later.
 func (s *saving) discard() {
 	_ = s.reacher.last(s.path(), func() error { s.file.Discard(); return nil })
 }
@@ -56,7 +55,7 @@ func (s *saving) path() config.Path { return config.Path(s.name) }
 
 var errNoFile = errors.New("the target was not started with --config FILE, so there is no file to save to: name one, as in --save FILE, or by nvmeof target save FILE")
 
-// stage does what can fail of saving a document. Called with mu held.
+// stage does the part of saving a document that can fail. The caller holds mu.
 func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	name = cmp.Or(name, m.cfg.File)
 	if name == "" {
@@ -89,7 +88,8 @@ func (m *Manager) stage(want *config.Document, name string) (*saving, error) {
 	return s, nil
 }
 
-// is reports whether the file has that name, if only through symbolic links. Of two hard links only one is replaced.
+// is reports whether file is another name of s's file, perhaps through symbolic links. Hard links do not count,
+// since only one of them would be replaced.
 func (s *saving) is(file string) bool {
 	if file == "" || file == s.name {
 		return file != ""
@@ -102,13 +102,14 @@ func (s *saving) is(file string) bool {
 	return same
 }
 
-// read is what the file has now.
+// read returns the present content of the file.
 func (s *saving) read(ctx context.Context) ([]byte, error) {
 	return reach(s.reacher, s.path(), func() ([]byte, error) { return namedfile.Read(ctx, s.name, config.MaxText) }, nil)
 }
 
-// rewrite is what becomes of the file. Settings that a running target keeps are those of
-// the file. Other changes that somebody made there and the target has not would be lost.
+// rewrite returns the new content of the file. Settings that a running target cannot change are taken from the
+// file. If the file has other changes that the target does not have, rewrite returns an error, since they would be
+// lost.
 func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	name := s.name
 	file, _, err := config.Parse(name, old)
@@ -141,7 +142,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	return text, nil
 }
 
-// readable is an error where the next start would refuse a text, which has more than is read.
+// readable returns an error if the next start would refuse a text, which has more than can be read.
 func readable(text []byte) error {
 	if err := config.ParsePart("", text, new(config.Document)); err != nil {
 		return fmt.Errorf("what is to be saved could not be read by the next start: %w", err)
@@ -149,13 +150,12 @@ func readable(text []byte) error {
 	return nil
 }
 
-// unchanged reports with an error that somebody has written the file, or made it, since it was
-// read: another target that saves to the same one, say.
+// unchanged returns an error if the file was written or created since it was read, for example by another target.
 func (s *saving) unchanged(ctx context.Context) error {
 	now, err := s.read(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // who removed it wants it anew
+		return nil // whoever removed it wants a new one
 	case err != nil:
 		return err
 	case s.old == nil || !bytes.Equal(now, s.old):
@@ -164,7 +164,7 @@ func (s *saving) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// commit puts the new content in its place, or drops it. Called with mu held.
+// commit replaces the file by the new content. If that fails, it discards the content. The caller holds mu.
 func (m *Manager) commit(s *saving) error {
 	defer s.discard()
 	err := s.unchanged(m.context)

@@ -44,7 +44,7 @@ func (s *saver) write(t *testing.T, text string) {
 	}
 }
 
-// add adds a namespace and saves.
+// add adds a namespace and saves the document.
 func (s *saver) add(nsid int, o Options) (*Outcome, error) {
 	o.Save = true
 	return s.Edit(func(d *config.Document) error {
@@ -67,7 +67,7 @@ func (s *saver) want(text string, namespaces int) {
 
 const second = "      - nsid: 2\n        memory:\n          size: 1MiB\n"
 
-// TestSaveKeeps: a change is made in the file as it is; what is there besides stays.
+// TestSaveKeeps: a change is made in the existing file, whose other content is kept.
 func TestSaveKeeps(t *testing.T) {
 	s := newSaver(t, savedText)
 	if _, err := s.add(2, Options{DryRun: true}); err != nil {
@@ -75,7 +75,7 @@ func TestSaveKeeps(t *testing.T) {
 	}
 	s.want(savedText, 1)
 	out, err := s.add(2, Options{})
-	if err != nil || len(out.Warnings) != 0 { // that no host may connect, and there is no listener, was said at the start
+	if err != nil || len(out.Warnings) != 0 { // the start has warned that no host may connect, and that there is no listener
 		t.Errorf("%+v, %v", out, err)
 	}
 	s.want(savedText+second, 2)
@@ -84,7 +84,7 @@ func TestSaveKeeps(t *testing.T) {
 	}
 }
 
-// TestSaveThroughLink: the file with which the target was started is that by another name too.
+// TestSaveThroughLink: another name of the file with which the target was started is treated as the same.
 func TestSaveThroughLink(t *testing.T) {
 	s := newSaver(t, savedText)
 	link := filepath.Join(t.TempDir(), "link.yaml")
@@ -113,8 +113,8 @@ func TestSaveThroughLink(t *testing.T) {
 	}
 }
 
-// TestSavePending: limits that wait for a restart stay in the file; other changes there
-// that the target has not are not overwritten, and nothing else is done either.
+// TestSavePending: limits that wait for a restart are kept in the file. Other changes of the file that the target
+// does not have are not overwritten, and the change is not made.
 func TestSavePending(t *testing.T) {
 	s := newSaver(t, savedText)
 	pending := savedText + "limits: {shards: 3} # tonight\n"
@@ -141,7 +141,7 @@ func TestSavePending(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc.Limits = config.Limits{}
-	if _, err := s.Apply(doc, Options{Force: true}); err != nil { // as they said
+	if _, err := s.Apply(doc, Options{Force: true}); err != nil { // as the error advises
 		t.Fatal(err)
 	}
 	if _, err := s.add(3, Options{}); err != nil {
@@ -154,7 +154,7 @@ func TestSavePending(t *testing.T) {
 	s.want("version: [", 3)
 }
 
-// TestSaveFails: what cannot be saved is not done, and what is done in vain is said.
+// TestSaveFails: a change that cannot be saved is not made, and one that was made but not saved is reported.
 func TestSaveFails(t *testing.T) {
 	s := newSaver(t, savedText)
 	s.cfg.File = s.dir + "/none/target.yaml"
@@ -169,7 +169,7 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
-// TestSaveMeets: what another target wrote to the file between looking at it and saving stays.
+// TestSaveMeets: what another target wrote to the file after it was read is kept.
 func TestSaveMeets(t *testing.T) {
 	for _, before := range []string{savedText, ""} {
 		s := newSaver(t, savedText)
@@ -196,7 +196,7 @@ func TestSaveMeets(t *testing.T) {
 	}
 }
 
-// TestSaveAnew: a text that cannot be edited is replaced, which is said.
+// TestSaveAnew: a text that cannot be edited is replaced, with a warning.
 func TestSaveAnew(t *testing.T) {
 	odd := "version: 1\nsubsystems:\n  -\n    nqn: a\n    namespaces:\n      -\n        nsid: 1\n        memory: {size: 1MiB}\n"
 	s := newSaver(t, odd)
@@ -207,7 +207,7 @@ func TestSaveAnew(t *testing.T) {
 	s.want(string(s.Document().YAML()), 2)
 }
 
-// TestSaveUnreadable: what a start would refuse to read is not saved, neither in the place of a file that it reads nor anew.
+// TestSaveUnreadable: a document that a start would refuse to read is not saved, to an existing file or a new one.
 func TestSaveUnreadable(t *testing.T) {
 	s := newSaver(t, savedText)
 	other := filepath.Join(s.dir, "other.yaml")

@@ -11,16 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// saveRecords saves again what hosts have set whose file was removed or damaged since it was saved: who opens it
-// next, in another process or this one, would wait for what this one knows. Called with mu held.
+// saveRecords saves again the records of hosts' settings whose files were removed or damaged. Whoever opened such a
+// file next would wait for what this process knows. The caller holds mu.
 func saveRecords(m *Manager) error {
 	var errs []error
 	for _, d := range m.doc.Subsystems {
 		s, err := m.subsystem(d.NQN)
 		if err != nil {
-			continue // it is leaving
+			continue // it is being removed
 		}
-		errs = append(errs, m.stores.mend(d.State, stateRecord, target.StateFile(d.State).Check, func() (bool, error) { return target.SaveState(s) }))
+		errs = append(errs, m.stores.saveAgain(d.State, stateRecord, target.StateFile(d.State).Check, func() (bool, error) { return target.SaveState(s) }))
 		for _, n := range d.Namespaces {
 			errs = append(errs, saveReservations(m, d.NQN, n))
 		}
@@ -28,25 +28,26 @@ func saveRecords(m *Manager) error {
 	return errors.Join(errs...)
 }
 
-// saveReservations is that of one namespace. One that waits has what is in its file.
+// saveReservations saves the reservations of a namespace again if necessary. Those of a namespace that waits are in
+// its file only.
 func saveReservations(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	if _, waits := m.waiting[namespaceKey{nqn, n.NSID}]; waits {
 		return nil
 	}
 	s, err := m.subsystem(nqn)
 	if err != nil {
-		return nil // it is leaving
+		return nil // it is being removed
 	}
 	served, err := namespace(s, n.NSID)
 	if err != nil {
-		return nil // likewise
+		return nil // it is being removed
 	}
-	return m.stores.mend(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, func() (bool, error) { return true, served.SaveReservations() })
+	return m.stores.saveAgain(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, func() (bool, error) { return true, served.SaveReservations() })
 }
 
-// mend has a record saved again that is gone, or of which check says that it is damaged; save says whether the target knows what
-// it had.
-func (s *stores) mend(p config.Path, what recordKind, check func() error, save func() (known bool, err error)) error {
+// saveAgain saves a record again that is missing, or that is damaged according to check. save reports whether the target
+// knows its content.
+func (s *stores) saveAgain(p config.Path, what recordKind, check func() error, save func() (known bool, err error)) error {
 	if p == "" {
 		return nil
 	}
@@ -57,7 +58,7 @@ func (s *stores) mend(p config.Path, what recordKind, check func() error, save f
 		if err := check(); errors.As(err, new(*target.RecordError)) {
 			return err
 		}
-		return nil // opening it reports what else is wrong
+		return nil // opening it reports other errors
 	})
 	if why == nil {
 		return nil

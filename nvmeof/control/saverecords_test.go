@@ -10,15 +10,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestRecordsLostInUse: files of reservations and of a subsystem's state that were removed or damaged while a target runs
-// are whole again when another process takes over, or this one goes on since that could not, and at the next start: hosts
-// keep what they have set.
+// TestRecordsLostInUse: files of reservations and of a subsystem's state that were removed or damaged while a
+// target runs are restored when another process takes over, when this one continues since that failed, and at the
+// next start: hosts keep what they have set.
 func TestRecordsLostInUse(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		lose   func(string) error
-		begins bool // the next process begins when the one before has ended
+		begins bool // the next process begins when the previous one has ended
 	}{
 		{"removed and taken over", os.Remove, false},
 		{"removed and ended", os.Remove, true},
@@ -66,8 +66,8 @@ func TestRecordsLostInUse(t *testing.T) {
 	}
 }
 
-// TestRecordsNeverKnown: a target whose namespaces wait for a file of a state that is missing does not say as it ends that it
-// has saved what hosts have set: it does not know that, and the next start waits too.
+// TestRecordsNeverKnown: a target whose namespaces wait for a missing state file does not claim at its end to have
+// saved what hosts have set. It does not know that, and the next start waits too.
 func TestRecordsNeverKnown(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestRecordsNeverKnown(t *testing.T) {
 const recordsText = "version: 1\nlisteners:\n  - id: 1\n    address: ADDR\nsubsystems:\n  - nqn: a\n    allow-any-host: true\n    state: DIR/state\n    namespaces:\n" +
 	"      - nsid: 1\n        file: {path: DIR/one, size: 1MiB}\n        reservations: DIR/resv\n      - nsid: 2\n        file: {path: DIR/two, size: 1MiB}\n"
 
-// setRecords has a host set what is to survive.
+// setRecords makes settings of a host that must survive.
 func setRecords(r *rig) {
 	r.t.Helper()
 	ctx := r.t.Context()

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Served is a namespace as hosts find it, which a document does not say: the size of its file as it
-// is now, say, and what hosts have set.
+// Served has the properties of a namespace as hosts see it that are not in the document, such as the present size
+// of its file and what hosts have set.
 type Served struct {
 	Subsystem nvmeof.NQN `json:"subsystem"`
 	NSID      int        `json:"nsid"`
@@ -21,21 +21,21 @@ type Served struct {
 	UUID      string     `json:"uuid"`
 	NGUID     string     `json:"nguid"`
 	Paused    bool       `json:"paused,omitempty"`
-	ReadOnly  bool       `json:"read-only,omitempty"` // by the configuration, or since its store is
-	// Protected says until when a host has write-protected it; empty: none has.
+	ReadOnly  bool       `json:"read-only,omitempty"` // by the configuration, or since its store is read-only
+	// Protected says until when a host has write-protected the namespace; empty: none has.
 	Protected Protection `json:"write-protected,omitempty"`
 }
 
-// Protection is until when a host has write-protected a namespace.
+// Protection says until when a host has write-protected a namespace.
 type Protection string
 
 const (
 	ProtectedByHost   Protection = "until-a-host-ends-it"
-	ProtectedUnkept   Protection = "until-a-host-ends-it-or-the-target-ends" // no file keeps it
-	ProtectedUntilOff Protection = "until-the-target-ends"                   // a takeover is no end
+	ProtectedUnkept   Protection = "until-a-host-ends-it-or-the-target-ends" // no file has it
+	ProtectedUntilOff Protection = "until-the-target-ends"                   // a takeover does not end it
 )
 
-// protectionOf is what a host has set of a namespace of a subsystem.
+// protectionOf returns the write protection of a namespace of s.
 func protectionOf(s *config.Subsystem, p capsule.WriteProtection) Protection {
 	switch {
 	case p == capsule.WriteProtectedUntilOff:
@@ -48,14 +48,13 @@ func protectionOf(s *config.Subsystem, p capsule.WriteProtection) Protection {
 	return ProtectedByHost
 }
 
-// served lists the namespaces of which it is known how hosts find them, in the order of the document.
-// Called with mu held.
+// served returns the namespaces whose properties are known, in the order of the document. The caller holds mu.
 func served(m *Manager) []Served {
 	out := []Served{}
 	for _, d := range m.doc.Subsystems {
 		s, err := m.subsystem(d.NQN)
 		if err != nil {
-			continue // it is leaving
+			continue // it is being removed
 		}
 		there := map[int]*target.Namespace{}
 		for _, n := range s.Namespaces() {
@@ -75,7 +74,7 @@ func served(m *Manager) []Served {
 	return out
 }
 
-// warnReadOnly says why a namespace that was to be writable is not.
+// warnReadOnly adds a warning if a namespace was made writable by a request but is not.
 func (c *call) warnReadOnly(answer any) any {
 	var body struct {
 		ReadOnly *bool `json:"read-only"`

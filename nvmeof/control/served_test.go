@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestServedStatus: the status has what a document does not say of a namespace.
+// TestServedStatus: the status has the properties of a namespace that are not in the document.
 func TestServedStatus(t *testing.T) {
 	r := newAPIRig(t)
 	r.apply(r.doc(first))
@@ -43,7 +43,7 @@ func TestServedStatus(t *testing.T) {
 	}
 }
 
-// TestPlanOfError: what a dry run refuses has its plan beside the error, and nothing else has.
+// TestPlanOfError: only the error of a dry run has a plan.
 func TestPlanOfError(t *testing.T) {
 	r := newAPIRig(t)
 	r.apply(r.doc(first))

@@ -26,18 +26,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Bounds of what the API takes.
+// Limits of the API.
 const (
 	maxBody        = 4 << 20
-	maxPart        = 256 << 10 // of a host or a namespace, which are short: while a change reads it others wait
-	maxNoBody      = 64 << 10  // where a route has none, and what comes says nothing
-	maxConnections = 128       // more wait in the socket's backlog
+	maxPart        = 256 << 10 // body with a single object such as a host or a namespace: others wait while a change parses it
+	maxNoBody      = 64 << 10  // body of a route without one, which is ignored
+	maxConnections = 128       // further ones wait in the socket's backlog
 )
 
-// A Socket is where a Manager's API is to be served. Nobody else has it.
+// A Socket is the unix socket at which a Manager's API is to be served.
 type Socket struct {
 	listener *socketfile.Listener
-	folder   func() error // makes the folder, or says why not
+	folder   func() error // creates the folder
 }
 
 // A Server serves a Manager's API on a unix socket.
@@ -46,17 +46,16 @@ type Server struct {
 	http    *http.Server
 	socket  *Socket
 	tasks   sync.WaitGroup
-	end     context.CancelFunc // ends streams, and calls that wait for something
+	end     context.CancelFunc // ends streams, and calls that wait
 }
 
-// Listen takes path, as a socket of mode 0600 that only the user of the process, and
-// root, may open. A socket that nobody serves any more is replaced; one that is served,
-// or another file, is an error. Calls wait until the socket is served, so that whoever
-// has it can begin with what it is for.
+// Listen creates a socket of mode 0600 at path. Only the user of the process and root can connect to it. A socket
+// that no process serves is replaced. If path is a served socket, or another file, that is an error. Calls wait
+// until Serve is called, so that the caller can first do other work.
 func Listen(path string) (*Socket, error) { return listen(path, "", makeFolder) }
 
-// listen is Listen. Where home is not empty it is the path beside which targets have their
-// sockets, of which those go that nobody serves any more.
+// listen is Listen. If home is not empty, sockets of targets beside that path are removed if no process serves
+// them.
 func listen(path, home string, folder func(dir string) error) (*Socket, error) {
 	dir := filepath.Dir(path)
 	prepare := func() error {
@@ -83,15 +82,15 @@ func listen(path, home string, folder func(dir string) error) (*Socket, error) {
 
 func makeFolder(dir string) error { return os.MkdirAll(dir, 0o755) }
 
-// Path is where the socket is.
+// Path returns the path of the socket.
 func (s *Socket) Path() string { return s.listener.Path() }
 
-// Close ends the socket and removes it, if it is ours yet. A server that has it closes it.
-// Later calls change nothing.
+// Close closes the socket, and removes its file unless another process has replaced it. The server of the socket
+// calls it. Later calls do nothing.
 func (s *Socket) Close() error { return s.listener.Close() }
 
-// Serve begins to serve at a socket, which then belongs to the server. If somebody removes the
-// socket's file, it is made again within seconds.
+// Serve serves the API at a socket, which then belongs to the server. If the socket's file is removed, it is
+// created again within seconds.
 func Serve(m *Manager, at *Socket) *Server {
 	ctx, end := context.WithCancel(context.Background())
 	s := &Server{manager: m, socket: at, end: end, http: &http.Server{
@@ -116,7 +115,7 @@ func Serve(m *Manager, at *Socket) *Server {
 	return s
 }
 
-// Close ends streams, lets other calls that have begun end, and removes the socket.
+// Close ends streams, waits for other calls in progress, and removes the socket.
 func (s *Server) Close() error {
 	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), s.grace())
@@ -129,8 +128,8 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.socket.Close())
 }
 
-// grace is how long calls, and connections of which none has come, may keep Close. After [Export]
-// hosts wait meanwhile, and no call changes anything any more.
+// grace returns how long Close waits for calls and idle connections. After [Export] hosts wait meanwhile, and no
+// call can change anything.
 func (s *Server) grace() time.Duration {
 	s.manager.mu.Lock()
 	defer s.manager.mu.Unlock()
@@ -140,8 +139,7 @@ func (s *Server) grace() time.Duration {
 	return 5 * time.Second
 }
 
-// noPlace says that the folder of a path cannot have a socket, by its name: what failed may
-// have been a folder above it, or a temporary one in it.
+// noPlace returns an error that names path. The file that failed may be a folder above it, or a temporary file.
 func noPlace(path string, err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
@@ -150,17 +148,17 @@ func noPlace(path string, err error) error {
 	return fmt.Errorf("%s cannot be made: %w: give a path in a folder that user %d may write to", path, err, os.Geteuid())
 }
 
-// A TakenError says that another target has the socket.
+// A TakenError reports that another target serves the socket.
 type TakenError struct{ Path string }
 
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("another target is served at %s; stop it, or give another path", e.Path)
 }
 
-// Handler is the API of a Manager.
+// Handler returns the API of a Manager.
 func Handler(m *Manager) http.Handler { return handler(m, nil) }
 
-// handler is the API for those that by tells from each other; nil: they come through the socket.
+// handler returns the API of a Manager. by returns the sender of a request; nil: requests come through the socket.
 func handler(m *Manager, by func(*http.Request) Caller) http.Handler {
 	caller := func(q *http.Request) *Caller {
 		if by == nil {
@@ -221,7 +219,7 @@ func serveRoute(m *Manager, r *route, who *Caller, need Role, w http.ResponseWri
 	}
 	var answer any
 	var err error
-	if c.query.Has(fileOption) { // which names any file
+	if c.query.Has(fileOption) { // it can name any file
 		err = who.may(RoleAdmin, "option "+fileOption)
 	}
 	if err == nil {
@@ -231,7 +229,7 @@ func serveRoute(m *Manager, r *route, who *Caller, need Role, w http.ResponseWri
 	return answer, err
 }
 
-// longest is how long the body of a route may be.
+// longest returns the maximum length of the body of a route.
 func (r *route) longest() int64 {
 	switch r.body.(type) {
 	case nil:
@@ -242,7 +240,7 @@ func (r *route) longest() int64 {
 	return maxPart
 }
 
-// read reads the options and the body of a call.
+// read reads the options and the body of a request.
 func (c *call) read(r *route, w http.ResponseWriter, q *http.Request) error {
 	limit := r.longest()
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, limit))
@@ -267,14 +265,14 @@ func (c *call) read(r *route, w http.ResponseWriter, q *http.Request) error {
 	if body = bytes.TrimSpace(body); r.body != nil && len(body) == 0 {
 		body = []byte("{}")
 	}
-	if r.body != nil && body[0] != '{' { // YAML takes long to read where it has many fields
+	if r.body != nil && body[0] != '{' { // YAML with many fields takes long to parse
 		return config.Problems{{Text: "the body is not a JSON object"}}
 	}
 	c.query, c.body = query, body
 	return nil
 }
 
-// checkOption checks the value of an option.
+// checkOption checks the values of an option.
 func checkOption(name string, values []string) error {
 	value := strings.Join(values, ", ")
 	wrong := func(fix string) error {

@@ -11,44 +11,44 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A Group is where gateways have the subsystems and referrals that they share: one document
-// after another, each with a revision that is greater than those before.
+// A Group stores the subsystems and referrals that gateways share: a document with a revision that increases with
+// each change.
 type Group interface {
-	// Propose makes a document, which does not change, the group's, if the one that it has is of revision base;
-	// 0: if it has none. Otherwise the error is a [ConflictError].
+	// Propose stores a document, which must not change afterwards, if the present one has revision base; 0 means
+	// that there is none. Otherwise the error is a [ConflictError].
 	Propose(ctx context.Context, base int64, doc *config.Document) (revision int64, err error)
-	// Latest is the document that the group has, whose namespaces do not change; revision 0: it has none.
+	// Latest returns the present document, whose namespaces do not change. Revision 0 means that there is none.
 	Latest(ctx context.Context) (revision int64, doc *config.Document, err error)
-	// Followed returns when each gateway that may serve something has enforced a revision in a namespace: see
-	// Enforce. With an error, which names one that has not, that is not so when ctx ends.
+	// Followed returns when each gateway that may serve a namespace has enforced a revision there: see Enforce.
+	// When ctx ends earlier, it returns an error that names a gateway that has not.
 	Followed(ctx context.Context, revision int64, at NamespaceRef) error
 }
 
-// A ConflictError says that another gateway has changed the group's document meanwhile.
+// A ConflictError reports that another gateway has changed the group's document meanwhile.
 type ConflictError struct{ Base int64 }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the group's configuration is not that of revision %d any more: another gateway has changed it; nothing was changed, try again", e.Base)
 }
 
-// A GroupError is that the group's document could not be changed or read.
+// A GroupError reports that the group's document could not be changed or read.
 type GroupError struct{ Err error }
 
 func (e *GroupError) Error() string { return "the group's configuration: " + e.Err.Error() }
 
 func (e *GroupError) Unwrap() error { return e.Err }
 
-// errOutdated is that the group's document is another than that which the edit began with.
+// errOutdated is the error of an edit of a document that is no longer the group's.
 var errOutdated = errors.New("the group's configuration was changed meanwhile")
 
 const (
-	// groupTime is how long the group's store has for a document.
+	// groupTime is the time limit for requests to the group's store.
 	groupTime = 10 * time.Second
-	// groupTries is how often an edit begins again since another gateway was faster.
+	// groupTries is how often an edit is tried if other gateways are faster.
 	groupTries = 5
 )
 
-// own is the part of a document that is this target's alone: all of it without a group.
+// own returns the part of a document that belongs to this target alone. Without a group, that is all of it.
 func own(m *Manager, doc *config.Document) *config.Document {
 	if m.cfg.Group == nil {
 		return doc
@@ -58,8 +58,9 @@ func own(m *Manager, doc *config.Document) *config.Document {
 	return part.Clone()
 }
 
-// toEdit is what an edit begins with: what the target is, and where it is not what the group's document
-// says, that document. So what others have changed is kept, and an edit can mend it. Called with mu held.
+// toEdit returns the document with which an edit begins: the present one of the target. If that differs from the
+// group's document, the shared part is taken from the latter. So changes of others are kept, and an edit can
+// correct the document. The caller holds mu.
 func toEdit(m *Manager) *config.Document {
 	doc := successor(m)
 	if m.behind != nil {
@@ -68,16 +69,16 @@ func toEdit(m *Manager) *config.Document {
 	return doc
 }
 
-// successor is a document to make another of than the target is. Called with mu held.
+// successor returns a copy of the present document that can be changed into the next. The caller holds mu.
 func successor(m *Manager) *config.Document {
-	if len(m.cfg.Names) > 0 { // which give namespaces their UUIDs
+	if len(m.cfg.Names) > 0 { // the UUIDs of namespaces are set from names
 		return m.doc.Clone()
 	}
 	return m.doc.Successor()
 }
 
-// propose makes the shared part of a document the group's, and reports whether that was another.
-// Called with mu held.
+// propose stores the shared part of a document for the group, and reports whether it differs from the present one.
+// The caller holds mu.
 func propose(m *Manager, want *config.Document) (bool, error) {
 	if m.cfg.Group == nil {
 		return false, nil
@@ -99,25 +100,25 @@ func propose(m *Manager, want *config.Document) (bool, error) {
 	return true, nil
 }
 
-// An attempt is one of an edit.
+// An attempt is one attempt to make an edit.
 type attempt struct {
-	from     int64 // the revision of what was edited
-	proposed bool  // what it was edited to is the group's
+	from     int64 // revision of the document that was edited
+	proposed bool  // the edited document was stored for the group
 }
 
-// begin is what is edited. Called with mu held.
+// begin returns the document to edit. The caller holds mu.
 func (a *attempt) begin(m *Manager) *config.Document {
 	a.from = m.revision
 	return toEdit(m)
 }
 
-// latestTime is how long the group's store has to say whether there is a later document.
+// latestTime is the time limit for asking the group's store for a later document.
 const latestTime = 2 * time.Second
 
-// isOutdated reports whether an edit that has changed nothing, or was refused, is to be made of a later document: what
-// another gateway has granted a moment ago is not withdrawn here, and what it has added is not missing. Where the group's
-// store does not answer what is known here counts. A whole document is none of a later one: that with which a gateway starts
-// lacks all that is the group's.
+// isOutdated reports whether an edit that changed nothing, or was refused, has to be tried again with a later
+// document. Otherwise a grant that another gateway has just made would not be withdrawn here, or an object that it
+// has added would not be found. If the group's store does not answer, the result stands. A whole document is never
+// tried again: the one with which a gateway starts lacks everything that the group shares.
 func (a *attempt) isOutdated(m *Manager, o Options, out *Outcome, refused error) bool {
 	if m.cfg.Group == nil || o.whole || a.proposed || refused == nil && len(out.Changes) > 0 {
 		return false
@@ -128,9 +129,9 @@ func (a *attempt) isOutdated(m *Manager, o Options, out *Outcome, refused error)
 	return err == nil && latest > a.from
 }
 
-// Follow makes the target of a Manager what the group's document says, and returns the document's
-// revision. Faulty namespaces and hosts wait, as at a start. The target stays as it is where the store has
-// lost the document, or has an earlier one.
+// Follow makes the target of a Manager what the group's document says, and returns the document's revision. Faulty
+// namespaces and hosts wait, as at a start. If the store has lost the document, or has an earlier one, the target
+// stays as it is.
 func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, groupTime)
 	defer cancel()
@@ -143,7 +144,7 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	if noteLost(m, err); err != nil {
 		return 0, &GroupError{err}
 	}
-	if revision > 0 && doc.Version != config.Version { // which the shared part of it does not show
+	if revision > 0 && doc.Version != config.Version { // the shared part has no version
 		return 0, &GroupError{fmt.Errorf("revision %d is of version %d, of which this gateway knows %d: upgrade it", revision, doc.Version, config.Version)}
 	}
 	m.mu.Lock()
@@ -159,15 +160,15 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	return revision, m.behind
 }
 
-// A LostError is that the group's store has lost documents that there were. Whoever has the last one can propose one after it, if
-// the store has none at all.
+// A LostError reports that the group's store has lost its documents. A gateway that has the last one can propose
+// the next if the store has none at all.
 type LostError struct{ Err error }
 
 func (e *LostError) Error() string { return e.Err.Error() }
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// noteLost remembers whether the group's store has lost its document: then also what is not changed is to be put there.
+// noteLost records whether the group's store has lost its document. If so, even an unchanged document is proposed.
 func noteLost(m *Manager, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,7 +177,7 @@ func noteLost(m *Manager, err error) {
 	}
 }
 
-// catchUp makes the target what the group's document says. Called with mu held.
+// catchUp makes the target what the group's document says. The caller holds mu.
 func catchUp(m *Manager) error {
 	want := successor(m)
 	want.TakeShared(m.shared)
@@ -195,8 +196,7 @@ func catchUp(m *Manager) error {
 	return nil
 }
 
-// settle notes what a change has come to, which is also what the group's document says. Called with mu
-// held.
+// settle records the result of a change; the target then agrees with the group's document. The caller holds mu.
 func settle(m *Manager, want *config.Document, changes []config.Change) {
 	m.stores.unused(m.doc, want)
 	m.doc, m.behind = want, nil
@@ -207,8 +207,8 @@ func settle(m *Manager, want *config.Document, changes []config.Change) {
 	noteChanges(m, changes)
 }
 
-// Revision is the revision of the group's document that the target follows. behind says why the
-// target differs from the document; nil: it does not.
+// Revision returns the revision of the group's document that the target follows. behind says why the target differs
+// from the document; nil: it does not.
 func Revision(m *Manager) (revision int64, behind error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

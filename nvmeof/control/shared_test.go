@@ -13,16 +13,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A fakeGroup has one document, for several managers.
+// A fakeGroup has one document for several managers.
 type fakeGroup struct {
 	mu       sync.Mutex
 	revision int64
 	doc      *config.Document
 	err      error
-	before   func()       // called as somebody proposes; cleared
+	before   func()       // called when a document is proposed; then cleared
 	late     error        // why a revision is not enforced everywhere
-	awaited  int64        // the last revision that was asked for
-	at       NamespaceRef // and where
+	awaited  int64        // the last revision that was waited for
+	at       NamespaceRef // and its namespace
 }
 
 func (g *fakeGroup) Followed(_ context.Context, revision int64, at NamespaceRef) error {
@@ -67,7 +67,7 @@ func (g *fakeGroup) Latest(context.Context) (int64, *config.Document, error) {
 
 const gatewayDoc = "version: 1\ngroup: {store: etcd://127.0.0.1/g}\nlisteners: [{id: 1, address: ADDR}]\n"
 
-// newGateway is a rig of a gateway, and follows the group.
+// newGateway returns a rig of a gateway, which follows the group.
 func newGateway(t *testing.T, g *fakeGroup) *rig {
 	t.Helper()
 	r := newRig(t, func(c *Config) {
@@ -90,7 +90,7 @@ func (r *rig) follow(want int64) {
 	}
 }
 
-// sharedDoc is what gateways share, over files in a folder.
+// sharedDoc returns the document that gateways share, with files in a folder.
 func sharedDoc(t *testing.T, dir string, ids ...int) *config.Document {
 	t.Helper()
 	var b strings.Builder
@@ -109,7 +109,7 @@ func sharedDoc(t *testing.T, dir string, ids ...int) *config.Document {
 	return doc
 }
 
-// TestGroupVersion: a gateway does not take the document of a later version for one of its own.
+// TestGroupVersion: a gateway does not apply a document of a later version.
 func TestGroupVersion(t *testing.T) {
 	g := new(fakeGroup)
 	a := newGateway(t, g)
@@ -125,7 +125,7 @@ func TestGroupVersion(t *testing.T) {
 	}
 }
 
-// TestGatewaysShare: what one gateway changes all have, and what is its own stays that.
+// TestGatewaysShare: all gateways have a change of one, and each keeps what is its own.
 func TestGatewaysShare(t *testing.T) {
 	g := new(fakeGroup)
 	a, b := newGateway(t, g), newGateway(t, g)
@@ -145,7 +145,7 @@ func TestGatewaysShare(t *testing.T) {
 	if x, y := a.Document().Shared(), b.Document().Shared(); len(config.Diff(x, y)) > 0 || x.Subsystems[0].Namespaces[0].ANAGroup == 0 {
 		t.Errorf("%s%s", x.YAML(), y.YAML())
 	}
-	// An edit that was made from what another gateway has changed meanwhile is made from that.
+	// An edit is made again if another gateway has changed the document meanwhile.
 	g.before = func() {
 		if _, err := b.Edit(func(d *config.Document) error { d.Subsystems[0].Namespaces[1].ReadOnly = true; return nil }, Options{}); err != nil {
 			t.Error(err)
@@ -160,7 +160,7 @@ func TestGatewaysShare(t *testing.T) {
 			t.Errorf("%s", r.Document().YAML())
 		}
 	}
-	// One's own is nobody else's, and no revision.
+	// A gateway's own settings are not shared, and make no revision.
 	if _, err := a.Edit(func(d *config.Document) error {
 		d.Listeners[0].ANAGroups = []*config.ANAGroup{{Group: 3, State: "inaccessible"}}
 		return nil
@@ -193,13 +193,13 @@ func TestGroupIsAway(t *testing.T) {
 	}
 }
 
-// TestGroupIsAhead: a document that this gateway cannot follow is tried again, and what can be had of
-// one waits for the rest.
+// TestGroupIsAhead: a document that this gateway cannot follow is tried again, and what it can serve waits for the
+// rest.
 func TestGroupIsAhead(t *testing.T) {
 	g := new(fakeGroup)
 	a := newGateway(t, g)
 	bad := sharedDoc(t, t.TempDir(), 1)
-	bad.Subsystems[0].Namespaces[0].Fence = "" // as a later version may allow
+	bad.Subsystems[0].Namespaces[0].Fence = "" // a later version may allow this
 	g.doc, g.revision = bad, 7
 	if _, err := Follow(t.Context(), a.Manager); err == nil || !strings.Contains(err.Error(), "revision 7") {
 		t.Error(err)
@@ -216,13 +216,13 @@ func TestGroupIsAhead(t *testing.T) {
 	}
 }
 
-// TestEditBehind: what is changed at a gateway that cannot follow the group's document is changed in that
-// document, of which nothing is lost.
+// TestEditBehind: an edit at a gateway that cannot follow the group's document changes that document, and nothing
+// of it is lost.
 func TestEditBehind(t *testing.T) {
 	g := new(fakeGroup)
 	a := newGateway(t, g)
 	bad := sharedDoc(t, t.TempDir(), 1, 2)
-	bad.Subsystems[0].Namespaces[0].Fence = "" // as a later version may allow
+	bad.Subsystems[0].Namespaces[0].Fence = "" // a later version may allow this
 	g.doc, g.revision = bad, 7
 	if _, err := Follow(t.Context(), a.Manager); err == nil {
 		t.Fatal("it follows")
@@ -249,7 +249,7 @@ func TestEditBehind(t *testing.T) {
 	}
 }
 
-// TestGatewaySaves: a file has what is the gateway's own.
+// TestGatewaySaves: the file has what belongs to the gateway alone.
 func TestGatewaySaves(t *testing.T) {
 	g := new(fakeGroup)
 	a := newGateway(t, g)

@@ -16,8 +16,9 @@ import (
 
 const socketName = "target.sock"
 
-// DefaultSocket is the default path of a target's control socket: NVMEOF_SOCKET, else what systemd
-// made for the service, else /run/nvmeof/target.sock for root and the user's own folder for others.
+// DefaultSocket returns the default path of a target's control socket: NVMEOF_SOCKET if it is set, else a path in
+// the folder that systemd made for the service, else /run/nvmeof/target.sock for root and a path in a folder of the
+// user for others.
 func DefaultSocket(getenv func(string) string, uid int) string {
 	if path := getenv("NVMEOF_SOCKET"); path != "" {
 		return path
@@ -34,8 +35,8 @@ func DefaultSocket(getenv func(string) string, uid int) string {
 	return "/run/nvmeof/" + socketName
 }
 
-// temporarySocket is where a target goes that cannot be at the default: in a folder that
-// nobody else may write to.
+// temporarySocket returns the path of a target that cannot use the default one. It is in a folder that no other
+// user can write to.
 func temporarySocket(getenv func(string) string, uid int) string {
 	dir := getenv("TMPDIR")
 	if !filepath.IsAbs(dir) {
@@ -44,15 +45,14 @@ func temporarySocket(getenv func(string) string, uid int) string {
 	return filepath.Join(dir, fmt.Sprintf("nvmeof-%d", uid), socketName)
 }
 
-// besideSocket is a socket beside the one of that path: /run/nvmeof/target-NAME.sock.
+// besideSocket returns the path of a socket beside path, as /run/nvmeof/target-NAME.sock.
 func besideSocket(path, name string) string {
 	extension := filepath.Ext(path)
 	return strings.TrimSuffix(path, extension) + "-" + name + extension
 }
 
-// ListenBeside takes a socket beside the default one, which is left to a target that has a
-// file: /run/nvmeof/target-NAME.sock. A user who cannot make that has it in /tmp/nvmeof-UID.
-// [Sockets] finds it.
+// ListenBeside creates a socket beside the default one, which is left to a target that is started from a file:
+// /run/nvmeof/target-NAME.sock. If the user cannot create that, it is in /tmp/nvmeof-UID. [Sockets] finds it.
 func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, error) {
 	var refused, taken error
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
@@ -60,7 +60,7 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 		if i > 0 {
 			folder = func(dir string) error { return ownFolder(dir, uid) }
 		}
-		for _, at := range []string{besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} { // another network namespace may have the name
+		for _, at := range []string{besideSocket(path, name), besideSocket(path, fmt.Sprint(os.Getpid()))} { // a target in another network namespace may use the name
 			s, err := listen(at, path, folder)
 			if err == nil {
 				return s, nil
@@ -75,8 +75,8 @@ func ListenBeside(getenv func(string) string, uid int, name string) (*Socket, er
 	return nil, cmp.Or(refused, taken)
 }
 
-// ListenDefault takes the default socket. A user who may not make it, and has not named
-// it, has it in /tmp/nvmeof-UID, where [Sockets] finds it.
+// ListenDefault creates the default socket. If the user cannot create it, and NVMEOF_SOCKET does not name it, it is
+// in /tmp/nvmeof-UID, where [Sockets] finds it.
 func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
 	s, err := listen(DefaultSocket(getenv, uid), DefaultSocket(getenv, uid), makeFolder)
 	refused := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
@@ -91,7 +91,7 @@ func ListenDefault(getenv func(string) string, uid int) (*Socket, error) {
 	return listen(path, path, folder)
 }
 
-// ownFolder makes a folder, or finds that it is the user's alone.
+// ownFolder creates a folder, or checks that an existing one is the user's alone.
 func ownFolder(dir string, uid int) error {
 	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
 		return err
@@ -99,7 +99,7 @@ func ownFolder(dir string, uid int) error {
 	return isOwn(dir, uid)
 }
 
-// isOwn finds that a folder is the user's alone.
+// isOwn returns an error unless a folder is the user's alone.
 func isOwn(dir string, uid int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -111,13 +111,13 @@ func isOwn(dir string, uid int) error {
 	return nil
 }
 
-// SocketOf is the path of the default socket of this user or, with a name, of the one beside it
-// that [ListenBeside] uses.
+// SocketOf returns the path of the default socket of this user or, if name is not empty, of the one beside it that
+// [ListenBeside] uses. The error is a [ConnectError] if no target serves it.
 func SocketOf(getenv func(string) string, uid int, name string) (string, error) {
 	var first string
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
 		if i > 0 && isOwn(filepath.Dir(path), uid) != nil {
-			continue // what is in it may be anybody's
+			continue // any user may have made its files
 		}
 		if name != "" {
 			path = besideSocket(path, name)
@@ -130,13 +130,13 @@ func SocketOf(getenv func(string) string, uid int, name string) (string, error) 
 	return "", &ConnectError{first, fs.ErrNotExist}
 }
 
-// Sockets finds the sockets, the default one and those beside it, at which targets of this user are
-// served now. The default one is first.
+// Sockets returns the sockets at which targets of this user are served now: the default one first, and those beside
+// it.
 func Sockets(getenv func(string) string, uid int) (served []string) {
 	for i, path := range []string{DefaultSocket(getenv, uid), temporarySocket(getenv, uid)} {
 		dir := filepath.Dir(path)
 		if i > 0 && isOwn(dir, uid) != nil {
-			continue // what is in it may be anybody's
+			continue // any user may have made its files
 		}
 		var beside []string
 		entries, _ := os.ReadDir(dir)
@@ -155,17 +155,17 @@ func Sockets(getenv func(string) string, uid int) (served []string) {
 	return served
 }
 
-// isBeside reports whether an entry of the folder of a socket is a socket that [ListenBeside]
-// may have made beside it.
+// isBeside reports whether an entry of a socket's folder is a socket that [ListenBeside] may have created beside
+// it.
 func isBeside(path string, e fs.DirEntry) bool {
 	extension := filepath.Ext(path)
 	stem := strings.TrimSuffix(filepath.Base(path), extension)
 	return e.Type()&fs.ModeSocket != 0 && strings.HasPrefix(e.Name(), stem+"-") && strings.HasSuffix(e.Name(), extension)
 }
 
-// trusted reports whether a socket was made by the user, by root, or by whom the folder
-// belongs to, as that of a service does. In a folder where everybody makes files anybody may
-// have made it, with a name that looks like a target's.
+// trusted reports whether a socket was created by the user, by root, or by the owner of the folder, as for a
+// service. In a folder that everybody can write to, another user may have created it with the name of a target's
+// socket.
 func trusted(dir string, socket fs.DirEntry, uid int) bool {
 	info, err := socket.Info()
 	if err != nil {
@@ -180,7 +180,7 @@ func trusted(dir string, socket fs.DirEntry, uid int) bool {
 	return ok && known && (int(by.Uid) == uid || by.Uid == 0 || by.Uid == of.Uid)
 }
 
-// isServed reports whether somebody answers at a socket.
+// isServed reports whether a process accepts connections at a socket.
 func isServed(path string) bool {
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {

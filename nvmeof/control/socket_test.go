@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestListenBeside: where targets are served that leave the default socket to another.
+// TestListenBeside checks the sockets of targets that leave the default one to another.
 func TestListenBeside(t *testing.T) {
-	dir, err := os.MkdirTemp("", "n") // short: it has sockets
+	dir, err := os.MkdirTemp("", "n") // short, since it has sockets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestListenBeside(t *testing.T) {
 	if got := Sockets(getenv, uid); !slices.Equal(got, []string{inTemporary.Path()}) {
 		t.Errorf("served are %q", got)
 	}
-	if err := os.Chmod(temporary, 0o777); err != nil { // now it may be anybody's
+	if err := os.Chmod(temporary, 0o777); err != nil { // now any user can write to it
 		t.Fatal(err)
 	}
 	if got := Sockets(getenv, uid); len(got) != 0 {
@@ -70,8 +70,8 @@ func TestListenBeside(t *testing.T) {
 	}
 }
 
-// TestSocketOfOthers: a takeover finds the target of the user in the temporary folder where that is the user's own, and asks
-// nobody in a folder that another user may have made.
+// TestSocketOfOthers: a takeover finds the target of the user in the temporary folder if that is the user's own. It
+// does not connect to sockets in a folder that another user may have created.
 func TestSocketOfOthers(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestSocketOfOthers(t *testing.T) {
 		t.Errorf("%s is trusted in a folder that others write to", at)
 	}
 	if uid != 0 {
-		return // only root makes folders of others
+		return // only root can create folders of others
 	}
 	if err := errors.Join(os.Chmod(filepath.Dir(s.Path()), 0o755), os.Chown(filepath.Dir(s.Path()), 12345, 12345)); err != nil {
 		t.Fatal(err)
@@ -107,8 +107,7 @@ func TestSocketOfOthers(t *testing.T) {
 	}
 }
 
-// TestListenDefault: a user without a place for the default socket has another, unless that
-// place was named.
+// TestListenDefault: a user who cannot create the default socket gets another one, unless NVMEOF_SOCKET names it.
 func TestListenDefault(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -128,7 +127,7 @@ func TestListenDefault(t *testing.T) {
 	}
 	defer s.Close()
 	want := temporarySocket(getenv, uid)
-	if uid == 0 { // who may do everything
+	if uid == 0 { // root can create it
 		want = filepath.Join(locked, "x", socketName)
 	}
 	if s.Path() != want {
@@ -146,8 +145,8 @@ func TestListenDefault(t *testing.T) {
 	}
 }
 
-// TestSocketsOfOthers: in a folder where everybody makes files, a socket of another user with
-// a target's name is not one of this user's targets.
+// TestSocketsOfOthers: in a folder that everybody can write to, a socket of another user with a target's name is
+// not one of this user's targets.
 func TestSocketsOfOthers(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -174,7 +173,7 @@ func TestSocketsOfOthers(t *testing.T) {
 	if got := Sockets(getenv, 0); len(got) != 0 {
 		t.Errorf("%q of another user is trusted", got)
 	}
-	if err := os.Chown(dir, 12345, 12345); err != nil { // as the folder of a service is
+	if err := os.Chown(dir, 12345, 12345); err != nil { // like the folder of a service
 		t.Fatal(err)
 	}
 	if got := Sockets(getenv, 0); !slices.Equal(got, []string{s.Path()}) {
@@ -182,8 +181,7 @@ func TestSocketsOfOthers(t *testing.T) {
 	}
 }
 
-// TestSocketOfTheNext: a target that ends, and closes its socket more than once, leaves that
-// of the next one.
+// TestSocketOfTheNext: a target that closes its socket more than once does not remove that of the next one.
 func TestSocketOfTheNext(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -198,7 +196,7 @@ func TestSocketOfTheNext(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next, err := Listen(path) // file systems give it the number that has become free
+	next, err := Listen(path) // it may get the inode number that has become free
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +210,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// TestListenBesideNowhere: a target that finds no place for its socket is told why, also
-// where the names are taken and there is no other folder.
+// TestListenBesideNowhere: a target that cannot create a socket reports why, also if the names are taken and there
+// is no other folder.
 func TestListenBesideNowhere(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -235,8 +233,7 @@ func TestListenBesideNowhere(t *testing.T) {
 	}
 }
 
-// TestSocketRemoved: a target whose socket, or the folder of it, is removed is reached again
-// soon.
+// TestSocketRemoved: a target whose socket or its folder is removed can soon be reached again.
 func TestSocketRemoved(t *testing.T) {
 	t.Parallel()
 	r := newAPIRig(t)
@@ -245,7 +242,7 @@ func TestSocketRemoved(t *testing.T) {
 		if err := os.RemoveAll(what); err != nil {
 			t.Fatal(err)
 		}
-		r.client.Close() // connections last
+		r.client.Close() // connections persist
 		r.client = NewClient(r.path)
 		if err := r.client.Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err == nil {
 			t.Error("it is reached without a socket")

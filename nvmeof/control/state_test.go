@@ -15,8 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestState: a document's state counts the starts of the target, and is free when that has
-// ended.
+// TestState: a document's state counts the starts of the target, and is unlocked when that has ended.
 func TestState(t *testing.T) {
 	dir := t.TempDir()
 	for _, cycles := range []string{`"power-cycles":1,`, `"power-cycles":2,`} {
@@ -48,8 +47,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// twoLives starts a target of two subsystems, the first of which has a state, with the files
-// of a folder.
+// twoLives starts a target with two subsystems, the first of which has a state, with the files of a folder.
 func twoLives(t *testing.T, dir string, change ...func(*Config)) (*rig, *returner) {
 	t.Helper()
 	text := strings.Replace(first, "  - nqn: a\n", "  - nqn: a\n    state: DIR/state\n", 1)
@@ -62,8 +60,8 @@ func twoLives(t *testing.T, dir string, change ...func(*Config)) (*rig, *returne
 	return r, newReturner(r)
 }
 
-// protectedState is the state of such a target that has ended, after a host protected
-// namespace 1 of the first.
+// protectedState returns the state of such a target that has ended, after a host protected namespace 1 of the first
+// subsystem.
 func protectedState(t *testing.T, dir string, change ...func(*Config)) []byte {
 	t.Helper()
 	r, h := twoLives(t, dir, change...)
@@ -82,9 +80,9 @@ func protectedState(t *testing.T, dir string, change ...func(*Config)) []byte {
 	return b
 }
 
-// TestStateNotRight: a state that cannot be read keeps its subsystem's namespaces waiting,
-// which hosts may have protected, and nothing else. Nothing is written over it; where it is
-// restored they come as hosts left them, and where it is removed as nobody knows them.
+// TestStateNotRight: if a state is unreadable, only its subsystem's namespaces wait, since hosts may have protected
+// them. The file is not overwritten. When it is restored, the namespaces are as hosts left them; when it is
+// removed, they have no settings.
 func TestStateNotRight(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -151,7 +149,7 @@ func TestStateNotRight(t *testing.T) {
 	}
 }
 
-// TestStateIsJudged: a change onto a state that cannot be read is refused, dry or not.
+// TestStateIsJudged: a change to a state that is unreadable is refused, also in a dry run.
 func TestStateIsJudged(t *testing.T) {
 	r := newRig(t)
 	r.write("state", []byte("rubbish"))
@@ -167,7 +165,7 @@ func TestStateIsJudged(t *testing.T) {
 	}
 }
 
-// asAdvised removes all that a line to type, of a path, removes.
+// asAdvised removes what a command line in an error's advice removes.
 func asAdvised(path, line string) error {
 	rest, ok := strings.CutPrefix(line, "rm -f "+path+" ")
 	if !ok {
@@ -176,9 +174,9 @@ func asAdvised(path, line string) error {
 	return errors.Join(os.Remove(path), os.Remove(rest))
 }
 
-// TestStateMissing: a state that was there and is missing at a start keeps its subsystem's
-// namespaces waiting, which hosts may have protected, and nothing else; a first start says that
-// it begins one. An administrator who adds the subsystem anew begins one too.
+// TestStateMissing: if a state is missing at a start that existed before, only its subsystem's namespaces wait,
+// since hosts may have protected them. A first start logs that it creates one. An administrator who adds the
+// subsystem again creates one too.
 func TestStateMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

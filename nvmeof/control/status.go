@@ -23,51 +23,51 @@ type Status struct {
 	PID         int       `json:"pid"`
 	Started     time.Time `json:"started"`
 	Now         time.Time `json:"now"`
-	File        string    `json:"file,omitempty"` // of its configuration
+	File        string    `json:"file,omitempty"` // file of the configuration
 	Waiting     []Waiting `json:"waiting"`
 	Leaving     []Leaving `json:"leaving"`
 	Troubles    []Trouble `json:"troubles"`
-	Served      []Served  `json:"served"` // namespaces
+	Served      []Served  `json:"served"` // namespaces that are served
 	Addresses   []Address `json:"addresses"`
 	Listeners   int       `json:"listeners"`
 	Subsystems  int       `json:"subsystems"`
 	Namespaces  int       `json:"namespaces"`
 	Controllers int       `json:"controllers"`
-	// Gateway is what a target serves that is one of several; nil: it is none.
+	// Gateway is what the target serves if it is one of several targets, else nil.
 	Gateway *GatewayStatus `json:"gateway,omitempty"`
 
 	Authentications  target.AuthCounts       `json:"authentications"`
 	ControllerLimits target.ControllerCounts `json:"controller-limits"`
 	Admission        target.AdmissionCounts  `json:"admission"`
-	// Requests are those for connections that devices refused by themselves.
+	// Requests are connection requests that devices refused themselves.
 	Requests    rdmatransport.RefusedRequests `json:"requests"`
-	Undelivered uint64                        `json:"undelivered"` // connections that ended since the host took nothing
-	Slowed      uint64                        `json:"slowed"`      // times that a queue got less room for data that its host did not deliver
-	Goroutines  int                           `json:"goroutines"`  // of the process, which has its target's alone
+	Undelivered uint64                        `json:"undelivered"` // connections that were closed since the host received nothing
+	Slowed      uint64                        `json:"slowed"`      // times that a queue got less memory since its host did not deliver data
+	Goroutines  int                           `json:"goroutines"`  // of the process, which normally has only the target's
 }
 
-// Waiting is a namespace whose file or device is not there, a host whose key cannot be read, or
-// a listener whose address or device is not there.
+// Waiting is an object for which the target waits: a namespace whose store is missing or faulty, a host whose key
+// cannot be read, or a listener whose address or device is missing.
 type Waiting struct {
-	Subsystem nvmeof.NQN `json:"subsystem,omitempty"` // of a namespace, or a host
+	Subsystem nvmeof.NQN `json:"subsystem,omitempty"` // for a namespace or a host
 	Host      nvmeof.NQN `json:"host,omitempty"`
 	NSID      int        `json:"nsid,omitempty"`
 	Export    string     `json:"export,omitempty"`
 	Listener  int        `json:"listener,omitempty"`
-	Address   string     `json:"address,omitempty"` // of a listener
+	Address   string     `json:"address,omitempty"` // for a listener
 	Why       string     `json:"why"`
 	Since     time.Time  `json:"since"`
 }
 
-// Address is one that a listener on 0.0.0.0 or [::] serves now.
+// Address is an address that a listener on 0.0.0.0 or [::] serves now.
 type Address struct {
 	Listener int    `json:"listener"`
 	Address  string `json:"address"`
 	Port     int    `json:"port-id"` // in the discovery log
 }
 
-// Trouble is a namespace that is served, and about which somebody has to do something; or, without a
-// subsystem, a file of the target's own, which does not have what it should.
+// Trouble is a namespace that is served but needs attention. Without a subsystem, it is one of the target's own
+// files, which lacks some of its content.
 type Trouble struct {
 	Subsystem nvmeof.NQN `json:"subsystem"`
 	NSID      int        `json:"nsid"`
@@ -75,7 +75,7 @@ type Trouble struct {
 	Why       string     `json:"why"`
 }
 
-// troubles lists them. Called with mu held.
+// troubles returns the troubles of the target. The caller holds mu.
 func (m *Manager) troubles() []Trouble {
 	out := []Trouble{}
 	if m.cfg.Troubled != nil {
@@ -84,7 +84,7 @@ func (m *Manager) troubles() []Trouble {
 	for _, d := range m.doc.Subsystems {
 		s, err := m.subsystem(d.NQN)
 		if err != nil {
-			continue // it is leaving
+			continue // it is being removed
 		}
 		there := map[int]string{}
 		for _, n := range s.Namespaces() {
@@ -99,7 +99,7 @@ func (m *Manager) troubles() []Trouble {
 	return out
 }
 
-// Status is the present state of the target.
+// Status returns the present state of the target.
 func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +135,7 @@ func (m *Manager) Status() Status {
 			s.Waiting = append(s.Waiting, Waiting{Listener: l.of, Address: l.addr.String(), Why: l.why, Since: l.since})
 		case m.wildcards[l.of] != nil:
 			s.Addresses = append(s.Addresses, Address{l.of, l.addr.String(), id})
-		case lacks(l.addr.Addr()): // what listens there does not notice
+		case lacks(l.addr.Addr()): // the listener itself does not notice
 			s.Waiting = append(s.Waiting, Waiting{Listener: l.of, Address: l.addr.String(), Since: s.Now,
 				Why: "this machine has the address no more (ip address shows which it has): no host gets there until it is back"})
 		}
@@ -154,7 +154,7 @@ func (m *Manager) Status() Status {
 	return s
 }
 
-// Controller is a host's association, as the API shows it.
+// Controller is a host's association, in the form of the API.
 type Controller struct {
 	Subsystem     nvmeof.NQN `json:"subsystem"`
 	ID            int        `json:"id"`
@@ -164,24 +164,24 @@ type Controller struct {
 	Peer          string     `json:"peer"`
 	Listener      int        `json:"listener"`
 	Authenticated bool       `json:"authenticated"`
-	Connected     time.Time  `json:"connected"` // since when
+	Connected     time.Time  `json:"connected"` // start time
 	Queues        []Queue    `json:"queues"`    // I/O queues
 }
 
-// Queue is an I/O queue. The counters begin with its connection.
+// Queue is an I/O queue. Its counters start at 0 when it is connected.
 type Queue struct {
 	ID           int    `json:"id"`
 	Depth        int    `json:"depth"`
 	Shard        int    `json:"shard"`
-	InFlight     uint64 `json:"in-flight"` // commands without an answer
+	InFlight     uint64 `json:"in-flight"` // commands that were not answered yet
 	Commands     uint64 `json:"commands"`
 	ReadBytes    uint64 `json:"read-bytes"`
 	WrittenBytes uint64 `json:"written-bytes"`
-	CopiedReads  uint64 `json:"copied-reads"` // since others waited to write there
-	Slowed       uint64 `json:"slowed"`       // times that it got less room for data which the host did not deliver
+	CopiedReads  uint64 `json:"copied-reads"` // reads that were copied since writers waited for the memory
+	Slowed       uint64 `json:"slowed"`       // times that it got less memory since the host did not deliver data
 }
 
-// Controllers lists who is connected.
+// Controllers returns the associations of hosts.
 func (m *Manager) Controllers() []Controller {
 	out := []Controller{}
 	for _, c := range m.target.Controllers() {
@@ -190,7 +190,7 @@ func (m *Manager) Controllers() []Controller {
 			Peer: c.Peer.String(), Listener: m.listenerOf(c.Port), Authenticated: c.Authenticated, Connected: c.Connected, Queues: []Queue{},
 		}
 		for _, q := range c.Queues {
-			// An answer may be counted between the two readings.
+			// A response may be counted between the two readings.
 			x.Queues = append(x.Queues, Queue{int(q.ID), q.Entries, q.Shard, q.Commands - min(q.Answers, q.Commands),
 				q.Commands, q.ReadBytes, q.WrittenBytes, q.Copied, q.Slowed})
 		}
@@ -214,14 +214,13 @@ func (m *Manager) Disconnect(nqn nvmeof.NQN, id int) error {
 	if !slices.Contains(there, fmt.Sprint(id)) {
 		return &NotFoundError{"controller", fmt.Sprint(id), there}
 	}
-	if s.Disconnect(capsule.ControllerID(id)) != nil { // it has just gone
+	if s.Disconnect(capsule.ControllerID(id)) != nil { // the host has just disconnected
 		return &NotFoundError{Kind: "controller", Name: fmt.Sprint(id)}
 	}
 	return nil
 }
 
-// Pause holds the commands of a namespace for at most limit, 0 for 10 s; Resume
-// lets them go on.
+// Pause holds the commands of a namespace for at most limit, where 0 means 10 s. Resume ends it.
 func (m *Manager) Pause(nqn nvmeof.NQN, nsid int, limit time.Duration) error {
 	if limit < 0 || limit > target.MaxPause {
 		return config.Problems{{Text: fmt.Sprintf("limit: %v is not more than 0s and at most %v: hosts abort commands that take longer", limit, target.MaxPause)}}
@@ -242,8 +241,8 @@ func (m *Manager) Resume(nqn nvmeof.NQN, nsid int) error {
 	return n.Resume()
 }
 
-// ClearFault lets a namespace whose store has failed take writes again; in a group, also if another
-// gateway serves it.
+// ClearFault makes a namespace whose store has failed accept writes again. In a group, another gateway may serve
+// it.
 func (m *Manager) ClearFault(nqn nvmeof.NQN, nsid int) error {
 	if n := sharedNamespace(m, nqn, nsid); n != nil {
 		return clearShared(m, nqn, n)
@@ -260,27 +259,29 @@ func (m *Manager) find(nqn nvmeof.NQN, nsid int) (*target.Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := namespace(s, nsid) // without mu: a pause ends also while a change is being made
+	n, err := namespace(s, nsid) // without mu, so that a pause can be ended while a change is being made
 	if err == nil {
 		return n, nil
 	}
 	return nil, unserved(m, nqn, nsid)
 }
 
-// unserved is why the target does not have a namespace: there is none, or it waits, or another target serves it.
+// unserved returns why the target does not have a namespace: it does not exist, it waits, or another target serves
+// it.
 func unserved(m *Manager, nqn nvmeof.NQN, nsid int) error {
 	n, away, err := configured(m, nqn, nsid)
 	if err != nil {
 		return err
 	}
 	text := "it is not served at present; try again in a moment"
-	if away { // without mu: a gateway may wait for its group's store
+	if away { // without mu, since a gateway may wait for its group's store
 		text = servedElsewhere(m, int(groupOf(n)))
 	}
 	return &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New(text)}
 }
 
-// configured is a namespace of the document, and whether another target serves it. One that waits is an error.
+// configured returns a namespace of the document, and whether another target serves it. If it waits, that is an
+// error.
 func configured(m *Manager, nqn nvmeof.NQN, nsid int) (n *config.Namespace, away bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

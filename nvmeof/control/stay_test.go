@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHostStays: a host that may use the subsystem before a change and after it stays
-// connected; one that may not any more has to go.
+// TestHostStays: a host that may use the subsystem before and after a change stays connected; one that no longer
+// may is disconnected.
 func TestHostStays(t *testing.T) {
 	r := newRig(t)
 	h := newReturner(r)

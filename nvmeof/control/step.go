@@ -18,7 +18,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// step carries one change out, whole or not at all. Called with mu held.
+// step makes one change completely, or not at all. The caller holds mu.
 func (m *Manager) step(c config.Change, o Options) error {
 	switch c.Kind {
 	case config.KindListener:
@@ -86,14 +86,14 @@ func (m *Manager) setANA(listener int, g *config.ANAGroup) error {
 	}
 	var errs []error
 	for _, l := range m.listeners {
-		if l.of == listener && l.listener != nil { // else it begins with what the document says then
+		if l.of == listener && l.listener != nil { // others take the state from the document when they are added
 			errs = append(errs, l.listener.SetANAState(capsule.ANAGroup(g.Group), anaStates[g.State]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// anaTable is how a listener begins.
+// anaTable returns the ANA states of a new listener.
 func anaTable(l *config.Listener) map[capsule.ANAGroup]capsule.ANAState {
 	t := map[capsule.ANAGroup]capsule.ANAState{}
 	for _, g := range l.ANAGroups {
@@ -114,11 +114,11 @@ var versions = map[config.NVMeVersion]capsule.Version{
 	"1.2.1": capsule.MakeVersion(1, 2, 1), "1.3": capsule.MakeVersion(1, 3, 0), "1.4": capsule.MakeVersion(1, 4, 0), "2.0": capsule.MakeVersion(2, 0, 0),
 }
 
-// addSubsystem creates a subsystem that nobody may use yet.
+// addSubsystem adds a subsystem that no host may use yet.
 func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 	c := subsystemConfig(s, &m.stores)
 	m.stores.stateIsWanted(s.State, o)
-	c.AwaitState = o.Wait // its namespaces meet it again
+	c.AwaitState = o.Wait // its namespaces wait if it cannot be read
 	t, err := m.target.AddSubsystem(c)
 	if err != nil {
 		return unlessLeaving(m, subsystemName(s.NQN), m.stores.withRemoval(err))
@@ -127,7 +127,7 @@ func (m *Manager) addSubsystem(s *config.Subsystem, o Options) error {
 	return nil
 }
 
-// subsystemName is how a subsystem that leaves is called.
+// subsystemName returns the name of a subsystem in messages.
 func subsystemName(nqn nvmeof.NQN) string { return "subsystem " + string(nqn) }
 
 func subsystemConfig(s *config.Subsystem, files *stores) target.SubsystemConfig {
@@ -142,8 +142,8 @@ func subsystemConfig(s *config.Subsystem, files *stores) target.SubsystemConfig 
 	return c
 }
 
-// removeSubsystem ends what hosts have there. What they have in flight is waited for,
-// whatever namespace it is of. It is gone then, also where its state is not saved.
+// removeSubsystem disconnects the hosts of a subsystem, waits for the commands of all its namespaces, and removes
+// it, even if its state cannot be saved.
 func (m *Manager) removeSubsystem(nqn nvmeof.NQN) {
 	var names []string
 	for _, s := range m.doc.Subsystems {
@@ -173,7 +173,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 		n := c.New.(*config.Namespace)
 		at.nsid = n.NSID
 		if isForeign(m, n) {
-			return leaveForeign(m, s, at, n)
+			return announceForeign(m, s, at, n)
 		}
 		delete(m.probed, at)
 		err := m.addNamespace(s, c.Subsystem, n)
@@ -199,7 +199,7 @@ func (m *Manager) namespaceStep(s *target.Subsystem, c config.Change, o Options)
 			if w.announced && !returns {
 				return s.RemoveNamespace(id)
 			}
-			return nil // to hosts it is away as before, or was never there
+			return nil // hosts see it as inaccessible, as before, or never saw it
 		}
 		end := s.RemoveNamespace
 		if returns {
@@ -224,7 +224,7 @@ func alterNamespace(m *Manager, s *target.Subsystem, at namespaceKey, now *confi
 	if err != nil {
 		return err
 	}
-	if m.cfg.Keeper != nil && n.Group() != groupOf(now) { // whoever owns that group keeps its reservations: they are read as its owner
+	if m.cfg.Keeper != nil && n.Group() != groupOf(now) { // the owner of the new group keeps its reservations, which must be read from there
 		return reopen(m, s, at, now)
 	}
 	n.SetReadOnly(now.ReadOnly)
@@ -232,7 +232,8 @@ func alterNamespace(m *Manager, s *target.Subsystem, at namespaceKey, now *confi
 	return n.SetGroup(groupOf(now))
 }
 
-// reopen takes a namespace out and back, with its reservations read again. To hosts it is away in between.
+// reopen removes a namespace and adds it again, so that its reservations are read again. Hosts see it as
+// inaccessible in between.
 func reopen(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) error {
 	if err := takeOut(m, at, n, true, s.SuspendNamespace); err != nil {
 		return err
@@ -243,8 +244,7 @@ func reopen(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespac
 	return nil
 }
 
-// ReloadNamespace removes a served namespace and adds it again, so that its reservations are read
-// again.
+// ReloadNamespace removes a served namespace and adds it again, so that its reservations are read again.
 func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -264,14 +264,14 @@ func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 			}
 		}
 	}
-	return nil // it is opened, and they are read, when its time comes
+	return nil // it is not open; they are read when it is opened
 }
 
 func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Namespace) error {
 	if err := outdated(m, nqn, n); err != nil {
 		return err
 	}
-	if err := cmp.Or(m.stores.reservationsGone(n), m.astray.heldFor(&m.stores.reacher, nqn, n)); err != nil {
+	if err := cmp.Or(m.stores.reservationsGone(n), m.misplaced.reservedElsewhere(&m.stores.reacher, nqn, n)); err != nil {
 		return err
 	}
 	store, err := m.stores.acquire(nqn, n)
@@ -300,7 +300,7 @@ func (m *Manager) addNamespace(s *target.Subsystem, nqn nvmeof.NQN, n *config.Na
 	return nil
 }
 
-// namespaceConfig is a namespace as the target takes it, without what it stores.
+// namespaceConfig returns the target's configuration of a namespace, without its store.
 func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.NamespaceConfig {
 	p := m.probed[namespaceKey{nqn, n.NSID}]
 	id := uuidOf(m, nqn, n, p)
@@ -314,15 +314,15 @@ func (m *Manager) namespaceConfig(nqn nvmeof.NQN, n *config.Namespace) target.Na
 	return c
 }
 
-// keep has the reservations of a namespace, whose UUID is known, kept for all targets that serve it.
+// keep sets what keeps the reservations of a namespace for all targets that serve it. The UUID must be set.
 func keep(m *Manager, nqn nvmeof.NQN, c *target.NamespaceConfig) {
 	if m.cfg.Keeper != nil {
 		c.Keeper = m.cfg.Keeper(nqn, c)
 	}
 }
 
-// awayConfig is a namespace of which the target does not have what it stores. Of an image that was not
-// found yet the UUID is not known, by which its reservations are kept.
+// awayConfig returns the configuration of a namespace whose store the target does not have open. If it is an image
+// that has not been found yet, its UUID is unknown, and so are its reservations.
 func awayConfig(m *Manager, nqn nvmeof.NQN, n *config.Namespace) target.NamespaceConfig {
 	c := m.namespaceConfig(nqn, n)
 	if n.RBD == nil || n.UUID != (config.UUID{}) || m.probed[namespaceKey{nqn, n.NSID}] != nil {
@@ -331,8 +331,8 @@ func awayConfig(m *Manager, nqn nvmeof.NQN, n *config.Namespace) target.Namespac
 	return c
 }
 
-// sameToHosts reports whether hosts take one for the other: by all their identifiers. Memory
-// that is another has others, unless the document gives them.
+// sameToHosts reports whether two namespaces have the same identifiers for hosts. Memory that is replaced gets new
+// ones, unless the document has them.
 func (m *Manager) sameToHosts(nqn nvmeof.NQN, a, b *config.Namespace) bool {
 	if b.Memory != nil && b.UUID == (config.UUID{}) && !a.SameStore(b) {
 		return false
@@ -341,14 +341,14 @@ func (m *Manager) sameToHosts(nqn nvmeof.NQN, a, b *config.Namespace) bool {
 	return x.UUID == y.UUID && x.NGUID == y.NGUID && x.EUI64 == y.EUI64
 }
 
-// returns reports whether a namespace that a step takes out is brought back by a later one,
-// for hosts the same.
+// returns reports whether a namespace that a step removes is added again by a later step, with the same
+// identifiers.
 func (m *Manager) returns(o *Options, at namespaceKey, n *config.Namespace) bool {
 	back := o.coming[at]
 	return back != nil && m.sameToHosts(at.nqn, n, back)
 }
 
-// exportName is what a namespace exports, as logs have it.
+// exportName returns what a namespace exports, for logs and messages.
 func exportName(n *config.Namespace) string {
 	return cmp.Or(string(n.Path()), "memory")
 }
@@ -356,15 +356,15 @@ func exportName(n *config.Namespace) string {
 func (m *Manager) resize(c config.Change) error {
 	now := c.New.(*config.Namespace)
 	if w := m.waiting[namespaceKey{c.Subsystem, now.NSID}]; w != nil {
-		w.namespace = now // it gets its size when it comes
+		w.namespace = now // it will have that size when it is opened
 		return nil
 	}
-	if at := (namespaceKey{c.Subsystem, now.NSID}); m.foreign[at] != nil { // whoever has it makes it longer
+	if at := (namespaceKey{c.Subsystem, now.NSID}); m.foreign[at] != nil { // the target that serves it extends it
 		s, err := m.subsystem(c.Subsystem)
 		if err != nil {
 			return err
 		}
-		return leaveForeign(m, s, at, now)
+		return announceForeign(m, s, at, now)
 	}
 	if now.File == nil {
 		return nil

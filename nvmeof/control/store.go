@@ -23,17 +23,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// OpenStore opens the store of a namespace, as a new [Opener] would.
+// OpenStore opens the store of a namespace with a new [Opener].
 func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 	return new(Opener).Open(n, pool)
 }
 
-// An Opener opens what namespaces export. Images of a Ceph cluster have a client in common, unless they
-// are opened as different users. The zero value is ready; Open may be called from any goroutine.
+// An Opener opens the stores of namespaces. Images of a Ceph cluster that are opened as the same user share a
+// client. The zero value is ready for use. Open may be called from any goroutine.
 type Opener struct{ images rbd.Clients }
 
-// Open opens what a namespace exports, and has sentences about it for the administrator. Memory
-// lies in the pool, or where that is nil ends with this process.
+// Open opens the store of a namespace, and returns notes about it for the administrator. Memory is allocated in the
+// pool. If pool is nil, it ends with this process.
 func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
 	switch {
 	case n.Memory != nil:
@@ -68,25 +68,24 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 	return s, s.Notes(), nil
 }
 
-// errNoExport is not met in a document that was checked.
+// errNoExport does not occur with a document that was checked.
 var errNoExport = errors.New("control: the namespace exports nothing: give it memory, a file, a device or an image")
 
-// options are those of a target's store with that engine. The target binds its loops to
-// their threads for it, but not with a single processor, where they sleep whenever they have
-// nothing to do: bound ones do not do that well.
+// options returns the options of a target's store with engine e. The target locks its loops to their threads for
+// the store, but not on a machine with a single processor. There the loops sleep whenever they are idle, which is
+// slow with locked threads.
 func options(e config.Engine) file.Options {
-	engine, _ := file.ParseEngine(cmp.Or(string(e), "auto")) // checked as it was read
+	engine, _ := file.ParseEngine(cmp.Or(string(e), "auto")) // Parse has checked it
 	return file.Options{Engine: engine, LockedThreads: runtime.NumCPU() > 1}
 }
 
-// absent reports whether an error says that a file, a device or an address is not
-// there, which it may be later.
+// absent reports whether an error says that a file, a device or an address does not exist now; it may later.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV) ||
 		errors.Is(err, syscall.ENOMEDIUM) || errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// A storeKey names a store: the path, or for memory the namespace.
+// A storeKey identifies a store by its path, or for memory by the namespace.
 type storeKey string
 
 func keyOf(nqn nvmeof.NQN, n *config.Namespace) storeKey {
@@ -96,67 +95,66 @@ func keyOf(nqn nvmeof.NQN, n *config.Namespace) storeKey {
 	return storeKey(fmt.Sprintf("%s\x00%d", string(nqn), n.NSID))
 }
 
-// A heldStore is an open store and how many namespaces have it. One with none is
-// kept until the change that took the last is complete, so that it can be undone.
+// A heldStore is an open store with the number of namespaces that use it. An unused one is kept until the change
+// that removed the last namespace is complete, so that the change can be undone.
 type heldStore struct {
 	store backend.Store
-	as    *config.Namespace // by whose options it was opened
+	as    *config.Namespace // namespace with whose options it was opened
 	users int
-	// created says that the change that is being made created the file, and unknow takes
-	// the note back that it was there.
-	created bool
-	unknow  func() error
+	// created says that the current change created the file. undoNote then removes the note of the file.
+	created  bool
+	undoNote func() error
 
-	marked atomic.Bool // the group has noted that it has failed, and it takes no writes
+	marked atomic.Bool // the group has a fault of it, and it accepts no writes
 
-	was     []byte   // the mark that its file had when it was last opened; nil: none
-	notes   []string // for the administrator
-	unknown error    // why it is not noted that the file, or which disk, was there
+	was     []byte   // mark of its file when it was last opened; nil: none
+	notes   []string // notes for the administrator
+	noteErr error    // why there is no note of the file or disk
 }
 
-// stores are the open stores. They belong to the Manager's mutex.
+// stores are the open stores. The Manager's mutex guards them.
 type stores struct {
 	reacher
 	log  *zap.Logger
 	open func(*config.Namespace, *memory.Pool) (backend.Store, []string, error)
-	pool *memory.Pool // where memory lies
+	pool *memory.Pool // for namespaces in memory
 	held map[storeKey]*heldStore
-	// aside is memory that the change which is being made has replaced, until it is complete:
-	// unlike a file it is not had again when the change is undone.
+	// aside has memory that the current change has replaced, until the change is complete. Unlike a file, it could
+	// not be opened again if the change is undone.
 	aside map[storeKey]*heldStore
 	ahead map[storeKey]*ahead // stores that are opened without the mutex
-	// came is called with a store that was open only when nobody waited for it any more, from
-	// another goroutine and without the mutex.
-	came func(storeKey, *heldStore)
-	// awaited reports whether a namespace waits that has what was opened with such options.
+	// openedLate is called with a store whose opening exceeded the time limit, from another goroutine and without the
+	// mutex.
+	openedLate func(storeKey, *heldStore)
+	// awaited reports whether a namespace waits for a store with these options.
 	awaited func(storeKey, *config.Namespace) bool
-	// asked says that an administrator has added a namespace that was not there, and
-	// knows what is at its path; nil: nobody did. A target that starts does not, nor who
-	// changes another thing of a namespace, for which its file is opened again.
+	// asked reports whether an administrator adds a namespace that was not there, and so knows what is at its path.
+	// It is nil if there is none, as at a start. A file is also opened again when another option of its namespace
+	// changes; that does not count.
 	asked  func(*config.Namespace) bool
 	known  known
-	notes  FileNotes // of gateways, instead of known; nil: the target is none
+	notes  FileNotes // notes of gateways, used in place of known; nil: the target is not a gateway
 	faults faultBook
-	// goesOn says that another process has served what is opened: nothing is created.
-	goesOn bool
-	// failed is why stores that are not open took no writes when they were, in this process or the one
-	// before.
+	// continued says that another process has served the stores that are opened: nothing is created.
+	continued bool
+	// failed is why stores that are not open now accepted no writes when they were last open, in this process or
+	// the previous one.
 	failed map[storeKey]string
 	// moved is memory of another process that is not open yet.
 	moved map[storeKey]movedMemory
-	// used are the files of the document in which this process has kept reservations, or of which
-	// an administrator knows that they begin anew.
+	// used are the files of the document in which this process has stored reservations, or of which an
+	// administrator knows that they begin empty.
 	used map[config.Path]bool
 }
 
-// A movedMemory is where memory of another process lies in the pool.
+// A movedMemory is the place of another process's memory in the pool.
 type movedMemory struct {
 	offset int64
 	as     *config.Namespace
 }
 
-// A lostError is a file that is missing though hosts may know what it had: they would
-// read zeroes from an empty one of the same identity.
+// A lostError reports a missing file whose contents hosts may know. From an empty file with the same identity they
+// would read zeroes.
 type lostError struct {
 	path string
 	size config.Size
@@ -172,8 +170,7 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() error { return fs.ErrNotExist }
 
-// A cutError is a file that is shorter than hosts know it: in one that is extended to its
-// size they would read zeroes.
+// A cutError reports a file that is shorter than before. If it were extended to its size, hosts would read zeroes.
 type cutError struct {
 	path     string
 	has, had int64 // bytes
@@ -184,11 +181,11 @@ func (e *cutError) Error() string {
 		"bring that back, or make an empty file in its place: rm %s; truncate -s %d %[4]s", e.path, e.has, e.had, shell.Quote(e.path), e.had)
 }
 
-// wanted reports whether an administrator has added a namespace as it is found.
+// wanted reports whether an administrator adds a namespace with whatever is at its path.
 func (s *stores) wanted(n *config.Namespace) bool { return s.asked != nil && s.asked(n) }
 
-// gone is why a namespace's data would be lost by opening what it exports now; nil where it
-// stays open as it is, or that is wanted.
+// gone returns an error if data of a namespace would be lost if its store were opened now. It returns nil if the
+// store is already open with the same options, or if the namespace is wanted.
 func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 	if h := s.held[keyOf(nqn, n)]; h != nil && n.SameStore(h.as) || s.wanted(n) {
 		return nil
@@ -196,7 +193,7 @@ func (s *stores) gone(nqn nvmeof.NQN, n *config.Namespace) error {
 	return s.ask(n.Path(), func() error { return s.goneNow(n) })
 }
 
-// goneNow is gone of what is not open.
+// goneNow is gone for a store that is not open.
 func (s *stores) goneNow(n *config.Namespace) error {
 	if s.isNoted(n) {
 		return s.goneAway(n)
@@ -204,7 +201,7 @@ func (s *stores) goneNow(n *config.Namespace) error {
 	return s.known.gone(n)
 }
 
-// mark is that of the file of a namespace; of one that does not answer, the last known.
+// mark returns the mark of the file of a namespace; if the file system does not answer, the last known one.
 func (s *stores) mark(n *config.Namespace) []byte {
 	if s.isNoted(n) {
 		if note := s.notes.Known(n.Path()); note.Revision > 0 && !note.Making {
@@ -221,10 +218,10 @@ func (s *stores) mark(n *config.Namespace) []byte {
 	return mark
 }
 
-// detached reports whether what an open store has is not found again once it is closed.
+// detached reports whether the data of an open store could not be found again after it is closed.
 func (s *stores) detached(key storeKey) bool { return s.detachment(key) != nil }
 
-// detachment is why that is so; nil: it is not, or nobody knows.
+// detachment returns why that is so. It returns nil if it is not, or if that is unknown.
 func (s *stores) detachment(key storeKey) error {
 	h := s.held[key]
 	if h == nil {
@@ -241,9 +238,9 @@ func (s *stores) detachment(key storeKey) error {
 	return why
 }
 
-// goOn takes the memory that another Manager had.
-func (s *stores) goOn(x *Moved) {
-	s.goesOn = true
+// continueFrom takes over the memory and the failures of another Manager.
+func (s *stores) continueFrom(x *Moved) {
+	s.continued = true
 	for key, why := range x.Failed {
 		s.failed[storeKey(key)] = why
 	}
@@ -259,12 +256,12 @@ func (s *stores) goOn(x *Moved) {
 			}
 		}
 	}
-	if x.Target == nil { // nobody takes it back
+	if x.Target == nil { // nobody will take it back
 		s.pool.Own()
 	}
 }
 
-// acquire returns the store of a namespace, opening it if need be.
+// acquire returns the store of a namespace, and counts its use. It opens the store if necessary.
 func (s *stores) acquire(nqn nvmeof.NQN, n *config.Namespace) (backend.Store, error) {
 	h, err := s.prepare(nqn, n)
 	if err != nil {
@@ -274,7 +271,7 @@ func (s *stores) acquire(nqn nvmeof.NQN, n *config.Namespace) (backend.Store, er
 	return h.store, nil
 }
 
-// prepare opens the store of a namespace without using it yet.
+// prepare returns the store of a namespace without counting a use. It opens the store if necessary.
 func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error) {
 	key := keyOf(nqn, n)
 	if h := s.held[key]; h != nil {
@@ -311,7 +308,7 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		return h, err
 	}
 	wanted := s.wanted(n)
-	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.came(key, h) })
+	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.openedLate(key, h) })
 	if err != nil {
 		return nil, err
 	}
@@ -319,22 +316,22 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 	return h, nil
 }
 
-// vacate makes room for another store of a key.
+// vacate makes room for another store with the same key.
 func (s *stores) vacate(key storeKey) error {
 	h := s.held[key]
 	if h.as.Memory == nil || s.aside[key] != nil {
-		return s.drop(key) // a file's lock has to go before it is opened otherwise
+		return s.drop(key) // a file must be unlocked before it is opened with other options
 	}
 	delete(s.held, key)
 	s.aside[key] = h
 	return nil
 }
 
-// hold keeps a store that was opened.
+// hold adds an opened store to those that are held.
 func (s *stores) hold(key storeKey, h *heldStore) {
 	path := zap.String("export", string(h.as.Path()))
-	if h.unknown != nil && s.known != "" {
-		s.log.Warn("a later start could not know what was there, if it were missing, or another", path, zap.Error(h.unknown))
+	if h.noteErr != nil && s.known != "" {
+		s.log.Warn("a later start could not know what was there, if it were missing, or another", path, zap.Error(h.noteErr))
 	}
 	if h.created {
 		s.log.Warn("file was missing, and is created: the namespace is empty", path)
@@ -346,7 +343,7 @@ func (s *stores) hold(key storeKey, h *heldStore) {
 	s.held[key] = h
 }
 
-// notices are what an administrator is told of the stores of namespaces that changes have added.
+// notices returns the notes about stores of namespaces that changes have added.
 func (s *stores) notices(changes []config.Change) (found config.Problems) {
 	for _, c := range changes {
 		now, is := c.New.(*config.Namespace)
@@ -360,9 +357,8 @@ func (s *stores) notices(changes []config.Change) (found config.Problems) {
 	return found
 }
 
-// openNow opens the store of a namespace, of which wanted says that an administrator has
-// added it as it is found. It asks file systems and devices, and uses nothing that belongs
-// to the mutex.
+// openNow opens the store of a namespace. wanted says that an administrator adds the namespace with whatever is at
+// its path. openNow accesses file systems and devices, and uses nothing that the mutex guards.
 func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	h, err := s.openSound(n, wanted)
 	if err == nil {
@@ -373,7 +369,7 @@ func (s *stores) openNow(n *config.Namespace, wanted bool) (*heldStore, error) {
 	return h, err
 }
 
-// openSound is openNow of what has not failed before.
+// openSound is openNow without regard to earlier failures.
 func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error) {
 	if s.isNoted(n) {
 		return s.openNoted(n)
@@ -385,7 +381,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	}
 	kept := n.File != nil && n.File.Size > 0
 	created := kept && missing(n.Path())
-	if created && s.goesOn && !wanted {
+	if created && s.continued && !wanted {
 		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
 	}
 	if err := mayOpen(); err != nil {
@@ -400,21 +396,22 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 		h.was = was.mark
 	}
 	if n.Block != nil {
-		h.unknown = s.known.addDisk(n.Path(), block.Identity(string(n.Path())))
+		h.noteErr = s.known.addDisk(n.Path(), block.Identity(string(n.Path())))
 	}
 	if kept {
-		h.unknow, h.unknown = s.known.add(n)
-		if h.unknown != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it was there
-			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.unknown, h.close())}
+		h.undoNote, h.noteErr = s.known.add(n)
+		if h.noteErr != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it existed
+			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.noteErr, h.close())}
 		}
 	}
 	return h, nil
 }
 
-// close closes the store, and removes a file that was created in vain while nobody else can have it.
+// close closes the store. If the file was created for a change that failed, it first removes the file, while it is
+// still locked.
 func (h *heldStore) close() (err error) {
 	if h.created {
-		err = errors.Join(h.unknow(), os.Remove(string(h.as.Path())))
+		err = errors.Join(h.undoNote(), os.Remove(string(h.as.Path())))
 	}
 	return errors.Join(err, h.store.Close())
 }
@@ -436,7 +433,7 @@ func (s *stores) note(n *config.Namespace, h *heldStore) {
 	}
 }
 
-// release ends a namespace's use. The store stays open until sweep.
+// release ends the use of a store by a namespace. The store stays open until sweep.
 func (s *stores) release(nqn nvmeof.NQN, n *config.Namespace) {
 	if h := s.held[keyOf(nqn, n)]; h != nil && h.users > 0 {
 		h.users--
@@ -448,8 +445,8 @@ func missing(p config.Path) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// sweep closes what nobody uses at the end of a change, and removes files that it
-// created in vain. Memory, which is not had again, stays for a namespace that waits.
+// sweep closes the unused stores at the end of a change, and removes files that a failed change created. Memory,
+// which could not be opened again, is kept for a namespace that waits.
 func (s *stores) sweep() error {
 	unused := s.takeUnused()
 	s.keepCreated()
@@ -467,7 +464,7 @@ func (s *stores) sweep() error {
 	return err
 }
 
-// takeUnused returns what nobody uses, for the caller to close.
+// takeUnused removes the unused stores, and returns them. The caller must close them.
 func (s *stores) takeUnused() (unused []*heldStore) {
 	for key, h := range s.held {
 		if h.users == 0 && !s.kept(key, h.as) {
@@ -478,20 +475,20 @@ func (s *stores) takeUnused() (unused []*heldStore) {
 	return unused
 }
 
-// keepCreated notes that files which were created are in use: they stay when their stores are closed.
+// keepCreated marks files that were created as used, so that they are not removed when their stores are closed.
 func (s *stores) keepCreated() {
 	for _, h := range s.held {
 		h.created = false
 	}
 }
 
-// kept reports whether memory stays for a namespace that waits.
+// kept reports whether memory is kept for a namespace that waits.
 func (s *stores) kept(key storeKey, as *config.Namespace) bool {
 	return as.Memory != nil && s.awaited(key, as)
 }
 
-// closeAll closes several at a time, since each may ask another machine. Those that were created in
-// vain share the record of what was, and are closed one after another.
+// closeAll closes stores, several at a time, since each may wait for another machine. Those whose files were
+// created for a failed change share the folder of notes, and are closed one after another.
 func (s *stores) closeAll(unused []*heldStore) error {
 	errs := make([]error, len(unused))
 	inParallel(openings, len(unused), func(i int) {
@@ -507,7 +504,7 @@ func (s *stores) closeAll(unused []*heldStore) error {
 	return errors.Join(errs...)
 }
 
-// settle is sweep where no change is being made: what was created stays.
+// settle is sweep outside of a change: files that were created are kept.
 func (s *stores) settle() error {
 	s.keepCreated()
 	return s.sweep()
@@ -519,8 +516,8 @@ func (s *stores) drop(key storeKey) error {
 	return s.last(h.as.Path(), h.close)
 }
 
-// close closes all. The memory may be another process's by now: what nobody has is given back as
-// this one ends.
+// close closes all stores. Another process may use the memory by now; memory that is not used is freed when this
+// process ends.
 func (s *stores) close() error {
 	err := s.pool.Close()
 	var all []*heldStore
@@ -534,16 +531,15 @@ func (s *stores) close() error {
 	return errors.Join(err, s.closeAll(all))
 }
 
-// An extender is a store whose file can be made longer.
+// An extender is a store whose file can be extended.
 type extender interface {
 	Extend(size int64) error
 }
 
-// grow extends the file of a namespace that has a store, or nil. The target notices the new
-// size.
+// grow extends the file of a namespace. h is its store, or nil. The target notices the new size.
 func (s *stores) grow(h *heldStore, n *config.Namespace) error {
 	if err := s.mayGrow(h, n); err != nil || n.File.Size == 0 {
-		return err // it is as large as it is
+		return err // without a size, the file keeps its length
 	}
 	if h == nil {
 		return nil
@@ -555,8 +551,8 @@ func (s *stores) grow(h *heldStore, n *config.Namespace) error {
 	return x.Extend(int64(n.File.Size))
 }
 
-// mayGrow refuses to take another file at the path of a namespace for its own, to cut it off,
-// and to fill with zeroes what it had.
+// mayGrow returns an error unless the file may be extended. It must be the one that is open, it must not be longer
+// than the new size, and its data must not have been lost.
 func (s *stores) mayGrow(h *heldStore, n *config.Namespace) error {
 	if h != nil {
 		if d, ok := h.store.(backend.Detacher); ok && d.Detached() != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A stream is a route whose answer goes on until the client leaves, or has what it wants.
+// A stream is a route whose answer continues until the client disconnects or has received what it requested.
 type stream struct {
 	path, id, summary string
 	content           string // media type
-	answer            any    // a value of the type of each line, nil: it is binary
+	answer            any    // value of the type of each line; nil: the answer is binary
 	query             []streamOption
 	serve             func(ctx context.Context, m *Manager, q url.Values, w *streamWriter) error
 }
 
-// A streamOption is one of its options.
+// A streamOption is an option of a stream.
 type streamOption struct {
-	name, kind, doc string                       // kind: string or integer
-	check           func(value string) (ok bool) // nil: any text
-	want            string                       // what check wants
+	name, kind, doc string                       // kind is string or integer
+	check           func(value string) (ok bool) // nil: any text is valid
+	want            string                       // what check requires
 }
 
 func streams() []stream { return []stream{captureStream(), traceStream()} }
@@ -43,18 +43,18 @@ func numberOption(name, doc string, most uint64) streamOption {
 	}, fmt.Sprintf("a number from 0 to %d", most)}
 }
 
-// secondsOption ends a stream.
+// secondsOption is the option that limits the duration of a stream.
 func secondsOption() streamOption {
 	return numberOption("seconds", "How long it takes at most; default: until the client leaves.", 1<<31-1)
 }
 
-// number is the value of an option that was checked.
+// number returns the value of an option that was checked.
 func number(q url.Values, name string) int {
 	n, _ := strconv.Atoi(q.Get(name))
 	return n
 }
 
-// checkOptions finds what is wrong with the options of a call.
+// checkOptions returns an error if an option of a request is not valid.
 func (s *stream) checkOptions(q url.Values) error {
 	for name, values := range q {
 		i := slices.IndexFunc(s.query, func(o streamOption) bool { return o.name == name })
@@ -68,13 +68,13 @@ func (s *stream) checkOptions(q url.Values) error {
 	return nil
 }
 
-// lastWrite is how long a client has for what is being written when a stream ends.
+// lastWrite is the time limit for a write in progress when a stream ends.
 const lastWrite = time.Second
 
-// remoteWrite is how long a client on a network has for each piece of a stream.
+// remoteWrite is the time limit for each write to a client on a network.
 const remoteWrite = 30 * time.Second
 
-// handle serves the stream to those who may have it yet. What goes wrong once it has begun ends it.
+// handle serves the stream as long as may permits it. An error after the first write ends the stream.
 func (s *stream) handle(m *Manager, remote bool, may func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := url.ParseQuery(r.URL.RawQuery)
@@ -95,22 +95,22 @@ func (s *stream) handle(m *Manager, remote bool, may func() error) http.HandlerF
 			defer cancel()
 		}
 		out := &streamWriter{to: w, control: http.NewResponseController(w), content: s.content, remote: remote, may: may}
-		_ = out.control.SetReadDeadline(time.Time{}) // a client that sends nothing more is there yet
-		defer context.AfterFunc(ctx, func() {        // once: nobody waits for a client that takes nothing at the end
+		_ = out.control.SetReadDeadline(time.Time{}) // the client sends nothing more
+		defer context.AfterFunc(ctx, func() {        // only then: nobody waits at the end for a client that receives nothing
 			_ = out.control.SetWriteDeadline(time.Now().Add(lastWrite))
 		})()
 		if err := s.serve(ctx, m, q, out); err != nil && !out.begun {
 			count(writeError(w, err))
 			return
 		}
-		if r.Context().Err() != nil { // neither the client wanted that, nor is it over
+		if r.Context().Err() != nil { // the target ends the stream, not the client or its limits
 			w.Header().Set(endedTrailer, whyEnded(m))
 		}
 		count(http.StatusOK)
 	}
 }
 
-// endedTrailer follows a stream that the target has ended, and says why.
+// endedTrailer is the trailer of a stream that the target has ended. It says why.
 const endedTrailer = "Nvmeof-Ended"
 
 func whyEnded(m *Manager) string {
@@ -122,17 +122,17 @@ func whyEnded(m *Manager) string {
 	return "the target ends"
 }
 
-// A streamWriter writes at once.
+// A streamWriter sends data without delay.
 type streamWriter struct {
 	to      http.ResponseWriter
 	control *http.ResponseController
 	content string
 	begun   bool
 	remote  bool         // the client is on a network
-	may     func() error // whether it may have the stream yet
+	may     func() error // returns an error if the client may no longer have the stream
 }
 
-// write sends b, which may be empty: so that the client knows that the stream has begun.
+// write sends b. If b is empty, it still tells the client that the stream has begun.
 func (w *streamWriter) write(b []byte) error {
 	if err := w.may(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (w *streamWriter) write(b []byte) error {
 		w.to.Header().Set("Trailer", endedTrailer)
 		w.to.WriteHeader(http.StatusOK)
 	}
-	if w.remote { // whoever takes nothing for so long has gone
+	if w.remote { // a client that receives nothing for so long is gone
 		_ = w.control.SetWriteDeadline(time.Now().Add(remoteWrite))
 	}
 	if _, err := w.to.Write(b); err != nil {

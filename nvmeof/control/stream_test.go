@@ -23,7 +23,7 @@ import (
 
 const hostName = "nqn.2026-11.org.example:h"
 
-// streaming is a rig with a target that has a memory namespace, and a host of it.
+// streaming returns a rig with a namespace in memory, and a host that is connected to it.
 func streaming(t *testing.T) (*apiRig, *host.Controller) {
 	t.Helper()
 	r := newAPIRig(t)
@@ -89,8 +89,7 @@ func streamed(t *testing.T, r *apiRig, path string, options ...string) (string, 
 	return b.String(), err
 }
 
-// TestCapture: packets come with the names of what they belong to, those that were asked for
-// alone, and one client at a time.
+// TestCapture: captured packets have names, the filters work, and only one client can capture at a time.
 func TestCapture(t *testing.T) {
 	r, c := streaming(t)
 	reading(t, c)
@@ -126,8 +125,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// TestCaptureDevices: a device that goes and comes while packets are captured is said in the capture,
-// which goes on.
+// TestCaptureDevices: a device that disappears and returns is noted in a capture, which continues.
 func TestCaptureDevices(t *testing.T) {
 	t.Parallel()
 	r := newAPIRig(t)
@@ -151,8 +149,7 @@ func TestCaptureDevices(t *testing.T) {
 	}
 }
 
-// TestTrace: commands come with names and times. A client that stays does not hold up the end of
-// the server.
+// TestTrace: traced commands have names and times. A client that stays does not delay the end of the server.
 func TestTrace(t *testing.T) {
 	r, c := streaming(t)
 	reading(t, c)
@@ -189,8 +186,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestStreamOptions: what is wrong with them is said, and that there is nothing to capture.
-// TestStreamOfRevoked: a stream ends where the token of who has it was revoked.
+// TestStreamOfRevoked: a stream ends when the token of its client is revoked.
 func TestStreamOfRevoked(t *testing.T) {
 	r, c := streaming(t)
 	reading(t, c)
@@ -202,12 +198,13 @@ func TestStreamOfRevoked(t *testing.T) {
 		return Caller{Name: "a", Role: RoleAdmin}
 	})
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/trace", nil)) // which ends for no other reason
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/trace", nil)) // it ends for no other reason
 	if w.Code != http.StatusOK || asked != 5 {
 		t.Errorf("%d after %d questions", w.Code, asked)
 	}
 }
 
+// TestStreamOptions checks the errors of invalid options, and of a capture without a device for it.
 func TestStreamOptions(t *testing.T) {
 	r := newAPIRig(t)
 	for _, c := range []struct{ path, option, want string }{
@@ -228,8 +225,8 @@ func TestStreamOptions(t *testing.T) {
 	}
 }
 
-// TestStalledClient: a client that takes nothing keeps a stream for no longer than it asked for,
-// so that another one can begin.
+// TestStalledClient: a client that receives nothing occupies a stream no longer than it requested, so that another
+// one can begin.
 func TestStalledClient(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -248,7 +245,7 @@ func TestStalledClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Body.Close() // of which nothing is read
+	defer r.Body.Close() // nothing is read of it
 	select {
 	case err := <-ended:
 		if !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -54,7 +54,7 @@ func subsystemRoutes() []route {
 	}, append(memberRoutes("hosts", "Host", "host", hosts), memberRoutes("namespaces", "Namespace", "nsid", namespaces)...)...)
 }
 
-// memberRoutes are those of a list in a subsystem.
+// memberRoutes returns the routes for a list of a subsystem.
 func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) collection[T]) []route {
 	var zero T
 	edit := func(c *call, change func(collection[T]) error) (any, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// Two files change places among the namespaces of a document.
+// Two files are exchanged between the namespaces of a document.
 const (
 	twoFiles = `version: 1
 listeners: [{id: 1, address: "ADDR:4420"}]
@@ -33,12 +33,12 @@ func withRecords(text string) string {
 		"DIR/two, size: 1MiB}, reservations: DIR/resv2").Replace(text)
 }
 
-// swapped has two parts of a document change places.
+// swapped exchanges two parts of a document.
 func swapped(text string, marks ...string) string {
 	return strings.NewReplacer(marks[0], marks[1], marks[1], marks[0]).Replace(text)
 }
 
-// wantReserved is the reservations of the namespaces, in their order.
+// wantReserved checks the reservations of the namespaces, in order.
 func (r *rig) wantReserved(want ...capsule.ReservationType) {
 	r.t.Helper()
 	for i, n := range r.target.Subsystems()[0].Namespaces() {
@@ -53,9 +53,9 @@ const (
 	exclusive = capsule.ReservationExclusiveAccess
 )
 
-// TestFilesSwapped: a change that swaps files, but not what saves their reservations, is refused. At a
-// start both wait: the one whose file is reserved, and the one that would be without its reservations.
-// Swapped together with the files they stay with them.
+// TestFilesSwapped: a change that exchanges files, but not their reservation files, is refused. At a start both
+// namespaces wait: the one whose file is reserved, and the one that would be without its reservations. If they are
+// exchanged too, the reservations stay with the files.
 func TestFilesSwapped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -104,8 +104,7 @@ func TestFilesSwapped(t *testing.T) {
 	})
 }
 
-// TestReservedInMemory: reservations that nothing saves stay with the file in a change that gives it
-// another number, and end with it.
+// TestReservedInMemory: reservations that are not saved stay with a file that gets another NSID, and end with it.
 func TestReservedInMemory(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{twoFiles, strings.NewReplacer("DIR/one, size: 1MiB}", "DIR/one, size: 1MiB}"+uuidOne,
@@ -134,8 +133,8 @@ func TestReservedInMemory(t *testing.T) {
 	}
 }
 
-// TestProtectedSwapped: what a host has write-protected is so where a change gives it another number,
-// after a crash too, and when it is back; what has its number meanwhile is not.
+// TestProtectedSwapped: write protection stays with a file that gets another NSID, also after a crash, and when it
+// is changed back. A namespace that has its NSID meanwhile is not protected.
 func TestProtectedSwapped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -173,7 +172,7 @@ func TestProtectedSwapped(t *testing.T) {
 	r.wantProtected(true, false)
 }
 
-// wantProtected says which namespaces refuse a host's writes.
+// wantProtected checks which namespaces refuse writes.
 func (r *rig) wantProtected(want ...bool) {
 	r.t.Helper()
 	con := newReturner(r).until(waitForHost)

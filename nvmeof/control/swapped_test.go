@@ -21,8 +21,7 @@ subsystems:
       - {nsid: 2, file: {path: DIR/two, size: 1MiB}, reservations: DIR/resv2}
 `
 
-// liveReserved is a life of a target of two namespaces with reservations, and why they wait at
-// first.
+// liveReserved runs a target with two namespaces with reservations, and checks why they wait at first.
 func liveReserved(t *testing.T, dir string, then func(*rig), waits ...string) {
 	t.Helper()
 	r := newRig(t)
@@ -45,7 +44,7 @@ func liveReserved(t *testing.T, dir string, then func(*rig), waits ...string) {
 	}
 }
 
-// reserve has a host reserve namespace 1, through power losses too.
+// reserve makes a host reserve namespace 1 persistently.
 func (r *rig) reserve() {
 	con := newReturner(r).until(waitForHost)
 	n, err := con.Namespace(r.t.Context(), 1)
@@ -58,9 +57,9 @@ func (r *rig) reserve() {
 	}
 }
 
-// TestReservationsSwapped: a file for reservations that is another namespace's is not used, at a
-// start nor by a change, and nothing is written over it; one that was saved before files said whose
-// they are is. A namespace that gets another UUID keeps its own.
+// TestReservationsSwapped: a reservation file of another namespace is not used, at a start or by a change, and not
+// overwritten. One that was saved before files had an owner is used. A namespace that gets another UUID keeps its
+// reservations.
 func TestReservationsSwapped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

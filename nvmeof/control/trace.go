@@ -14,34 +14,34 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A TracedCommand is a command that was answered, or how many were lost.
+// A TracedCommand is a command that was answered, or a count of commands that were dropped from the trace.
 type TracedCommand struct {
-	Time       time.Time  `json:"time,omitzero"` // of its arrival
+	Time       time.Time  `json:"time,omitzero"` // time of arrival
 	Host       nvmeof.NQN `json:"host,omitempty"`
 	Subsystem  nvmeof.NQN `json:"subsystem,omitempty"`
 	Controller int        `json:"controller,omitempty"`
 	Queue      int        `json:"queue"`
 	CID        int        `json:"cid"`
-	Opcode     string     `json:"opcode,omitempty"` // its name
+	Opcode     string     `json:"opcode,omitempty"` // name of the opcode
 	NSID       int        `json:"nsid,omitempty"`
 	LBA        uint64     `json:"lba,omitempty"`
 	Blocks     int        `json:"blocks,omitempty"`
-	Status     string     `json:"status,omitempty"` // in words, with its numbers
+	Status     string     `json:"status,omitempty"` // as text, with the codes
 	OK         bool       `json:"ok"`
 
-	// Latency is from its arrival until it was answered, and data for the host had been
-	// acknowledged. Of that the store had it for Storage, and its data was on its way for
-	// Fabric; 0: not at all. All in nanoseconds.
+	// Latency is the time from the arrival of the command until it was answered and the host had acknowledged its
+	// data. Storage is the part of it in the store, and Fabric the part for the data transfer; 0: there was none.
+	// All are in nanoseconds.
 	Latency int `json:"latency-ns"`
 	Storage int `json:"storage-ns,omitempty"`
 	Fabric  int `json:"fabric-ns,omitempty"`
 
-	// Dropped is how many commands were lost so far, because the client did not take them as
-	// fast as they came. Such a line has no command.
+	// Dropped is how many commands have been dropped so far, since the client did not receive them fast enough. A
+	// line with it has no command.
 	Dropped uint64 `json:"dropped,omitempty"`
 }
 
-// traceEvery is how often what was traced is read.
+// traceEvery is how often the trace is read.
 const traceEvery = 20 * time.Millisecond
 
 func traceStream() stream {
@@ -60,7 +60,7 @@ func traceStream() stream {
 
 func serveTrace(ctx context.Context, m *Manager, q url.Values, w *streamWriter) error {
 	var slow config.Duration
-	_ = slow.UnmarshalText([]byte(q.Get("slower-than"))) // it was checked, or is not given
+	_ = slow.UnmarshalText([]byte(q.Get("slower-than"))) // it was checked; empty if it is not given
 	trace, err := target.NewTrace(m.target, target.TraceFilter{Host: nvmeof.NQN(q.Get("host")), Subsystem: nvmeof.NQN(q.Get("nqn")),
 		NSID: capsule.NSID(number(q, "nsid")), SlowerThan: time.Duration(slow)})
 	if errors.Is(err, target.ErrTracing) {
@@ -76,13 +76,13 @@ func serveTrace(ctx context.Context, m *Manager, q url.Values, w *streamWriter) 
 	return followTrace(ctx, trace, number(q, "count"), w.write)
 }
 
-// followTrace writes what is traced, until ctx ends or so many commands were; 0: any number.
+// followTrace writes traced commands until ctx ends or left commands are written; 0: no limit.
 func followTrace(ctx context.Context, trace *target.Trace, left int, write func([]byte) error) error {
 	tick := time.NewTicker(traceEvery)
 	defer tick.Stop()
 	var buf []byte
 	var lost uint64
-	var reported time.Time // of what was lost
+	var reported time.Time // when dropped commands were last reported
 	for last := false; !last; {
 		var now time.Time
 		select {
@@ -119,12 +119,12 @@ func appendTraced(b []byte, commands []target.TracedCommand) []byte {
 func appendLine(b []byte, c TracedCommand) []byte {
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // its types have a form
+		panic(err) // its types can be encoded
 	}
 	return append(append(b, text...), '\n')
 }
 
-// tracedCommand is a command as the API shows it.
+// tracedCommand returns a command in the form of the API.
 func tracedCommand(c *target.TracedCommand) TracedCommand {
 	cmd := &c.Command
 	out := TracedCommand{Time: c.Time, Host: c.Host, Subsystem: c.Subsystem, Controller: int(c.Controller), Queue: int(c.Queue), CID: int(cmd.CID),
@@ -143,7 +143,7 @@ func tracedCommand(c *target.TracedCommand) TracedCommand {
 	return out
 }
 
-// hasRange reports whether commands of an opcode say which blocks they are about.
+// hasRange reports whether commands with the opcode have a range of blocks.
 func hasRange(o capsule.IOOpcode) bool {
 	switch o {
 	case capsule.IORead, capsule.IOWrite, capsule.IOCompare, capsule.IOWriteZeroes, capsule.IOVerify:

@@ -32,8 +32,7 @@ subsystems:
           size: 1MiB
 `
 
-// TestUndoneRemoval: what hosts had set in a subsystem is there after a change that would have removed it, and
-// failed, by whatever step.
+// TestUndoneRemoval: what hosts had set in a subsystem is kept if a change that removes it fails in any step.
 func TestUndoneRemoval(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*rig, *config.Document){
@@ -42,7 +41,7 @@ func TestUndoneRemoval(t *testing.T) {
 		},
 		"growth": func(r *rig, d *config.Document) {
 			d.Subsystems[0].Namespaces[0].File.Size *= 2
-			_ = os.Rename(r.dir+"/b1", r.dir+"/elsewhere") // which is not made longer
+			_ = os.Rename(r.dir+"/b1", r.dir+"/elsewhere") // so that it cannot be extended
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +83,8 @@ func TestUndoneRemoval(t *testing.T) {
 	}
 }
 
-// TestUndoneRemovalForgets: a subsystem that has to make room for another, of the same state file, is removed
-// before that can fail. The error says what that has cost.
+// TestUndoneRemovalForgets: a subsystem whose state file another one takes over is removed before the last step
+// that can fail. The error says what was lost.
 func TestUndoneRemovalForgets(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -105,7 +104,7 @@ func TestUndoneRemovalForgets(t *testing.T) {
 	r.apply(want)
 }
 
-// TestRemovedUnsaved: a subsystem whose state is not saved is gone all the same, and the log says so.
+// TestRemovedUnsaved: a subsystem whose state cannot be saved is still removed, and the log says so.
 func TestRemovedUnsaved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,41 +14,41 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Bounds of the back-off.
+// Intervals between retries.
 const (
 	firstWait  = time.Second
-	longWait   = 30 * time.Second // of a namespace
-	longShared = 5 * time.Second  // of a namespace at a gateway: another one is about to close its store
-	longListen = 5 * time.Second  // of a listener, which is all that some hosts have
+	longWait   = 30 * time.Second // maximum for a namespace
+	longShared = 5 * time.Second  // maximum for a namespace at a gateway: another one is about to close its store
+	longListen = 5 * time.Second  // maximum for a listener, which may be the only one of some hosts
 )
 
-// stillFor is for how long a file that is waited for must not have grown to be opened.
+// stillFor is how long a file must not have grown before it is opened.
 const stillFor = 500 * time.Millisecond
 
-// A wait is a namespace whose file or device is not there, or not right, or whose
-// reservations cannot be read. It belongs to the Manager's mutex.
+// A wait is a namespace whose store is missing or faulty, or whose reservations cannot be read. The Manager's mutex
+// guards it.
 type wait struct {
 	namespace *config.Namespace
-	announced bool // to hosts, which keep the disk that they had of it
+	announced bool // hosts know it, and keep their disk
 	why       string
-	full      bool // for want of space
+	full      bool // there is no space for it
 	since     time.Time
 	cancel    context.CancelFunc
 }
 
-// await looks for a namespace's store again and again. Called with mu held.
+// await retries adding a namespace until it succeeds. The caller holds mu.
 func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespace, why error) {
 	err := s.AwaitNamespace(awayConfig(m, at.nqn, n))
-	if err != nil { // its identifiers are another's, which is likely why it waits
+	if err != nil { // another namespace has its identifiers, which is probably why it waits
 		m.log.Warn("hosts are not notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
-	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: again(m, func(ctx context.Context) bool { return m.tryAgain(ctx, at) })}
-	m.still(at, why)
+	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: retry(m, func(ctx context.Context) bool { return m.tryAgain(ctx, at) })}
+	m.keepWaiting(at, why)
 }
 
-// again calls try, with a back-off, until that reports that it is done or cancel is called.
-// Called with mu held.
-func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFunc) {
+// retry calls try repeatedly, with increasing intervals, until it returns true or cancel is called. The caller
+// holds mu.
+func retry(m *Manager, try func(context.Context) bool) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(m.context)
 	long := longWait
 	if m.cfg.Gateway != nil {
@@ -60,11 +60,11 @@ func again(m *Manager, try func(context.Context) bool) (cancel context.CancelFun
 	return cancel
 }
 
-// still notes why a namespace waits, and says it where that is news. Called with mu held.
-func (m *Manager) still(at namespaceKey, why error) {
+// keepWaiting records why a namespace waits, and reports that if it has changed. The caller holds mu.
+func (m *Manager) keepWaiting(at namespaceKey, why error) {
 	w := m.waiting[at]
 	full := errors.Is(why, backend.ErrNoSpace)
-	same := w.why == why.Error() || full && w.full // how much is free is another number each time
+	same := w.why == why.Error() || full && w.full // the amount of free space differs each time
 	w.why, w.full = why.Error(), full
 	if same {
 		return
@@ -75,10 +75,10 @@ func (m *Manager) still(at namespaceKey, why error) {
 		zap.String("remedy", "make it what it was; or nvmeof namespace remove"))
 }
 
-// tryAgain reports whether the waiting is over.
+// tryAgain retries adding a namespace. It reports whether no retry is needed.
 func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	m.mu.Lock()
-	var n *config.Namespace // a change may make it another meanwhile
+	var n *config.Namespace // a change may replace it meanwhile
 	if w := m.waiting[at]; w != nil {
 		n = w.namespace
 	}
@@ -101,8 +101,8 @@ func (m *Manager) tryAgain(ctx context.Context, at namespaceKey) bool {
 	return m.try(at)
 }
 
-// awaitCopy waits while a file grows: a namespace is as long as its file when that is opened,
-// and a file that somebody copies to its place is not whole yet.
+// awaitCopy waits while a file grows. A namespace has the length that its file has when it is opened, and a file
+// that is being copied to its place is not complete yet.
 func awaitCopy(ctx context.Context, m *Manager, path config.Path) {
 	for last := int64(-1); path != ""; {
 		length, err := reachFor(&m.stores.reacher, m.startTimeout, path, func() (int64, error) {
@@ -124,22 +124,22 @@ func awaitCopy(ctx context.Context, m *Manager, path config.Path) {
 	}
 }
 
-// came has a store that took long to open used by the namespace that waits for it, or else
-// closes it. Nothing else is done for its path meanwhile.
-func (m *Manager) came(key storeKey, h *heldStore) {
+// openedLate hands a store whose opening exceeded the time limit over to the namespace that waits for it, or closes it.
+// Other calls for its path fail meanwhile.
+func (m *Manager) openedLate(key storeKey, h *heldStore) {
 	if !m.adopt(key, h) {
 		closedUnused(m, h, h.close())
 	}
 }
 
-// closedUnused notes what went wrong as something was closed that had been opened in vain.
+// closedUnused logs the error of closing a store that was not used.
 func closedUnused(m *Manager, h *heldStore, err error) {
 	if err != nil {
 		m.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
 	}
 }
 
-// adopt reports whether a namespace waits for a store, which it then has.
+// adopt hands a store over to a namespace that waits for it, and reports whether there is one.
 func (m *Manager) adopt(key storeKey, h *heldStore) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,8 +155,7 @@ func (m *Manager) adopt(key storeKey, h *heldStore) bool {
 	return awaited
 }
 
-// awaits finds a namespace that waits, and has what was opened with the options of another. Called
-// with mu held.
+// awaits returns a namespace that waits for a store with the options of as. The caller holds mu.
 func awaits(m *Manager, key storeKey, as *config.Namespace) (namespaceKey, bool) {
 	for at, w := range m.waiting {
 		if keyOf(at.nqn, w.namespace) == key && w.namespace.SameStore(as) {
@@ -168,25 +167,25 @@ func awaits(m *Manager, key storeKey, as *config.Namespace) (namespaceKey, bool)
 
 var errGivenBack = errors.New("its ANA group is not served by this target")
 
-// try adds a namespace that waits, and reports whether that is over. Called with mu held.
+// try adds a namespace that waits, and reports whether that succeeded. The caller holds mu.
 func (m *Manager) try(at namespaceKey) bool {
 	w := m.waiting[at]
 	s, err := m.subsystem(at.nqn)
 	switch {
 	case err != nil:
-	case isForeign(m, w.namespace): // it is being given back, and what is added now nobody would close
+	case isForeign(m, w.namespace): // it is being given back, and nobody would close a store that is opened now
 		err = errGivenBack
 	default:
 		err = m.addNamespace(s, at.nqn, w.namespace)
 	}
 	if s != nil {
-		// A store that was opened and is not used is not kept: its file may be another the next time.
+		// An unused store is not kept: there may be another file at its path next time.
 		if err := m.stores.settle(); err != nil {
 			m.log.Warn("closing what is not used after all", zap.String("export", exportName(w.namespace)), zap.Error(err))
 		}
 	}
 	if err != nil {
-		m.still(at, err)
+		m.keepWaiting(at, err)
 		return false
 	}
 	note(m, events.Store, events.Info, at.event(), "what the namespace exports is there: "+exportName(w.namespace))
@@ -196,7 +195,7 @@ func (m *Manager) try(at namespaceKey) bool {
 	return true
 }
 
-// forget ends waiting and reports whether there was any. Called with mu held.
+// forget ends the wait of a namespace, and reports whether it waited. The caller holds mu.
 func (m *Manager) forget(at namespaceKey) bool {
 	w := m.waiting[at]
 	if w == nil {
@@ -207,8 +206,7 @@ func (m *Manager) forget(at namespaceKey) bool {
 	return true
 }
 
-// backoff calls try after first, twice that, and so on, at the longest after most, until it
-// reports that it is done or the context ends.
+// backoff calls try after first, then after twice that, and so on up to most, until try returns true or ctx ends.
 func backoff(ctx context.Context, first, most time.Duration, try func() bool) {
 	for d := first; ; d = min(2*d, most) {
 		t := time.NewTimer(d)

@@ -15,23 +15,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// scanInterval is how often a wildcard looks for addresses that have come.
+// scanInterval is how often a wildcard checks for new addresses.
 const scanInterval = 2 * time.Second
 
 // lastPort is the highest identifier of a listener.
 const lastPort = 65535
 
-// A wildcard is a listener of the document on 0.0.0.0 or [::]: every address of that family
-// that other machines reach, as they come. Each of them is a listener of the target with an
-// identifier of its own, by which hosts and the target distinguish paths. An address that goes
-// away stays as long as its listener works. It belongs to the Manager's mutex.
+// A wildcard is a listener of the document on 0.0.0.0 or [::]. It serves every address of that family that other
+// machines reach, including later ones. Each address is a listener of the target with an identifier of its own, by
+// which hosts and the target distinguish paths. An address that disappears is kept as long as its listener works.
+// The Manager's mutex guards it.
 type wildcard struct {
-	ports  map[netip.AddrPort]int // identifiers; an address that comes back has the one that it had
+	ports  map[netip.AddrPort]int // identifiers; an address that reappears has the same one
 	since  time.Time
 	cancel context.CancelFunc
 }
 
-// listenEverywhere adds a listener on a wildcard. Called with mu held.
+// listenEverywhere adds a wildcard listener. The caller holds mu.
 func (m *Manager) listenEverywhere(l *config.Listener) {
 	ctx, cancel := context.WithCancel(m.context)
 	w := &wildcard{ports: map[netip.AddrPort]int{}, since: time.Now(), cancel: cancel}
@@ -49,21 +49,21 @@ func (m *Manager) listenEverywhere(l *config.Listener) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				m.look(ctx, l.ID)
+				m.scanAddresses(ctx, l.ID)
 			}
 		}
 	})
 }
 
-// look is the next look at the machine's addresses.
-func (m *Manager) look(ctx context.Context, id int) {
+// scanAddresses checks the machine's addresses once.
+func (m *Manager) scanAddresses(ctx context.Context, id int) {
 	addrs, failed := m.cfg.Addresses()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
-	l, err := listeners(m.doc).find(itoa(id)) // with the ANA states of now
+	l, err := listeners(m.doc).find(itoa(id)) // with the present ANA states
 	if err == nil {
 		m.follow(m.wildcards[id], l, addrs, failed)
 		err = m.sweepDevices()
@@ -73,8 +73,8 @@ func (m *Manager) look(ctx context.Context, id int) {
 	}
 }
 
-// followAll has wildcards listen again where a change that failed made room for a listener.
-// Called with mu held.
+// followAll makes wildcards listen again at addresses that they gave up for a listener of a failed change. The
+// caller holds mu.
 func (m *Manager) followAll() {
 	if len(m.wildcards) == 0 {
 		return
@@ -87,10 +87,10 @@ func (m *Manager) followAll() {
 	}
 }
 
-// follow begins to listen at addresses that are new; one at which that fails is waited for
-// as every listener is, until the address goes away. Called with mu held.
+// follow listens at new addresses. If that fails, it retries, as for other listeners, until the address disappears.
+// The caller holds mu.
 func (m *Manager) follow(w *wildcard, l *config.Listener, addrs []netip.Addr, failed error) {
-	if failed != nil { // some may be missing
+	if failed != nil { // some addresses may be missing
 		m.log.Warn("looking for addresses failed", zap.Error(failed))
 	}
 	for _, a := range addrs {
@@ -112,7 +112,7 @@ func (m *Manager) follow(w *wildcard, l *config.Listener, addrs []netip.Addr, fa
 	}
 }
 
-// listensAt reports whether there is a listener at an address, or one that waits for it.
+// listensAt reports whether a listener has an address, or waits for it.
 func (m *Manager) listensAt(at netip.AddrPort) bool {
 	for _, l := range m.listeners {
 		if l.addr == at {
@@ -122,8 +122,8 @@ func (m *Manager) listensAt(at netip.AddrPort) bool {
 	return false
 }
 
-// port is the identifier of an address of a wildcard: the first address has that of the
-// wildcard, the others have the highest that the document leaves.
+// port returns the identifier of an address of a wildcard. The first address has that of the wildcard, the others
+// have the highest ones that the document does not use.
 func (m *Manager) port(w *wildcard, id int, at netip.AddrPort) int {
 	if p, known := w.ports[at]; known {
 		return p
@@ -144,7 +144,7 @@ func (m *Manager) port(w *wildcard, id int, at netip.AddrPort) int {
 	return p
 }
 
-// portsOf are the identifiers in the target of listeners of the document; nil is all.
+// portsOf returns the identifiers in the target of listeners of the document; nil means all.
 func (m *Manager) portsOf(ids []int) (ports []target.PortID) {
 	for _, id := range ids {
 		ports = append(ports, target.PortID(id))
@@ -158,8 +158,7 @@ func (m *Manager) portsOf(ids []int) (ports []target.PortID) {
 	return slices.Compact(ports)
 }
 
-// expose notes that the addresses of a wildcard are others: subsystems that are on it are on
-// those. Called with mu held.
+// expose updates the subsystems of a wildcard whose addresses have changed. The caller holds mu.
 func (m *Manager) expose(id int) {
 	parts := map[int]int{}
 	for of, w := range m.wildcards {
@@ -175,7 +174,7 @@ func (m *Manager) expose(id int) {
 	}
 }
 
-// listenerOf is the listener of the document to which one of the target belongs.
+// listenerOf returns the identifier of the document's listener to which a listener of the target belongs.
 func (m *Manager) listenerOf(port target.PortID) int {
 	if parts := m.parts.Load(); parts != nil {
 		if of, is := (*parts)[int(port)]; is {
@@ -185,8 +184,8 @@ func (m *Manager) listenerOf(port target.PortID) int {
 	return int(port)
 }
 
-// makeRoom ends listeners of wildcards that are where a listener of the document is to be, or
-// have its identifier.
+// makeRoom ends listeners of wildcards that have the address or the identifier of a listener of the document that
+// is to be added.
 func (m *Manager) makeRoom(l *config.Listener) {
 	for port, x := range m.listeners {
 		if w := m.wildcards[x.of]; w != nil && (port == l.ID || x.addr == l.Address.AddrPort) {
@@ -197,7 +196,7 @@ func (m *Manager) makeRoom(l *config.Listener) {
 	}
 }
 
-// unlistenEverywhere removes a listener on a wildcard.
+// unlistenEverywhere removes a wildcard listener.
 func (m *Manager) unlistenEverywhere(id int) {
 	m.wildcards[id].cancel()
 	delete(m.wildcards, id)
@@ -209,9 +208,9 @@ func (m *Manager) unlistenEverywhere(id int) {
 	m.expose(id)
 }
 
-// MachineAddresses are those of the interfaces that are up by which other machines can reach
-// this one with nothing but the address: not the loopback's, not link-local ones, which need
-// a zone. Some may be missing where there is an error.
+// MachineAddresses returns the addresses of interfaces that are up by which other machines can reach this one
+// without more information. It leaves out loopback addresses, and link-local ones, which need a zone. If it returns
+// an error, some may be missing.
 func MachineAddresses() (all []netip.Addr, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

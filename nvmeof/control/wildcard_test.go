@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// interfaces have addresses that come and go.
+// interfaces have addresses that appear and disappear.
 type interfaces struct {
 	mu    sync.Mutex
 	addrs []netip.Addr
@@ -33,7 +33,7 @@ func (m *interfaces) addresses() ([]netip.Addr, error) {
 	return slices.Clone(m.addrs), nil
 }
 
-// served is what a target listens at, with the identifiers.
+// served returns the addresses of the target with their identifiers.
 func (r *rig) served() map[netip.Addr]target.PortID {
 	at := map[netip.Addr]target.PortID{}
 	for _, l := range r.target.Listeners() {
@@ -42,7 +42,7 @@ func (r *rig) served() map[netip.Addr]target.PortID {
 	return at
 }
 
-// wantServed wants listeners of the target, on all of which subsystem a is.
+// wantServed checks the listeners of the target, and that subsystem a is on all of them.
 func (r *rig) wantServed(step string, at map[netip.Addr]target.PortID) {
 	r.t.Helper()
 	got := r.served()
@@ -58,7 +58,7 @@ func (r *rig) wantServed(step string, at map[netip.Addr]target.PortID) {
 	}
 }
 
-// scanned looks at the machine's addresses as the target does from time to time.
+// scanned checks the machine's addresses as the target does periodically.
 func (r *rig) scanned(id int) {
 	r.mu.Lock()
 	w := r.wildcards[id]
@@ -66,7 +66,7 @@ func (r *rig) scanned(id int) {
 	if w == nil {
 		r.t.Fatalf("listener %d is no wildcard", id)
 	}
-	r.look(r.context, id)
+	r.scanAddresses(r.context, id)
 }
 
 const everywhere = `version: 1
@@ -79,7 +79,7 @@ subsystems:
     allow-any-host: true
 `
 
-// TestWildcard: a listener on 0.0.0.0 is every address of the machine, as they come.
+// TestWildcard: a listener on 0.0.0.0 serves all present addresses of the machine.
 func TestWildcard(t *testing.T) {
 	var has interfaces
 	var reported []string
@@ -88,7 +88,7 @@ func TestWildcard(t *testing.T) {
 		c.Listening = func(of int, at netip.AddrPort) { reported = append(reported, fmt.Sprint(of, " ", at)) }
 	})
 	first, second, third := r.addr, r.second, r.addr.Next()
-	lastAddr.Add(1) // third
+	lastAddr.Add(1) // the third address
 	r.begin(r.doc(everywhere))
 	r.wantServed("without an address", nil)
 	if w := r.Status().Waiting; len(w) != 2 || w[0].Listener != 7 || w[0].Address != "0.0.0.0:4420" {
@@ -144,7 +144,7 @@ func (r *rig) begin(doc *config.Document) {
 	}
 }
 
-// edit makes a change that has to succeed.
+// edit makes a change that must succeed.
 func (r *rig) edit(change func(*config.Document)) {
 	r.t.Helper()
 	if _, err := r.Edit(func(d *config.Document) error { change(d); return nil }, Options{}); err != nil {
@@ -152,15 +152,14 @@ func (r *rig) edit(change func(*config.Document)) {
 	}
 }
 
-// TestWildcardWaits: an address at which nothing can be opened is waited for alone, and not
-// any more when it is gone.
+// TestWildcardWaits: if listening at one address fails, only that one waits, until it disappears.
 func TestWildcardWaits(t *testing.T) {
 	var has interfaces
 	r := newRig(t, func(c *Config) {
 		c.Addresses = has.addresses
 		c.Serves = func(a netip.Addr, _ config.Transport) bool { return a != netip.MustParseAddr("192.0.2.2") }
 	})
-	away := netip.MustParseAddr("192.0.2.1") // of nobody
+	away := netip.MustParseAddr("192.0.2.1") // no machine has it
 	has.has(away, r.addr, netip.MustParseAddr("192.0.2.2"))
 	r.begin(r.doc("version: 1\nlisteners: [{id: 1, address: 0.0.0.0}]\n"))
 	s := r.Status()
@@ -194,8 +193,8 @@ func TestWildcardUndone(t *testing.T) {
 	}
 }
 
-// TestWildcardKeepsItsHosts: a listener at an address of a wildcard that cannot be had does
-// not end the one that is there, and one that ended for it is back with the error.
+// TestWildcardKeepsItsHosts: a listener that cannot be opened at an address of a wildcard does not end the one
+// there. One that was ended for it is restored when the change fails.
 func TestWildcardKeepsItsHosts(t *testing.T) {
 	var has interfaces
 	r := newRig(t, func(c *Config) {
@@ -214,7 +213,7 @@ func TestWildcardKeepsItsHosts(t *testing.T) {
 	kept := r.target.Listeners()[0]
 	for i, change := range []func(*config.Document){
 		func(d *config.Document) { d.Listeners[1].Transport = "verbs" },
-		func(d *config.Document) { // a step that comes later
+		func(d *config.Document) { // a later step
 			d.Subsystems[0].Namespaces = []*config.Namespace{{NSID: 1, File: &config.File{Path: config.Path(r.dir + "/none")}}}
 		},
 	} {

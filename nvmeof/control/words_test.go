@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestWords: every word that a document can have for a value is known here, and no other.
+// TestWords: the tables have exactly the words that a document can have.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -16,7 +16,7 @@ func TestWords(t *testing.T) {
 	}{
 		{"ANA states", keys(anaStates), config.Words[config.ANAState]()},
 		{"versions", keys(versions), config.Words[config.NVMeVersion]()},
-		{"accesses", keys(accesses), append(config.Words[config.Access](), "")}, // none is write
+		{"accesses", keys(accesses), append(config.Words[config.Access](), "")}, // the empty word means write
 	} {
 		slices.Sort(c.in)
 		if !slices.Equal(c.here, c.in) {

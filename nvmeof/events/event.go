@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Kind says what happened.
+// A Kind is the kind of an event.
 type Kind string
 
 // Kinds of events.
@@ -15,19 +15,19 @@ const (
 	Connect     Kind = "connect"     // a host has connected
 	Disconnect  Kind = "disconnect"  // an association has ended
 	Lost        Kind = "lost"        // a host was silent, or the transport failed
-	Refused     Kind = "refused"     // a connection, an authentication or a command
-	Reservation Kind = "reservation" // changed by a host or an administrator
-	Namespace   Kind = "namespace"   // added, removed or changed
-	ANA         Kind = "ana"         // the state of a group on a listener
-	Listener    Kind = "listener"    // opened, ended or waiting
-	Change      Kind = "config"      // of the configuration
+	Refused     Kind = "refused"     // a connection, an authentication or a command was refused
+	Reservation Kind = "reservation" // a host or an administrator changed a reservation
+	Namespace   Kind = "namespace"   // a namespace was added, removed or changed
+	ANA         Kind = "ana"         // the state of an ANA group changed at a listener
+	Listener    Kind = "listener"    // a listener was opened, has ended or is waiting
+	Change      Kind = "config"      // the configuration changed
 	Store       Kind = "store"       // a store failed, hangs, waits or has recovered
-	Start       Kind = "start"       // of the target
-	Stop        Kind = "stop"        // an orderly end of the target
-	Unclean     Kind = "unclean"     // the target before this one has ended without a stop
+	Start       Kind = "start"       // the target started
+	Stop        Kind = "stop"        // the target stopped in order
+	Unclean     Kind = "unclean"     // the previous process ended without a stop
 )
 
-// A Severity says who should look.
+// A Severity says who should look at an event.
 type Severity string
 
 // Severities of events.
@@ -37,9 +37,9 @@ const (
 	Error   Severity = "error"
 )
 
-// An Event is what happened. Names are empty where it is about none.
+// An Event describes something that happened. Fields that do not apply are empty.
 type Event struct {
-	Seq       uint64    `json:"seq"` // counts events, from 1
+	Seq       uint64    `json:"seq"` // sequence number, from 1
 	Time      time.Time `json:"time"`
 	Kind      Kind      `json:"kind"`
 	Severity  Severity  `json:"severity"`
@@ -48,16 +48,16 @@ type Event struct {
 	Host      string    `json:"host,omitempty"`    // NQN
 	Address   string    `json:"address,omitempty"` // of the host, or of a listener
 	Text      string    `json:"text"`
-	Count     int       `json:"count,omitempty"` // how many such events this one stands for; 0: one
+	Count     int       `json:"count,omitempty"` // number of events that this one stands for; 0: one
 }
 
-// Limits of what an event holds, in bytes.
+// Limits of an event's fields, in bytes.
 const (
 	maxName = 223 // NVMe base 2.0, 4.5: NVMe Qualified Names
 	maxText = 384
 )
 
-// trim bounds the event, and makes it printable.
+// trim shortens the event's text to the limits, and makes it printable.
 func (e *Event) trim() {
 	cut(&e.Subsystem, maxName)
 	cut(&e.Host, maxName)
@@ -79,7 +79,7 @@ func cut(s *string, n int) {
 	}, *s)
 }
 
-// A part is one of those that the log is divided into.
+// A part is one of the parts of the log, which have separate space.
 type part int
 
 const (
@@ -91,7 +91,7 @@ const (
 	parts
 )
 
-// part is where events of the kind are kept.
+// part returns the part that keeps events of the kind.
 func (k Kind) part() part {
 	switch k {
 	case Refused:

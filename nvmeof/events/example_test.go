@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// A log in a file has what happened before a restart.
+// A log in a file has the events before a restart.
 func Example() {
 	dir, err := os.MkdirTemp("", "events")
 	if err != nil {

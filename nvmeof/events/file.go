@@ -16,19 +16,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
-// A file is where the events are written. All but what begins it belongs to one goroutine.
+// A file is the file of a log. After Open only the log's goroutine uses it.
 type file struct {
 	f       storage
-	path    string // empty: nobody else has it
-	written uint64 // the last event that was
-	runs    []byte // the record of them, until it is written
+	path    string // empty: not in a file system that others can change
+	written uint64 // number of the last event that was written
+	runs    []byte // record of the runs, until it is written
 	failing bool
-	end     int64 // length that it had when it was last looked at
+	end     int64 // length when it was last checked
 	cancel  context.CancelFunc
 	ended   chan struct{}
 }
 
-// storage is what a file needs of an [os.File].
+// storage is the part of [os.File] that a file uses.
 type storage interface {
 	io.WriterAt
 	io.Closer
@@ -36,13 +36,13 @@ type storage interface {
 }
 
 const (
-	gatherTime = 100 * time.Millisecond // that events are written together
-	closeTime  = 3 * time.Second        // that a file system may take at the end
+	gatherTime = 100 * time.Millisecond // how long events are gathered before a write
+	closeTime  = 3 * time.Second        // how long Close waits for the file system
 )
 
-// Open returns the log of a file, which is created if it is not there. One process at a
-// time has it. With another number of entries than before the file is replaced by a new one, as a
-// whole: a crash leaves the old one or the new.
+// Open opens the log in a file, and creates the file if it does not exist. Only one process at a time can open it
+// ([ErrInUse]). If the number of entries has changed, a new file replaces the old one atomically: after a crash
+// either is there as a whole.
 func Open(path string, cfg Config) (*Log, error) {
 	f, err := openLocked(path)
 	if err != nil {
@@ -61,8 +61,8 @@ func Open(path string, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// openLocked opens the file that has the name, also where another process replaces it meanwhile,
-// and locks it.
+// openLocked opens and locks the file at path. If another process replaces the file meanwhile, it opens the new
+// one.
 func openLocked(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
@@ -96,20 +96,20 @@ func lock(f *os.File, info fs.FileInfo) error {
 	return err
 }
 
-// ErrInUse is that another process has the file.
+// ErrInUse is the error of a file that another process has open.
 var ErrInUse = errors.New("another target uses it: stop that, or name another file")
 
 var errIrregular = errors.New("it is no regular file: name another")
 
 var errForeign = errors.New("it is not a log of events, or its first line is damaged: name another file, or remove it")
 
-// load reads a file, and returns for how many entries it was made. One that is empty is made.
+// load reads a file, or initializes an empty one. It returns the number of entries for which the file was made.
 func load(f *os.File, cfg Config) (l *Log, entries int, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
-	if info.Size() > runsOffset(MaxEntries)+recordSize { // none is as long
+	if info.Size() > runsOffset(MaxEntries)+recordSize { // longer than any log
 		return nil, 0, errForeign
 	}
 	l = New(cfg)
@@ -137,10 +137,10 @@ func load(f *os.File, cfg Config) (l *Log, entries int, err error) {
 	return l, entries, nil
 }
 
-// zero reports whether there are zeroes alone, which a power failure leaves of a file that was just made.
+// zero reports whether text has only zero bytes. A power failure can leave a new file so.
 func zero(text []byte) bool { return bytes.Count(text, []byte{0}) == len(text) }
 
-// read returns the event of a record, and counts those that are damaged.
+// read decodes the record of an event, and counts it if it is damaged.
 func (l *Log) read(b []byte) (e Event, ok bool) {
 	if e, ok = decode(b); !ok && !zero(b) {
 		l.stats.Damaged++
@@ -148,8 +148,7 @@ func (l *Log) read(b []byte) (e Event, ok bool) {
 	return e, ok
 }
 
-// restore takes over the records of a file, each at its place. Called before the log is
-// anybody's.
+// restore reads the records of a file into the same places of l. It must be called before l is shared.
 func (l *Log) restore(text []byte) {
 	var newest [parts]uint64
 	for i, b := range slices.Collect(slices.Chunk(text, recordSize)) {
@@ -167,7 +166,7 @@ func (l *Log) restore(text []byte) {
 	}
 }
 
-// adopt takes over the records of a file that has another number of them.
+// adopt reads the records of a file with a different number of entries.
 func (l *Log) adopt(text []byte) {
 	var all []Event
 	for b := range slices.Chunk(text, recordSize) {
@@ -184,19 +183,19 @@ func (l *Log) adopt(text []byte) {
 	}
 }
 
-// initialize makes a file that is empty, or as good as that.
+// initialize writes the header of a file that has no contents.
 func (l *Log) initialize(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(encodeHeader(l.id, l.cfg.Entries), 0); err != nil {
-		return errors.Join(err, f.Truncate(0)) // half a header would be no log for good
+		return errors.Join(err, f.Truncate(0)) // with half a header, it would never again be recognized as a log
 	}
 	return f.Sync()
 }
 
-// Check reports why Open would take the file for no log of events, if it is there. It locks, makes and
-// changes nothing.
+// Check returns an error if the file exists and Open would not accept it as a log of events. It does not lock,
+// create or change anything.
 func Check(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -229,8 +228,8 @@ func check(f *os.File, info fs.FileInfo) error {
 	return err
 }
 
-// replace puts a file of what the log has in the place of one that was made for another number of
-// entries. The old one stays locked until nobody finds it any more.
+// replace replaces a file that was made for a different number of entries by one with the contents of l. The old
+// file stays locked until the name refers to the new one.
 func (l *Log) replace(old *os.File, path string, entries int) (*os.File, error) {
 	if err := namedfile.Replace(path, l.text(), namedfile.Options{}); err != nil {
 		return old, fmt.Errorf("to keep %d events instead of %d it has to be replaced by a new file: see to its folder, or keep %d: %w",
@@ -243,7 +242,7 @@ func (l *Log) replace(old *os.File, path string, entries int) (*os.File, error) 
 	return f, old.Close()
 }
 
-// text is a file of what the log has.
+// text returns the contents of l in the file format.
 func (l *Log) text() []byte {
 	b := make([]byte, runsOffset(l.cfg.Entries))
 	copy(b, encodeHeader(l.id, l.cfg.Entries))
@@ -253,13 +252,13 @@ func (l *Log) text() []byte {
 	return append(b, encodeRuns(l.begun)...)
 }
 
-// A placedEvent is an event and the offset of its record.
+// A placedEvent is an event with the offset of its record in the file.
 type placedEvent struct {
 	Event
 	offset int64
 }
 
-// placed are the events with a higher number, in order.
+// placed returns the events after number seq, in order.
 func (l *Log) placed(seq uint64) (out []placedEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +275,7 @@ func (l *Log) placed(seq uint64) (out []placedEvent) {
 	return out
 }
 
-// put writes events, and the runs if they are not written yet.
+// put writes events, and the record of the runs if it is not written yet.
 func (f *file) put(list []placedEvent, entries int) error {
 	if f.runs != nil {
 		if _, err := f.f.WriteAt(f.runs, runsOffset(entries)); err != nil {
@@ -295,7 +294,7 @@ func (f *file) put(list []placedEvent, entries int) error {
 	return err
 }
 
-// write writes events as they come, until ctx ends, and then what is left.
+// write writes events as they are recorded, and the remaining ones when ctx ends.
 func (l *Log) write(ctx context.Context) {
 	defer close(l.file.ended)
 	for l.Wait(ctx, l.file.written) == nil {
@@ -308,8 +307,8 @@ func (l *Log) write(ctx context.Context) {
 	l.writeNow()
 }
 
-// writeNow writes what is not written yet. What fails is not tried again: its place may be
-// another event's by then.
+// writeNow writes the events that are not yet written. A failed write is not tried again, since another event may
+// have the place by then.
 func (l *Log) writeNow() {
 	f := l.file
 	list := l.placed(f.written)
@@ -323,7 +322,7 @@ func (l *Log) writeNow() {
 	}
 	if len(list) > 0 {
 		last := list[len(list)-1].Seq
-		lost += last - f.written - uint64(len(list)) // replaced while the file hung
+		lost += last - f.written - uint64(len(list)) // overwritten in memory while the file hung
 		f.written = last
 	}
 	l.mu.Lock()
@@ -332,7 +331,7 @@ func (l *Log) writeNow() {
 	l.notify(err)
 }
 
-// notify says whether the file takes events, where that is not what was said last.
+// notify calls Config.Failed if the state of the file has changed since the last call.
 func (l *Log) notify(err error) {
 	f := l.file
 	if was := f.failing; was != (err != nil) {
@@ -343,8 +342,8 @@ func (l *Log) notify(err error) {
 	}
 }
 
-// Close records what was counted only, and writes the file. A file system that hangs is
-// left after 3 s. Events that are recorded later are not written.
+// Close records the pending counts of equal events, and writes and closes the file. It waits at most 3 s for the
+// file system. Events that are recorded later are not written.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil

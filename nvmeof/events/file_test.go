@@ -21,8 +21,8 @@ func reopen(t *testing.T, path string, entries int) *Log {
 	return l
 }
 
-// TestRestart: numbers and the identifier go on, each event is there once, and the oldest of
-// a part are replaced first, whatever the order in the file.
+// TestRestart: numbers and the ID continue, each event is there once, and the oldest of a part are replaced first,
+// whatever their order in the file.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	l := reopen(t, path, MinEntries)
@@ -49,8 +49,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestResume: whoever has seen events that a crash has kept from the file gets those that have their
-// numbers now, and no event twice.
+// TestResume: a client that has seen events which were lost in a crash gets the new ones with their numbers, and no
+// event twice.
 func TestResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	l := reopen(t, path, MinEntries)
@@ -75,8 +75,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeAfterTwo: whoever was away for two restarts misses nothing, though the numbers that
-// it has seen were given twice, and are in the file.
+// TestResumeAfterTwo: a client that was away for two restarts misses nothing, although the numbers that it has seen
+// were assigned again and are in the file.
 func TestResumeAfterTwo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	record := func(l *Log, all ...string) {
@@ -97,7 +97,7 @@ func TestResumeAfterTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	between := l.ID()
-	for _, entries := range []int{MinEntries, 2 * MinEntries} { // the runs are known in a new file too
+	for _, entries := range []int{MinEntries, 2 * MinEntries} { // a new file also has the runs
 		l = reopen(t, path, entries)
 		if got := texts(l.After(l.Resume(before, seen), 0)); !slices.Equal(got, []string{"store 2", "store 3", "store 4"}) {
 			t.Errorf("%d entries: who has seen %d gets %q", entries, seen, got)
@@ -119,7 +119,7 @@ func TestResumeAfterTwo(t *testing.T) {
 	}
 }
 
-// TestRunsDamaged: a record of the runs that is torn costs no event, and nobody misses one.
+// TestRunsDamaged: a torn record of the runs loses no event, and no client misses one.
 func TestRunsDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	l := reopen(t, path, MinEntries)
@@ -135,7 +135,7 @@ func TestRunsDamaged(t *testing.T) {
 	}
 }
 
-// TestDamage: a record that is torn or damaged costs itself alone.
+// TestDamage: only the damaged record is lost.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	l := reopen(t, path, MinEntries)
@@ -160,7 +160,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestForeignFile: what is no log of events stays as it is.
+// TestForeignFile: a file that is not a log of events is not changed.
 func TestForeignFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "other")
@@ -199,7 +199,7 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// A badDisk fails, or hangs, as it is notified.
+// A badDisk can be told to fail or hang.
 type badDisk struct {
 	err  error
 	hang chan struct{}
@@ -214,7 +214,7 @@ func (d *badDisk) WriteAt(b []byte, _ int64) (int, error) {
 func (d *badDisk) Sync() error  { return nil }
 func (d *badDisk) Close() error { return nil }
 
-// TestFullDisk: what cannot be written is counted, and reported once.
+// TestFullDisk: events that cannot be written are counted, and reported once.
 func TestFullDisk(t *testing.T) {
 	var notified []error
 	l := New(Config{Failed: func(err error) { notified = append(notified, err) }})
@@ -234,7 +234,7 @@ func TestFullDisk(t *testing.T) {
 	want(t, l, "store 0", "store 1", "store 2", "store 3")
 }
 
-// TestLongEvent: what is too long is cut, and what cannot be printed costs no record.
+// TestLongEvent: a long event is shortened, and unprintable text does not lose the record.
 func TestLongEvent(t *testing.T) {
 	for _, s := range []string{strings.Repeat("x", 5000), strings.Repeat("\x00", 5000), strings.Repeat("é", 999) + "\xff"} {
 		e := Event{Seq: 1, Kind: Refused, Time: time.Now(), Text: s, Host: s, Subsystem: s, Address: s}
@@ -262,8 +262,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestCheck: what is no log of events is so before it is opened, and a log, or a file that becomes one, is
-// none of that. Nothing is made or changed.
+// TestCheck: Check recognizes a file that is not a log of events, and accepts a log or a file that can become one.
+// It creates and changes nothing.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

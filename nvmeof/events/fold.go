@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// A fold counts equal events.
+// A fold counts events that are equal to a recorded one.
 type fold struct {
-	key   Event // without what differs
+	key   Event // the event without the fields that may differ
 	until time.Time
-	count int       // that were not recorded
-	last  time.Time // of them
+	count int       // events that were counted instead of recorded
+	last  time.Time // time of the last of them
 }
 
-// folds are those under way, the oldest first.
+// folds are the current ones, the oldest first.
 type folds struct{ list []fold }
 
 const (
 	foldTime   = 10 * time.Second
 	maxFolds   = 64
-	perAddress = 4 // different events of a kind and an address in that time
+	perAddress = 4 // different refusals of one address within foldTime
 )
 
-// keyOf is what makes two events equal: all but time, number and the port.
+// keyOf returns the event without the fields in which equal events may differ: number, time, count and port.
 func keyOf(e *Event) Event {
 	k := *e
 	k.Seq, k.Time, k.Count, k.Address = 0, time.Time{}, 0, machineOf(e.Address)
 	return k
 }
 
-// machineOf is an address without its port.
+// machineOf returns an address without its port.
 func machineOf(address string) string {
 	if a, err := netip.ParseAddrPort(address); err == nil {
 		return a.Addr().String()
@@ -38,8 +38,8 @@ func machineOf(address string) string {
 	return address
 }
 
-// take reports whether an event is counted in an earlier one. If it is not, later ones are
-// counted in it, and it may be made the one of its address that stands for all further ones.
+// take reports whether e was counted in an earlier event and is not to be recorded. If not, it starts a fold for e.
+// If e's address has too many different refusals, e is replaced by the event that stands for the rest of them.
 func (f *folds) take(e *Event, now time.Time) bool {
 	key := keyOf(e)
 	if f.count(&key, now) {
@@ -58,7 +58,7 @@ func (f *folds) take(e *Event, now time.Time) bool {
 	return false
 }
 
-// manyOf reports whether an address has as many different events of a kind as one may have.
+// manyOf reports whether the address of key has reached the limit of different events of that kind.
 func (f *folds) manyOf(key *Event) bool {
 	same := 0
 	for i := range f.list {
@@ -79,7 +79,7 @@ func (f *folds) count(key *Event, now time.Time) bool {
 	return true
 }
 
-// due takes out what has ended, as events that have the counts.
+// due removes the folds whose time is over, and returns an event with the count for each that has one.
 func (f *folds) due(now time.Time) (ended []Event) {
 	for len(f.list) > 0 && !now.Before(f.list[0].until) {
 		if x := f.list[0]; x.count > 0 {
@@ -92,7 +92,7 @@ func (f *folds) due(now time.Time) (ended []Event) {
 	return ended
 }
 
-// next is how long it takes until one ends that has a count; 0: none has.
+// next returns the time until the first fold with a count ends; 0: no fold has a count.
 func (f *folds) next(now time.Time) time.Duration {
 	for i := range f.list {
 		if f.list[i].count > 0 {

@@ -13,10 +13,10 @@ import (
 
 // A Config describes a log. Its zero value is the default.
 type Config struct {
-	Entries int              // how many events are kept, from 80 to 65000, rounded down to a multiple of 5; default 1280
+	Entries int              // number of events, from 80 to 65000, rounded down to a multiple of 5; default 1280
 	Now     func() time.Time // default: time.Now
-	// Failed is called, in a goroutine of the log, when the file begins to fail, and with nil
-	// when it takes events again; default: nobody is told.
+	// Failed is called, in a goroutine of the log, with the error when writing to the file begins to fail, and with
+	// nil when it succeeds again. Optional.
 	Failed func(error)
 }
 
@@ -27,42 +27,42 @@ const (
 	DefaultEntries = 1280
 )
 
-// A Log keeps the last events. Its methods may be called by any goroutine, also by those
-// that must not block; a nil Log keeps none.
+// A Log keeps the last events. Its methods may be called from any goroutine. Only Wait and Close block. A nil Log keeps
+// nothing.
 type Log struct {
 	cfg   Config
 	id    string
-	run   string // distinguishes it from itself before a restart
-	begun []run  // of its file, the last is this one; none: it has no file
-	file  *file  // nil: none
+	run   string // distinguishes this process's numbers from those of earlier ones
+	begun []run  // runs of the file, the last is the present one; none: the log is in memory only
+	file  *file  // nil: the log is in memory only
 
-	mu      sync.Mutex // held for as long as memory is copied; guards what follows
+	mu      sync.Mutex // held only while memory is copied; guards the following fields
 	seq     uint64
 	rings   [parts]ring
 	folds   folds
 	waiters int
-	changed chan struct{} // closed at the next event, if somebody waits
+	changed chan struct{} // closed at the next event, if waiters > 0
 	stats   Stats
 }
 
-// Stats count what a log has not kept.
+// Stats counts events that a log has lost.
 type Stats struct {
 	Suppressed uint64 // events beyond the rate
-	Unwritten  uint64 // events that are not in the file
-	Damaged    int    // records of the file that were not read
+	Unwritten  uint64 // events that were not written to the file
+	Damaged    int    // damaged records of the file, which were skipped
 }
 
 // A ring has the last events of a part.
 type ring struct {
 	entries  []Event
-	n        uint64 // events, ever
+	n        uint64 // events recorded so far
 	second   int64
 	inSecond int
-	beyond   int  // the rate, and not counted in an event yet
-	kind     Kind // of the last one of those
+	beyond   int  // events beyond the rate that no recorded event counts yet
+	kind     Kind // kind of the last of them
 }
 
-// perSecond is how many events of a part there are in a second.
+// perSecond is how many events of a part are recorded in one second.
 const perSecond = 20
 
 // New returns a log in memory.
@@ -79,16 +79,15 @@ func New(cfg Config) *Log {
 		l.rings[i].entries = make([]Event, cfg.Entries/int(parts))
 	}
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // never fails
 	l.id = hex.EncodeToString(id[:])
 	_, _ = rand.Read(id[:4])
 	l.run = hex.EncodeToString(id[:4])
 	return l
 }
 
-// ID distinguishes the log from others: sequence numbers of two have nothing to do with
-// each other. A log in a file keeps the part before the dot; the other part is new each time
-// that it is opened.
+// ID returns an identifier of the log. Sequence numbers of logs with different IDs cannot be compared. The part
+// before the dot belongs to the file; the part after it is new each time the log is opened.
 func (l *Log) ID() string {
 	if l == nil {
 		return ""
@@ -96,10 +95,10 @@ func (l *Log) ID() string {
 	return l.id + "." + l.run
 }
 
-// Resume returns the number after which events are new to somebody who has seen those up to seq
-// of the log that had an ID. Events that were not written before a restart have lost their
-// numbers, which others have by now. The file knows where its last restarts were: after more of
-// them all events are new. Without an ID seq is a number of this log.
+// Resume returns the number after which all events are new to a client that has seen the events up to seq of the
+// log with the given ID. Numbers of events that were not written before a restart are assigned again, so Resume
+// returns a number below those. The file knows the last 16 starts; to a client from before them, all events are
+// new. If id is empty, seq is a number of this process.
 func (l *Log) Resume(id string, seq uint64) uint64 {
 	file, run, _ := strings.Cut(id, ".")
 	switch {
@@ -113,8 +112,8 @@ func (l *Log) Resume(id string, seq uint64) uint64 {
 	return seq
 }
 
-// Record adds an event, with the next number and the time. Equal ones may be counted instead,
-// and others beyond a rate dropped; see the package's documentation.
+// Record adds an event, with the next number and the present time. It may count the event in an equal one, or drop
+// it if there are too many; see the package documentation.
 func (l *Log) Record(e Event) {
 	if l == nil {
 		return
@@ -132,8 +131,8 @@ func (l *Log) Record(e Event) {
 	l.add(e, now, p == administration)
 }
 
-// add appends an event. The rate is that of now: an event that stands for others has the time of the
-// last of them. Called with mu held.
+// add appends an event, whose time may be before now if it stands for others; the rate limit uses now. If always is
+// set, the limit does not apply. The caller holds mu.
 func (l *Log) add(e Event, now time.Time, always bool) {
 	r := &l.rings[e.Kind.part()]
 	if s := now.Unix(); s != r.second {
@@ -157,8 +156,8 @@ func (l *Log) add(e Event, now time.Time, always bool) {
 	}
 }
 
-// flush adds what was beyond the rate in a second that is over, and the counts of equal events whose
-// time has passed. Called with mu held.
+// flush records the count of events that exceeded the rate in a past second, and the counts of equal events whose
+// time is over. The caller holds mu.
 func (l *Log) flush(now time.Time) {
 	for i := range l.rings {
 		if r := &l.rings[i]; r.beyond > 0 && now.Unix() != r.second {
@@ -172,7 +171,7 @@ func (l *Log) flush(now time.Time) {
 	}
 }
 
-// Last is the number of the last event.
+// Last returns the number of the last event.
 func (l *Log) Last() uint64 {
 	if l == nil {
 		return 0
@@ -182,7 +181,7 @@ func (l *Log) Last() uint64 {
 	return l.seq
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (l *Log) Stats() Stats {
 	if l == nil {
 		return Stats{}
@@ -192,7 +191,8 @@ func (l *Log) Stats() Stats {
 	return l.stats
 }
 
-// After returns the events with a higher number, in order, at most limit of them, the oldest ones; 0: all.
+// After returns the events with a number higher than seq, in order. If limit is not 0, it returns at most limit,
+// the oldest ones.
 func (l *Log) After(seq uint64, limit int) []Event {
 	if l == nil {
 		return nil
@@ -216,7 +216,7 @@ func (l *Log) After(seq uint64, limit int) []Event {
 	return out
 }
 
-// Newest returns the last events of each part, at most so many of one, in order from the newest.
+// Newest returns the last events of each part, at most each of one part, the newest first.
 func (l *Log) Newest(each int) []Event {
 	if l == nil {
 		return nil
@@ -244,8 +244,8 @@ func (l *Log) Newest(each int) []Event {
 	}
 }
 
-// back is the event so many places before the last one; nil: there is none up to a limit. Places
-// without an event are passed over.
+// back returns the event that is *n places before the last one, or nil if *n reaches limit. It increments *n to
+// skip empty places.
 func (r *ring) back(n *int, limit int) *Event {
 	size := uint64(len(r.entries))
 	for ; *n < limit; *n++ {
@@ -256,7 +256,7 @@ func (r *ring) back(n *int, limit int) *Event {
 	return nil
 }
 
-// Wait returns when there is an event with a higher number, or ctx has ended.
+// Wait returns nil when there is an event with a number higher than seq, or the error of ctx when that ends first.
 func (l *Log) Wait(ctx context.Context, seq uint64) error {
 	for {
 		changed, due := l.watch(seq)
@@ -269,7 +269,8 @@ func (l *Log) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// watch returns nil if there is an event, or else what to wait for.
+// watch returns nil if there is an event after seq, else the channel to wait for. It also returns when a pending
+// count is due; 0: none is.
 func (l *Log) watch(seq uint64) (changed <-chan struct{}, due time.Duration) {
 	now := l.cfg.Now()
 	l.mu.Lock()
@@ -302,7 +303,7 @@ func (l *Log) await(ctx context.Context, changed <-chan struct{}, due time.Durat
 	return nil
 }
 
-// Begin records the start of a target, and before it that the last one did not stop.
+// Begin records the start of a target. If the previous one did not stop in order, it first records that.
 func (l *Log) Begin(text string) {
 	var last Event
 	for _, e := range l.After(0, 0) {

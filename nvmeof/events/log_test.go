@@ -28,7 +28,7 @@ func want(t *testing.T, l *Log, lines ...string) {
 	}
 }
 
-// TestEqualEvents: the first one is there at once, and the others as a count when their time has passed.
+// TestEqualEvents: the first one is recorded at once, the others as a count when their time has passed.
 func TestEqualEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{})
@@ -43,7 +43,7 @@ func TestEqualEvents(t *testing.T) {
 	})
 }
 
-// TestFlood: neither one address with ever new names nor many addresses replace what else happened.
+// TestFlood: neither one address with ever new names nor many addresses displace other events.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{Entries: MinEntries})
@@ -74,8 +74,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestRateOfCounts: events that stand for others count in the second in which they are added, whenever
-// the others were.
+// TestRateOfCounts: for the rate, events that stand for others count at the time when they are added.
 func TestRateOfCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{})
@@ -101,7 +100,7 @@ func TestRateOfCounts(t *testing.T) {
 	})
 }
 
-// TestNewest: each part has its share of the newest events, whether or not a part is full.
+// TestNewest: each part has its share of the newest events, whether or not it is full.
 func TestNewest(t *testing.T) {
 	l := New(Config{Entries: MinEntries})
 	for i := range 100 {
@@ -123,7 +122,7 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-// BenchmarkNewest has a full log, which a host can have read as often as it likes.
+// BenchmarkNewest reads a full log, which a host can cause as often as it likes.
 func BenchmarkNewest(b *testing.B) {
 	l := New(Config{Entries: MaxEntries})
 	for i := range MaxEntries {
@@ -136,7 +135,7 @@ func BenchmarkNewest(b *testing.B) {
 	}
 }
 
-// TestWait: a follower gets each event once, also what is only counted.
+// TestWait: a follower gets each event once, also those that are only counted.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{})

@@ -11,13 +11,12 @@ import (
 // recordSize is the length of a record, in bytes.
 const recordSize = 1024
 
-// magic begins the header: the name and the version of the format.
+// magic begins the header. It has the name and the version of the format.
 const magic = "nvmeof-events 1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal makes a record of text: a checksum, the text, spaces, and a line feed. It is nil
-// where the text is too long.
+// seal returns a record: a checksum, the text, spaces, and a line feed. It returns nil if the text is too long.
 func seal(text []byte) []byte {
 	b := fmt.Appendf(make([]byte, 0, recordSize), "%08x %s", crc32.Checksum(text, castagnoli), text)
 	if len(b) >= recordSize {
@@ -27,7 +26,7 @@ func seal(text []byte) []byte {
 	return append(b, '\n')
 }
 
-// unseal returns the text of a record, nil if it is torn or damaged.
+// unseal returns the text of a record, or nil if it is torn or damaged.
 func unseal(b []byte) []byte {
 	if len(b) != recordSize || b[8] != ' ' {
 		return nil
@@ -40,24 +39,24 @@ func unseal(b []byte) []byte {
 	return text
 }
 
-// encode makes a record of an event. Where that is too long the text is cut.
+// encode returns the record of an event. It shortens the event's text if the record would be too long.
 func encode(e Event) []byte {
 	for {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
-		_ = enc.Encode(e) // nothing in it can fail
+		_ = enc.Encode(e) // an Event can always be encoded
 		if r := seal(bytes.TrimSpace(b.Bytes())); r != nil {
 			return r
 		}
 		if e.Text == "" {
-			e.Subsystem, e.Host = "", "" // of escaped characters alone
+			e.Subsystem, e.Host = "", "" // names of which each character is escaped
 		}
 		e.Text = e.Text[:len(e.Text)/2]
 	}
 }
 
-// decode reads the record of an event.
+// decode decodes the record of an event.
 func decode(b []byte) (e Event, ok bool) {
 	text := unseal(b)
 	if text == nil || json.Unmarshal(text, &e) != nil || e.Seq == 0 {
@@ -67,7 +66,7 @@ func decode(b []byte) (e Event, ok bool) {
 	return e, true
 }
 
-// encodeHeader makes the first record of a file.
+// encodeHeader returns the first record of a file.
 func encodeHeader(id string, entries int) []byte {
 	return seal(fmt.Appendf(nil, "%s %s %d", magic, id, entries))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// TestReplacePowerFails: a power failure while a file gets another number of entries costs no
-// event, whatever number it is opened with then.
+// TestReplacePowerFails: a power failure while the number of entries changes loses no event, whatever number the
+// file is then opened with.
 func TestReplacePowerFails(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		path := filepath.Join(disk.Dir, "events")
@@ -41,8 +41,7 @@ func TestReplacePowerFails(t *testing.T) {
 	})
 }
 
-// TestReplaced: the new file has the mode of the old one and is locked, and what cannot be
-// replaced stays as it is.
+// TestReplaced: the new file has the mode of the old one and is locked. A file that cannot be replaced is kept.
 func TestReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events")
@@ -68,7 +67,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestNotReplaced: where no new file can be made the old one keeps what it has.
+// TestNotReplaced: if no new file can be created, the old one keeps its events.
 func TestNotReplaced(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		path := filepath.Join(disk.Dir, "events")

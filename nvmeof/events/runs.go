@@ -6,31 +6,31 @@ import (
 	"slices"
 )
 
-// A run is the time in which a process had the file. What two runs have in common are the events
-// up to the number at which the later one began: what the earlier one has numbered, and not
-// written, has no number any more.
+// A run is the time during which one process used the file. Two runs share the events up to the number at which the
+// later one began. Events that the earlier run numbered but did not write are lost, and their numbers are assigned
+// again.
 type run struct {
 	ID   string `json:"id"`
-	From uint64 `json:"from"` // the last number that was in the file
+	From uint64 `json:"from"` // number of the last event in the file when the run began
 }
 
-// maxRuns is how many runs the file knows: that many fit into a record, whatever the numbers.
+// maxRuns is how many runs the file lists. A record can hold them whatever their numbers are.
 const maxRuns = 16
 
-// runsMagic begins the record of the runs, which follows those of the events.
+// runsMagic begins the record of the runs, which follows the records of the events.
 const runsMagic = "nvmeof-runs "
 
-// runsOffset is where that record is. It is not in the header: one that is torn costs no more
-// than that those who resume get events again.
+// runsOffset returns the offset of that record. It is separate from the header so that a torn write of it is
+// harmless: clients that resume get some events again.
 func runsOffset(entries int) int64 { return int64(1+entries) * recordSize }
 
-// begin adds the present run to those before. Called before the log is anybody's.
+// begin appends the present run to the earlier ones. It must be called before l is shared.
 func (l *Log) begin(before []run) {
 	all := append(slices.Clip(before), run{l.run, l.seq})
 	l.begun = all[max(0, len(all)-maxRuns):]
 }
 
-// common is the last number that a run has in common with the last one of all; 0: it is not known.
+// common returns the number of the last event that the run shares with the present one, or 0 if that is unknown.
 func common(all []run, id string) uint64 {
 	i := slices.IndexFunc(all, func(r run) bool { return r.ID == id })
 	if i < 0 || i == len(all)-1 {
@@ -44,11 +44,11 @@ func common(all []run, id string) uint64 {
 }
 
 func encodeRuns(all []run) []byte {
-	text, _ := json.Marshal(all) // nothing in it can fail
+	text, _ := json.Marshal(all) // runs can always be encoded
 	return seal(append([]byte(runsMagic), text...))
 }
 
-// decodeRuns returns none where the record is not there, or damaged.
+// decodeRuns returns nil if the record is missing or damaged.
 func decodeRuns(b []byte) (all []run) {
 	text, ok := bytes.CutPrefix(unseal(b[:min(len(b), recordSize)]), []byte(runsMagic))
 	if !ok || json.Unmarshal(text, &all) != nil || len(all) > maxRuns {

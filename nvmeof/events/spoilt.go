@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
-// keep writes events. A file that somebody has emptied, cut short or removed since it was opened gets all that the
-// log has: without its header the next start would take it for no log, and one without a name is
-// lost with the descriptor. What somebody has put in its place stays.
+// keep writes events. If the file was emptied, shortened or removed since it was opened, it writes the whole log.
+// Without its header, the next start would not recognize the file, and a file without a name is lost when it is
+// closed. If another file has the name, it is left alone.
 func (l *Log) keep(list []placedEvent) error {
 	f := l.file
 	how, why := f.spoilt(encodeHeader(l.id, l.cfg.Entries))
@@ -35,21 +35,21 @@ func (l *Log) keep(list []placedEvent) error {
 		return fmt.Errorf("%w: %w", why, err)
 	}
 	f.runs = nil
-	l.notify(why) // and that it is over when this returns
+	l.notify(why) // writeNow calls notify(nil) when this succeeds
 	return nil
 }
 
-// A spoiling is what somebody has done to a file.
+// A spoiling says what was done to the file.
 type spoiling int
 
 const (
 	removed   spoiling = iota + 1 // it has no name any more
-	shortened                     // emptied, or shortened
-	foreign                       // something else was written to it
+	shortened                     // it was emptied or shortened
+	foreign                       // its header was overwritten
 )
 
-// spoilt is why what was written is not in the file any more, or, if it was removed, in none that has a name. One that
-// was moved away has all.
+// spoilt returns why the file does not have the events that were written to it, or has no name; nil: it is sound. A
+// file that was renamed is sound.
 func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	open, ok := f.f.(*os.File)
 	if !ok || f.path == "" {
@@ -57,7 +57,7 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	}
 	info, err := open.Stat()
 	if err != nil {
-		return 0, nil // writing finds out what is wrong
+		return 0, nil // the write will return an error
 	}
 	if namedfile.Removed(f.path, info) {
 		return removed, fmt.Errorf("%s was removed while it is written to: it has to be made again", f.path)
@@ -76,7 +76,7 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	return 0, nil
 }
 
-// makeAgain makes the file of a log anew, unless there is another one by now.
+// makeAgain creates the file of the log again, unless another file has its name by now.
 func (l *Log) makeAgain() error {
 	f := l.file
 	if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestSpoilt: a file that somebody empties, cuts short or removes while it is written to has all events again with the
-// next one, and that is said; what somebody puts in its place stays.
+// TestSpoilt: a file that is emptied, shortened or removed while the log uses it has all events again after the
+// next one, and that is reported. Another file in its place is not changed.
 func TestSpoilt(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(path string) error
@@ -37,7 +37,7 @@ func TestSpoilt(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.file.cancel()
-			<-l.file.ended // the test writes
+			<-l.file.ended // the test writes instead
 			record := func(text string) {
 				l.Record(Event{Kind: Store, Text: text})
 				l.writeNow()

@@ -14,7 +14,7 @@ var long = flag.Bool("long", false, "what promtool says of the alerts, too")
 
 const alerts = "../../deploy/prometheus"
 
-// TestAlertsNameMetrics: what the alerts ask for is there, with those labels.
+// TestAlertsNameMetrics: the metrics and labels of the alerts exist.
 func TestAlertsNameMetrics(t *testing.T) {
 	known := allFamilies()
 	text, err := os.ReadFile(alerts + "/nvmeof.rules.yml")
@@ -39,7 +39,7 @@ func TestAlertsNameMetrics(t *testing.T) {
 	}
 }
 
-// allFamilies are those of all collectors, by name.
+// allFamilies returns the families of all collectors, by name.
 func allFamilies() map[string]*family {
 	known := map[string]*family{}
 	for _, of := range []any{newFamilies(), newHostFamilies(), NewNBD(noStats), newGatewayFamilies(), NewSoftroce(noDevices)} {
@@ -54,7 +54,7 @@ func allFamilies() map[string]*family {
 	return known
 }
 
-// TestAlerts: each alert comes when it has to, and not otherwise.
+// TestAlerts: each alert fires when it should, and not otherwise.
 func TestAlerts(t *testing.T) {
 	if !*long {
 		t.Skip("it takes two seconds of processor time: -long")

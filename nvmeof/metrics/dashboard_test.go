@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDashboardNamesMetrics: each query of the dashboard asks for metrics that are there, with
-// labels that they have, and each panel asks for something, in a place of its own.
+// TestDashboardNamesMetrics: the metrics and labels of each query exist, and each panel has a query and a place of
+// its own.
 func TestDashboardNamesMetrics(t *testing.T) {
 	b, err := os.ReadFile("../../deploy/grafana/nvmeof.json")
 	if err != nil {
@@ -57,13 +57,13 @@ func TestDashboardNamesMetrics(t *testing.T) {
 	}
 }
 
-// notShown are what the dashboard leaves to those who ask for it.
+// notShown are metrics that the dashboard does not show.
 var notShown = []string{
 	"nvmf_start_time_seconds", "nvmf_host_start_time_seconds", "nvmf_subsystem_namespaces", "nvmf_subsystem_hosts_allowed", "nvmf_listeners",
 	"nvmf_host_namespace_size_bytes", "nvmf_host_path_keep_alive_seconds", "nvmf_host_path_requests_in_flight",
 }
 
-// familiesOf are the families that a query asks for.
+// familiesOf returns the families of a query.
 func familiesOf(t *testing.T, known map[string]*family, expr string) map[string]*family {
 	t.Helper()
 	found := map[string]*family{}

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A program with a target shows its counters beside its own.
+// A program with a target exports its counters together with its own.
 func Example() {
 	device := must(softroce.Open(softroce.Config{Addr: netip.MustParseAddr("127.80.9.1")}))
 	defer device.Close()

@@ -1,6 +1,6 @@
 package metrics
 
-// families are those of a target.
+// families are the metrics of a target.
 type families struct {
 	build, start *family
 

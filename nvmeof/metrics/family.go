@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A family is the metrics of one name.
+// A family has the metrics of one name.
 type family struct {
 	desc       *prometheus.Desc
 	kind       prometheus.ValueType
@@ -30,10 +30,10 @@ func gauge(name, help string, labels ...string) *family {
 	return newFamily(prometheus.GaugeValue, name, help, labels)
 }
 
-// histogram is a family of histograms.
+// histogram returns a family of histograms.
 func histogram(name, help string, labels ...string) *family { return gauge(name, help, labels...) }
 
-// A sink takes the metrics of a scrape.
+// A sink receives the metrics of a scrape.
 type sink chan<- prometheus.Metric
 
 // put adds a counter or a gauge.
@@ -41,7 +41,7 @@ func (s sink) put(f *family, v float64, labels ...string) {
 	s <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
 }
 
-// count adds a counter that is not zero: reasons for which nothing ever happened are not listed.
+// count adds a counter unless it is zero: reasons that never occurred are not listed.
 func (s sink) count(f *family, n uint64, labels ...string) {
 	if n > 0 {
 		s.put(f, float64(n), labels...)
@@ -64,8 +64,7 @@ func (s sink) latencies(f *family, l *target.Latencies, labels ...string) {
 	}
 }
 
-// latencies is a histogram with classic and native buckets, which the client library has no constant
-// metric for.
+// latencies is a histogram with classic and native buckets. The client library has no constant metric for that.
 type latencies struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair
@@ -85,13 +84,13 @@ func (m *latencies) Write(out *dto.Metric) error {
 	return nil
 }
 
-// native adds the native buckets: spans of those that follow each other, and the difference of
-// each count from the one before.
+// native adds the native buckets: spans of consecutive buckets, and for each count the difference from the one
+// before.
 func (m *latencies) native(h *dto.Histogram) {
 	schema, first := target.LatencySchema()
 	h.Schema = new(int32(schema))
 	h.ZeroThreshold, h.ZeroCount = new(exp2(first, schema)), new(uint64(0))
-	next, before := 0, int64(0) // exponent behind the last span; count of the last bucket
+	next, before := 0, int64(0) // exponent after the last span; count of the last bucket
 	for e, n := range m.l.Native {
 		if e == first {
 			h.ZeroCount = new(n)
@@ -105,14 +104,14 @@ func (m *latencies) native(h *dto.Histogram) {
 		h.PositiveDelta = append(h.PositiveDelta, int64(n)-before)
 		next, before = e+1, int64(n)
 	}
-	if len(h.PositiveSpan) == 0 { // it is native all the same
+	if len(h.PositiveSpan) == 0 { // an empty span marks the histogram as native
 		h.PositiveSpan = []*dto.BucketSpan{{Offset: new(int32(0)), Length: new(uint32(0))}}
 	}
 }
 
 func itoa[T ~int | ~uint8 | ~uint32](n T) string { return strconv.FormatUint(uint64(n), 10) }
 
-// exp2 is a power of 2^(2^-schema).
+// exp2 returns the upper bound of a native bucket: 2^(2^-schema) to the power of exponent.
 func exp2(exponent, schema int) float64 {
 	return math.Exp2(float64(exponent) / float64(int(1)<<schema))
 }

@@ -8,32 +8,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// GatewayStats are what a gateway knows of its group, and has counted.
+// GatewayStats describes the group of a gateway as the gateway sees it, and has its counters.
 type GatewayStats struct {
-	Store, Name string         // where the group's state is; the gateway's name
-	Members     map[string]int // gateways of the group by their state, each state with its number
-	Alarms      map[string]int // alarms of now by their kind, each kind with its number
+	Store, Name string         // address of the group's store; name of the gateway
+	Members     map[string]int // number of gateways by state
+	Alarms      map[string]int // number of current alarms by kind
 	Groups      []GatewayGroup
 
-	Takeovers map[string]*target.Latencies // of ANA groups by this gateway, by reason, each reason with its own: until they were served
+	Takeovers map[string]*target.Latencies // durations of this gateway's takeovers of ANA groups, by reason
 	Refused   uint64                       // takeovers that were refused
 	Requests  map[StoreRequest]*target.Latencies
 
-	StoreAge         time.Duration // since the store has answered
-	Leased           bool          // groups have a lease
-	Lease            time.Duration // how long they may be served
-	Applied, Current int64         // revisions of the configuration: followed, and in the store
+	StoreAge         time.Duration // time since the last answer of the store
+	Leased           bool          // some groups are served under a lease
+	Lease            time.Duration // remaining time of the lease
+	Applied, Current int64         // revisions of the configuration: the one that is applied, and that of the store
 
-	Erasing       int // removed namespaces whose data the group has not erased, ErasingFailed included
-	ErasingFailed int // of these, those at which an attempt has failed
+	Erasing       int // removed namespaces whose data is not erased yet, including ErasingFailed
+	ErasingFailed int // those for which an attempt has failed
 }
 
-// A GatewayGroup is an ANA group as a gateway sees it.
+// A GatewayGroup is the state of an ANA group as a gateway sees it.
 type GatewayGroup struct {
 	ID       int
 	Epoch    uint64
 	Owned    bool // it has an owner
-	Served   bool // by this gateway
+	Served   bool // this gateway serves it
 	Unfenced bool // its storage cannot fence a gateway
 }
 
@@ -72,7 +72,7 @@ type gatewayCollector struct {
 	*gatewayFamilies
 }
 
-// NewGateway returns a collector of what a gateway of a group has counted.
+// NewGateway returns a collector for a gateway of a group.
 func NewGateway(stats func() *GatewayStats) prometheus.Collector {
 	if stats == nil {
 		return missing("NewGateway's function")

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestGateway: what a scrape of a gateway shows.
+// TestGateway checks a scrape of a gateway.
 func TestGateway(t *testing.T) {
 	var took target.Latencies
 	took.Observe(int64(2 * time.Second))

@@ -10,16 +10,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// Path is where [Handler] has the metrics.
+// Path is the URL path at which [Handler] serves the metrics.
 const Path = "/metrics"
 
-// scrapes is how many are served at a time, so that whoever asks without end does not keep the
-// shards busy; the others get an error.
+// scrapes is how many requests are served at a time; others fail. A client that sends requests all the time can
+// thus not keep the shards busy.
 const scrapes = 2
 
-// Handler serves the metrics of collectors, and those of the process, at [Path]. They are read
-// once a second at most. What goes wrong
-// is logged; log may be nil.
+// Handler serves the metrics of the collectors and of the process at [Path]. It reads the collectors at most once a
+// second. Errors are logged; log may be nil.
 func Handler(log *zap.Logger, all ...prometheus.Collector) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -14,20 +14,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// HostConfig describes what [NewHost] shows. A zero field takes the default.
+// HostConfig configures [NewHost]. A zero field selects the default.
 type HostConfig struct {
-	Subsystems func() []HostSubsystem // required: those that are connected now
-	Version    string                 // of the program; default: that of its main module
+	Subsystems func() []HostSubsystem // required: returns the connected subsystems
+	Version    string                 // version of the program; default: that of its main module
 	Started    time.Time              // default: now
 }
 
-// A HostSubsystem is a subsystem that a host is connected to.
+// A HostSubsystem is a subsystem to which a host is connected.
 type HostSubsystem struct {
-	Name string // as nvme-subsys0; may be empty where there is one subsystem only
+	Name string // like nvme-subsys0; may be empty if there is only one subsystem
 	multipath.Measures
 }
 
-// hostFamilies are those of a host.
+// hostFamilies are the metrics of a host.
 type hostFamilies struct {
 	build, start *family
 
@@ -71,7 +71,7 @@ type hostCollector struct {
 	*hostFamilies
 }
 
-// NewHost returns a collector of what a host has counted.
+// NewHost returns a collector for a host.
 func NewHost(cfg HostConfig) prometheus.Collector {
 	if cfg.Subsystems == nil {
 		return missing("HostConfig.Subsystems")
@@ -82,7 +82,7 @@ func NewHost(cfg HostConfig) prometheus.Collector {
 	return &hostCollector{cfg, newHostFamilies()}
 }
 
-// Describe implements prometheus.Collector: what there is depends on what has happened.
+// Describe implements prometheus.Collector. It sends nothing, since the set of series changes.
 func (*hostCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -96,7 +96,7 @@ func (c *hostCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		for i := range s.Paths {
 			p := &s.Paths[i]
-			if i == 0 { // all paths are of one host
+			if i == 0 { // all paths have the same host
 				to.put(c.subsystem, 1, s.Name, string(s.NQN), string(p.HostNQN))
 			}
 			c.path(to, &s, p)
@@ -104,7 +104,7 @@ func (c *hostCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// buildOf are the labels of a program.
+// buildOf returns the labels of the build information.
 func buildOf(version string) []string {
 	revision, goversion := "", ""
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -147,7 +147,7 @@ func (c *hostCollector) space(to sink, s *HostSubsystem, n *multipath.NamespaceM
 	}
 }
 
-// pathStates are those of multipath.State, and refused.
+// pathStates are the names of the states of a multipath.State, and refused.
 var pathStates = []string{
 	multipath.StateConnecting.String(), multipath.StateLive.String(), multipath.StateLost.String(), "refused",
 	multipath.StateDeleting.String(), multipath.StateDead.String(),
@@ -182,17 +182,17 @@ func (c *hostCollector) path(to sink, s *HostSubsystem, p *multipath.PathStatus)
 	}
 }
 
-// maxGroups is of how many ANA groups of a path there are states: as many as a target of this module can have. How many
-// a controller lists is its choice, 32,768 for one path, each of which a monitoring would store as five series.
+// maxGroups limits the ANA groups of a path that have series, to as many as a target of this module can have. A
+// controller can list 32,768 groups for one path, and each would have five series.
 const maxGroups = 128
 
-// firstGroups are the groups with the lowest numbers.
+// firstGroups returns the groups with the lowest numbers, at most maxGroups.
 func firstGroups(of map[capsule.ANAGroup]capsule.ANAState) []capsule.ANAGroup {
 	all := slices.Sorted(maps.Keys(of))
 	return all[:min(len(all), maxGroups)]
 }
 
-// anaStates yields all that there are.
+// anaStates yields every ANA state.
 func anaStates(yield func(capsule.ANAState) bool) {
 	for _, x := range []capsule.ANAState{capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange} {
 		if !yield(x) {

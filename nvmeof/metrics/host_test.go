@@ -22,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestHost: what a scrape of a host shows that wrote and read, and was refused something.
+// TestHost checks a scrape of a host that wrote and read, and had a command fail.
 func TestHost(t *testing.T) {
 	s := connectForTest(t)
 	n, err := s.Namespace(t.Context(), 1)
@@ -79,7 +79,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestHostOfManyGroups: a controller that lists as many ANA groups as a host takes does not have a monitoring store them all.
+// TestHostOfManyGroups: a controller that lists the maximum number of ANA groups does not cause series for all of
+// them.
 func TestHostOfManyGroups(t *testing.T) {
 	p := multipath.PathStatus{Addr: netip.MustParseAddrPort("192.0.2.1:4420"), Groups: map[capsule.ANAGroup]capsule.ANAState{}}
 	for i := range capsule.ANAGroup(32 << 10) {
@@ -125,7 +126,7 @@ func connectForTest(t *testing.T) *multipath.Subsystem {
 	return s
 }
 
-// scrapeForTest is what a scrape of a collector shows, which has to be well-formed.
+// scrapeForTest returns a scrape of a collector, which must be well-formed.
 func scrapeForTest(t *testing.T, c ...prometheus.Collector) string {
 	t.Helper()
 	r := httptest.NewRecorder()
@@ -137,7 +138,7 @@ func scrapeForTest(t *testing.T, c ...prometheus.Collector) string {
 	return r.Body.String()
 }
 
-// TestNBD: each counter of the NBD server is among the metrics, and in a sum of two servers.
+// TestNBD: each counter of the NBD server is exported, also as the sum of two servers.
 func TestNBD(t *testing.T) {
 	var s nbd.Stats
 	var names []string

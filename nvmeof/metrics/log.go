@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// A LogCounter counts the lines of a log by their level: zap.Hooks(c.Count) is the option of a
-// logger for it. The zero value has counted none.
+// A LogCounter counts the lines of a log by level. It is attached to a logger by the option zap.Hooks(c.Count). The
+// zero value is ready for use.
 type LogCounter struct {
 	n [zapcore.FatalLevel - zapcore.DebugLevel + 1]atomic.Uint64
 }
@@ -21,7 +21,7 @@ func (c *LogCounter) Count(e zapcore.Entry) error {
 	return nil
 }
 
-// all yields the levels, but for those that end the program.
+// all yields each level with its count, except the levels that end the program.
 func (c *LogCounter) all() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		for l := zapcore.DebugLevel; l <= zapcore.ErrorLevel; l++ {

@@ -63,7 +63,7 @@ func startTarget(t *testing.T, at netip.AddrPort) (*target.Target, *target.Subsy
 	return tgt, sub, device
 }
 
-// serve starts a target with a namespace in memory, and a host that writes to it and reads.
+// serve starts a target with a namespace in memory, and a host that writes and reads.
 func serve(t *testing.T) (collectors []prometheus.Collector) {
 	t.Helper()
 	must := func(err error) {
@@ -106,7 +106,7 @@ func serve(t *testing.T) (collectors []prometheus.Collector) {
 	return []prometheus.Collector{NewTarget(TargetConfig{Target: tgt, Version: "1.2.3", Devices: devices, Hosts: true, Control: control, Log: &lines}), NewSoftroce(devices)}
 }
 
-// TestHandler: what a scrape shows.
+// TestHandler checks a scrape.
 func TestHandler(t *testing.T) {
 	handler := Handler(nil, serve(t)...)
 	r := httptest.NewRecorder()
@@ -178,7 +178,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestTogether: where many namespaces have had commands the histograms are their subsystem's.
+// TestTogether: if many namespaces have had commands, each subsystem has one histogram.
 func TestTogether(t *testing.T) {
 	all := serve(t)
 	all[0].(*targetCollector).cfg.Histograms = -1
@@ -192,7 +192,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestNative: the native buckets have what was counted, and where.
+// TestNative: the native buckets have the right bounds and counts.
 func TestNative(t *testing.T) {
 	var l target.Latencies
 	for _, d := range []time.Duration{0, 500, 3 * time.Microsecond, 3 * time.Microsecond, 4 * time.Microsecond, time.Second, time.Hour} {
@@ -207,7 +207,7 @@ func TestNative(t *testing.T) {
 	if h.GetSampleCount() != 7 || h.GetZeroCount() != 2 || h.GetSchema() != 2 || h.GetZeroThreshold() != math.Exp2(-20) || len(h.Bucket) != 19 {
 		t.Errorf("%v", h)
 	}
-	// Each bucket has what is above the bound before and not above its own.
+	// Each bucket counts values above the previous bound up to its own.
 	at, n, i := 0, int64(0), 0
 	got := map[int]int64{}
 	for _, s := range h.PositiveSpan {
@@ -228,7 +228,7 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// TestEveryCounter: each counter of the endpoint is among the metrics.
+// TestEveryCounter: each counter of the endpoint is exported.
 func TestEveryCounter(t *testing.T) {
 	var s softroce.Stats
 	var names []string
@@ -246,9 +246,9 @@ func TestEveryCounter(t *testing.T) {
 		}
 		values = append(values, d.GetCounter().GetValue())
 	}
-	apart := []string{ // what says nothing that others do not
+	apart := []string{ // redundant ones
 		".Faults[0]", ".UDP.ReceiveCalls", ".UDP.Datagrams", ".UDP.Merged", ".UDP.SendCalls", ".UDP.Messages",
-		".PacketsIn", ".PacketsOut", ".SendDropped", ".ClassesIn[0]", ".ClassesOut[0]", // sums of others, and of none
+		".PacketsIn", ".PacketsOut", ".SendDropped", ".ClassesIn[0]", ".ClassesOut[0]", // sums of others, and the classes of unknown opcodes
 	}
 	for i, name := range names {
 		if v := float64(1001 + i); !slices.Contains(values, v) && !slices.Contains(apart, name) {
@@ -257,7 +257,7 @@ func TestEveryCounter(t *testing.T) {
 	}
 }
 
-// number gives each counter another value.
+// number sets each counter to a different value.
 func number(v reflect.Value, name string, n *uint64, names *[]string) {
 	switch v.Kind() {
 	case reflect.Uint64:
@@ -270,7 +270,7 @@ func number(v reflect.Value, name string, n *uint64, names *[]string) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() { // others are of a histogram, which TestHandler has
+			if f := v.Type().Field(i); f.IsExported() { // the others belong to a histogram, which TestHandler checks
 				number(v.Field(i), name+"."+f.Name, n, names)
 			}
 		}
@@ -279,7 +279,7 @@ func number(v reflect.Value, name string, n *uint64, names *[]string) {
 
 var update = flag.Bool("update", false, "write the tables of docs/monitoring.md anew")
 
-// TestDocumented: docs/monitoring.md has all families, as they are.
+// TestDocumented: docs/monitoring.md lists all families.
 func TestDocumented(t *testing.T) {
 	const page = "../../docs/monitoring.md"
 	b, err := os.ReadFile(page)
@@ -319,7 +319,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// describe is the table of the families that a structure has, in the order of its fields.
+// describe returns the table of the families of a structure, in the order of its fields.
 func describe(of any) string {
 	var b strings.Builder
 	b.WriteString("| metric | labels | |\n|---|---|---|\n")
@@ -334,7 +334,7 @@ func describe(of any) string {
 	return b.String()
 }
 
-// TestSource: what a namespace exports is a label as it is, which the format escapes by itself.
+// TestSource: a label has the exported path unchanged; the format escapes it.
 func TestSource(t *testing.T) {
 	tgt, sub, _ := startTarget(t, netip.MustParseAddrPort("127.80.9.13:4420"))
 	store, err := memory.New(memory.Config{Size: 1 << 20})

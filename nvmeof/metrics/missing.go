@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// missing is a collector that was not given what it needs, which it names: Gather fails with that.
+// missing is a collector in place of one whose configuration lacks something. Its value names that. Gather fails
+// with an error that says so.
 type missing string
 
 // Describe implements prometheus.Collector.

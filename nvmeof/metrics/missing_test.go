@@ -15,7 +15,8 @@ func noStats() nbd.Stats { return nbd.Stats{} }
 
 func noDevices() []rdmatransport.Device { return nil }
 
-// TestMissing: a collector that lacks what is required says so where it is gathered, and to who reads the metrics.
+// TestMissing: a collector without a required value returns an error when it is gathered, and to clients of the
+// handler.
 func TestMissing(t *testing.T) {
 	for want, c := range map[string]prometheus.Collector{
 		"TargetConfig.Target":     NewTarget(TargetConfig{}),

@@ -12,7 +12,7 @@ type nbdCollector struct {
 	clients, refused, ended, requests, errors *family
 }
 
-// NewNBD returns a collector of what NBD servers have counted, in sum.
+// NewNBD returns a collector for NBD servers, whose counters it adds up.
 func NewNBD(stats func() nbd.Stats) prometheus.Collector {
 	if stats == nil {
 		return missing("NewNBD's function")

@@ -7,12 +7,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/recent"
 )
 
-// A gatherer gathers no more often than each second, so that clients who ask without end do not
-// keep shards busy.
+// A gatherer gathers at most once a second, so that clients that send requests all the time do not keep the shards
+// busy.
 type gatherer struct {
 	prometheus.Gatherer
 	recent.Reading[[]*dto.MetricFamily]
 }
 
-// Gather implements prometheus.Gatherer. What it returns is not changed by anybody.
+// Gather implements prometheus.Gatherer. Its result is shared and must not be modified.
 func (g *gatherer) Gather() ([]*dto.MetricFamily, error) { return g.Get(g.Gatherer.Gather) }

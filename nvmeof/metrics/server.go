@@ -14,13 +14,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/connlimit"
 )
 
-// Connections at a time, and those of one address: nobody keeps the program out that collects the metrics; see connlimit.
+// Limits of connections, in total and of one address. No single client can keep the collecting program out; see
+// connlimit.
 const (
 	maxConnections = 64
 	maxOfAddress   = 16
 )
 
-// Listen takes an address, ADDR:PORT, for [Serve].
+// Listen listens at an address, ADDR:PORT, for [Serve].
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -35,9 +36,9 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves a [Handler] by HTTP, without authentication, until the function is called that it
-// returns, which closes the listener. It bounds what clients may send, how many there are, and
-// how long they take; log may be nil.
+// Serve serves a [Handler] over HTTP, without authentication. The function that it returns stops the server and
+// closes the listener. The number of clients, the size of their requests and the time of each are limited. log may
+// be nil.
 func Serve(l net.Listener, h http.Handler, log *zap.Logger) (end func()) {
 	if log == nil {
 		log = zap.NewNop()
@@ -53,7 +54,7 @@ func Serve(l net.Listener, h http.Handler, log *zap.Logger) (end func()) {
 			log.Error("metrics", zap.Error(err))
 		}
 	}()
-	return func() { // hosts may wait for that: see control.Export
+	return func() { // hosts may be waiting meanwhile: see control.Export
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		if s.Shutdown(ctx) != nil {

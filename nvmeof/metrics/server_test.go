@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/recent"
 )
 
-// A slowCollector counts how often it is asked.
+// A slowCollector counts its calls.
 type slowCollector struct{ asked atomic.Int64 }
 
 func (*slowCollector) Describe(chan<- *prometheus.Desc) {}
@@ -24,8 +24,8 @@ func (c *slowCollector) Collect(out chan<- prometheus.Metric) {
 	sink(out).put(gauge("slow", "A gauge."), 1)
 }
 
-// TestHostileScrapers is row 115: clients that send nothing, too much, or ask without end keep
-// neither others from the metrics for long, nor the shards busy.
+// TestHostileScrapers (row 115): clients that send nothing, send too much, or send requests all the time neither keep others
+// from the metrics for long, nor keep the shards busy.
 func TestHostileScrapers(t *testing.T) {
 	t.Parallel()
 	var c slowCollector
@@ -38,7 +38,7 @@ func TestHostileScrapers(t *testing.T) {
 	at := l.Addr().String()
 
 	began := time.Now()
-	for i := range maxConnections { // which are all places
+	for i := range maxConnections { // all places
 		from := net.IPv4(127, 0, 0, byte(31+i/maxOfAddress))
 		silent, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).Dial("tcp", at)
 		if err != nil {

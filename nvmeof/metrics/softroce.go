@@ -13,8 +13,8 @@ type softroceCollector struct {
 	packets, bytes, retransmits, naks, drops, cnps, pairs, messages, refused, events, roundTrips *family
 }
 
-// NewSoftroce returns a collector of what those of the devices have counted that are of package
-// softroce. A device that is closed takes its series along.
+// NewSoftroce returns a collector for those devices that are of package softroce. When a device is closed, its
+// series disappear.
 func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
 	if devices == nil {
 		return missing("NewSoftroce's function")
@@ -35,7 +35,7 @@ func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
 	}
 }
 
-// Describe implements prometheus.Collector: what there is depends on what has happened.
+// Describe implements prometheus.Collector. It sends nothing, since the set of series changes.
 func (*softroceCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -16,31 +16,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TargetConfig describes what [NewTarget] shows. A zero field takes the default.
+// TargetConfig configures [NewTarget]. A zero field selects the default.
 type TargetConfig struct {
 	Target  *target.Target // required
-	Version string         // of the program; default: that of its main module
+	Version string         // version of the program; default: that of its main module
 	Started time.Time      // default: now
-	// Devices are those of the target now, for the connection requests that they refuse by
-	// themselves; default: none.
+	// Devices returns the open devices of the target, whose counts of refused connection requests are exported.
+	// Default: none.
 	Devices func() []rdmatransport.Device
-	// Histograms is how many namespaces have histograms of their own. Where more have had
-	// commands the histograms are those of subsystems, with an empty nsid, so that the number of
-	// series stays what a monitoring can store. Default 128.
+	// Histograms is the number of namespaces up to which each has its own histograms. If more have had commands,
+	// there is one for each subsystem, with an empty nsid, which limits the number of series. Default 128.
 	Histograms int
-	// Hosts has each connected host as a series of its own. They come and go, which a monitoring
-	// has to store.
+	// Hosts adds a series for each connected host. Since hosts come and go, these can become many.
 	Hosts bool
-	// Control yields the requests to the control API, and Log the lines of the log by their
-	// level. Default: none.
+	// Control yields the number of requests to the control API, and Log has the number of log lines by level.
+	// Default: none.
 	Control iter.Seq2[ControlRequest, uint64]
 	Log     *LogCounter
 }
 
-// A ControlRequest is a kind of request to the control API, and its outcome.
+// A ControlRequest identifies requests to the control API by kind and result.
 type ControlRequest struct {
 	Method, Route string
-	Code          int // of HTTP
+	Code          int // HTTP status code
 }
 
 const defaultHistograms = 128
@@ -50,9 +48,8 @@ type targetCollector struct {
 	*families
 }
 
-// NewTarget returns a collector of what a target has counted. A registry takes one: of
-// several targets in a program each has its own, or a label that
-// [prometheus.WrapRegistererWith] adds; without either, or without a Target, Gather fails.
+// NewTarget returns a collector for a target. Each target needs a registry of its own, or a label that
+// [prometheus.WrapRegistererWith] adds. Without that, or without a Target, Gather fails.
 func NewTarget(cfg TargetConfig) prometheus.Collector {
 	if cfg.Target == nil {
 		return missing("TargetConfig.Target")
@@ -67,7 +64,7 @@ func NewTarget(cfg TargetConfig) prometheus.Collector {
 	return &targetCollector{cfg, newFamilies()}
 }
 
-// Describe implements prometheus.Collector: what there is depends on what has happened.
+// Describe implements prometheus.Collector. It sends nothing, since the set of series changes.
 func (*targetCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -113,7 +110,7 @@ func (c *targetCollector) Collect(out chan<- prometheus.Metric) {
 	c.own(to)
 }
 
-// causes are what happened to hosts, and why.
+// causes adds the counters of what happened to hosts, by cause.
 func (c *targetCollector) causes(to sink, all map[target.Cause]uint64) {
 	for x, n := range all {
 		switch x.Kind {
@@ -141,7 +138,7 @@ func (c *targetCollector) causes(to sink, all map[target.Cause]uint64) {
 	}
 }
 
-// own is what the program counts beside the target.
+// own adds what the program counts besides the target.
 func (c *targetCollector) own(to sink) {
 	if c.cfg.Control != nil {
 		for r, n := range c.cfg.Control {
@@ -188,7 +185,7 @@ func (c *targetCollector) space(to sink, nqn string, n *target.NamespaceMeasures
 	}
 }
 
-// used is how many namespaces have had commands.
+// used returns how many namespaces have had commands.
 func used(m *target.Measures) (n int) {
 	for i := range m.Subsystems {
 		for j := range m.Subsystems[i].Namespaces {
@@ -201,7 +198,7 @@ func used(m *target.Measures) (n int) {
 	return n
 }
 
-// times are the histograms of a subsystem's namespaces, of each or of all together.
+// times adds the histograms of a subsystem's namespaces: one for each if each is set, else one for all.
 func (c *targetCollector) times(to sink, nqn string, all []target.NamespaceMeasures, each bool) {
 	type both struct{ command, store target.Latencies }
 	sums := map[string]*both{}
@@ -226,7 +223,7 @@ func (c *targetCollector) times(to sink, nqn string, all []target.NamespaceMeasu
 	}
 }
 
-// connections are those that there are.
+// connections adds the number of connected controllers, queues and hosts.
 func (c *targetCollector) connections(to sink) {
 	type key struct {
 		nqn  nvmeof.NQN
@@ -260,7 +257,7 @@ func (c *targetCollector) connections(to sink) {
 	to.put(c.queues, float64(queues), "io")
 }
 
-// refusals are what the target did not take from peers.
+// refusals adds the counters of connections and hosts that the target refused or dropped.
 func (c *targetCollector) refusals(to sink) {
 	t := c.cfg.Target
 	a := t.AuthCounts()

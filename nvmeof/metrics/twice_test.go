@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestTwice: a registry that has a target twice, or two of them, says so and goes on.
+// TestTwice: a registry that has a target twice, or two of them, returns an error and continues.
 func TestTwice(t *testing.T) {
 	one, _, _ := startTarget(t, netip.MustParseAddrPort("127.80.9.13:4420"))
 	r := prometheus.NewRegistry()

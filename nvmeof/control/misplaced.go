@@ -8,14 +8,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// astray are namespaces whose files for reservations are those of others, as where a document has what
-// two export change places and not their reservations. Who is named there waits, and so does whose
-// reservations they are: without them others may write what they protect.
-type astray map[namespaceKey]*config.Namespace
+// misplacedRecords are the namespaces whose reservation file belongs to another namespace. That occurs if the
+// exports of two namespaces are exchanged in a document, but not their reservations. Both namespaces wait: without
+// its reservations, other hosts could write to what they protect.
+type misplacedRecords map[namespaceKey]*config.Namespace
 
-// misplaced finds them in what a start, or the check of a document, meets.
-func misplaced(r *reacher, all map[namespaceKey]*config.Namespace) astray {
-	found := astray{}
+// findMisplaced returns such namespaces at a start, or when a document is checked.
+func findMisplaced(r *reacher, all map[namespaceKey]*config.Namespace) misplacedRecords {
+	found := misplacedRecords{}
 	for at, n := range all {
 		if n.Reservations != "" && r.ask(n.Reservations, func() error { return known("").checkReservations(at.nqn, n) }) != nil {
 			found[at] = n
@@ -24,7 +24,7 @@ func misplaced(r *reacher, all map[namespaceKey]*config.Namespace) astray {
 	return found
 }
 
-// namespacesOf are those of a document.
+// namespacesOf returns the namespaces of a document.
 func namespacesOf(doc *config.Document) map[namespaceKey]*config.Namespace {
 	all := map[namespaceKey]*config.Namespace{}
 	for _, s := range doc.Subsystems {
@@ -35,9 +35,9 @@ func namespacesOf(doc *config.Document) map[namespaceKey]*config.Namespace {
 	return all
 }
 
-// heldFor is why a namespace may not be used, whose reservations one of them has; nil where its own file
-// is another's, which says so itself.
-func (a astray) heldFor(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
+// reservedElsewhere returns an error if one of a's files has the reservations of namespace n. It returns nil if n's
+// own file belongs to another one, which is an error of its own.
+func (a misplacedRecords) reservedElsewhere(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
 	if len(a) == 0 || n.Reservations != "" && r.ask(n.Reservations, func() error { return known("").checkReservations(nqn, n) }) != nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (a astray) heldFor(r *reacher, nqn nvmeof.NQN, n *config.Namespace) error {
 			held = known("").checkReservations(at.nqn, x) != nil && target.ReservationFile(x.Reservations).HoldsFor(nqn, ownerConfig(n))
 			return nil
 		})
-		if err == nil && held { // of one that does not answer nothing is known
+		if err == nil && held { // nothing is known of a file that does not answer
 			return fmt.Errorf("what hosts have reserved of it is in %s, which %s names: name that file here, or remove it if no host relies on a reservation",
 				x.Reservations, namespaceName(at))
 		}
