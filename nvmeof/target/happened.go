@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// happened records an event. Any goroutine may call it, with any locks held: it waits for
-// nothing.
+// happened records an event. It never blocks, and may be called by any goroutine with any locks held.
 func happened(t *Target, k events.Kind, s events.Severity, e events.Event) {
 	e.Kind, e.Severity = k, s
 	t.log.Events.Record(e)
@@ -28,8 +27,8 @@ func (n *Namespace) happened(k events.Kind, s events.Severity, text string) {
 	happened(n.subsystem.target, k, s, events.Event{Subsystem: string(n.subsystem.nqn), NSID: int(n.ns.ID), Text: text})
 }
 
-// happenedFor records an event of the controller's host. Those of discovery controllers are
-// refusals alone: hosts connect to them every few seconds.
+// happenedFor records an event of the controller's host. For discovery controllers it only records refusals: hosts
+// connect to them every few seconds.
 func happenedFor(c *Controller, k events.Kind, s events.Severity, text string) {
 	if c.discovery() && k != events.Refused {
 		return
@@ -37,12 +36,12 @@ func happenedFor(c *Controller, k events.Kind, s events.Severity, text string) {
 	happened(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
 }
 
-// happenedTo records what the controller's host did to a namespace.
+// happenedTo records an action of the controller's host on a namespace.
 func happenedTo(c *Controller, ns *storage.Namespace, k events.Kind, s events.Severity, text string) {
 	happened(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
 }
 
-// noteEnd records the end of an association, and of a queue that was lost.
+// noteEnd records the end of an association, or that a queue was lost.
 func (q *queue) noteEnd(reason string, err error) {
 	switch {
 	case reason == "" && err != nil:
@@ -55,7 +54,7 @@ func (q *queue) noteEnd(reason string, err error) {
 	}
 }
 
-// because joins what happened with why, which may be empty.
+// because joins an event with its reason, which may be empty.
 func because(what, why string) string {
 	if why == "" {
 		return what
@@ -63,15 +62,15 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// reservationActions are the actions of the three commands (NVMe base 2.0, 7.2, 7.3, 7.4).
+// reservationActions describes the actions of the three commands (NVMe base 2.0, 7.2, 7.3, 7.4).
 var reservationActions = map[capsule.IOOpcode][]string{
 	capsule.IOReservationRegister: {"registered", "unregistered", "replaced its key"},
 	capsule.IOReservationAcquire:  {"acquired", "preempted", "preempted, and aborted the commands of those preempted"},
 	capsule.IOReservationRelease:  {"released", "cleared all"},
 }
 
-// describeReservation says what a command did: its action, what is reserved now, and which
-// hosts are registered no longer. Keys are left out.
+// describeReservation describes the effect of a command: its action, the resulting reservation, and which hosts
+// are no longer registered. It leaves out keys.
 func describeReservation(cmd *reservation.Command, before, now *reservation.State) string {
 	var b strings.Builder
 	if names := reservationActions[cmd.Opcode]; int(cmd.Fields.Action) < len(names) {
