@@ -111,7 +111,7 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	})
 	t.tasks.Go(l.accept) // ends when the target closes the listener
 	t.log.Info("listening", zap.Stringer("address", rl.Addr()))
-	l.happened(events.Info, "listener is open")
+	l.recordEvent(events.Info, "listener is open")
 	return l, nil
 }
 
@@ -145,7 +145,7 @@ func (l *Listener) accept() {
 		case errors.Is(err, rdmatransport.ErrDeviceLost):
 			l.err = err
 			l.target.log.Warn("listener ended", zap.Stringer("address", l.Addr()), zap.Error(err))
-			l.happened(events.Error, "listener ended: "+err.Error())
+			l.recordEvent(events.Error, "listener ended: "+err.Error())
 			return
 		case err != nil:
 			l.target.log.Trouble("accepting a connection failed", zap.Error(err))
@@ -274,7 +274,7 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 	}
 	t.causes.Count(meter.Rejects, "", label(s.String()), "")
 	t.log.Trouble("connection rejected", fields...)
-	happened(t, events.Refused, events.Warning, events.Event{Address: req.RemoteAddr().String(), Text: because("connection rejected: "+s.String(), why)})
+	recordEvent(t, events.Refused, events.Warning, events.Event{Address: req.RemoteAddr().String(), Text: because("connection rejected: "+s.String(), why)})
 	if err := fabric.Reject(req, s); err != nil {
 		t.log.Trouble("rejecting a connection failed", zap.Stringer("peer", req.RemoteAddr()), zap.Error(err))
 	}

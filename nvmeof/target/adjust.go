@@ -95,7 +95,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	this := n.pauses
 	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // ends with Resume at the latest
 	n.ns.SetPaused(true)
-	n.happened(events.Namespace, events.Info, fmt.Sprintf("paused, for %v at most", limit))
+	n.recordEvent(events.Namespace, events.Info, fmt.Sprintf("paused, for %v at most", limit))
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (n *Namespace) Resume() error {
 		return n.unfit(errors.New("it is not paused"))
 	}
 	if n.pause != nil {
-		n.happened(events.Namespace, events.Info, "pause ended")
+		n.recordEvent(events.Namespace, events.Info, "pause ended")
 	}
 	n.stopPause()
 	n.ns.Unshut()
@@ -144,7 +144,7 @@ func (n *Namespace) endPause(which uint64) {
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
 		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %s in time, or a pause with a longer --limit", uint32(n.ns.ID), word(s.nqn))))
-	n.happened(events.Namespace, events.Warning, "pause ended by its limit")
+	n.recordEvent(events.Namespace, events.Warning, "pause ended by its limit")
 	n.ns.Unshut()
 }
 

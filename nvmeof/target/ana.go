@@ -43,7 +43,7 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	l.target.causes.Count(meter.ANAChanges, "", label(state.String()), strconv.FormatUint(uint64(g), 10))
 	l.target.log.Info("ANA state changed", zap.Uint16("port", uint16(l.port.id)), zap.Stringer("address", l.port.addr),
 		zap.Uint32("group", uint32(g)), zap.Stringer("state", state))
-	happened(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),
+	recordEvent(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),
 		Text: fmt.Sprintf("ANA group %d on listener %d is now %v", g, l.port.id, state)})
 	if now.State(g) == before.State(g) {
 		return nil // another target owns the group

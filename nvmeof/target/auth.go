@@ -237,7 +237,7 @@ func (q *queue) authenticated() {
 			no = makeRoomProven(c)
 		}
 		if no.refused() {
-			happenedFor(c, events.Refused, events.Warning, because("authenticated, and refused: "+no.reason, no.remedy))
+			recordHostEvent(c, events.Refused, events.Warning, because("authenticated, and refused: "+no.reason, no.remedy))
 			q.target.log.Trouble("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
 			c.dismissed = true
 			c.end(no.reason)
@@ -272,7 +272,7 @@ func (q *queue) authFailed() {
 	a.locked = true
 	q.target.authCounts.failed.Add(1)
 	f := authFailure{err: a.exchange.Err(), host: q.controller.hostNQN, ctrlKey: a.ctrlKey, mutual: a.exchange.Mutual()}
-	happenedFor(q.controller, events.Refused, events.Warning, because("authentication failed, refused by the "+f.by()+": "+f.err.Error(), f.remedy()))
+	recordHostEvent(q.controller, events.Refused, events.Warning, because("authentication failed, refused by the "+f.by()+": "+f.err.Error(), f.remedy()))
 	q.target.log.Trouble("authentication failed", append(q.authFields(),
 		zap.String("refused_by", f.by()), zap.String("reason", f.err.Error()), zap.String("remedy", f.remedy()))...)
 }
@@ -291,7 +291,7 @@ func (q *queue) authTimedOut() {
 		return
 	}
 	q.target.authCounts.timedOut.Add(1)
-	happenedFor(q.controller, events.Refused, events.Warning, "authentication not finished in time")
+	recordHostEvent(q.controller, events.Refused, events.Warning, "authentication not finished in time")
 	q.target.log.Trouble("authentication not finished in time", append(q.authFields(), zap.Duration("within", q.target.cfg.AuthTimeout),
 		zap.String("remedy", "nvme connect --dhchap-secret KEY, with the key of this host"))...)
 	q.endUnproven("authentication not finished in time")

@@ -149,7 +149,7 @@ func (c *Controller) start(kato uint32) {
 		fields = append(fields, zap.Bool("must_authenticate", true))
 	}
 	c.target.log.Comings.Write(c.log.Info, "host connected", fields)
-	happenedFor(c, events.Connect, events.Info, "connected")
+	recordHostEvent(c, events.Connect, events.Info, "connected")
 }
 
 // named adds the controller's names to its logger. Called when its identifier is known.

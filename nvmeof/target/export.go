@@ -79,7 +79,7 @@ func (a *addition) export(name string) error {
 	s.replace(a.ID(), a.Namespace)
 	s.dismissOthers(a.ns.Volume)
 	s.moved(a.was, a.ns)
-	a.happened(events.Namespace, events.Info, textAdded+": "+name)
+	a.recordEvent(events.Namespace, events.Info, textAdded+": "+name)
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	if !g.serves(ns.Group()) {
 		return nil // the target that serves it reports whether its store is there
 	}
-	ns.happened(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
+	ns.recordEvent(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
 	return nil
 }
 
@@ -250,10 +250,10 @@ func parted(s *Subsystem, was *storage.Namespace, left *Namespace) {
 	gone := Namespace{subsystem: s, ns: was}
 	if left != nil {
 		s.moved(was, left.ns)
-		gone.happened(events.Namespace, events.Warning, "namespace inaccessible until its store is back")
+		gone.recordEvent(events.Namespace, events.Warning, "namespace inaccessible until its store is back")
 	} else {
 		s.moved(was, nil)
-		gone.happened(events.Namespace, events.Info, textRemoved)
+		gone.recordEvent(events.Namespace, events.Info, textRemoved)
 	}
 }
 

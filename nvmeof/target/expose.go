@@ -83,7 +83,7 @@ func (l *Listener) end(why string) error {
 	n := l.target.dropQueues(func(q *queue) bool { return q.listener == l }, why)
 	l.target.log.Info("listener removed", zap.Stringer("address", l.port.addr), zap.Uint16("port", uint16(l.port.id)),
 		zap.String("why", why), zap.Int("queues_disconnected", n))
-	l.happened(events.Info, "listener removed: "+why)
+	l.recordEvent(events.Info, "listener removed: "+why)
 	return err
 }
 
@@ -165,7 +165,7 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	s.mu.Unlock()
 	awaitEmpty(s)
 	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
-	happened(t, events.Change, events.Info, events.Event{Subsystem: string(nqn), Text: "subsystem removed"})
+	recordEvent(t, events.Change, events.Info, events.Event{Subsystem: string(nqn), Text: "subsystem removed"})
 	return finish(s)
 }
 

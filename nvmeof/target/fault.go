@@ -18,7 +18,7 @@ func (n *Namespace) ClearFault() error {
 	}
 	n.subsystem.target.log.Info("fault of a namespace is cleared", zap.Uint32("nsid", uint32(n.ns.ID)),
 		zap.String("subsystem", string(n.subsystem.nqn)), zap.String("export", n.ns.Volume.Name))
-	n.happened(events.Store, events.Info, "fault of "+n.ns.Volume.Name+" is cleared")
+	n.recordEvent(events.Store, events.Info, "fault of "+n.ns.Volume.Name+" is cleared")
 	n.subsystem.target.examine(n.ns.Volume, time.Now())
 	return nil
 }

@@ -224,7 +224,7 @@ func (g *Gateway) set(state capsule.ANAState, what string, groups ...capsule.ANA
 	for _, group := range changed {
 		t.causes.Count(meter.ANAChanges, "", label(state.String()), strconv.FormatUint(uint64(group), 10))
 		t.log.Info("ANA group "+what, zap.Uint32("group", uint32(group)), zap.Stringer("state", state))
-		happened(t, events.ANA, events.Info, events.Event{Text: fmt.Sprintf("ANA group %d %s", group, what)})
+		recordEvent(t, events.ANA, events.Info, events.Event{Text: fmt.Sprintf("ANA group %d %s", group, what)})
 	}
 	for _, s := range t.Subsystems() {
 		regroupAway(s, g)

@@ -111,7 +111,7 @@ func (p *protecting) noteUnsaved(err error) {
 	c := p.request.queue.controller
 	c.target.log.Trouble("write protection not saved, command failed", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
 		zap.Uint32("nsid", uint32(p.ns.ID)), zap.Error(err))
-	happenedTo(c, p.ns, events.Namespace, events.Error, "write protection not saved, command failed: "+err.Error())
+	recordNamespaceEvent(c, p.ns, events.Namespace, events.Error, "write protection not saved, command failed: "+err.Error())
 }
 
 // end completes the command, and reverts the state if it failed.

@@ -296,7 +296,7 @@ func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal
 		fields = append(fields, zap.String("remedy", no.remedy))
 	}
 	q.target.log.Trouble("connect refused", fields...)
-	happened(q.target, events.Refused, events.Warning, events.Event{Address: q.remote.String(), Host: printable(&d.HostNQN), Subsystem: printable(&d.SubNQN),
+	recordEvent(q.target, events.Refused, events.Warning, events.Event{Address: q.remote.String(), Host: printable(&d.HostNQN), Subsystem: printable(&d.SubNQN),
 		Text: because(because("connect refused", no.reason), no.remedy)})
 }
 

@@ -92,7 +92,7 @@ func (n *Namespace) administer(what string, change func(*storage.Reservations) (
 		return n.unfit(err)
 	}
 	t.notifyReserved(v, out.Notices)
-	n.happened(events.Reservation, events.Warning, what)
+	n.recordEvent(events.Reservation, events.Warning, what)
 	t.log.Info(what, append(about, zap.String("subsystem", string(n.subsystem.nqn)), zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("export", v.Name),
 		zap.Int("registrants before", len(before.Registrants)), zap.Int("now", len(v.Reservations.State().Registrants)),
 		zap.Bool("reserved", v.Reservations.Guard() != nil))...)

@@ -72,7 +72,7 @@ func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd res
 		t.log.Trouble("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
 			zap.String("remedy", mayWrite(c, ns)))
-		happenedTo(c, ns, events.Refused, events.Warning, cmd.Opcode.String()+" refused: host may only read the namespace")
+		recordNamespaceEvent(c, ns, events.Refused, events.Warning, cmd.Opcode.String()+" refused: host may only read the namespace")
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
 	before := v.Reservations.State()
@@ -85,10 +85,10 @@ func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd res
 		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
 		// Not a store event: hosts can cause any number of these, and the rate of store events is not limited.
-		happenedTo(c, ns, events.Reservation, events.Error, "reservation not saved, command failed: "+err.Error())
+		recordNamespaceEvent(c, ns, events.Reservation, events.Error, "reservation not saved, command failed: "+err.Error())
 	}
 	if out.Status.OK() {
-		happenedTo(c, ns, events.Reservation, events.Info, describeReservation(&cmd, before, v.Reservations.State()))
+		recordNamespaceEvent(c, ns, events.Reservation, events.Info, describeReservation(&cmd, before, v.Reservations.State()))
 	}
 	return out.Status
 }

@@ -68,7 +68,7 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	case ns.Protection() != capsule.WriteProtectNone:
 		reason, remedy = "a host write-protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
 	}
-	happened(c.target, events.Refused, events.Warning, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN),
+	recordEvent(c.target, events.Refused, events.Warning, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN),
 		Address: c.admin.remote.String(), Text: because("write refused: "+reason, remedy)})
 	c.target.log.Trouble("write refused", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
 		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))

@@ -27,7 +27,7 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 		return false
 	}
 	if h.Short() && !before.Short() {
-		v.happened(events.Warning, fmt.Sprintf("storage is running out: %d %% left of what it may need", h.Spare))
+		v.recordEvent(events.Warning, fmt.Sprintf("storage is running out: %d %% left of what it may need", h.Spare))
 		v.volumes.log.Warn("storage below a namespace is running out",
 			zap.String("export", v.Name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
 			zap.String("remedy", "free space in the file system, or preallocate the file"))
@@ -48,11 +48,11 @@ func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
 	_, is := v.Silent(now)
 	switch was := v.silent.Swap(is); {
 	case is && !was:
-		v.happened(events.Error, "does not answer: commands for it wait")
+		v.recordEvent(events.Error, "does not answer: commands for it wait")
 		v.volumes.log.Error("store does not answer: commands for it wait, and everything else goes on",
 			zap.String("export", v.Name), zap.String("remedy", "see what is wrong with its file system or device"))
 	case was && !is:
-		v.happened(events.Info, "answers again")
+		v.recordEvent(events.Info, "answers again")
 		v.volumes.log.Info("store answers again", zap.String("export", v.Name))
 	}
 	return resized, changed
@@ -87,10 +87,10 @@ func (v *Volume) Hangs() bool {
 func (v *Volume) logLost(why string) {
 	if why == "" {
 		v.volumes.log.Info("file or device of a namespace is at its path again", zap.String("export", v.Name))
-		v.happened(events.Info, "is at its path again")
+		v.recordEvent(events.Info, "is at its path again")
 		return
 	}
-	v.happened(events.Error, "is no longer at its path, and what hosts write is lost when the target ends: "+why)
+	v.recordEvent(events.Error, "is no longer at its path, and what hosts write is lost when the target ends: "+why)
 	v.volumes.log.Error("file or device of a namespace is no longer at its path: what hosts write to it is lost when the target ends",
 		zap.String("export", v.Name), zap.String("why", why))
 }
@@ -206,7 +206,7 @@ func (v *Volume) ClearFault() error {
 	return nil
 }
 
-// happened records an event of the store.
-func (v *Volume) happened(s events.Severity, text string) {
+// recordEvent records an event of the store.
+func (v *Volume) recordEvent(s events.Severity, text string) {
 	v.volumes.log.Events.Record(events.Event{Kind: events.Store, Severity: s, Text: v.Name + " " + text})
 }

@@ -49,7 +49,7 @@ func (v *Volume) lookForHoles() {
 	if err != nil || !v.holes.look(n) {
 		return
 	}
-	v.happened(events.Error, "has lost storage while it is served: "+v.holes.why())
+	v.recordEvent(events.Error, "has lost storage while it is served: "+v.holes.why())
 	v.volumes.log.Error("a file has lost storage while it is served: hosts read zeroes where there may have been data", zap.String("export", v.Name),
 		zap.Int64("bytes", n), zap.String("remedy", "stop the hosts, and restore the data"))
 }

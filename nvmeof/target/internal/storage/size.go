@@ -105,14 +105,14 @@ func (v *Volume) adopt(err error) (resized bool) {
 	case err == nil:
 		v.blind.Store(nil)
 	case v.blind.Swap(&err) == nil:
-		v.happened(events.Error, "its size is no longer known: "+err.Error())
+		v.recordEvent(events.Error, "its size is no longer known: "+err.Error())
 		v.volumes.log.Error("size of a namespace is no longer known", zap.String("export", v.Name), zap.Error(err))
 	}
 	if blocks == before || blocks == 0 {
 		return false
 	}
 	v.size.Store(blocks)
-	v.happened(events.Info, fmt.Sprintf("resized from %d to %d bytes", before<<v.Shift, blocks<<v.Shift))
+	v.recordEvent(events.Info, fmt.Sprintf("resized from %d to %d bytes", before<<v.Shift, blocks<<v.Shift))
 	v.volumes.log.Info("namespace resized", zap.String("export", v.Name),
 		zap.Uint64("bytes", blocks<<v.Shift), zap.Uint64("bytes_before", before<<v.Shift))
 	if blocks >= v.whole.Load() {
@@ -120,7 +120,7 @@ func (v *Volume) adopt(err error) (resized bool) {
 	}
 	if blocks < before {
 		v.whole.Store(max(before, v.whole.Load()))
-		v.happened(events.Error, "became shorter while it is served: what was behind its end is lost")
+		v.recordEvent(events.Error, "became shorter while it is served: what was behind its end is lost")
 		v.volumes.log.Error("namespace became shorter while it is served: the data beyond its end is lost", zap.String("export", v.Name),
 			zap.String("remedy", "unless this is intended, stop the hosts, and restore the data before the file or device is enlarged again"))
 	}

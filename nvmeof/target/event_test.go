@@ -24,8 +24,8 @@ func (f *fixture) recorded(texts ...string) {
 	}
 }
 
-// TestHappened: events of hosts and reservations are recorded with names, and without keys.
-func TestHappened(t *testing.T) {
+// TestRecordedEvents: events of hosts and reservations are recorded with names, and without keys.
+func TestRecordedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 0)

@@ -11,46 +11,46 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// happened records an event. It never blocks, and may be called by any goroutine with any locks held.
-func happened(t *Target, k events.Kind, s events.Severity, e events.Event) {
+// recordEvent records an event. It never blocks, and may be called by any goroutine with any locks held.
+func recordEvent(t *Target, k events.Kind, s events.Severity, e events.Event) {
 	e.Kind, e.Severity = k, s
 	t.log.Events.Record(e)
 }
 
-// happened records an event of the listener.
-func (l *Listener) happened(s events.Severity, text string) {
-	happened(l.target, events.Listener, s, events.Event{Address: l.port.addr.String(), Text: text})
+// recordEvent records an event of the listener.
+func (l *Listener) recordEvent(s events.Severity, text string) {
+	recordEvent(l.target, events.Listener, s, events.Event{Address: l.port.addr.String(), Text: text})
 }
 
-// happened records an event of the namespace.
-func (n *Namespace) happened(k events.Kind, s events.Severity, text string) {
-	happened(n.subsystem.target, k, s, events.Event{Subsystem: string(n.subsystem.nqn), NSID: int(n.ns.ID), Text: text})
+// recordEvent records an event of the namespace.
+func (n *Namespace) recordEvent(k events.Kind, s events.Severity, text string) {
+	recordEvent(n.subsystem.target, k, s, events.Event{Subsystem: string(n.subsystem.nqn), NSID: int(n.ns.ID), Text: text})
 }
 
-// happenedFor records an event of the controller's host. For discovery controllers it only records refusals: hosts
+// recordHostEvent records an event of the controller's host. For discovery controllers it only records refusals: hosts
 // connect to them every few seconds.
-func happenedFor(c *Controller, k events.Kind, s events.Severity, text string) {
+func recordHostEvent(c *Controller, k events.Kind, s events.Severity, text string) {
 	if c.discovery() && k != events.Refused {
 		return
 	}
-	happened(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
+	recordEvent(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
 }
 
-// happenedTo records an action of the controller's host on a namespace.
-func happenedTo(c *Controller, ns *storage.Namespace, k events.Kind, s events.Severity, text string) {
-	happened(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
+// recordNamespaceEvent records an action of the controller's host on a namespace.
+func recordNamespaceEvent(c *Controller, ns *storage.Namespace, k events.Kind, s events.Severity, text string) {
+	recordEvent(c.target, k, s, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN), Address: c.admin.remote.String(), Text: text})
 }
 
 // noteEnd records the end of an association, or that a queue was lost.
 func (q *queue) noteEnd(reason string, err error) {
 	switch {
 	case reason == "" && err != nil:
-		happenedFor(q.controller, events.Lost, events.Warning, fmt.Sprintf("queue %d lost: %v", q.id, err))
+		recordHostEvent(q.controller, events.Lost, events.Warning, fmt.Sprintf("queue %d lost: %v", q.id, err))
 	case q.id != 0:
 	case reason == "keep alive timeout":
-		happenedFor(q.controller, events.Lost, events.Warning, "disconnected: "+reason)
+		recordHostEvent(q.controller, events.Lost, events.Warning, "disconnected: "+reason)
 	default:
-		happenedFor(q.controller, events.Disconnect, events.Info, because("disconnected", reason))
+		recordHostEvent(q.controller, events.Disconnect, events.Info, because("disconnected", reason))
 	}
 }
 
