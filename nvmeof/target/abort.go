@@ -7,17 +7,16 @@ import (
 // notAborted is bit 0 of Abort's result.
 const notAborted = 1
 
-// maxAborts is how many Abort commands a controller executes at a time; ACL is one less.
+// maxAborts is how many Abort commands a controller executes at a time. The ACL field is one less.
 const maxAborts = 4
 
-// abort executes Abort, which completes after the command that it names (NVMe base 2.0,
-// 5.1). On the admin queue only Asynchronous Event Requests take long enough to be
-// aborted.
+// abort executes Abort, which completes after the command that it names (NVMe base 2.0, 5.1). On the admin queue
+// it only aborts Asynchronous Event Requests: other commands do not take long enough.
 func abort(c *Controller, r *request) capsule.Status {
 	f := r.cmd.Abort()
 	r.result = notAborted
 	if c.aborts == maxAborts {
-		return capsule.StatusAbortLimitExceeded // until one of the others is done
+		return capsule.StatusAbortLimitExceeded // until another one has completed
 	}
 	if f.SQID == 0 {
 		if held, ok := c.events.Take(f.CID); ok {

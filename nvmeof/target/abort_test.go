@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestAbortIO: what waits for something of ours is aborted, and the Abort is
-// answered after it; what the store has is not, and says so.
+// TestAbortIO: a command that waits for a resource of the target is aborted before the Abort completes. A command
+// that the store has is not, and Abort's result says so.
 func TestAbortIO(t *testing.T) {
 	const aborted = capsule.StatusAbortRequested | dnr
 	rw := capsule.ReadWrite{Blocks: 8}
@@ -16,7 +16,7 @@ func TestAbortIO(t *testing.T) {
 		name   string
 		cmd    *hostCommand
 		setUp  func(f *fixture, s *fakeStore, io *hostQueue)
-		let    func(f *fixture, s *fakeStore) // lets go after the Abort was sent
+		let    func(f *fixture, s *fakeStore) // releases the command after the Abort was sent
 		want   capsule.Status
 		result uint64
 	}{
@@ -71,8 +71,8 @@ func TestAbortIO(t *testing.T) {
 	}
 }
 
-// TestAbortWhileFetching: the data is on its way, so the command ends when it is
-// here, and the store never sees it.
+// TestAbortWhileFetching: the data is being transferred, so the command ends when it has arrived, and never
+// reaches the store.
 func TestAbortWhileFetching(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)

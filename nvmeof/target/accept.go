@@ -32,17 +32,17 @@ type Listener struct {
 	ended    chan struct{} // closed when the accept loop has returned
 	err      error         // why the loop returned; set before ended is closed
 
-	mu  sync.Mutex // serialises changes of the states
+	mu  sync.Mutex // serializes changes of the states
 	ana atomic.Pointer[ana.Table]
 }
 
-// A ListenerConfig describes a listener. A zero field takes the default.
+// ListenerConfig describes a listener. A zero field takes the default.
 type ListenerConfig struct {
 	Addr netip.AddrPort // required: an address of the device; port 0 picks a free one
-	// ID is the identifier by which SetPorts selects the listener; default: the lowest
-	// that no listener of the target has.
+	// ID is the identifier by which SetPorts selects the listener; default: the lowest that no listener of the
+	// target has.
 	ID PortID
-	// ANA has the initial states of groups; default: optimized.
+	// ANA sets the initial states of groups; default: optimized.
 	ANA map[capsule.ANAGroup]capsule.ANAState
 }
 
@@ -52,23 +52,21 @@ func newListener(d *Device, rl rdmatransport.Listener, p port, paths *ana.Table)
 	return l
 }
 
-// Addr is the address; if port 0 was configured, with the port that was chosen.
+// Addr returns the address, with the actual port if port 0 was configured.
 func (l *Listener) Addr() netip.AddrPort { return l.port.addr }
 
-// Done is closed when the listener accepts no more connections: it was removed, the
-// target was closed, or its device is lost. A lost device has to be removed and closed,
-// and another added in its place.
+// Done returns a channel that is closed when the listener accepts no more connections: it was removed, the target
+// was closed, or its device is lost. A lost device has to be removed and closed, and another one added instead.
 func (l *Listener) Done() <-chan struct{} { return l.ended }
 
-// Err waits for Done and returns the reason: [rdmatransport.ErrClosed], or an error that
-// is [rdmatransport.ErrDeviceLost].
+// Err waits for Done and returns the reason: [rdmatransport.ErrClosed], or an error that wraps
+// [rdmatransport.ErrDeviceLost].
 func (l *Listener) Err() error {
 	<-l.ended
 	return l.err
 }
 
-// Listen accepts connections at an address of the first device. The listener gets the
-// lowest free identifier.
+// Listen accepts connections at an address of the first device. The listener gets the lowest free identifier.
 func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 	if t.first == nil {
 		return nil, errors.New("target: Listen needs Config.Device: there is AddDevice, and Device.Listen")
@@ -76,8 +74,8 @@ func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 	return t.first.Listen(ListenerConfig{Addr: addr})
 }
 
-// Listen accepts connections at an address of the device. Hosts find the states of
-// ListenerConfig.ANA from their first command on.
+// Listen accepts connections at an address of the device. The states of ListenerConfig.ANA apply from the hosts'
+// first command on.
 func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	t := d.target
 	paths, err := ana.NewTable(c.ANA)
@@ -104,7 +102,7 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 		return nil, errors.Join(fmt.Errorf("listener %d exists already", c.ID), rl.Close())
 	}
 	if g := t.cfg.Gateway; g != nil {
-		paths = paths.Owned(g.owned.Load()) // later changes find the listener
+		paths = paths.Owned(g.owned.Load()) // later changes of ownership apply to the listener, too
 	}
 	l := newListener(d, rl, port{c.ID, rl.Addr()}, paths)
 	t.reshapeLocked(nil, func() {
@@ -113,12 +111,12 @@ func (d *Device) Listen(c ListenerConfig) (*Listener, error) {
 	})
 	t.tasks.Go(l.accept) // ends when the target closes the listener
 	t.log.Info("listening", zap.Stringer("address", rl.Addr()))
-	l.happened(events.Info, "listener is open")
+	l.recordEvent(events.Info, "listener is open")
 	return l, nil
 }
 
-// use keeps the device's shards, without which a device may not answer, until unuse. It
-// reports whether they are there.
+// use keeps the device's shards running until unuse: a device may not answer without them. It returns false if the
+// device was removed.
 func (d *Device) use() bool {
 	d.target.mu.Lock()
 	defer d.target.mu.Unlock()
@@ -147,7 +145,7 @@ func (l *Listener) accept() {
 		case errors.Is(err, rdmatransport.ErrDeviceLost):
 			l.err = err
 			l.target.log.Warn("listener ended", zap.Stringer("address", l.Addr()), zap.Error(err))
-			l.happened(events.Error, "listener ended: "+err.Error())
+			l.recordEvent(events.Error, "listener ended: "+err.Error())
 			return
 		case err != nil:
 			l.target.log.Trouble("accepting a connection failed", zap.Error(err))
@@ -157,13 +155,13 @@ func (l *Listener) accept() {
 			continue
 		}
 		if !l.awaitMover() {
-			return // whoever continues gets the request again
+			return // the process that continues gets the request again
 		}
 		l.serve(req)
 	}
 }
 
-// pause reports false when the target closes meanwhile.
+// pause waits for d. It returns false if the target closes meanwhile.
 func (t *Target) pause(d time.Duration) bool {
 	select {
 	case <-t.context.Done():
@@ -173,7 +171,7 @@ func (t *Target) pause(d time.Duration) bool {
 	}
 }
 
-// serve checks one connection request and gives it to the device's least loaded shard.
+// serve checks a connection request and assigns it to the device's least loaded shard.
 func (l *Listener) serve(req rdmatransport.ConnRequest) {
 	t := l.target
 	d, status := fabric.CheckRequest(req, t.cfg.limits())
@@ -193,7 +191,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 	}
 }
 
-// admitQueue maps the queue's memory and accepts the connection in its shard.
+// admitQueue maps the queue's memory and accepts the connection in the queue's shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
 	fq, why := q.enter(t.waiting.knows(q.remote.Addr(), time.Now()))
 	if why == "" && !q.shard.Do(func() { q.accept(fq, req) }) {
@@ -202,8 +200,8 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 	return why
 }
 
-// enter maps the queue's memory and has the target note it. Known says that its host was there
-// before.
+// enter maps the queue's memory and registers the queue with the target. Known means that its address had a
+// connected host before.
 func (q *queue) enter(known bool) (fq *fabric.TargetQueue, why string) {
 	t := q.target
 	cfg := fabric.TargetConfig{
@@ -233,9 +231,9 @@ func (q *queue) enter(known bool) (fq *fabric.TargetQueue, why string) {
 	return fq, ""
 }
 
-// accept runs in the queue's shard.
+// accept accepts the connection. It runs in the queue's shard.
 func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
-	err := q.target.context.Err() // whoever closes the target counts on it
+	err := q.target.context.Err() // Close relies on it
 	if q.listener.removed.Load() {
 		err = rdmatransport.ErrClosed
 	}
@@ -258,8 +256,7 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 	q.start(fq.Commands())
 }
 
-// reject rejects a connection request and logs the host, the reason and, if there is one,
-// the remedy.
+// reject rejects a connection request and logs the peer, the reason and, if there is one, the remedy.
 func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s capsule.RejectStatus, why string) {
 	fields := []zap.Field{
 		zap.Stringer("peer", req.RemoteAddr()), zap.Stringer("status", s),
@@ -277,13 +274,13 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 	}
 	t.causes.Count(meter.Rejects, "", label(s.String()), "")
 	t.log.Trouble("connection rejected", fields...)
-	happened(t, events.Refused, events.Warning, events.Event{Address: req.RemoteAddr().String(), Text: because("connection rejected: "+s.String(), why)})
+	recordEvent(t, events.Refused, events.Warning, events.Event{Address: req.RemoteAddr().String(), Text: because("connection rejected: "+s.String(), why)})
 	if err := fabric.Reject(req, s); err != nil {
 		t.log.Trouble("rejecting a connection failed", zap.Stringer("peer", req.RemoteAddr()), zap.Error(err))
 	}
 }
 
-// leastLoaded is the worker with the fewest queues.
+// leastLoaded returns the worker with the fewest queues.
 func (d *Device) leastLoaded() *worker {
 	least := d.workers[0]
 	for _, w := range d.workers[1:] {
@@ -294,7 +291,7 @@ func (d *Device) leastLoaded() *worker {
 	return least
 }
 
-// register notes a queue, unless the target is closing or its device being removed.
+// register adds a queue to the target. It returns false if the target is closing or the device is being removed.
 func (t *Target) register(q *queue, memory int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -309,8 +306,8 @@ func (t *Target) register(q *queue, memory int64) bool {
 	return true
 }
 
-// freeQueue gives back what register and admitQueue took. Unmapping may take
-// long, so it is not the shard that does it.
+// freeQueue releases what register and admitQueue acquired. Unmapping may take long, so a goroutine does it
+// instead of the shard.
 func (t *Target) freeQueue(q *queue, free func() error) {
 	t.waiting.leave(q, time.Now())
 	q.worker.queues.Add(-1)

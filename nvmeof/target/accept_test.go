@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestListenerEnds: a listener reports when its device is lost, and when its target is
-// closed.
+// TestListenerEnds: a listener reports that its device is lost, or that its target was closed.
 func TestListenerEnds(t *testing.T) {
 	for _, want := range []error{rdmatransport.ErrDeviceLost, rdmatransport.ErrClosed} {
 		d := newFakeDevice()

@@ -11,17 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// AllowHost allows the host with that NQN, with all rights. The rights of a host that is
-// allowed already do not change.
+// AllowHost allows the host with that NQN, with all rights. It does not change the rights of a host that is
+// allowed already.
 func (s *Subsystem) AllowHost(nqn nvmeof.NQN) {
 	if s.hosts.Named(nqn) == nil {
 		s.changeHosts(nqn, func() { s.hosts.Set(HostConfig{NQN: nqn}.entry()) })
 	}
 }
 
-// SetHost allows a host with the rights given, or changes the rights of one that is
-// allowed. An event notifies the host of namespaces that change for it; commands that
-// begin after SetHost has returned find the new rights.
+// SetHost allows a host with the given rights, or changes the rights of an allowed host. The host is notified of
+// changed namespaces by an event. Commands that begin after SetHost has returned are subject to the new rights.
 func (s *Subsystem) SetHost(c HostConfig) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%s: %w", s.nqn, err)
@@ -30,10 +29,10 @@ func (s *Subsystem) SetHost(c HostConfig) error {
 	return nil
 }
 
-// SetAccess changes an allowed host's right to one namespace: AccessNone
-// detaches it from the host, the others attach it.
+// SetAccess changes an allowed host's right to one namespace: AccessNone detaches the namespace from the host, the
+// other rights attach it.
 func (s *Subsystem) SetAccess(nqn nvmeof.NQN, id capsule.NSID, a Access) error {
-	s.change.LockAt(0) // two of these at a time would lose one
+	s.change.LockAt(0) // two calls at a time would lose one change
 	defer s.change.Unlock()
 	e := s.hosts.Named(nqn)
 	if e == nil {
@@ -48,8 +47,7 @@ func (s *Subsystem) SetAccess(nqn nvmeof.NQN, id capsule.NSID, a Access) error {
 	return s.SetHost(c)
 }
 
-// RemoveHost withdraws the permission and ends the host's connections to the subsystem,
-// unless every host is allowed.
+// RemoveHost removes a host's entry and ends its connections to the subsystem, unless every host is allowed.
 func (s *Subsystem) RemoveHost(nqn nvmeof.NQN) {
 	removed := false
 	n := s.changeHosts(nqn, func() { removed = s.hosts.Remove(nqn) })
@@ -59,8 +57,8 @@ func (s *Subsystem) RemoveHost(nqn nvmeof.NQN) {
 	}
 }
 
-// AllowAnyHost allows every host, or only those allowed by name, which ends the
-// connections of others.
+// AllowAnyHost sets whether every host is allowed, or only those with an entry. The latter ends the connections of
+// other hosts.
 func (s *Subsystem) AllowAnyHost(on bool) {
 	n := s.changeHosts("", func() { s.hosts.AllowAny(on) })
 	if n > 0 {
@@ -69,7 +67,7 @@ func (s *Subsystem) AllowAnyHost(on bool) {
 	}
 }
 
-// Hosts lists the hosts that are allowed by name, in the order of their names.
+// Hosts lists the hosts with an entry, in the order of their names.
 func (s *Subsystem) Hosts() []HostConfig {
 	all := s.hosts.All()
 	out := make([]HostConfig, 0, len(all))
@@ -82,16 +80,16 @@ func (s *Subsystem) Hosts() []HostConfig {
 // AnyHost reports whether every host is allowed.
 func (s *Subsystem) AnyHost() bool { return s.hosts.Any() }
 
-// word is a name as a word of a command line, which an administrator may copy to a shell.
+// word returns a name quoted as a word of a command line, which an administrator may copy to a shell.
 func word(n nvmeof.NQN) string { return shell.Quote(nvmeof.Visible(nvmeof.Concealed(string(n)))) }
 
-// allowRemedy is the remedy for a host that is not allowed.
+// allowRemedy returns the remedy for a host that is not allowed.
 func allowRemedy(host, subsystem nvmeof.NQN) string {
 	return fmt.Sprintf("nvmeof host add %s -n %s; of a target without --config: --allow-host %[1]s", word(host), word(subsystem))
 }
 
-// changeHosts makes a change that concerns one host, or all if nqn is empty, and enforces
-// it on existing controllers. It returns how many it ended.
+// changeHosts makes a change that concerns one host, or all if nqn is empty, and applies it to existing
+// controllers. It returns how many of them it ended.
 func (s *Subsystem) changeHosts(nqn nvmeof.NQN, change func()) (dismissed int) {
 	s.target.reshape([]*Subsystem{s}, change)
 	s.mu.Lock()
@@ -113,7 +111,7 @@ func (s *Subsystem) changeHosts(nqn nvmeof.NQN, change func()) (dismissed int) {
 	return dismissed
 }
 
-// settle checks the subsystem's controllers again when a change has ended.
+// settle checks the subsystem's controllers again after a [Target.Change].
 func (s *Subsystem) settle() {
 	if s.discovery {
 		return

@@ -7,8 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestMasking: two hosts see different namespaces of one subsystem; every list
-// and every command goes by that.
+// TestMasking: two hosts see different namespaces of one subsystem, in every list and by every command.
 func TestMasking(t *testing.T) {
 	f := newFixture(t)
 	f.export(newFakeStore(1 << 20)) // 2
@@ -55,7 +54,7 @@ func identifyOf(cns capsule.CNS, id capsule.NSID) *hostCommand {
 	return c
 }
 
-// TestRightsChangeLive: a host is notified of what changes for it, and no other host is.
+// TestRightsChangeLive: a host is notified of changes that concern it; other hosts are not.
 func TestRightsChangeLive(t *testing.T) {
 	f := newFixture(t)
 	f.export(newFakeStore(1 << 20))
@@ -77,7 +76,7 @@ func TestRightsChangeLive(t *testing.T) {
 	b.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 
 	ea, eb = a.event(), b.event()
-	f.must(f.sub.SetAccess(testHostNQN, 3, AccessNone)) // of one to come
+	f.must(f.sub.SetAccess(testHostNQN, 3, AccessNone)) // a namespace that is added later
 	f.export(newFakeStore(1 << 20))
 	b.wantChanged(eb, 3)
 	ea.wantPending()
@@ -87,7 +86,7 @@ func TestRightsChangeLive(t *testing.T) {
 	}
 }
 
-// TestReadOnlySwitch is the administrator's switch.
+// TestReadOnlySwitch tests SetReadOnly.
 func TestReadOnlySwitch(t *testing.T) {
 	f := newFixture(t)
 	a := f.associate(testHostNQN, f.at)
@@ -109,8 +108,8 @@ func TestReadOnlySwitch(t *testing.T) {
 	a.event().wantPending()
 }
 
-// TestRemoveHost: the host's connections end with one line, it is refused with
-// one that names the remedy, and with that it can return. Others stay.
+// TestRemoveHost: the host's connections end with one log line. It is then refused with one that names the remedy,
+// by which it can return. Other hosts stay connected.
 func TestRemoveHost(t *testing.T) {
 	f := newFixture(t)
 	f.sub.AllowHost(otherHostNQN)

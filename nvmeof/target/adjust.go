@@ -13,30 +13,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// SetReadOnly makes the namespace read-only for all hosts, or writable again for those
-// with the right to write. An event notifies hosts; writes that have begun are executed.
+// SetReadOnly makes the namespace read-only for all hosts, or writable again for hosts with the right to write.
+// Hosts are notified by an event; writes that have begun are executed.
 func (n *Namespace) SetReadOnly(on bool) {
 	if n.ns.SetReadOnly(on) {
 		n.subsystem.namespaceChanged(n.ns.ID)
 	}
 }
 
-// ReadOnly reports whether SetReadOnly, or NamespaceConfig, made it so.
+// ReadOnly reports whether SetReadOnly, or NamespaceConfig, made the namespace read-only.
 func (n *Namespace) ReadOnly() bool { return n.ns.ReadOnly() }
 
-// SetRefuseReservations sets whether hosts' reservation commands are refused, and the
-// namespace is identified as one without reservations. A reservation made before, or
-// through another namespace of the same store, stays in force.
+// SetRefuseReservations sets whether hosts' reservation commands are refused, and Identify reports the namespace
+// without reservations. A reservation made before, or through another namespace of the same store, stays in force.
 func (n *Namespace) SetRefuseReservations(on bool) {
 	if n.ns.SetReservable(!on && !n.unkept) {
 		n.subsystem.namespaceChanged(n.ns.ID)
 	}
 }
 
-// RefuseReservations reports whether SetRefuseReservations, or NamespaceConfig, made it so.
+// RefuseReservations reports whether SetRefuseReservations, or NamespaceConfig, refuses reservations.
 func (n *Namespace) RefuseReservations() bool { return !n.ns.Reservable() }
 
-// Group is the namespace's ANA group.
+// Group returns the namespace's ANA group.
 func (n *Namespace) Group() capsule.ANAGroup { return n.ns.Group() }
 
 // SetGroup moves the namespace to another ANA group, 1 to 128.
@@ -58,18 +57,16 @@ func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	return nil
 }
 
-// MaxPause is the longest time for which commands may be held: a Linux host aborts them
-// after 30 s.
+// MaxPause is the longest time for which commands may be held: a Linux host aborts them after 30 s.
 const MaxPause = 25 * time.Second
 
 const defaultPause = 10 * time.Second
 
-// Pause holds new commands of the namespace, from all hosts of its subsystem, and returns
-// when those that had begun have completed: the store is then idle, unless another
-// namespace exports it too. Resume ends the pause. So does the end of limit, counted from
-// the call, at most 25 s, 0 for 10 s: if the commands that had begun have not completed
-// by then Pause fails. A host that does not send the data of such a command loses the
-// queue before that. The error is a [StateError], unless it is the limit that is wrong.
+// Pause holds new commands of the namespace, from all hosts of its subsystem, and returns when the commands under
+// way have completed: the store is then idle, unless another namespace exports it too. The pause ends when Resume
+// is called or limit has passed since the call; limit is at most 25 s, and 0 means 10 s. If the commands under way
+// have not completed within limit, Pause fails. If a host does not send the data of such a command, its queue ends
+// before that. The error is a [StateError], unless limit is invalid.
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
 	if limit < 0 || limit > MaxPause {
@@ -86,7 +83,7 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	ended := t.urge(quiet, late.C, timeout, func(q *queue) bool { return q.holdsUp(n.is) })
 	n.subsystem.change.LockAt(0)
 	defer n.subsystem.change.Unlock()
-	if n.pausing != late { // what was held goes on already
+	if n.pausing != late { // held commands continue already
 		return n.unfit(errors.New("it was removed, or resumed before commands had finished; it is not paused"))
 	}
 	n.pausing = nil
@@ -96,14 +93,14 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	}
 	n.pauses++
 	this := n.pauses
-	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // at most until Resume
+	n.pause = time.AfterFunc(time.Until(end), func() { n.endPause(this) }) // ends with Resume at the latest
 	n.ns.SetPaused(true)
-	n.happened(events.Namespace, events.Info, fmt.Sprintf("paused, for %v at most", limit))
+	n.recordEvent(events.Namespace, events.Info, fmt.Sprintf("paused, for %v at most", limit))
 	return nil
 }
 
-// shut begins a pause: quiet is closed when no command is under way any more. The timer ends
-// the waiting for that, without Subsystem.change held: a store may hang.
+// shut begins a pause: quiet is closed when no command is under way any more. The timer limits the wait for that,
+// without holding Subsystem.change, since a store may hang.
 func (n *Namespace) shut(limit time.Duration) (quiet <-chan struct{}, late *time.Timer, err error) {
 	n.subsystem.change.LockAt(0)
 	defer n.subsystem.change.Unlock()
@@ -119,8 +116,8 @@ func (n *Namespace) shut(limit time.Duration) (quiet <-chan struct{}, late *time
 	return n.ns.Shut(), n.pausing, nil
 }
 
-// Resume ends a pause, or has a call to Pause fail that waits for commands. It fails with a
-// [StateError] if there is none, or no more.
+// Resume ends a pause, or makes a call to Pause fail that still waits for commands. If there is neither, it
+// returns a [StateError].
 func (n *Namespace) Resume() error {
 	s := n.subsystem
 	s.change.LockAt(0)
@@ -129,14 +126,14 @@ func (n *Namespace) Resume() error {
 		return n.unfit(errors.New("it is not paused"))
 	}
 	if n.pause != nil {
-		n.happened(events.Namespace, events.Info, "pause ended")
+		n.recordEvent(events.Namespace, events.Info, "pause ended")
 	}
 	n.stopPause()
 	n.ns.Unshut()
 	return nil
 }
 
-// endPause is called when the limit of a pause has passed.
+// endPause ends a pause whose limit has passed.
 func (n *Namespace) endPause(which uint64) {
 	s := n.subsystem
 	s.change.LockAt(0)
@@ -147,7 +144,7 @@ func (n *Namespace) endPause(which uint64) {
 	n.stopPause()
 	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
 		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %s in time, or a pause with a longer --limit", uint32(n.ns.ID), word(s.nqn))))
-	n.happened(events.Namespace, events.Warning, "pause ended by its limit")
+	n.recordEvent(events.Namespace, events.Warning, "pause ended by its limit")
 	n.ns.Unshut()
 }
 
@@ -158,8 +155,7 @@ func (n *Namespace) Paused() bool {
 	return n.pause != nil
 }
 
-// stopPause stops the timer of a pause, or ends a call to Pause. Called with
-// Subsystem.change held.
+// stopPause stops the timer of a pause, or ends a call to Pause. Called with Subsystem.change held.
 func (n *Namespace) stopPause() {
 	if n.pausing != nil {
 		n.pausing.Reset(0)
@@ -172,8 +168,8 @@ func (n *Namespace) stopPause() {
 	}
 }
 
-// Revalidate reads the size of every store. Where it has changed Identify reports the new
-// one, an event notifies hosts, and commands beyond the new end fail.
+// Revalidate reads the size of every store. If it has changed, Identify reports the new size, hosts are notified
+// by an event, and commands beyond the new end fail.
 func (t *Target) Revalidate() {
 	for _, v := range t.volumes.All() {
 		if v.Revalidate() {

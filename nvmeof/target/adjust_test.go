@@ -14,15 +14,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// resize changes what the store says of itself.
+// resize changes the size that the store reports.
 func (s *fakeStore) resize(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.size = size
 }
 
-// TestResize is row 76 for sizes: growth and shrinkage are reported, and commands go
-// by the new end.
+// TestResize is row 76 for sizes: growth and shrinkage are reported, and commands are checked against the new
+// size.
 func TestResize(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
 	s := newFakeStore(1 << 20)
@@ -50,7 +50,7 @@ func TestResize(t *testing.T) {
 	if f.logged("namespace resized") != 2 {
 		t.Error("not one line for each")
 	}
-	s.resize(100) // less than a block is no namespace
+	s.resize(100) // less than a block is no valid size
 	f.target.Revalidate()
 	if a.identify(2).NSZE != 1024 {
 		t.Error("a namespace without blocks")
@@ -60,7 +60,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestResizeIsNoticed: nobody has to say it.
+// TestResizeIsNoticed: a new size is noticed without a call to Revalidate.
 func TestResizeIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -75,7 +75,7 @@ func TestResizeIsNoticed(t *testing.T) {
 	})
 }
 
-// A refreshedStore knows its size after Refresh.
+// A refreshedStore updates its size when Refresh is called.
 type refreshedStore struct {
 	*fakeStore
 	next int64
@@ -89,8 +89,7 @@ func (s *refreshedStore) Refresh() (bool, error) {
 	return s.err == nil, s.err
 }
 
-// TestRefresh: a store that can read its size does; where that fails the size stays,
-// with one line.
+// TestRefresh: a store that can read its own size does. If that fails, the size stays, with one log line.
 func TestRefresh(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
 	s := &refreshedStore{fakeStore: newFakeStore(1 << 20), next: 2 << 20}
@@ -104,8 +103,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestPause: commands wait, those that had begun end first, and all go on in
-// order; nothing fails.
+// TestPause: new commands wait, those under way end first, and all waiting ones continue in order without errors.
 func TestPause(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -159,8 +157,7 @@ func TestPause(t *testing.T) {
 	f.wantNothingHeld(a.io)
 }
 
-// A pause is bounded by its limit, by the end of the queue, of the namespace and of
-// the target.
+// A pause ends by its limit, and with the queue, the namespace or the target.
 
 func TestPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -201,8 +198,8 @@ func TestPauseOfAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// TestPauseDelaysNoChange: while a call to Pause waits for a store that hangs the namespaces of the
-// subsystem can be changed, also that one; Resume, and its removal, end the call.
+// TestPauseDelaysNoChange: while a call to Pause waits for a store that hangs, the namespaces of the subsystem can
+// be changed, including the one concerned. Resume, and its removal, end the call.
 func TestPauseDelaysNoChange(t *testing.T) {
 	for name, end := range map[string]func(*fixture, *Namespace) error{
 		"resumed": func(_ *fixture, ns *Namespace) error { return ns.Resume() },
@@ -298,8 +295,8 @@ func TestPauseIsJudged(t *testing.T) {
 	}
 }
 
-// TestSharedStore: one store in two subsystems is opened once, has rights of its
-// own in each, and stays open until the last namespace has gone.
+// TestSharedStore: a store in two subsystems is opened once, has separate rights in each, and stays open until its
+// last namespace was removed.
 func TestSharedStore(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -328,7 +325,7 @@ func TestSharedStore(t *testing.T) {
 	}
 	b.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(9))
 
-	s.set(true, nil) // a command of the other does not hold the removal up
+	s.set(true, nil) // a command of the other namespace does not delay the removal
 	c := b.io.start(readOf(9))
 	f.within(b.io, "the store has it", func() bool { return s.inFlight() == 1 })
 	f.must(f.sub.RemoveNamespace(2))
@@ -347,7 +344,7 @@ func TestSharedStore(t *testing.T) {
 	}
 }
 
-// TestNamespaceIdentifiers: what is set is reported, and no other namespace may have it.
+// TestNamespaceIdentifiers: configured identifiers are reported, and no two namespaces can have the same.
 func TestNamespaceIdentifiers(t *testing.T) {
 	f := newFixture(t)
 	c := NamespaceConfig{Store: newFakeStore(1 << 20), UUID: uuid.UUID{1}, NGUID: [16]byte{2}, EUI64: [8]byte{3}, Group: 5, ReadOnly: true}
@@ -381,8 +378,8 @@ func TestNamespaceIdentifiers(t *testing.T) {
 	}
 }
 
-// TestChangesUnderLoad: whatever an administrator does while two hosts do I/O,
-// every command is answered, once, with success or with the status of the change.
+// TestChangesUnderLoad: whatever an administrator changes while two hosts do I/O, every command completes exactly
+// once, with success or with the status that the change implies.
 func TestChangesUnderLoad(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -433,7 +430,7 @@ func TestChangesUnderLoad(t *testing.T) {
 		for status, n := range <-hosts {
 			switch status.Code() {
 			case capsule.StatusSuccess, capsule.StatusInvalidNamespace, capsule.StatusNamespaceWriteProtected, capsule.StatusANAInaccessible:
-			case capsule.StatusInternalPathError: // sent before the host has identified what is there
+			case capsule.StatusInternalPathError: // sent before the host has identified the new namespace
 			default:
 				t.Errorf("%d commands: %v", n, status)
 			}

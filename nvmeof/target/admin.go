@@ -12,7 +12,7 @@ func asyncEvent(c *Controller, r *request) capsule.Status {
 	return statusLater
 }
 
-// keepAliveCommand restarts the timer, as every command does.
+// keepAliveCommand restarts the keep alive timer, as every command does.
 func keepAliveCommand(c *Controller, _ *request) capsule.Status {
 	if c.keep.Millis == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
@@ -44,8 +44,8 @@ func propertySet(c *Controller, r *request) capsule.Status {
 
 func connect(_ *Controller, r *request) capsule.Status { return r.queue.connect(r) }
 
-// disconnect deletes an I/O queue; its connection ends when the host has the
-// response (NVMe base 2.0, 6.4).
+// disconnect deletes an I/O queue; its connection ends when the host has received the response (NVMe base 2.0,
+// 6.4).
 func disconnect(_ *Controller, r *request) capsule.Status {
 	switch {
 	case r.queue.id == 0:

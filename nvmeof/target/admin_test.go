@@ -98,8 +98,8 @@ func TestBadFabricsCommands(t *testing.T) {
 	admin.wantOK(adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: 1}, make([]byte, 4096)))
 }
 
-// TestDisconnectAfterConnect: the end of an I/O queue waits until the host has the
-// completion of Disconnect, even if that of Connect is acknowledged in between.
+// TestDisconnectAfterConnect: an I/O queue ends only when the host has the completion of Disconnect, even if that
+// of Connect is acknowledged in between.
 func TestDisconnectAfterConnect(t *testing.T) {
 	f := newFixture(t)
 	_, id := f.connectAdmin(0)
@@ -141,9 +141,9 @@ func TestOpcodes(t *testing.T) {
 	wantOptionalAbsent(t, effects)
 }
 
-// wantOptionalAbsent wants the effects log to claim none of the commands that nobody
-// executes: Security Send and Receive, firmware, namespaces, directives, Format and
-// Sanitize, and what is an I/O command only or an admin command only.
+// wantOptionalAbsent checks that the effects log does not report commands that are not implemented: Security Send
+// and Receive, firmware, namespace management, directives, Format and Sanitize, and that it reports I/O commands
+// only as such, and admin commands only as such.
 func wantOptionalAbsent(t *testing.T, effects []byte) {
 	t.Helper()
 	supported := func(admin bool, op int) bool {
@@ -163,8 +163,7 @@ func wantOptionalAbsent(t *testing.T, effects []byte) {
 	}
 }
 
-// TestReservedFieldsAreIgnored is row 72: bits that no clause gives a meaning do not
-// matter, on either queue.
+// TestReservedFieldsAreIgnored is row 72: reserved bits are ignored, on both kinds of queue.
 func TestReservedFieldsAreIgnored(t *testing.T) {
 	f := newFixture(t)
 	admin, io := f.both()
@@ -270,7 +269,7 @@ func TestBadFeatures(t *testing.T) {
 	wantBadGetFeatures(t, h)
 }
 
-// wantBadGetFeatures reads features after arbitration was set to 7.
+// wantBadGetFeatures tests Get Features after arbitration was set to 7.
 func wantBadGetFeatures(t *testing.T, h *hostQueue) {
 	t.Helper()
 	get := func(want capsule.Status, g capsule.GetFeatures, n int) uint64 {
@@ -299,7 +298,7 @@ func wantBadGetFeatures(t *testing.T, h *hostQueue) {
 	}
 }
 
-// TestFeatureDefaults reads defaults and capabilities after hosts changed what they can.
+// TestFeatureDefaults reads defaults and capabilities after hosts have changed values.
 func TestFeatureDefaults(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
@@ -410,7 +409,7 @@ func TestBadGetLogPage(t *testing.T) {
 		adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 512}, make([]byte, 512)))
 }
 
-// TestLogPagesEndWithZeroes is row 86: it requests more than each page has.
+// TestLogPagesEndWithZeroes is row 86: it requests more than the length of each page.
 func TestLogPagesEndWithZeroes(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)

@@ -14,13 +14,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Adopt continues what [Mover.Export] returned in another process. The target has been configured
-// as the other one was, with devices opened from those of the record, their listeners, the
-// subsystems and the namespaces. Nothing is received and no command begins until the
-// function that it returns is called: until then the other process may take its
-// own back, if this one ends without a word to hosts. An association that this target would not
-// allow is ended then, and so is one whose host has given it up by its keep alive timeout meanwhile: what
-// came of it and has not begun may have been overtaken by what the host has sent to another target.
+// Adopt continues the associations that [Mover.Export] returned in another process. The target must have the same
+// configuration as the other one: devices opened from those of the record, their listeners, the subsystems and the
+// namespaces. Nothing is received and no command begins until the caller calls begin. Until then the other process
+// may take its associations back, if this one ends without sending anything to hosts.
+//
+// Associations that this target does not allow then end. So do those that their hosts have given up because their
+// keep alive timeout has passed meanwhile: a command that has not begun may be older than what the host has sent
+// to another target since.
 func Adopt(t *Target, m *Moved) (begin func(), _ error) {
 	a := &adoption{target: t, record: &m.record, pause: t.clock() - m.record.At, controllers: make(map[controllerKey]*Controller), replaced: make(map[*Subsystem][]capsule.NSID)}
 	t.mu.Lock()
@@ -37,14 +38,14 @@ func Adopt(t *Target, m *Moved) (begin func(), _ error) {
 	return a.begin, nil
 }
 
-// An adoption continues the associations of another process.
+// An adoption is the state of Adopt.
 type adoption struct {
 	target      *Target
 	record      *movedRecord
-	pause       time.Duration // for which nobody had the associations
+	pause       time.Duration // time between Export and Adopt
 	devices     []*Device
 	controllers map[controllerKey]*Controller
-	replaced    map[*Subsystem][]capsule.NSID // namespaces that are others than those of the record
+	replaced    map[*Subsystem][]capsule.NSID // namespaces that differ from those of the record
 	refused     int
 }
 
@@ -56,7 +57,7 @@ type controllerKey struct {
 func (a *adoption) each(f func(w *worker)) {
 	for _, d := range a.devices {
 		for _, w := range d.workers {
-			_ = w.shard.Call(func() { f(w) }) // one that has ended has no queues
+			_ = w.shard.Call(func() { f(w) }) // a shard that has ended has no queues
 		}
 	}
 }
@@ -72,7 +73,7 @@ func (a *adoption) begin() {
 	a.announce()
 }
 
-// subsystem finds the subsystem of a record, or returns nil.
+// subsystem returns the subsystem of a record, or nil.
 func (a *adoption) subsystem(x *movedSubsystem) *Subsystem {
 	t := a.target
 	if x.NQN == t.discSub.nqn {
@@ -83,11 +84,11 @@ func (a *adoption) subsystem(x *movedSubsystem) *Subsystem {
 	return t.subsystems[x.NQN]
 }
 
-// restoreSubsystem makes a subsystem what hosts know of it. No controller has joined it yet.
+// restoreSubsystem restores the state of a subsystem that hosts have seen. No controller has joined it yet.
 func (a *adoption) restoreSubsystem(x *movedSubsystem) {
 	s := a.subsystem(x)
 	if s == nil {
-		return // its queues find that there is none
+		return // its queues are refused by join
 	}
 	s.progress.Store(x.Progress)
 	s.counting.Lock()
@@ -113,7 +114,7 @@ func (a *adoption) restoreSubsystem(x *movedSubsystem) {
 	}
 }
 
-// restoreNamespace gives a namespace what hosts have set.
+// restoreNamespace restores the settings of hosts for a namespace.
 func (a *adoption) restoreNamespace(s *Subsystem, n *movedNamespace) {
 	ns := s.table().At(n.Identity.ID)
 	if ns == nil || ns.Identity != n.Identity {
@@ -130,7 +131,7 @@ func (a *adoption) restoreNamespace(s *Subsystem, n *movedNamespace) {
 	}
 }
 
-// queues continues all connections, those of Admin queues first.
+// queues continues all connections, those of admin queues first.
 func (a *adoption) queues() error {
 	var errs []error
 	for _, admin := range []bool{true, false} {
@@ -159,8 +160,7 @@ func (a *adoption) worker(x *movedWorker) *worker {
 	return nil
 }
 
-// queue continues a connection. One for which there is no place is left to the host, which
-// finds that nobody answers.
+// queue continues a connection. If that fails, the host notices that nothing responds.
 func (a *adoption) queue(w *worker, x *movedQueue) error {
 	t := a.target
 	l := a.listener(w.device, x)
@@ -198,7 +198,7 @@ func (a *adoption) listener(d *Device, x *movedQueue) *Listener {
 	return a.target.listeners[at]
 }
 
-// start runs in the queue's shard.
+// start starts the queue. It runs in the queue's shard.
 func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
 	q.qpn = fq.QPN()
 	q.start(fq.Commands())
@@ -216,7 +216,7 @@ func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
 	fq.Continue()
 }
 
-// join gives the queue its controller.
+// join assigns the queue to its controller.
 func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	i := slices.IndexFunc(a.record.Subsystems, func(s movedSubsystem) bool { return s.NQN == x.Subsystem })
 	if i < 0 {
@@ -243,11 +243,11 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	switch {
 	case j < 0:
 		return passing(badCNTLID, "the record of its controller is missing")
-	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see lapse; below 0 the clocks are two, of time namespaces
+	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see lapse; below 0 the clocks differ, as in two time namespaces
 		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
 	}
 	was := moved[j]
-	was.Features.Age += max(a.pause, 0) // the clock of its Timestamp feature goes on
+	was.Features.Age += max(a.pause, 0) // its Timestamp feature continues to count
 	was.Notices.Pages = slices.DeleteFunc(slices.Clone(was.Notices.Pages), func(p capsule.ReservationLog) bool { return slices.Contains(a.replaced[s], p.NSID) })
 	c, no := q.adoptController(s, &was)
 	if !no.refused() {
@@ -256,7 +256,7 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	return no
 }
 
-// adoptController makes the queue the Admin queue of a controller that was another process's.
+// adoptController makes the queue the admin queue of a controller of the other process.
 func (q *queue) adoptController(s *Subsystem, x *movedController) (*Controller, refusal) {
 	d := capsule.ConnectData{HostNQN: capsule.MakeNQNField(string(x.HostNQN)), HostID: x.HostID}
 	c := newController(q, s, &d)
@@ -275,7 +275,7 @@ func (q *queue) adoptController(s *Subsystem, x *movedController) (*Controller, 
 	return c, refusal{}
 }
 
-// rejoin is join with the identifier that the controller had.
+// rejoin is join with the controller's previous identifier.
 func rejoin(s *Subsystem, c *Controller) refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +304,7 @@ func restoreController(c *Controller, x *movedController) {
 	c.unidentified.Restore(x.Unidentified, now)
 	c.notices.Restore(x.Notices)
 	c.features.restore(&x.Features, now)
-	knowHealth(c) // of which the host has been told what the record says
+	knowHealth(c) // the record says which warnings were reported to the host
 	c.warned, c.persistent = x.Warned, x.Persistent
 	c.durable.Store(x.Durable)
 	c.late.Store(x.Late)
@@ -323,7 +323,7 @@ func restoreController(c *Controller, x *movedController) {
 	c.written.Restore(x.Written)
 }
 
-// announce tells hosts what is not as it was, and the log what has come.
+// announce notifies hosts of namespaces that have changed, and logs the result.
 func (a *adoption) announce() {
 	for i := range a.record.Subsystems {
 		x := &a.record.Subsystems[i]

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/fabric"
 )
 
-// TestNoAllocationPerCommand counts what the whole way of a command allocates:
-// host queue, provider, target queue, execution.
+// TestNoAllocationPerCommand counts the allocations on the whole path of a command: host queue, provider, target
+// queue, execution.
 func TestNoAllocationPerCommand(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -38,7 +38,7 @@ func TestNoAllocationPerCommand(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		l.run(commands)
 		runtime.ReadMemStats(&after)
-		// What is left is the test's own call and the runtime's.
+		// The rest is due to the test's own call and the runtime.
 		if n := float64(after.Mallocs-before.Mallocs) / commands; n > 0.02 {
 			t.Errorf("%s: %.3f allocations per command", c.name, n)
 		}
@@ -50,8 +50,8 @@ func TestNoAllocationPerCommand(t *testing.T) {
 type load struct {
 	q    *remoteQueue
 	reqs [16]fabric.Request
-	left int // the shard's
-	busy int // the shard's
+	left int // belongs to the shard
+	busy int // belongs to the shard
 	done chan error
 	err  error
 }

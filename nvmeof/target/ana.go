@@ -14,9 +14,8 @@ import (
 
 func (l *Listener) state(g capsule.ANAGroup) capsule.ANAState { return l.ana.Load().State(g) }
 
-// ANAState is how hosts reach the namespaces of a group through the listener: the worse of
-// what SetANAState set and of what [Config.Gateway] owns.
-// Groups are 1 to 128; others give 0.
+// ANAState returns the state of a group for hosts of the listener: the worse of the state that SetANAState set and
+// the state that [Config.Gateway] allows. Groups are 1 to 128; for others it returns 0.
 func (l *Listener) ANAState(g capsule.ANAGroup) capsule.ANAState {
 	if !ana.Valid(g) {
 		return 0
@@ -24,10 +23,10 @@ func (l *Listener) ANAState(g capsule.ANAGroup) capsule.ANAState {
 	return l.state(g)
 }
 
-// SetANAState changes that, for namespaces of all subsystems. An event notifies hosts.
-// Commands that begin after the call find the new state; in the states inaccessible,
-// persistent loss and change they fail with the status of that name, without Do Not
-// Retry, so that a host with another path uses that.
+// SetANAState changes the state of a group for hosts of the listener, for namespaces of all subsystems. Hosts are
+// notified by an event. Commands that begin after the call are subject to the new state: in the states
+// inaccessible, persistent loss and change they fail with the corresponding status, without Do Not Retry, so that
+// a host with another path uses that.
 func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error {
 	if err := ana.Check(g, state); err != nil {
 		return err
@@ -44,7 +43,7 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	l.target.causes.Count(meter.ANAChanges, "", label(state.String()), strconv.FormatUint(uint64(g), 10))
 	l.target.log.Info("ANA state changed", zap.Uint16("port", uint16(l.port.id)), zap.Stringer("address", l.port.addr),
 		zap.Uint32("group", uint32(g)), zap.Stringer("state", state))
-	happened(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),
+	recordEvent(l.target, events.ANA, events.Info, events.Event{Address: l.port.addr.String(),
 		Text: fmt.Sprintf("ANA group %d on listener %d is now %v", g, l.port.id, state)})
 	if now.State(g) == before.State(g) {
 		return nil // another target owns the group
@@ -55,8 +54,8 @@ func (l *Listener) SetANAState(g capsule.ANAGroup, state capsule.ANAState) error
 	return nil
 }
 
-// anaChanged notifies the controllers whose ANA log has changed: those of a listener, or
-// of all if it is nil, whose host sees namespaces of the group.
+// anaChanged notifies the controllers whose ANA log has changed: those of a listener, or of all if l is nil, whose
+// hosts see namespaces of the group.
 func (s *Subsystem) anaChanged(l *Listener, g capsule.ANAGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *Subsystem) anaChanged(l *Listener, g capsule.ANAGroup) {
 	}
 }
 
-// regrouped counts that a namespace was added to, removed from or moved between groups.
+// regrouped counts a change of a group: a namespace was added to it, removed from it, or moved.
 func (s *Subsystem) regrouped(g capsule.ANAGroup) {
 	s.counting.Lock()
 	defer s.counting.Unlock()

@@ -13,7 +13,7 @@ type groupState struct {
 	ids []capsule.NSID
 }
 
-// readANA reads the log, in one go.
+// readANA reads the log with one command.
 func (a *association) readANA(lsp uint8) (head capsule.ANALogHeader, groups []groupState) {
 	a.f.t.Helper()
 	b := make([]byte, 8192)
@@ -42,7 +42,7 @@ func states(groups []groupState) (s string) {
 	return s
 }
 
-// TestANAStates is row 84: what I/O commands get in each state, by path.
+// TestANAStates is row 84: the status of I/O commands in each state, by path.
 func TestANAStates(t *testing.T) {
 	f := newFixture(t)
 	far, near := f.listen("192.0.2.1:4421"), f.listen("192.0.2.1:4420")
@@ -87,7 +87,7 @@ func TestANAStates(t *testing.T) {
 	}
 }
 
-// TestANALog: counts move when the log does and only then.
+// TestANALog: the change counts change if and only if the log does.
 func TestANALog(t *testing.T) {
 	f := newFixture(t)
 	l := f.listen("192.0.2.1:4420")
@@ -115,7 +115,7 @@ func TestANALog(t *testing.T) {
 	if got, want := states(groups), "1 optimized [1]\n128 non-optimized [2]\n"; got != want {
 		t.Errorf("log\n%swant\n%s", got, want)
 	}
-	if groups[0].CHGCNT != 3 || groups[1].CHGCNT != 2 { // 1: two came, one went; 128: one came, its state
+	if groups[0].CHGCNT != 3 || groups[1].CHGCNT != 2 { // group 1: two were added, one removed; 128: one was added, and its state changed
 		t.Errorf("counts of the groups %d and %d", groups[0].CHGCNT, groups[1].CHGCNT)
 	}
 	if _, short := a.readANA(capsule.ANALogGroupsOnly); states(short) != "1 optimized []\n128 non-optimized []\n" {
@@ -135,8 +135,7 @@ func TestANALog(t *testing.T) {
 	}
 }
 
-// TestFeaturesByPath: a feature of a namespace is had through a path on which that can be
-// reached.
+// TestFeaturesByPath: a namespace's feature is only accessible through a path on which the namespace is.
 func TestFeaturesByPath(t *testing.T) {
 	f := newFixture(t)
 	near := f.listen("192.0.2.1:4420")

@@ -9,23 +9,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// State that I/O queues on other shards share with the controller's own shard.
-
 func (c *Controller) setReady(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = on
 }
 
-// grantedQueues is how many I/O queues the host may connect: the target's limit until the
-// host sets Number of Queues.
+// grantedQueues returns how many I/O queues the host may connect: the target's limit until the host sets Number of
+// Queues.
 func (c *Controller) grantedQueues() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.granted
 }
 
-// setGrantedQueues fails once I/O queues exist.
+// setGrantedQueues sets that number. It returns false if I/O queues exist.
 func (c *Controller) setGrantedQueues(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,8 +34,9 @@ func (c *Controller) setGrantedQueues(n int) bool {
 	return true
 }
 
-// joinQueue adds an I/O queue, from whatever shard it is on. That of a host with a key has no place until the
-// host has proved who it is: whoever knows its names would keep it from connecting its own. See placeQueue.
+// joinQueue adds an I/O queue. It may be called in any shard. If the host has a key, the queue is not entered
+// under its identifier until the host has authenticated: otherwise a peer that knows the host's names could occupy
+// the identifiers of its queues. See placeQueue.
 func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,15 +44,15 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	case c.dying:
 		return passing(badCNTLID, "its controller is being removed")
 	case !c.ready:
-		return malformed(badCNTLID, "its controller is not enabled") // the host has not enabled it, or has reset it
+		return malformed(badCNTLID, "its controller is not enabled") // not enabled yet, or reset
 	case int(id) > c.granted:
 		return malformed(badQID, "queue identifier is above the number of queues granted")
 	case old != nil && c.keyed:
-		// Who connects has not authenticated yet, as the old queue has, which ends by the keep alive
-		// timeout if its host is gone.
+		// The new connection has not authenticated yet, but the old queue has. If its host is gone, the old queue
+		// ends by the keep alive timeout.
 		return passing(badQID, "queue identifier is in use")
 	case old != nil:
-		// The host has ended the old queue, which we have not noticed yet.
+		// The host has ended the old queue, but the target has not noticed that yet.
 		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
 		return passing(badQID, "queue identifier is in use")
 	}
@@ -65,8 +64,8 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	return refusal{}
 }
 
-// placeQueue gives an I/O queue its place, whose host is admitted. It reports false where another one of that
-// host has it by now, or there is none any more.
+// placeQueue enters an I/O queue under its identifier, after its host was admitted. It returns false if the
+// identifier is in use by now, or not valid any more.
 func placeQueue(c *Controller, q *queue) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +80,7 @@ func placeQueue(c *Controller, q *queue) bool {
 	return true
 }
 
-// queue returns the I/O queue with that identifier, or nil.
+// queue returns the I/O queue with an identifier, or nil.
 func (c *Controller) queue(id capsule.QID) *queue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +96,7 @@ func (c *Controller) dropQueues(why string) {
 	}
 }
 
-// ioQueues yields the I/O queues, with those whose host has not proved who it is. Called with mu held.
+// ioQueues yields the I/O queues, including those that have not authenticated yet. Called with mu held.
 func ioQueues(c *Controller) iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
 		for _, q := range c.queues {
@@ -113,9 +112,8 @@ func ioQueues(c *Controller) iter.Seq[*queue] {
 	}
 }
 
-// partQueues lets a host that has disconnected its admin queue first, as SPDK's do,
-// disconnect the I/O queues too: if we ended them meanwhile it would wait for responses
-// that never come.
+// partQueues lets a host that disconnects its admin queue first, as SPDK does, disconnect the I/O queues too. If
+// the target ended them meanwhile, the host would wait for responses that never come.
 func (c *Controller) partQueues() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +122,7 @@ func (c *Controller) partQueues() {
 	}
 }
 
-// end ends the association. Called in the controller's shard, more than once.
+// end ends the association. Called in the controller's shard, possibly more than once.
 func (c *Controller) end(why string) {
 	c.mu.Lock()
 	c.dying, c.ready = true, false
@@ -142,9 +140,8 @@ func (c *Controller) stopTimers() {
 	c.shard.StopTimer(&c.shutdown.timer)
 }
 
-// leaveQueue removes a queue that has ended and has nothing in flight any more. The
-// controller is removed with its last queue: its identifier stays in use until then, so
-// that no write of it can follow those of a successor.
+// leaveQueue removes a queue that has ended and has nothing in flight any more. The controller is removed with its
+// last queue. Its identifier stays in use until then, so that none of its writes can follow those of a successor.
 func (c *Controller) leaveQueue(q *queue) {
 	c.mu.Lock()
 	c.written.Join(&q.written)
@@ -175,21 +172,21 @@ func (c *Controller) leaveQueue(q *queue) {
 	c.do(c.drained)
 }
 
-// queueCount is how many I/O queues are connected.
+// queueCount returns how many I/O queues are connected.
 func (c *Controller) queueCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.queues)
 }
 
-// hide ends an association through a listener that does not show the subsystem any more.
+// hide ends an association through a listener on which the subsystem is no longer exposed.
 func (c *Controller) hide() {
 	c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
 		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", fmt.Sprintf("nvmeof subsystem set %s --listeners, with that of the address", word(c.subsystem.nqn))))
 	c.dismiss("subsystem is no longer exposed on the listener")
 }
 
-// dismiss ends the association by an administrator's decision, which the log has already.
+// dismiss ends the association by an administrator's decision, which has been logged already.
 func (c *Controller) dismiss(why string) {
 	c.do(func() {
 		c.dismissed = true

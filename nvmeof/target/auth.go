@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// farewellTime is how long a host has to end the connection by itself after either
-	// side has failed the exchange. If the connection ends while Linux 6.12 waits for a
-	// response in this phase, Linux waits on for the whole timeout of a command, 60 s.
+	// farewellTime is the time for a host to end the connection by itself after either side has failed the
+	// exchange. If the connection ends while Linux 6.12 waits for a response in this phase, Linux waits for the
+	// whole timeout of a command, 60 s.
 	farewellTime = time.Second
-	// maxAuthData bounds TL and AL, well above the longest message.
+	// maxAuthData limits TL and AL. It is well above the longest message.
 	maxAuthData = 64 << 10
 )
 
-// An authentication is the state of a queue: the exchange in progress and the result of
-// earlier ones. It belongs to the queue's shard.
+// An authentication is the authentication state of a queue: the exchange in progress and the result of earlier
+// ones. It belongs to the queue's shard.
 type authentication struct {
 	locked   bool             // only authentication commands are executed
-	exchange *auth.Controller // the authenticator's while it computes; nil before the first
+	exchange *auth.Controller // owned by the authenticator while it computes; nil before the first exchange
 	busy     bool
-	ended    atomic.Bool // the connection has; the authenticator and errands read it
-	ctrlKey  bool        // the exchange has a key to prove the controller with
-	last     *request    // the last command of an exchange that failed, after which the queue ends
+	ended    atomic.Bool // the connection has ended; read by the authenticator and errands
+	ctrlKey  bool        // the exchange has a key to authenticate the controller
+	last     *request    // the last command of a failed exchange, after which the queue ends
 	timer    shard.Timer
 }
 
-// authCounts are a target's, written by all shards.
+// authCounts are the counters of a target, written by all shards.
 type authCounts struct {
 	succeeded, failed, timedOut, refused, interrupted, abandoned atomic.Uint64
 }
 
 // AuthCounts counts authentications since the target's start.
 type AuthCounts struct {
-	Succeeded uint64 `json:"succeeded"` // queues authenticated, also again
+	Succeeded uint64 `json:"succeeded"` // queues authenticated, including repeated authentication
 	Failed    uint64 `json:"failed"`    // exchanges that either side refused
 	TimedOut  uint64 `json:"timed-out"` // exchanges that were not finished in time
 	Refused   uint64 `json:"refused"`   // commands refused on queues that were not authenticated
-	// Interrupted are messages that have to be sent again, since too many of the same
-	// address waited to be processed.
+	// Interrupted counts messages that the host has to repeat, since too many from its address waited to be
+	// processed.
 	Interrupted uint64 `json:"interrupted"`
-	Abandoned   uint64 `json:"abandoned"` // exchanges in the middle of which the host ended the connection
+	Abandoned   uint64 `json:"abandoned"` // exchanges during which the host ended the connection
 }
 
 // AuthCounts returns the counters.
@@ -57,13 +57,13 @@ func (t *Target) AuthCounts() AuthCounts {
 	return AuthCounts{c.succeeded.Load(), c.failed.Load(), c.timedOut.Load(), c.refused.Load(), c.interrupted.Load(), c.abandoned.Load()}
 }
 
-// hostEntry is the present configuration of the queue's host.
+// hostEntry returns the current configuration of the queue's host.
 func (q *queue) hostEntry() HostConfig {
 	return q.controller.subsystem.hostConfig(q.controller.hostNQN)
 }
 
-// lock is called at Connect: a host with a key has to authenticate on this queue before
-// any other command. It reports whether that is so.
+// lock is called at Connect. If the host has a key, it locks the queue, so that the host has to authenticate on it
+// before any other command, and returns true.
 func (q *queue) lock() bool {
 	if h := q.hostEntry(); !h.authenticates() {
 		return false
@@ -84,14 +84,14 @@ func beforeAuth(cmd *capsule.Command) bool {
 	return cmd.Opcode == capsule.OpcodeFabrics && (t == capsule.FabricsAuthSend || t == capsule.FabricsAuthReceive)
 }
 
-// refuseLocked fails a command that is sent before authentication.
+// refuseLocked fails a command that was sent before authentication.
 func (q *queue) refuseLocked(r *request) {
 	q.target.authCounts.refused.Add(1)
 	r.finish(capsule.StatusAuthenticationRequired | capsule.StatusDNR)
 }
 
-// checkAuth checks the fields of Authentication Send and Receive before their data is
-// transferred. They fail for a host without a key.
+// checkAuth checks the fields of Authentication Send and Receive before their data is transferred. It fails them
+// for a host without a key.
 func checkAuth(q *queue, r *request) capsule.Status {
 	f, h := r.cmd.Auth(), q.hostEntry()
 	switch {
@@ -106,8 +106,7 @@ func checkAuth(q *queue, r *request) capsule.Status {
 
 func authLength(_ *Controller, cmd *capsule.Command) uint64 { return uint64(cmd.Auth().Length) }
 
-// authSend receives a message of the host. The command completes when the message has
-// been processed.
+// authSend receives a message of the host. The command completes when the message has been processed.
 func authSend(_ *Controller, r *request) capsule.Status {
 	q := r.queue
 	a := &q.auth
@@ -132,9 +131,9 @@ func authSend(_ *Controller, r *request) capsule.Status {
 		a.busy = false
 		q.target.authCounts.interrupted.Add(1)
 		q.target.log.Trouble("authentication put off: too many messages wait to be processed", q.authFields()...)
-		return capsule.StatusCommandInterrupted // the host may send it again
+		return capsule.StatusCommandInterrupted // the host may repeat it
 	}
-	r.release() // which would keep the buffer from others for as long as it takes
+	r.release() // otherwise the buffer would be held for as long as the computation takes
 	return statusLater
 }
 
@@ -145,12 +144,12 @@ func (q *queue) authComputed(r *request) {
 	r.finish(capsule.StatusSuccess)
 }
 
-// beginExchange starts an exchange with the present keys.
+// beginExchange starts an exchange with the current keys.
 func (q *queue) beginExchange() capsule.Status {
 	h := q.hostEntry()
 	switch {
 	case h.Unready != "":
-		return capsule.StatusCommandInterrupted // the host may send it again
+		return capsule.StatusCommandInterrupted // the host may repeat it
 	case h.DHCHAPKey.IsZero():
 		return capsule.StatusInvalidOpcode | capsule.StatusDNR
 	}
@@ -161,13 +160,13 @@ func (q *queue) beginExchange() capsule.Status {
 		HostKey: h.DHCHAPKey, ControllerKey: h.DHCHAPCtrlKey, Hashes: h.DHCHAPHashes, Groups: h.DHCHAPGroups,
 		Sequence: q.target.nextSequence(), Random: rand.Reader,
 	})
-	if !a.locked { // the timer of a locked queue runs since Connect
+	if !a.locked { // the timer of a locked queue has run since Connect
 		q.startAuthTimer()
 	}
 	return capsule.StatusSuccess
 }
 
-// nextSequence numbers challenges; 0 means none.
+// nextSequence returns the next sequence number of challenges; 0 means none.
 func (t *Target) nextSequence() auth.Sequence {
 	for {
 		if n := t.sequence.Add(1); n != 0 {
@@ -192,8 +191,8 @@ func (q *queue) authReceived(r *request) {
 	}
 }
 
-// authEnded is called when the connection has ended. Who leaves an exchange that has cost
-// something, and has not failed, is as suspect as who fails.
+// authEnded is called when the connection has ended. A host that leaves an exchange which has required a
+// computation, and has not failed, counts as one that has failed.
 func (q *queue) authEnded() {
 	a := &q.auth
 	q.shard.StopTimer(&a.timer)
@@ -227,7 +226,7 @@ func authReceive(_ *Controller, r *request) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// authenticated ends an exchange that succeeded.
+// authenticated handles an exchange that succeeded.
 func (q *queue) authenticated() {
 	a, c := &q.auth, q.controller
 	q.shard.StopTimer(&a.timer)
@@ -238,7 +237,7 @@ func (q *queue) authenticated() {
 			no = makeRoomProven(c)
 		}
 		if no.refused() {
-			happenedFor(c, events.Refused, events.Warning, because("authenticated, and refused: "+no.reason, no.remedy))
+			recordHostEvent(c, events.Refused, events.Warning, because("authenticated, and refused: "+no.reason, no.remedy))
 			q.target.log.Trouble("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
 			c.dismissed = true
 			c.end(no.reason)
@@ -267,13 +266,13 @@ func (q *queue) authenticated() {
 	q.target.log.Comings.Write(c.log.Info, "host authenticated", fields)
 }
 
-// authFailed logs an exchange that failed: host, reason and remedy.
+// authFailed handles an exchange that failed. It logs host, reason and remedy.
 func (q *queue) authFailed() {
 	a := &q.auth
 	a.locked = true
 	q.target.authCounts.failed.Add(1)
 	f := authFailure{err: a.exchange.Err(), host: q.controller.hostNQN, ctrlKey: a.ctrlKey, mutual: a.exchange.Mutual()}
-	happenedFor(q.controller, events.Refused, events.Warning, because("authentication failed, refused by the "+f.by()+": "+f.err.Error(), f.remedy()))
+	recordHostEvent(q.controller, events.Refused, events.Warning, because("authentication failed, refused by the "+f.by()+": "+f.err.Error(), f.remedy()))
 	q.target.log.Trouble("authentication failed", append(q.authFields(),
 		zap.String("refused_by", f.by()), zap.String("reason", f.err.Error()), zap.String("remedy", f.remedy()))...)
 }
@@ -288,18 +287,18 @@ func (q *queue) authFields() []zap.Field {
 
 func (q *queue) authTimedOut() {
 	if a := &q.auth; a.exchange != nil && !a.busy && a.exchange.Err() != nil {
-		q.endUnproven("authentication failed") // which is logged
+		q.endUnproven("authentication failed") // logged before
 		return
 	}
 	q.target.authCounts.timedOut.Add(1)
-	happenedFor(q.controller, events.Refused, events.Warning, "authentication not finished in time")
+	recordHostEvent(q.controller, events.Refused, events.Warning, "authentication not finished in time")
 	q.target.log.Trouble("authentication not finished in time", append(q.authFields(), zap.Duration("within", q.target.cfg.AuthTimeout),
 		zap.String("remedy", "nvme connect --dhchap-secret KEY, with the key of this host"))...)
 	q.endUnproven("authentication not finished in time")
 }
 
-// endUnproven ends the association, or only this queue if it has not authenticated: its
-// other end may not be the host.
+// endUnproven ends the association, or only this queue if its host was never admitted: the peer may not be the
+// host.
 func (q *queue) endUnproven(why string) {
 	switch c := q.controller; {
 	case q == c.admin:

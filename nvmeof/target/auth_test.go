@@ -45,7 +45,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestBeforeAuthentication is row 108: nothing else is executed before.
+// TestBeforeAuthentication is row 108: no other command is executed before authentication.
 func TestBeforeAuthentication(t *testing.T) {
 	k := newKeyed(t)
 	h, _ := k.connect(0, capsule.ControllerIDDynamic)
@@ -67,12 +67,11 @@ func TestBeforeAuthentication(t *testing.T) {
 	if info := k.target.Controllers(); len(info) != 1 || info[0].Authenticated {
 		t.Errorf("controllers are %+v", info)
 	}
-	h.authenticate(k.exchange()) // none of that harms
+	h.authenticate(k.exchange()) // the refused commands did no harm
 	h.setCC(linuxCC)
 }
 
-// TestWrongKey: the host hears the reason, the association ends, one line says why
-// and what helps.
+// TestWrongKey: the host gets the reason, the association ends, and one log line has the reason and the remedy.
 func TestWrongKey(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -98,7 +97,7 @@ func TestWrongKey(t *testing.T) {
 				if x.State() != auth.StateFailed {
 					t.Fatalf("host is %v", x.State())
 				}
-				// The connection is left to the host to end, but nothing is done on it.
+				// The host may end the connection itself, but no command is executed on it.
 				h.wantStatus(capsule.StatusAuthenticationRequired|dnr, adminCommand(capsule.AdminKeepAlive, nil, nil))
 				start := time.Now()
 				<-h.closed
@@ -114,7 +113,7 @@ func TestWrongKey(t *testing.T) {
 	}
 }
 
-// admin2 shows that others are not harmed.
+// admin2 checks that other hosts are not affected.
 func (k *keyed) admin2(t *testing.T) {
 	t.Helper()
 	k.allow(k.key, k.ctrlKey)
@@ -122,7 +121,7 @@ func (k *keyed) admin2(t *testing.T) {
 	h.lose()
 }
 
-// TestWrongKeyOnIOQueue ends the queue, not the association, which may be another's.
+// TestWrongKeyOnIOQueue ends the queue, but not the association, which may belong to another host.
 func TestWrongKeyOnIOQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)
@@ -135,7 +134,7 @@ func TestWrongKeyOnIOQueue(t *testing.T) {
 		good.authenticate(k.exchange())
 		good.wantOK(ioCommand(capsule.IORead, 1, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 
-		// Who knows the host's names but not its key cannot push a queue of it out.
+		// A peer that knows the host's names but not its key cannot displace one of its queues.
 		thief := k.dial(1, 1, 32)
 		d := connectData()
 		d.CNTLID = id
@@ -145,8 +144,8 @@ func TestWrongKeyOnIOQueue(t *testing.T) {
 	})
 }
 
-// TestUnprovenNamesHarmNobody: a controller of somebody who gave the host's name
-// and another identifier does not keep the host out.
+// TestUnprovenNamesHarmNobody: a controller of a peer that used the host's name and another identifier does not
+// exclude the host.
 func TestUnprovenNamesHarmNobody(t *testing.T) {
 	k := newKeyed(t)
 	thief := k.dial(0, 0, 32)
@@ -154,11 +153,11 @@ func TestUnprovenNamesHarmNobody(t *testing.T) {
 	d.HostID[3] ^= 0xff
 	thief.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
 	k.admin()
-	second := k.dial(0, 0, 32) // but once the host is known, the other is refused
+	second := k.dial(0, 0, 32) // but when the host has authenticated, the other one is refused
 	second.wantStatus(capsule.StatusConnectInvalidHost, connectCommand(capsule.Connect{SQSIZE: 31}, d))
 }
 
-// TestAgain: a queue in use authenticates again, and then with the key of that time.
+// TestAgain: a queue in use authenticates again, with the key that is configured then.
 func TestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)
@@ -180,7 +179,7 @@ func TestAgain(t *testing.T) {
 		}
 		k.key, k.ctrlKey = newKey(t), newKey(t)
 		k.allow(k.key, k.ctrlKey)
-		read() // nobody is disconnected for that
+		read() // no connection was ended by that
 		for _, q := range []*hostQueue{h, io} {
 			x := k.exchange()
 			if q.authenticate(x); x.State() != auth.StateDone {
@@ -190,7 +189,7 @@ func TestAgain(t *testing.T) {
 		read()
 		k.wantCounts(AuthCounts{Succeeded: 7})
 
-		// The key of before does not do, and the association ends.
+		// The previous key is no longer valid, and the association ends.
 		old := k.key
 		k.key = newKey(t)
 		k.allow(k.key, k.ctrlKey)
@@ -214,8 +213,8 @@ func TestHostLosesKey(t *testing.T) {
 	h.wantStatus(capsule.StatusInvalidOpcode|dnr, authReceiveCommand(4096))
 	k.sub.AllowHost(testHostNQN)
 	k.allow(k.key, auth.Key{})
-	k.sub.AllowHost(testHostNQN) // takes no key away
-	k.sub.AllowAnyHost(true)     // nor does this
+	k.sub.AllowHost(testHostNQN) // does not remove the key
+	k.sub.AllowAnyHost(true)     // neither does this
 	if _, r = k.connect(0, capsule.ControllerIDDynamic); !r.ATR {
 		t.Error("the host's key is forgotten")
 	}
@@ -276,7 +275,7 @@ func TestAuthCommands(t *testing.T) {
 	k.wantCounts(AuthCounts{Succeeded: 1})
 }
 
-// TestAuthSendWhileBusy: the authenticator has one message of a queue at a time.
+// TestAuthSendWhileBusy: the authenticator has at most one message of a queue at a time.
 func TestAuthSendWhileBusy(t *testing.T) {
 	k := newKeyed(t)
 	block := k.occupy()
@@ -296,8 +295,7 @@ func TestAuthSendWhileBusy(t *testing.T) {
 	h.authenticate(x)
 }
 
-// TestAuthOverload: when too much waits to be computed the host's status is to retry
-// again.
+// TestAuthOverload: if too many messages wait for the authenticator, the host gets a status that it retries.
 func TestAuthOverload(t *testing.T) {
 	k := newKeyed(t)
 	h, _ := k.connect(0, capsule.ControllerIDDynamic)
@@ -312,7 +310,7 @@ func TestAuthOverload(t *testing.T) {
 	other := k.dial(0, 0, 32)
 	other.q.remote = netip.MustParseAddrPort("192.0.2.7:4791")
 	other.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
-	first := other.start(authSendCommand(k.exchange().Pending())) // who has none waiting is not refused
+	first := other.start(authSendCommand(k.exchange().Pending())) // an address without a waiting message is not refused
 	first.wantPending()
 	close(block)
 	if r := <-first.response; !r.status.OK() {
@@ -323,8 +321,7 @@ func TestAuthOverload(t *testing.T) {
 	}
 }
 
-// TestQueueLostWhileBusy: what the authenticator has comes back to a queue that is
-// gone.
+// TestQueueLostWhileBusy: the authenticator returns an exchange to a queue that has ended.
 func TestQueueLostWhileBusy(t *testing.T) {
 	k := newKeyed(t)
 	block := k.occupy()
@@ -342,7 +339,7 @@ func TestQueueLostWhileBusy(t *testing.T) {
 	k.admin()
 }
 
-// TestAuthTimeout is row 109: a host that stalls is dropped, wherever it does so.
+// TestAuthTimeout is row 109: a host that stalls is disconnected, wherever it does so.
 func TestAuthTimeout(t *testing.T) {
 	for _, messages := range []int{0, 1, 2, 3} {
 		t.Run(fmt.Sprint(messages), func(t *testing.T) {
@@ -373,8 +370,8 @@ func TestAuthTimeout(t *testing.T) {
 	}
 }
 
-// TestUnfetchedFailure is row 107: a host that does not fetch the reason is dropped too, with
-// one line in all.
+// TestUnfetchedFailure is row 107: a host that does not fetch the failure reason is disconnected too, with a
+// single log line.
 func TestUnfetchedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)
@@ -389,8 +386,7 @@ func TestUnfetchedFailure(t *testing.T) {
 	})
 }
 
-// TestUnprovenFlood: those who never prove themselves take no more places than
-// those who never connect.
+// TestUnprovenFlood: connections that never authenticate use no more places than those that never connect.
 func TestUnprovenFlood(t *testing.T) {
 	k := newKeyed(t)
 	before := k.target.waiting.count()
@@ -427,7 +423,7 @@ func TestSetHost(t *testing.T) {
 	}
 }
 
-// FuzzAuthSend sends whatever comes on a locked queue: it stays locked, or ends.
+// FuzzAuthSend sends arbitrary data on a locked queue: it stays locked, or ends.
 func FuzzAuthSend(f *testing.F) {
 	f.Add((&auth.Negotiate{Hashes: auth.AllHashes(), Groups: auth.AllGroups()}).Encode(), []byte{1, 2, 0, 0})
 	f.Add([]byte{0, 0xf0, 0, 0, 0, 0, 1, 1}, []byte{})
@@ -451,8 +447,7 @@ func FuzzAuthSend(f *testing.F) {
 	})
 }
 
-// TestDiscoveryReportsKeys: a host learns before it connects that it must
-// authenticate, and needs no key for that.
+// TestDiscoveryReportsKeys: a host learns from discovery that it has to authenticate, and needs no key for that.
 func TestDiscoveryReportsKeys(t *testing.T) {
 	k := newKeyed(t)
 	if _, err := k.target.Listen(netip.MustParseAddrPort("192.0.2.1:4420")); err != nil {
@@ -473,8 +468,8 @@ func TestDiscoveryReportsKeys(t *testing.T) {
 	}
 }
 
-// TestKeepAliveWaitsForAuthentication: a host that computes for longer than its
-// keep alive timeout is not given up, but is afterwards.
+// TestKeepAliveWaitsForAuthentication: a host that computes for longer than its keep alive timeout does not
+// expire, but it does afterwards.
 func TestKeepAliveWaitsForAuthentication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)

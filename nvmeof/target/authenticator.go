@@ -12,58 +12,57 @@ import (
 )
 
 const (
-	// maxAuthJobs is how many messages may wait for the authenticator: two for each
-	// connection that has not authenticated yet, the rest for those that authenticate
-	// again. An address that has none waiting is not refused.
+	// maxAuthJobs limits the messages that wait for the authenticator: two for each connection that has not
+	// authenticated yet, the rest for those that authenticate again. An address without a waiting message is not
+	// refused.
 	maxAuthJobs = 2 * maxSilent
-	// maxAuthLine is how many of one address may.
+	// maxAuthLine limits the waiting messages of one address.
 	maxAuthLine = maxSilent / 2
-	// authFavour is after how many messages of better known addresses it is the turn of
-	// one of the others.
+	// authFavour is how many messages of addresses in better standing are processed before one of an address in
+	// lower standing.
 	authFavour = 3
 )
 
-// An authJob is one message of an exchange that needs an exponentiation. Meanwhile the
-// exchange belongs to the authenticator, otherwise to the shard of its queue.
+// An authJob is a message of an exchange that needs an exponentiation. Meanwhile the exchange is owned by the
+// authenticator, otherwise by the shard of its queue.
 type authJob struct {
 	from     netip.Addr
 	exchange computer
-	ended    *atomic.Bool // the connection has ended: nothing is computed for it
+	ended    *atomic.Bool // the connection has ended: nothing is computed for it any more
 	done     func()       // returns the exchange to its shard; must not block
 }
 
-// A computer is what the authenticator uses of an [auth.Controller].
+// A computer is the part of an [auth.Controller] that the authenticator uses.
 type computer interface {
 	Compute()
 	State() auth.State
 }
 
-// An authenticator computes in goroutines of its own what would block a shard for too
-// long: exponentiations of up to 8192 bits. Addresses get their turn one after the
-// other, so that none waits for the many messages of another one. Those from which hosts have
-// authenticated come first, those from which they have failed lately last, with pauses: all
-// of these together use half of the time that there is.
+// An authenticator has goroutines for computations that would block a shard for too long: exponentiations with up
+// to 8192 bits. Addresses are served in turn, so that none waits for the many messages of another one. Those from
+// which hosts have authenticated come first, those from which hosts have recently failed last, with pauses: the
+// latter together get at most half of the time.
 type authenticator struct {
 	wait sync.WaitGroup
 
-	mu      sync.Mutex // for all that follows; shards lock it, so nothing may block under it
+	mu      sync.Mutex // protects the fields below; shards lock it, so nothing may block under it
 	work    sync.Cond
 	stopped bool
-	waiting int                      // jobs
-	lines   map[netip.Addr]*authLine // of the addresses that have any
-	turns   [standings][]*authLine   // the same in the order in which it is their turn
-	passed  [standings]int           // how many of better ones have been processed since one of those
+	waiting int                      // number of jobs
+	lines   map[netip.Addr]*authLine // of the addresses that have jobs
+	turns   [standings][]*authLine   // the same by standing, in the order in which they are served
+	passed  [standings]int           // how many of better standing have been processed since one of this standing was
 	repute  repute
 }
 
-// An authLine is the jobs of an address, in the order in which they came.
+// An authLine has the jobs of an address, in the order of their arrival.
 type authLine struct {
 	from netip.Addr
 	jobs []authJob
 }
 
-// authWorkers leaves the shards their processors: a quarter of all is for authentication,
-// and no more than the shards leave, but one at least.
+// authWorkers returns the number of goroutines: a quarter of the processors, but no more than the shards leave
+// free, and at least one.
 func authWorkers(processors, shards int) int {
 	return max(1, min(processors/4, processors-shards))
 }
@@ -94,7 +93,7 @@ func (a *authenticator) run() {
 	}
 }
 
-// offer reports false when too many jobs wait.
+// offer adds a job. It returns false if too many jobs wait.
 func (a *authenticator) offer(j authJob) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,14 +112,14 @@ func (a *authenticator) offer(j authJob) bool {
 	return true
 }
 
-// queue has a line wait for its turn.
+// queue appends a line to the lines of its standing.
 func (a *authenticator) queue(line *authLine) {
 	s := a.repute.standing(line.from, time.Now())
 	a.turns[s] = append(a.turns[s], line)
 }
 
-// turn is whose turn it is, of those that wait: the best, or the worst that was passed over
-// often enough.
+// turn returns the standing whose turn it is: the best of those that wait, or the worst that was passed over often
+// enough.
 func (a *authenticator) turn() standing {
 	best := standings
 	for s := standings - 1; s >= 0; s-- {
@@ -141,8 +140,7 @@ func (a *authenticator) turn() standing {
 	return best
 }
 
-// next waits for a job, and reports whether its address is suspect. It reports false when
-// stop was called.
+// next waits for a job, and reports whether its address is suspect. It returns ok false after stop.
 func (a *authenticator) next() (j authJob, doubtful, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,7 +164,7 @@ func (a *authenticator) next() (j authJob, doubtful, ok bool) {
 	return j, s == suspect, true
 }
 
-// judge notes what the exchange says of its address.
+// judge updates the reputation of an address from the result of a computation.
 func (a *authenticator) judge(j *authJob) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,14 +176,14 @@ func (a *authenticator) judge(j *authJob) {
 	}
 }
 
-// abandoned notes that a connection ended in the middle of an exchange.
+// abandoned records that a connection ended in the middle of an exchange.
 func (a *authenticator) abandoned(from netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.repute.failed(from, time.Now())
 }
 
-// stop is called when no queue is left.
+// stop ends the goroutines. It is called when no queue is left.
 func (a *authenticator) stop() {
 	a.mu.Lock()
 	a.stopped = true

@@ -37,11 +37,11 @@ func (k *keyed) occupy() (until chan struct{}) {
 	return until
 }
 
-// An authBench is an authenticator with one worker, whose jobs each take 10 ms.
+// An authBench is an authenticator with one worker, whose jobs take 10 ms each.
 type authBench struct {
 	authenticator
 	mu      sync.Mutex
-	order   []string // addresses of jobs that were done
+	order   []string // addresses of completed jobs
 	pending sync.WaitGroup
 }
 
@@ -67,7 +67,7 @@ func (b *authBench) job(from string, result auth.State) (ok bool) {
 	return ok
 }
 
-// before is how many jobs were done before the nth of an address.
+// before returns how many jobs were done before the nth of an address.
 func (b *authBench) before(from string, nth int) int {
 	for i, at := range b.order {
 		if at == from {
@@ -79,7 +79,7 @@ func (b *authBench) before(from string, nth int) int {
 	return -1
 }
 
-// TestTurnsOfAddresses: no address, and no number of them, makes another one wait for long.
+// TestTurnsOfAddresses: no address, nor any number of them, delays another one for long.
 func TestTurnsOfAddresses(t *testing.T) {
 	for name, f := range map[string]func(*testing.T, *authBench){
 		"one address":                   oneAddress,
@@ -103,7 +103,7 @@ func TestTurnsOfAddresses(t *testing.T) {
 	}
 }
 
-// oneAddress: two hundred messages of one address delay another by one.
+// oneAddress: two hundred messages of one address delay another address by one job.
 func oneAddress(t *testing.T, b *authBench) {
 	for range 200 {
 		b.job("192.0.2.66", auth.StateFailure)
@@ -116,7 +116,7 @@ func oneAddress(t *testing.T, b *authBench) {
 	}
 }
 
-// manyAddresses: those of many addresses that have failed delay one that has not by few.
+// manyAddresses: messages of many addresses with failures delay an address without failures by only a few jobs.
 func manyAddresses(t *testing.T, b *authBench) {
 	attack := func() {
 		for i := range 100 {
@@ -138,8 +138,7 @@ func manyAddresses(t *testing.T, b *authBench) {
 	}
 }
 
-// knownAddress: who comes back does not wait for those of whom nothing is known, and these
-// have their turn too.
+// knownAddress: a known address does not wait for unknown ones, but these get their turns too.
 func knownAddress(t *testing.T, b *authBench) {
 	b.job("192.0.2.7", auth.StateSuccess1)
 	b.pending.Wait()
@@ -160,7 +159,7 @@ func knownAddress(t *testing.T, b *authBench) {
 	}
 }
 
-// manyOfNetwork: an IPv6 network counts as one, but for addresses of it that are known.
+// manyOfNetwork: an IPv6 network counts as one address, except for its known addresses.
 func manyOfNetwork(t *testing.T, b *authBench) {
 	b.job("2001:db8:6:6::1", auth.StateFailure)
 	b.job("2001:db8:7:7::1", auth.StateSuccess1)
@@ -176,7 +175,7 @@ func manyOfNetwork(t *testing.T, b *authBench) {
 	}
 }
 
-// ownAddress: a host has its turn also where somebody at its own address fails.
+// ownAddress: a host gets its turn even if others at its own address fail.
 func ownAddress(t *testing.T, b *authBench) {
 	const at = "192.0.2.66"
 	b.job(at, auth.StateFailure)
@@ -187,7 +186,7 @@ func ownAddress(t *testing.T, b *authBench) {
 	done := make(chan time.Duration, 1)
 	start := time.Now()
 	b.offer(authJob{netip.MustParseAddr(at), &computation{jobTime, auth.StateSuccess1}, new(atomic.Bool), func() { done <- time.Since(start) }})
-	for range 200 { // whatever comes later
+	for range 200 { // however many follow
 		b.job(at, auth.StateFailure)
 	}
 	if d := <-done; d > 53*2*jobTime {
@@ -202,7 +201,7 @@ func ownAddress(t *testing.T, b *authBench) {
 	b.pending.Wait()
 }
 
-// halfOfTime: those that fail leave half of the time to the shards.
+// halfOfTime: addresses with failures leave half of the time to the shards.
 func halfOfTime(t *testing.T, b *authBench) {
 	b.job("192.0.2.66", auth.StateFailure)
 	b.pending.Wait()
@@ -216,7 +215,7 @@ func halfOfTime(t *testing.T, b *authBench) {
 	}
 }
 
-// linesEnd: the jobs of one address end, and so does what is remembered.
+// linesEnd: when the jobs of an address are done, its line is removed.
 func linesEnd(t *testing.T, b *authBench) {
 	n := 0
 	for b.job("192.0.2.66", auth.StateFailure) {
@@ -239,7 +238,7 @@ func linesEnd(t *testing.T, b *authBench) {
 	b.pending.Wait()
 }
 
-// TestAuthWorkers: the shards keep their processors.
+// TestAuthWorkers: the authenticator leaves the shards their processors.
 func TestAuthWorkers(t *testing.T) {
 	for _, c := range []struct{ processors, shards, want int }{
 		{1, 1, 1}, {2, 1, 1}, {4, 2, 1}, {8, 4, 2}, {16, 8, 4}, {16, 14, 2}, {16, 16, 1}, {64, 4, 16},
@@ -250,9 +249,8 @@ func TestAuthWorkers(t *testing.T) {
 	}
 }
 
-// TestFalseLogins: a hundred connections of one address that do not know the key cost a
-// host that does the time of a few of their messages, not of all, and what is wrong in
-// itself never gets to be computed.
+// TestFalseLogins: a hundred connections of one address without the key delay a host that has it by a few of their
+// messages, not by all. Malformed messages are refused without a computation.
 func TestFalseLogins(t *testing.T) {
 	k := newKeyed(t)
 	const attackers = 100
@@ -275,10 +273,10 @@ func TestFalseLogins(t *testing.T) {
 	}
 	x := k.exchange()
 	first := host.start(authSendCommand(x.Pending()))
-	host.call(func() {}) // it waits behind all
+	host.call(func() {}) // behind all others
 	close(until)
 	<-first.response
-	if n := answered.Load(); n == attackers { // how many are a few, TestTurnsOfAddresses says
+	if n := answered.Load(); n == attackers { // TestTurnsOfAddresses checks how many are a few
 		t.Error("all messages of another address were processed before the host's")
 	}
 	x.Sent()
@@ -288,7 +286,7 @@ func TestFalseLogins(t *testing.T) {
 	ended.Wait()
 
 	until = k.occupy()
-	for _, h := range all { // nothing waits for the workers
+	for _, h := range all { // nothing waits for the authenticator any more
 		h.wantOK(authSendCommand([]byte{1, 2, 0, 0, 0xff, 0xff, 0, 0}))
 	}
 	close(until)

@@ -11,11 +11,11 @@ import (
 type authFailure struct {
 	err     error
 	host    nvmeof.NQN
-	ctrlKey bool // there was a key to prove the controller with
+	ctrlKey bool // there was a key to authenticate the controller
 	mutual  bool // the host requested mutual authentication
 }
 
-// by is the side that failed the exchange.
+// by returns the side that failed the exchange.
 func (f authFailure) by() string {
 	var e *auth.Error
 	if errors.As(f.err, &e) && e.Peer {
@@ -24,7 +24,7 @@ func (f authFailure) by() string {
 	return "target"
 }
 
-// remedy is what an operator can do about it.
+// remedy returns what an operator can do about it.
 func (f authFailure) remedy() string {
 	var e *auth.Error
 	if !errors.As(f.err, &e) {

@@ -20,7 +20,7 @@ func newKey(t testing.TB) auth.Key {
 	return k
 }
 
-// A keyed fixture's host must authenticate.
+// A keyed fixture has a host that must authenticate.
 type keyed struct {
 	*fixture
 	key, ctrlKey auth.Key
@@ -34,7 +34,7 @@ func newKeyed(t *testing.T) *keyed {
 	return k
 }
 
-// allow gives the host's entry other keys.
+// allow changes the keys in the host's entry.
 func (k *keyed) allow(key, ctrlKey auth.Key) {
 	k.t.Helper()
 	c := HostConfig{NQN: testHostNQN, DHCHAPKey: key, DHCHAPCtrlKey: ctrlKey, DHCHAPGroups: []auth.Group{auth.GroupFFDHE2048, auth.GroupNull}}
@@ -43,7 +43,7 @@ func (k *keyed) allow(key, ctrlKey auth.Key) {
 	}
 }
 
-// exchange is a host's side with the keys of the fixture.
+// exchange returns the host's side of an exchange with the keys of the fixture.
 func (k *keyed) exchange(change ...func(*auth.HostConfig)) *auth.Host {
 	k.transactions++
 	c := auth.HostConfig{
@@ -73,7 +73,7 @@ func authReceiveCommand(n int) *hostCommand {
 	return c
 }
 
-// sendAuth gives the target the pending message.
+// sendAuth sends the pending message to the target.
 func (h *hostQueue) sendAuth(x *auth.Host) {
 	h.t.Helper()
 	m := bytes.Clone(x.Pending())
@@ -88,7 +88,7 @@ func (h *hostQueue) receiveAuth(x *auth.Host) {
 	x.Receive(c.memory)
 }
 
-// authenticate carries an exchange to its end.
+// authenticate runs an exchange to its end.
 func (h *hostQueue) authenticate(x *auth.Host) {
 	h.t.Helper()
 	for !x.Ended() {
@@ -100,7 +100,7 @@ func (h *hostQueue) authenticate(x *auth.Host) {
 	}
 }
 
-// connect connects a queue as far as Connect goes.
+// connect connects a queue, without authentication.
 func (k *keyed) connect(qid capsule.QID, cntlid capsule.ControllerID) (*hostQueue, capsule.ConnectResponse) {
 	k.t.Helper()
 	h := k.dial(qid, min(int(qid), 1), 32)
@@ -137,7 +137,7 @@ func (k *keyed) wantCounts(want AuthCounts) {
 	}
 }
 
-// wantFailureLine wants one line about a failed authentication, with the texts.
+// wantFailureLine checks that there is one log line about a failed authentication, with these texts.
 func (k *keyed) wantFailureLine(texts ...string) {
 	k.t.Helper()
 	lines := k.logs.FilterMessage("authentication failed").All()

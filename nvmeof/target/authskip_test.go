@@ -11,7 +11,7 @@ import (
 
 const required = capsule.StatusAuthenticationRequired | dnr
 
-// everyIO are commands of an I/O queue that must not get anywhere near namespace 2.
+// everyIO returns commands of an I/O queue that must not have any effect on namespace 2.
 func everyIO() []*hostCommand {
 	rw := capsule.ReadWrite{Blocks: 1}
 	block := func() []byte { return make([]byte, 512) }
@@ -29,9 +29,8 @@ func everyIO() []*hostCommand {
 	}
 }
 
-// TestIOQueueBeforeAuthentication is row 108 for an I/O queue: that the association
-// has authenticated on its admin queue opens no other queue, at no step of an
-// exchange that is not finished, nor after one that failed.
+// TestIOQueueBeforeAuthentication is row 108 for an I/O queue: authentication on the admin queue does not unlock
+// other queues, at no step of an unfinished exchange, nor after one that failed.
 func TestIOQueueBeforeAuthentication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)
@@ -53,7 +52,7 @@ func TestIOQueueBeforeAuthentication(t *testing.T) {
 		refused() // the reply is due
 		io.sendAuth(x)
 		io.receiveAuth(x)
-		if x.Pending() != nil { // Success2, which the target needs not wait for
+		if x.Pending() != nil { // Success2, for which the target need not wait
 			io.sendAuth(x)
 		}
 		io.wantOK(readOf(2))
@@ -73,8 +72,8 @@ func TestIOQueueBeforeAuthentication(t *testing.T) {
 	})
 }
 
-// TestReplay is row 109: the recorded messages of an exchange that succeeded open
-// nothing, since each challenge is another.
+// TestReplay is row 109: the recorded messages of a successful exchange unlock nothing, since each challenge is
+// different.
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)
@@ -111,7 +110,7 @@ func TestReplay(t *testing.T) {
 		thief.wantStatus(required, adminCommand(capsule.AdminKeepAlive, nil, nil))
 		<-thief.closed
 		k.wantCounts(AuthCounts{Succeeded: 1, Failed: 1, Refused: 1})
-		h.property(capsule.PropertyCSTS) // the one that was recorded is not harmed
+		h.property(capsule.PropertyCSTS) // the recorded connection is not affected
 		k.admin2(t)
 		k.close2(t)
 	})

@@ -12,8 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// wantAway: to the host the namespace is there, and inaccessible for now. No command is
-// refused for good.
+// wantAway checks that the host finds the namespace listed and inaccessible. No command fails with Do Not Retry.
 func (a *association) wantAway(id capsule.NSID) {
 	t := a.f.t
 	t.Helper()
@@ -21,7 +20,7 @@ func (a *association) wantAway(id capsule.NSID) {
 	a.io.wantStatus(away, readOf(id))
 	a.io.wantStatus(away, writeOf(id))
 	a.io.wantStatus(away, ioCommand(capsule.IOFlush, id, nil, nil))
-	a.io.wantStatus(away, ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil)) // not all can be flushed
+	a.io.wantStatus(away, ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil)) // not all namespaces can be flushed
 	a.admin.wantStatus(away, aboutNamespace(adminCommand(capsule.AdminGetFeatures, capsule.GetFeatures{FID: capsule.FeatureNamespaceWriteProtect}, nil), id))
 	a.admin.wantStatus(away, aboutNamespace(adminCommand(capsule.AdminGetLogPage,
 		capsule.GetLogPage{LID: capsule.LogSMART, Length: capsule.SMARTLogSize}, make([]byte, capsule.SMARTLogSize)), id))
@@ -49,8 +48,8 @@ func aboutNamespace(c *hostCommand, id capsule.NSID) *hostCommand {
 	return c
 }
 
-// TestAwayNamespace: a namespace whose store is not there at a start is listed, waits, comes
-// with an event as it was announced, goes away for a change, comes back, and goes for good.
+// TestAwayNamespace: a namespace whose store is missing at the start is listed and waits. It becomes accessible
+// with an event and as announced, goes away for a change, returns, and is removed.
 func TestAwayNamespace(t *testing.T) {
 	f := newFixture(t)
 	id := uuid.New()
@@ -107,9 +106,9 @@ func TestAwayNamespace(t *testing.T) {
 	f.must(f.sub.AwaitNamespace(cfg)) // the target closes with one that is away
 }
 
-// TestReservationOfWhatReturns: hosts are told nothing of a namespace that is closed and
-// opened otherwise, so that a reservation of before is one afterwards, whether it was saved,
-// is saved elsewhere, or something else had been saved there.
+// TestReservationOfWhatReturns: hosts are not notified when a namespace is closed and opened again with other
+// parameters. So its reservation stays, whether it was saved before, is saved elsewhere now, or another one had
+// been saved there.
 func TestReservationOfWhatReturns(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) ReservationStore { return ReservationFile(filepath.Join(dir, name)) }
@@ -126,7 +125,7 @@ func TestReservationOfWhatReturns(t *testing.T) {
 	returns := func(r ReservationStore) {
 		t.Helper()
 		f.must(f.sub.SuspendNamespace(2))
-		f.must(f.sub.AwaitNamespace(cfg)) // it takes longer than was thought
+		f.must(f.sub.AwaitNamespace(cfg)) // it takes longer than expected
 		open(r)
 		a.wantAccess(2, true, true)
 		b.wantAccess(2, false, false)
@@ -145,11 +144,11 @@ func TestReservationOfWhatReturns(t *testing.T) {
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureReservationPersist, 2, 1)
 	returns(file("two"))
 	returns(nil)
-	wantPersist(0) // it could not be
+	wantPersist(0) // it could not be set
 	a.release(capsule.StatusSuccess, 2, exclusiveAccess)
 	f.must(f.sub.SuspendNamespace(2))
 	open(file("two"))
-	b.wantAccess(2, true, true) // not what was there once
+	b.wantAccess(2, true, true) // not what was saved there before
 
 	a.acquire(capsule.StatusSuccess, 2, exclusiveAccess)
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureReservationPersist, 2, 1)
@@ -165,12 +164,12 @@ func TestReservationOfWhatReturns(t *testing.T) {
 	f.must(f.sub.RemoveNamespace(2))
 
 	cfg.UUID = id
-	open(file("three")) // as after a restart
+	open(file("three")) // like after a restart
 	f.tenant("d", f.sub, 0).wantAccess(2, false, false)
 }
 
-// TestReservationOfWhatIsTakenBack: a change that removes a namespace, fails and is taken back
-// leaves its reservation; one that is complete does not.
+// TestReservationOfWhatIsTakenBack: a change that removes a namespace, fails and is undone leaves its reservation;
+// one that succeeds does not.
 func TestReservationOfWhatIsTakenBack(t *testing.T) {
 	f := newFixture(t)
 	cfg := NamespaceConfig{NSID: 2, Store: newFakeStore(1 << 20), UUID: uuid.New()}

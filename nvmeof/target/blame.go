@@ -2,18 +2,18 @@ package target
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// blame records the field for which the command is going to fail, by the dword and the
-// bit where it begins, for the error log.
+// blame records the field because of which the command will fail, by the dword and the bit where it begins, for
+// the error log.
 func (r *request) blame(dword, bit int) { r.fault = capsule.ParameterAt(dword, bit) }
 
-// invalid is Invalid Field in Command, and records the field.
+// invalid records the field and returns Invalid Field in Command.
 func (r *request) invalid(dword, bit int) capsule.Status {
 	r.blame(dword, bit)
 	return invalidField
 }
 
-// location is the field for which the command failed (NVMe base 2.0, 5.16.1.2: Parameter
-// Error Location): the one recorded, or the one that the status implies.
+// location returns the field because of which the command failed (NVMe base 2.0, 5.16.1.2: Parameter Error
+// Location): the recorded one, or the one that the status implies.
 func (r *request) location(s capsule.Status) uint16 {
 	at := capsule.ParameterAt
 	switch s.Code() {
@@ -35,7 +35,7 @@ func (r *request) location(s capsule.Status) uint16 {
 		return at(10, 31)
 	case capsule.StatusLBAOutOfRange:
 		switch capsule.IOOpcode(r.cmd.Opcode) {
-		case capsule.IODatasetManagement, capsule.IOCopy: // they have ranges in their data
+		case capsule.IODatasetManagement, capsule.IOCopy: // their ranges are in the data
 		default:
 			return at(10, 0)
 		}
@@ -52,7 +52,7 @@ func (r *request) finishWrong() {
 			r.blame(0, 14)
 		case kind == capsule.SGLKindInvalid, kind == capsule.SGLKindInCapsule:
 			r.blame(9, 24)
-		case kind != capsule.SGLKindLastSegment: // else it is of a descriptor in the list
+		case kind != capsule.SGLKindLastSegment: // otherwise it is in a descriptor of the list
 			r.blame(8, 0)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestParameterErrorLocation: the log has the field for which a command failed.
+// TestParameterErrorLocation: the error log has the field because of which a command failed.
 func TestParameterErrorLocation(t *testing.T) {
 	f := newFixture(t)
 	h, io := f.both()
@@ -43,8 +43,7 @@ func TestParameterErrorLocation(t *testing.T) {
 	}
 }
 
-// TestMalformedCommandsCount: a capsule whose descriptor is wrong is a command like others
-// for the counters, and a sign of life.
+// TestMalformedCommandsCount: a capsule with an invalid descriptor counts as a command, and as a sign of life.
 func TestMalformedCommandsCount(t *testing.T) {
 	f := newFixture(t)
 	_, io := f.both()

@@ -16,9 +16,8 @@ func bigLog() *hostCommand {
 	return adminCommand(capsule.AdminGetLogPage, capsule.GetLogPage{LID: capsule.LogDiscovery, Length: 1 << 20}, bytes.Repeat([]byte{0xa5}, 1<<20))
 }
 
-// TestUndeliveredLogPages: discovery connections that request long log pages
-// and take none of them have no buffer that a host needs, and a later one gets its log.
-// What is sent behind the end of a page is zeroes.
+// TestUndeliveredLogPages: discovery connections that request long log pages and accept none of the data use no
+// buffers that hosts need, and a later connection gets its log. Data behind the end of a page is zero.
 func TestUndeliveredLogPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 64<<20 })
@@ -55,8 +54,7 @@ func TestUndeliveredLogPages(t *testing.T) {
 	f.connectDiscovery(testHostNQN).wantOK(bigLog())
 }
 
-// connectHost connects another host, allowed by its name, and one I/O queue on the first
-// shard.
+// connectHost connects another host, with an entry of its own, and one I/O queue on the first shard.
 func (f *fixture) connectHost(nqn string, entries int) *hostQueue {
 	f.t.Helper()
 	f.sub.AllowHost(nvmeof.NQN(nqn))
@@ -72,8 +70,8 @@ func (f *fixture) connectHost(nqn string, entries int) *hostQueue {
 	return io
 }
 
-// TestUndeliveredReads: a host that takes none of what it reads has at most half of the
-// buffers, and others go on.
+// TestUndeliveredReads: a host that accepts none of the data that it reads uses at most half of the buffers, and
+// others continue.
 func TestUndeliveredReads(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 64<<20 })
@@ -110,8 +108,8 @@ func TestUndeliveredReads(t *testing.T) {
 	})
 }
 
-// TestHostsHaveEqualRates: hosts that want more than there is get the same, whatever they
-// have outstanding: of buffers, and of room at a store.
+// TestHostsHaveEqualRates: hosts that want more than there is get equal shares of buffers, and of room at a store,
+// however many commands they have outstanding.
 func TestHostsHaveEqualRates(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -168,8 +166,8 @@ func TestHostsHaveEqualRates(t *testing.T) {
 	}
 }
 
-// A hostLoad keeps so many reads outstanding in a queue, and counts those that end. It
-// belongs to the queue's shard.
+// A hostLoad keeps a number of reads outstanding in a queue, and counts those that complete. It belongs to the
+// queue's shard.
 type hostLoad struct {
 	q     *hostQueue
 	links []loadLink
@@ -217,8 +215,8 @@ func (k *loadLink) RespondData(_ []rdmatransport.SGE, result uint64) {
 	k.Respond(capsule.StatusSuccess, result)
 }
 
-// TestLogGrowsMeanwhile: a discovery log that became longer while the command waited for a
-// buffer is sent as a whole.
+// TestLogGrowsMeanwhile: a discovery log that becomes longer while the command waits for a buffer is sent as a
+// whole.
 func TestLogGrowsMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
@@ -263,9 +261,9 @@ func TestLogGrowsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOneCommandBesideMany: a host with one command at a time, beside one that keeps 128
-// outstanding where there is room for 8, gets at least a third of the rate that it has
-// alone: one turn of the store to come in, one to be served.
+// TestOneCommandBesideMany: a host with one command at a time, beside one that keeps 128 outstanding at a store
+// with room for 8, gets at least a third of the rate that it has alone: one turn of the store to be accepted, one
+// to be served.
 func TestOneCommandBesideMany(t *testing.T) {
 	for _, c := range []struct {
 		name         string

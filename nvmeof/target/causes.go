@@ -10,10 +10,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A Cause is something that happened to hosts beside their I/O commands, and why.
+// A Cause counts an occurrence other than an I/O command, with its reason.
 type Cause = meter.Cause
 
-// A CauseKind is what happened.
+// A CauseKind is the kind of an occurrence.
 type CauseKind = meter.Kind
 
 // Kinds of Cause.
@@ -54,8 +54,7 @@ func (t *Target) countConnect(no refusal) {
 	t.causes.Count(meter.Connects, "", cause, "")
 }
 
-// endings are the words of disconnects that have a cause of their own; others are the
-// administrator's.
+// endings maps the reasons of disconnects to their labels; others were caused by the administrator.
 var endings = map[string]string{
 	"":                                   "host",
 	"Disconnect command":                 "host",
@@ -71,7 +70,7 @@ var endings = map[string]string{
 	"the data of a command does not come":            "undelivered",
 }
 
-// countEnd counts a queue that ended.
+// countEnd counts the end of a queue.
 func (q *queue) countEnd(err error) {
 	cause, known := endings[q.why]
 	switch {
@@ -92,7 +91,7 @@ func (q *queue) countEnd(err error) {
 	q.target.causes.Count(meter.Disconnects, "", cause, kind)
 }
 
-// countAdmin counts an admin or fabrics command that is answered.
+// countAdmin counts a completed admin or fabrics command.
 func (q *queue) countAdmin(r *request, s capsule.Status) {
 	name := "unknown"
 	switch o := capsule.AdminOpcode(r.cmd.Opcode); {
@@ -111,15 +110,15 @@ func (q *queue) countAdmin(r *request, s capsule.Status) {
 	}
 }
 
-// reservationLabels are what the commands do that change reservations, by their action
-// (NVMe base 2.0, 7.2, 7.3, 7.4).
+// reservationLabels are the labels of commands that change reservations, by their action (NVMe base 2.0, 7.2, 7.3,
+// 7.4).
 var reservationLabels = map[capsule.IOOpcode][]string{
 	capsule.IOReservationRegister: {"register", "unregister", "replace"},
 	capsule.IOReservationAcquire:  {"acquire", "preempt", "preempt_abort"},
 	capsule.IOReservationRelease:  {"release", "clear"},
 }
 
-// countReservation counts a command that changes a reservation, or was to.
+// countReservation counts a command that changes a reservation, or failed to.
 func countReservation(t *Target, cmd *reservation.Command, s capsule.Status) {
 	action, result := "invalid", "ok"
 	if names := reservationLabels[cmd.Opcode]; int(cmd.Fields.Action) < len(names) {
@@ -131,11 +130,11 @@ func countReservation(t *Target, cmd *reservation.Command, s capsule.Status) {
 	t.causes.Count(meter.Reservations, "", action, result)
 }
 
-// statusLabel is a status as a label: the code type and the code, as 0_02.
+// statusLabel returns a status as a label: the status code type and the status code, as in 0_02.
 func statusLabel(s capsule.Status) string {
 	const digits = "0123456789abcdef"
 	return string([]byte{digits[s.SCT()], '_', digits[s.SC()>>4], digits[s.SC()&15]})
 }
 
-// label is a name of the specification as a label.
+// label returns a name of the specification as a label.
 func label(s string) string { return strings.ReplaceAll(strings.ToLower(s), " ", "_") }

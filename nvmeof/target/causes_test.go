@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestCauses: what happens to hosts is counted with its cause.
+// TestCauses: occurrences are counted with their causes.
 func TestCauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

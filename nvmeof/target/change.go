@@ -2,11 +2,10 @@ package target
 
 import "sync/atomic"
 
-// Change calls f, which makes a change of several steps that hosts see as one. Meanwhile
-// a host that is not allowed, as configured so far, gets a status after which it retries,
-// since a later step may allow it; and the discovery log, with its events, stays as it
-// was. Controllers are checked against the result when f has returned. Changes may
-// overlap and nest.
+// Change calls f, which makes a change of several steps that hosts see as one. Meanwhile, a host that is not
+// allowed by the configuration so far gets a status that it retries, since a later step may allow it; and the
+// discovery log, with its events, stays as it was. When f has returned, controllers are checked against the
+// result. Changes may overlap and nest.
 func (t *Target) Change(f func() error) error {
 	t.mu.Lock()
 	t.unsettled.begin()
@@ -32,10 +31,10 @@ func (t *Target) Change(f func() error) error {
 	return f()
 }
 
-// An unsettled lets shards find out whether a [Target.Change] is under way.
+// unsettled lets shards find out whether a [Target.Change] is under way.
 type unsettled struct {
-	now   atomic.Int32  // changes under way
-	ended atomic.Uint64 // changes that have ended
+	now   atomic.Int32  // number of changes under way
+	ended atomic.Uint64 // number of changes that have ended
 }
 
 func (u *unsettled) begin() { u.now.Add(1) }
@@ -45,10 +44,10 @@ func (u *unsettled) end() {
 	u.now.Add(-1)
 }
 
-// within reports whether a change is under way that was so at the mark.
+// within reports whether a change is under way, and none has ended since the mark.
 func (u *unsettled) within(mark uint64) bool { return u.now.Load() > 0 && u.mark() == mark }
 
-// mark is the value to pass to since later.
+// mark returns the value to pass to since or within later.
 func (u *unsettled) mark() uint64 { return u.ended.Load() }
 
 // since reports whether a change was under way at any time since the mark.

@@ -7,13 +7,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestChangeIsOne: a host that a step of a change excludes gets a status for a retry until
-// the change is complete, and the status after that is final.
+// TestChangeIsOne: a host that a step of a change excludes gets a status that it retries until the change is
+// complete. After that the status is final.
 func TestChangeIsOne(t *testing.T) {
 	const invalidParam = capsule.StatusConnectInvalidParam | dnr
 	for name, c := range map[string]struct {
 		out    func(*fixture)
-		want   capsule.Status // once it is for good
+		want   capsule.Status // after the change
 		reason string
 		remedy string
 	}{
@@ -32,7 +32,7 @@ func TestChangeIsOne(t *testing.T) {
 			f.must(f.target.Change(func() error {
 				c.out(f)
 				connect(capsule.StatusConnectControllerBusy, "being changed", c.reason)
-				f.must(f.target.Change(func() error { return nil })) // one inside the other
+				f.must(f.target.Change(func() error { return nil })) // nested
 				connect(capsule.StatusConnectControllerBusy)
 				return nil
 			}))
@@ -53,7 +53,7 @@ func TestChangeIsOne(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			f.connectAdmin(0)
-			// What is malformed stays so.
+			// Malformed commands still fail permanently.
 			bad := f.dial(0, 0, 32)
 			f.must(f.target.Change(func() error {
 				bad.wantStatus(invalidParam, connectCommand(capsule.Connect{SQSIZE: 31}, dataOf("", testHostNQN)))
@@ -63,8 +63,8 @@ func TestChangeIsOne(t *testing.T) {
 	}
 }
 
-// TestJudgedDuringAChange: a decision that was made while a change was under way is none when
-// the change has ended meanwhile.
+// TestJudgedDuringAChange: a decision that was made while a change was under way is not final when the change has
+// ended meanwhile.
 func TestJudgedDuringAChange(t *testing.T) {
 	f := newFixture(t)
 	mark := f.target.unsettled.mark()
@@ -77,8 +77,8 @@ func TestJudgedDuringAChange(t *testing.T) {
 	}
 }
 
-// TestDiscoveryDuringAChange: the log is that of before until the change is complete, for
-// hosts that follow it and for those that connect; then those whose log changes are notified.
+// TestDiscoveryDuringAChange: the log stays the same until the change is complete, for hosts that follow it and
+// for those that connect. Then the hosts whose logs have changed are notified.
 func TestDiscoveryDuringAChange(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
@@ -114,7 +114,8 @@ func TestDiscoveryDuringAChange(t *testing.T) {
 	a.untold()
 }
 
-// TestRemedyIsQuoted: a stranger chooses the names of its connect, and an administrator copies the remedy to a shell.
+// TestRemedyIsQuoted: a peer chooses the names in its Connect command, and an administrator may copy the remedy to
+// a shell.
 func TestRemedyIsQuoted(t *testing.T) {
 	f := newFixture(t)
 	const name = "nqn.2014-08.org.example:$(reboot);`reboot`"

@@ -6,15 +6,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A changeLock is held while the namespaces of a subsystem change, which waits for shards. It is not held while
-// the store of one that is added is opened, or what saves its reservations, which may hang: who changes others
-// need not wait for that.
+// A changeLock is held while the namespaces of a subsystem change, which waits for shards. It is not held while a
+// store that is added, or the store of its reservations, is opened, since that may hang. Changes of other
+// namespaces need not wait for that.
 type changeLock struct {
 	mu     sync.Mutex
-	adding map[capsule.NSID]chan struct{} // where a namespace is being added; closed when that has ended
+	adding map[capsule.NSID]chan struct{} // NSIDs at which a namespace is being added; closed when that has ended
 }
 
-// Lock waits until no namespace is being added.
+// Lock locks c and waits until no namespace is being added.
 func (c *changeLock) Lock() {
 	c.mu.Lock()
 	for len(c.adding) > 0 {
@@ -24,13 +24,13 @@ func (c *changeLock) Lock() {
 	}
 }
 
-// LockAt waits until no namespace is being added at an NSID; 0 is none.
+// LockAt locks c and waits until no namespace is being added at an NSID; 0 means none.
 func (c *changeLock) LockAt(id capsule.NSID) {
 	c.mu.Lock()
 	c.awaitAdded(id)
 }
 
-// awaitAdded is called with mu held, and does not hold it while it waits.
+// awaitAdded is called with mu held, and releases it while it waits.
 func (c *changeLock) awaitAdded(id capsule.NSID) {
 	for c.adding[id] != nil {
 		added := c.adding[id]
@@ -40,7 +40,7 @@ func (c *changeLock) awaitAdded(id capsule.NSID) {
 	}
 }
 
-// TryLock reports whether it has locked it: nobody has, and no namespace is being added.
+// TryLock locks c if it is free and no namespace is being added, and reports whether it did.
 func (c *changeLock) TryLock() bool {
 	if !c.mu.TryLock() {
 		return false
@@ -52,10 +52,10 @@ func (c *changeLock) TryLock() bool {
 	return true
 }
 
-// Unlock ends what Lock, LockAt or TryLock has begun.
+// Unlock undoes Lock, LockAt or TryLock.
 func (c *changeLock) Unlock() { c.mu.Unlock() }
 
-// beginAdding has nobody else change what is at an NSID until endAdding. Called with the lock held.
+// beginAdding blocks other changes at an NSID until endAdding. Called with the lock held.
 func (c *changeLock) beginAdding(id capsule.NSID) {
 	if c.adding == nil {
 		c.adding = make(map[capsule.NSID]chan struct{})

@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestCostOfNamespaces: a command that looks at all namespaces of its host counts as so much more, so that a host
-// that sends many of them does not keep others waiting.
+// TestCostOfNamespaces: a command that visits all namespaces of its host is charged for that, so that a host which
+// sends many of them does not delay others.
 func TestCostOfNamespaces(t *testing.T) {
 	const more = 50
 	f := newFixture(t)

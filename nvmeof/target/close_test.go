@@ -41,9 +41,8 @@ func (s *savedState) want(t *testing.T, running bool, writes uint64) {
 	}
 }
 
-// TestCloseWhileStoreHangs is row 82: a target that is closed while a store hangs waits for that
-// alone, and says so: the subsystems whose hosts do not use it are closed, and of the others
-// what they have counted is saved.
+// TestCloseWhileStoreHangs is row 82: when a target is closed while a store hangs, it waits only for that store,
+// and names it. Subsystems whose hosts do not use the store are closed; for the others their counters are saved.
 func TestCloseWhileStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := [2]savedState{}
@@ -89,7 +88,7 @@ func TestCloseWhileStoreHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileStoreDoesNotAnswer: so it is with one that is only being asked for its size.
+// TestCloseWhileStoreDoesNotAnswer is the same for a store that hangs in a query of its size.
 func TestCloseWhileStoreDoesNotAnswer(t *testing.T) {
 	f := newFixture(t)
 	mute := &muteStore{fakeStore: newFakeStore(1 << 20), answer: make(chan struct{})}

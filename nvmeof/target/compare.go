@@ -7,8 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// startCompare compares the host's data with the blocks, each of which is read as a whole
-// (NVM command set 1.0, 3.2.1).
+// startCompare compares the host's data with the blocks, all of which are read (NVM command set 1.0, 3.2.1).
 func startCompare(_ *queue, r *request) {
 	l := r.enter(r.cmd.NSID)
 	if l == nil || !r.blocks(l, r.cmd.ReadWrite()) || !r.sized() {
@@ -61,8 +60,8 @@ func (r *request) compared(same bool) {
 	r.finish(capsule.StatusSuccess)
 }
 
-// startVerify reads the blocks only to detect errors (NVM command set 1.0, 3.2.6). Memory
-// has none. VSL is 0, which is no limit, since one part is read at a time.
+// startVerify reads the blocks only to detect errors (NVM command set 1.0, 3.2.6); memory has none. VSL is 0,
+// which means no limit, since one part is read at a time.
 func startVerify(_ *queue, r *request) {
 	if r.link.Length() != 0 {
 		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestCompare is row 78, on a store whose memory is leased and on another.
+// TestCompare is row 78, on a store whose memory is leased and on one without leases.
 func TestCompare(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(4 << 20)
@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 	f.wantScratchFree(io)
 }
 
-// wantScratchFree checks the scratch memory of a queue's shard.
+// wantScratchFree checks that no scratch buffer of a queue's shard is in use.
 func (f *fixture) wantScratchFree(io *hostQueue) {
 	f.t.Helper()
 	io.call(func() {
@@ -61,7 +61,7 @@ func (f *fixture) wantScratchFree(io *hostQueue) {
 	})
 }
 
-// TestVerify is row 78: every block is read, and an error found.
+// TestVerify is row 78: every block is read, and errors are found.
 func TestVerify(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(4 << 20)
@@ -92,8 +92,8 @@ func TestVerify(t *testing.T) {
 	f.wantScratchFree(io)
 }
 
-// TestScratchRunsOut: with all scratch buffers in use that one host may have, half of them,
-// its commands wait, and one whose queue ends leaves nothing behind.
+// TestScratchRunsOut: when a host uses all the scratch buffers that it may have, half of them, its further
+// commands wait. A command whose queue ends leaves nothing behind.
 func TestScratchRunsOut(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(4 << 20)

@@ -21,84 +21,79 @@ import (
 
 // Config describes a target. A zero field takes the default.
 type Config struct {
-	// Device is the first device; default: none, and Target.AddDevice adds them all. It
-	// stays the caller's, to be closed after the target.
+	// Device is the first device; the default is none, and Target.AddDevice adds all of them. The caller closes
+	// it, after the target.
 	Device rdmatransport.Device
-	// Log receives a line for each event of a connection, and none for commands; default:
-	// no log.
+	// Log receives a line for each event of a connection, and none for commands; default: no log.
 	Log *zap.Logger
 
-	// Events receives what happens to hosts, stores, namespaces and listeners, and stays the
-	// caller's; default: a log of the target's own, in memory.
+	// Events receives the events of hosts, stores, namespaces and listeners; the target does not close it. Default: an
+	// in-memory log of the target's own.
 	Events *events.Log
 
 	Shards  int            // loops of each device, each on a thread of its own; default 1; limit: the device's
 	Polling nvmeof.Polling // when an idle loop blocks
-	Spin    time.Duration  // the least time that an idle loop polls under PollAdaptive; default 50 µs
+	Spin    time.Duration  // the minimum time for which an idle loop polls under PollAdaptive; default 50 µs
 	Arena   int            // bytes of data buffers per shard; default 64 MiB
 
 	MaxQueues      int // I/O queues of a controller; default 128
 	QueueDepth     int // entries of an I/O queue; default 128, 2 to 1024
-	InCapsule      int // bytes of data in a capsule; default 4096; negative: as few as Connect needs
+	InCapsule      int // bytes of data in a capsule; default 4096; negative: the minimum, which Connect needs
 	MaxData        int // bytes of one command's data (MDTS), a power of two; default and limit 1 MiB
 	MaxControllers int // of each subsystem; default 1024
-	// Controllers of all subsystems, and of the discovery service, get identifiers of this
-	// range; where a subsystem has one of its own, those that are in both. Of several targets
-	// that serve the same subsystems no two may give the same.
+	// Controllers is the range of controller identifiers of all subsystems and of the discovery service. A
+	// subsystem with a range of its own uses the intersection. Targets that serve the same subsystems need
+	// disjoint ranges.
 	Controllers ControllerRange
-	// MaxHostControllers is how many controllers of a subsystem one host has, which is an
-	// NQN and a host identifier, and how many of the discovery service one address has;
-	// default 128, or MaxControllers if that is less.
+	// MaxHostControllers limits how many controllers of a subsystem one host (an NQN and a host identifier) has,
+	// and how many of the discovery service one address has; default 128, or MaxControllers if that is less.
 	MaxHostControllers int
-	// QueueMemory is how many bytes all queues together may map; default 1 GiB. An address, or
-	// a host that has authenticated, has no more than it leaves free, and the last eighth is for
-	// addresses from which hosts are connected, or were within the last hour.
+	// QueueMemory is how many bytes all queues together may map; default 1 GiB. An address, or a host that has
+	// authenticated, has no more than it leaves free. The last eighth is for addresses from which hosts are
+	// connected, or were within the last hour.
 	QueueMemory int64
-	// MaxSilent is how many connections of hosts that are not connected, nor were within the
-	// last hour, may be without a Connect command, or without the authentication that has to
-	// follow it; an address (of IPv6 its first 64 bits) has half of them, and all together a
-	// quarter of QueueMemory. Another one takes the place of the oldest of the address that
-	// has most, if that has had a second where it is the same address. Default 512. Hosts that
-	// are connected, or were, have 8 times as many.
+	// MaxSilent limits the connections without a Connect command, or without the authentication that has to follow
+	// it, of hosts that are not connected and were not within the last hour. An address (of IPv6 its first 64
+	// bits) has half of them at most, and all together use a quarter of QueueMemory. A further connection
+	// displaces the oldest of the address that has the most; if that is its own address, only one that has lasted
+	// a second. Default 512. For hosts that are or were connected the limit is 8 times as high.
 	MaxSilent int
-	// ConnectTimeout is how long a connection may be without a Connect command; default 10 s.
+	// ConnectTimeout is how long a connection may exist without a Connect command; default 10 s.
 	ConnectTimeout time.Duration
-	// AuthTimeout is how long authentication may take, from Connect or, on a queue in use,
-	// from its first message. A slow host needs it to compute. Default 60 s.
+	// AuthTimeout is how long authentication may take, from Connect or, on a queue in use, from its first message.
+	// It allows for hosts that compute slowly. Default 60 s.
 	AuthTimeout time.Duration
-	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues
-	// of a shard share; default 0: each queue has one for each of its entries. Sharing
-	// saves memory where a shard has more queue entries than that. When none is left
-	// every host on the shard has to retransmit after a delay (RNR NAK), which costs a
-	// Linux host on rdma_rxe its controller: hence it is not the default.
+	// SharedReceives is how many receives, each with its capsule buffer, all I/O queues of a shard share; default
+	// 0: each queue has one for each of its entries. Sharing saves memory if a shard has more queue entries than
+	// that. When none is left, every host on the shard has to retransmit after a delay (RNR NAK), which costs a
+	// Linux host on rdma_rxe its controller; hence it is not the default.
 	SharedReceives int
-	// Unmeasured leaves out of Target.Measure what counting costs: commands and their times. It is
-	// for measuring that cost.
+	// Unmeasured disables the counting of commands and their times for Target.Measure, to measure what the
+	// counting costs.
 	Unmeasured bool
 
 	BackendDepth int // operations of one shard in flight to one namespace; default 256
 
-	// Revalidate is the interval at which the size, room and state of stores are read;
-	// default 1 s; negative: never, and Target.Revalidate reads sizes.
+	// Revalidate is the interval at which the size, free space and state of stores are read; default 1 s;
+	// negative: never, and Target.Revalidate reads sizes.
 	Revalidate time.Duration
-	// Gateway makes the target one of several that serve the same subsystems: what it may do
-	// is said there. Default: it serves all by itself.
+	// Gateway makes the target one of several that serve the same subsystems, and says which ANA groups it serves.
+	// Default: it serves all.
 	Gateway *Gateway
 
-	// DiscoveryNQN is a name of the discovery subsystem's own, beside the one
-	// that all have; default: none.
+	// DiscoveryNQN is another name of the discovery subsystem, in addition to the well-known one; default: none.
 	DiscoveryNQN nvmeof.NQN
 
 	Firmware  string // revision, at most 8 ASCII characters; default "1.0"
 	PlainSend bool   // never invalidate a host's R_Key, even if the host requests it
 
-	// Boot names the time since the machine was started, with which what was not flushed may be
-	// lost: hosts learn of another one (see [capsule.WriteVerifier]) if the subsystem has a State.
-	// Default: what the kernel has in /proc/sys/kernel/random/boot_id.
+	// Boot identifies the boot of the machine. Writes that were not flushed may be lost when it changes: hosts
+	// learn of that (see [capsule.WriteVerifier]) if the subsystem has a State. Default: the contents of
+	// /proc/sys/kernel/random/boot_id.
 	Boot string
 }
 
-// ownEvents is how many events a target keeps for whom nobody else does.
+// ownEvents is how many events a target keeps if Config.Events is nil.
 const ownEvents = 256
 
 const (
@@ -108,7 +103,7 @@ const (
 	minMaxData       = 4096
 )
 
-// orDefault returns n where it is set.
+// orDefault returns n, or fallback if n is zero.
 func orDefault[T int | int64 | time.Duration](n, fallback T) T {
 	if n == 0 {
 		return fallback
@@ -116,7 +111,7 @@ func orDefault[T int | int64 | time.Duration](n, fallback T) T {
 	return n
 }
 
-// complete sets defaults and checks what is configured.
+// complete sets defaults and checks the configuration.
 func (c Config) complete() (Config, error) {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -144,7 +139,7 @@ func (c Config) complete() (Config, error) {
 		c.Firmware = "1.0"
 	}
 	if c.Boot == "" {
-		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it hosts learn of none
+		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // if it cannot be read, hosts are not told of restarts
 		c.Boot = strings.TrimSpace(string(b))
 	}
 	return c, c.check()
@@ -182,7 +177,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// checkDevice checks the configuration against what the device has.
+// checkDevice checks the configuration against the limits of the device.
 func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
 	switch {
 	case c.Shards < 1 || c.Shards > a.Shards:
@@ -193,7 +188,7 @@ func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
 	return nil
 }
 
-// limits are the limits of connection requests.
+// limits returns the limits for connection requests.
 func (c *Config) limits() fabric.Limits {
 	return fabric.Limits{IOQueues: c.MaxQueues, AdminDepth: discoverylog.AdminDepth, IODepth: c.QueueDepth}
 }

@@ -12,7 +12,7 @@ import (
 
 const invalidField = capsule.StatusInvalidField | capsule.StatusDNR
 
-// Fields that the result of a failed Connect names.
+// Fields that the result of a failed Connect command names.
 var (
 	badQID     = capsule.InvalidParameter{Offset: capsule.ConnectOffsetQID, In: capsule.InvalidInCommand}
 	badSQSIZE  = capsule.InvalidParameter{Offset: capsule.ConnectOffsetSQSIZE, In: capsule.InvalidInCommand}
@@ -22,22 +22,21 @@ var (
 	badHostNQN = capsule.InvalidParameter{Offset: capsule.ConnectOffsetHostNQN, In: capsule.InvalidInData}
 )
 
-// A refusal is why a Connect failed; the zero value is none. Linux since 6.10 removes a
-// controller, and its block devices, if a Connect fails with Do Not Retry while it
-// reconnects. So the flag is set where the Connect will fail again whatever the target
-// does (malformed), and where an administrator has decided (forbidden), but not where the
-// reason is temporary (passing).
+// A refusal is why a Connect command failed; the zero value means that it did not. Linux since 6.10 removes a
+// controller, and its block devices, if a Connect fails with Do Not Retry while it reconnects. So the flag is set
+// if the Connect will fail again whatever the target does (malformed), and if an administrator has decided so
+// (forbidden), but not if the reason is temporary (passing).
 type refusal struct {
 	status  capsule.Status
 	at      capsule.InvalidParameter
 	reason  string
 	remedy  string // what an operator can do about it
-	decided bool   // by an administrator, as far as the change under way has come
+	decided bool   // by an administrator, as the configuration is now
 }
 
 func (r refusal) refused() bool { return r.status != capsule.StatusSuccess }
 
-// malformed refuses what the specification does not allow.
+// malformed refuses a command that violates the specification.
 func malformed(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam | capsule.StatusDNR, at: at, reason: reason}
 }
@@ -47,24 +46,23 @@ func forbidden(status capsule.Status, at capsule.InvalidParameter, reason, remed
 	return refusal{status | capsule.StatusDNR, at, reason, remedy, true}
 }
 
-// passing refuses what may be accepted soon, without an administrator.
+// passing refuses what may be accepted soon, without an administrator's action.
 func passing(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam, at: at, reason: reason}
 }
 
-// busy refuses for lack of a resource, or for the moment.
+// busy refuses because a resource is not available at the moment.
 func busy(reason, remedy string) refusal {
 	return refusal{status: capsule.StatusConnectControllerBusy, reason: reason, remedy: remedy}
 }
 
-// settle makes a refusal temporary if a change that is under way may reverse it, or one that other targets
-// have made.
+// settle makes a refusal temporary if a change that is under way, here or at other targets, may reverse it.
 func (no refusal) settle(t *Target, mark uint64) refusal {
 	g := t.cfg.Gateway
 	switch {
 	case !no.decided:
 		return no
-	case g != nil && g.behind.Load(): // before the change that ends it
+	case g != nil && g.behind.Load(): // checked before the change that resets it ends
 		return busy("this gateway does not have the group's configuration yet: "+no.reason, "nvmeof gateway list, and the log, say what it lacks")
 	case t.unsettled.since(mark):
 		return busy("the target is being changed: "+no.reason, no.remedy)
@@ -72,8 +70,8 @@ func (no refusal) settle(t *Target, mark uint64) refusal {
 	return no
 }
 
-// connect carries out a Connect command on a queue that is not connected yet,
-// with its 1024 bytes of data (NVMe base 2.0, 6.3).
+// connect executes a Connect command, with its 1024 bytes of data, on a queue that is not connected yet (NVMe base
+// 2.0, 6.3).
 func (q *queue) connect(r *request) capsule.Status {
 	f := r.cmd.Connect()
 	d, err := capsule.DecodeConnectData(r.data)
@@ -113,7 +111,7 @@ func (q *queue) connect(r *request) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// checkConnect checks what does not depend on the target's state.
+// checkConnect checks the parameters that do not depend on the target's state.
 func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal {
 	switch {
 	case f.RECFMT != 0:
@@ -126,7 +124,7 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 	if err := d.SubNQN.Check(); err != nil {
 		return malformed(badSubNQN, "subsystem "+err.Error())
 	}
-	if err := d.HostNQN.Check(); err != nil && err != capsule.ErrNQNEmpty { // some hosts of SPDK have none
+	if err := d.HostNQN.Check(); err != nil && err != capsule.ErrNQNEmpty { // some SPDK hosts have none
 		return malformed(badHostNQN, "host "+err.Error())
 	}
 	return refusal{}
@@ -141,7 +139,7 @@ func notAllowed(host, subsystem nvmeof.NQN) refusal {
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
 
-// notReady refuses a host that is allowed and cannot be let in yet.
+// notReady refuses a host that is allowed but cannot be admitted yet.
 func notReady(h *access.Host[HostConfig]) refusal {
 	if h.Config.Unready == "" {
 		return refusal{}
@@ -149,8 +147,7 @@ func notReady(h *access.Host[HostConfig]) refusal {
 	return busy("host is allowed, and cannot be let in yet: "+h.Config.Unready, "make that right; nvmeof ls has what the target waits for")
 }
 
-// connectAdmin creates a controller by the dynamic controller model, so the host does not
-// select one.
+// connectAdmin creates a controller. In the dynamic controller model, the host does not select one.
 func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.ConnectData) refusal {
 	if d.CNTLID != capsule.ControllerIDDynamic {
 		return malformed(badCNTLID, "controller identifier is not FFFFh, as the dynamic model requires")
@@ -171,8 +168,8 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 	return refusal{}
 }
 
-// connectIO joins the controller that the host names. That one may end at any time, and
-// its identifier may be another host's then: the host has to connect a new controller.
+// connectIO adds the queue to the controller that the host names. That controller may end at any time, and its
+// identifier may then be reused for another host; then the host has to connect a new controller.
 func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	c := sub.controller(d.CNTLID)
 	switch {

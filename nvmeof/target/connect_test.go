@@ -10,8 +10,8 @@ import (
 
 const dnr = capsule.StatusDNR
 
-// A connectCase is one row of the bad input catalogue: what a Connect command
-// differs in from a good one, and the answer.
+// A connectCase is one row of the bad input catalogue: the difference of a Connect command from a valid one, and
+// the result.
 type connectCase struct {
 	name   string
 	fields func(*capsule.Connect)
@@ -67,7 +67,7 @@ var adminConnectCases = []connectCase{
 		data: func(d *capsule.ConnectData) { d.SubNQN = nqnField("nqn.2026-11.io.example:nothing") }},
 }
 
-// run sends the Connect on a queue of that QID and checks answer and log.
+// run sends the Connect command on a queue with that QID and checks the result and the log.
 func (c connectCase) run(t *testing.T, f *fixture, qid capsule.QID, fields capsule.Connect, d capsule.ConnectData) {
 	if c.fields != nil {
 		c.fields(&fields)
@@ -106,14 +106,14 @@ func TestBadAdminConnect(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
 			c.run(t, f, 0, capsule.Connect{SQSIZE: 31}, connectData())
-			f.connectAdmin(0) // others are not harmed
+			f.connectAdmin(0) // others are not affected
 		})
 	}
 }
 
-// TestBadIOConnect is rows 37, 39 and 41. A queue whose place is taken may come again:
-// the old one ends for that, hence without DNR. A host whose controller has ended meanwhile
-// begins with another, so that is without DNR too.
+// TestBadIOConnect is rows 37, 39 and 41. A queue whose identifier is in use may be retried, since the old queue
+// is ended for it, hence without Do Not Retry. A host whose controller has ended meanwhile creates another one,
+// hence without Do Not Retry too.
 func TestBadIOConnect(t *testing.T) {
 	for _, c := range []connectCase{
 		{name: "39 unknown controller", want: capsule.StatusConnectInvalidParam, at: badCNTLID, reason: "no such controller",
@@ -143,8 +143,8 @@ func TestBadIOConnect(t *testing.T) {
 	}
 }
 
-// TestConnectOfAReplacedQueue is row 37: the queue that is in the way is
-// dropped, so that the next attempt succeeds.
+// TestConnectOfAReplacedQueue is row 37: the old queue with the identifier is ended, so that the next attempt
+// succeeds.
 func TestConnectOfAReplacedQueue(t *testing.T) {
 	f := newFixture(t)
 	_, id := f.connectAdmin(0)
@@ -157,8 +157,8 @@ func TestConnectOfAReplacedQueue(t *testing.T) {
 	second.wantOK(connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 }
 
-// TestReconnectBeforeCleanupEnds is row 37 where the old queue cannot end at once: its
-// place is free as soon as the store has done with its write, and not before.
+// TestReconnectBeforeCleanupEnds is row 37 if the old queue cannot end at once: its identifier is free as soon as
+// the store has completed its write, and not before.
 func TestReconnectBeforeCleanupEnds(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -184,7 +184,7 @@ func TestReconnectBeforeCleanupEnds(t *testing.T) {
 	second.wantOK(readOf(2))
 }
 
-// TestIOConnectThroughAnotherPort is row 39: a controller has one port.
+// TestIOConnectThroughAnotherPort is row 39: a controller belongs to one port.
 func TestIOConnectThroughAnotherPort(t *testing.T) {
 	f := newFixture(t)
 	first, other := f.listen("192.0.2.1:4420"), f.listen("192.0.2.1:4421")
@@ -201,8 +201,8 @@ func TestIOConnectThroughAnotherPort(t *testing.T) {
 	a.io.wantOK(readOf(1))
 }
 
-// TestIOCommandBeforeReady is row 73: there is no I/O queue before CSTS.RDY, so that a
-// command on one finds it unconnected; nor after a reset, which takes it away.
+// TestIOCommandBeforeReady is row 73: there is no I/O queue before CSTS.RDY, so a command on one finds it
+// unconnected; nor is there after a reset, which ends it.
 func TestIOCommandBeforeReady(t *testing.T) {
 	f := newFixture(t)
 	h := f.dial(0, 0, 32)
@@ -243,7 +243,7 @@ func TestIOConnectNeedsAnEnabledController(t *testing.T) {
 	h.setCC(linuxCC.WithEnable(true))
 	connectIO(capsule.StatusSuccess)
 	h.lose()
-	connectIO(capsule.StatusConnectInvalidParam) // the association ends: the host begins anew
+	connectIO(capsule.StatusConnectInvalidParam) // the association has ended: the host creates a new one
 }
 
 // TestIOConnectToADiscoveryController is row 40.
@@ -285,7 +285,7 @@ func TestSameHostWithTwoIdentifiers(t *testing.T) {
 	f.connectAdmin(0) // the same identifier again is another association
 }
 
-// TestConnectTwiceOnAQueue is row 37: the first stands.
+// TestConnectTwiceOnAQueue is row 37: the first Connect stays valid.
 func TestConnectTwiceOnAQueue(t *testing.T) {
 	f := newFixture(t)
 	h, io := f.both()
@@ -333,7 +333,7 @@ func TestControllerIdentifiersRunOut(t *testing.T) {
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
 }
 
-// TestCommandsBeforeConnect is row 33: refused, and the queue can still be connected.
+// TestCommandsBeforeConnect is row 33: they fail, and the queue can still be connected.
 func TestCommandsBeforeConnect(t *testing.T) {
 	f := newFixture(t)
 	for _, qid := range []capsule.QID{0, 1} {
@@ -358,8 +358,7 @@ func TestCommandsBeforeConnect(t *testing.T) {
 	}
 }
 
-// TestDiscoveryIsOpenToStrangers is row 43: a host that is allowed nowhere can read which
-// there are for it.
+// TestDiscoveryIsOpenToStrangers is row 43: a host that no subsystem allows can still read its log.
 func TestDiscoveryIsOpenToStrangers(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
@@ -376,7 +375,7 @@ func TestAllowAnyHost(t *testing.T) {
 	h.wantStatus(capsule.StatusConnectInvalidHost|dnr, connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
 	f.sub.AllowAnyHost(true)
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, connectData()))
-	nameless := connectData() // as those of spdk_nvme_perf are
+	nameless := connectData() // like those of spdk_nvme_perf
 	nameless.HostNQN = nqnField("")
 	for i := range byte(2) {
 		nameless.HostID = capsule.HostID{9, i}
@@ -384,7 +383,7 @@ func TestAllowAnyHost(t *testing.T) {
 	}
 }
 
-// TestLargeAdminQueue: SPDK's hosts may be configured to have one.
+// TestLargeAdminQueue: SPDK hosts may be configured to have one.
 func TestLargeAdminQueue(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.QueueDepth = 16 })
 	h := f.dial(0, 0, 128)

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Connection is a queue of a controller, and the queue pair that it has.
+// A Connection is a queue of a controller, with its queue pair.
 type Connection struct {
 	Device     *Device
 	QPN        rdmatransport.QPN

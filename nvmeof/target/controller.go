@@ -19,13 +19,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// A Controller is one association with a host: an admin queue and its I/O queues. Its
-// fields belong to the shard of the admin queue, except the identity, which is constant,
-// and the fields under mu.
+// A Controller is one association with a host: an admin queue and its I/O queues. Its fields belong to the shard
+// of the admin queue, except the identity, which is constant, and the fields under mu.
 type Controller struct {
 	target    *Target
 	subsystem *Subsystem
-	traits    *traits // the subsystem's when the association began
+	traits    *traits // those of the subsystem when the association began
 	id        capsule.ControllerID
 	kind      capsule.ControllerType
 	hostNQN   nvmeof.NQN
@@ -40,51 +39,50 @@ type Controller struct {
 	admin        *queue
 	props        state.Properties
 	keep         state.KeepAlive
-	timer        shard.Timer // keep alive
+	timer        shard.Timer // for keep alive
 	lapses       lapse
-	expired      bool // by its keep alive timeout, once: the host may have had it reset in the same moment
+	expired      bool // its keep alive timeout has expired; reported once, since the host may have it reset at the same moment
 	presence     presence
 	events       state.Events[*request]
 	features     features
 	changed      state.ChangedNamespaces
 	unidentified state.Unidentified
-	settle       shard.Timer // of the namespaces that the host has identified
-	warned       uint8       // critical warnings that were reported to the host, or were there before it came
-	failures     int         // likewise, namespaces that accept no writes any more
+	settle       shard.Timer // for the namespaces that the host has identified
+	warned       uint8       // critical warnings that were reported to the host, or existed before it connected
+	failures     int         // likewise, the number of namespaces that no longer accept writes
 	notices      state.ReservationLogs
 	persistent   []byte // the context of the Persistent Event log; nil: none
 	shutdown     shutdown
 	flushing     flushing
-	// dismissed means that the log has the reason why the association ends.
+	// dismissed means that the reason for the end of the association has been logged.
 	dismissed bool
 
-	view       storage.View  // the host's rights in it: see Subsystem.judge and grant
+	view       storage.View  // contains the host's rights: see Subsystem.judge and grant
 	protested  atomic.Bool   // see refusedWrite
 	generation atomic.Uint64 // of its discovery log; see Target.reshape
 	shown      shownAs       // under Target.mu
 	aborts     int           // Abort commands under way
-	late       atomic.Bool   // reads lease nothing; see tookLong
+	late       atomic.Bool   // Reads take no leases; see tookLong
 	lateness   shard.Timer   // ends late
-	durable    atomic.Bool   // the host switched the volatile write cache off; I/O queues read it
+	durable    atomic.Bool   // the host disabled the volatile write cache; read by I/O queues
 
 	errors errorRing
 
-	owns          bool        // its use of the host identifier counts; see own
+	owns          bool        // it counts as a user of the host identifier; see own
 	keyed         bool        // the host had a key at Connect; constant
-	authenticated atomic.Bool // on the admin queue
+	authenticated atomic.Bool // the host has authenticated on the admin queue
 
 	mu        sync.Mutex
 	ready     bool // I/O queues may connect
-	dying     bool // the association ends: no queue may join
+	dying     bool // the association is ending: no queue may join
 	adminGone bool
-	granted   int // I/O queues; see grantedQueues
+	granted   int // number of I/O queues; see grantedQueues
 	queues    map[capsule.QID]*queue
-	unproven  map[*queue]struct{} // I/O queues of a host with a key that have not authenticated; see joinQueue
-	written   state.Written       // of the I/O queues that have ended
+	unproven  map[*queue]struct{} // I/O queues of a host with a key on which it has not authenticated; see joinQueue
+	written   state.Written       // accumulated from the I/O queues that have ended
 }
 
-// newController returns the controller of a host that Connect accepted. It
-// belongs to the shard that calls.
+// newController returns a controller for a host whose Connect command is valid. It belongs to the calling shard.
 func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 	host := nvmeof.NQN(d.HostNQN.String())
 	entry := s.hostConfig(host)
@@ -110,16 +108,15 @@ func newController(q *queue, s *Subsystem, d *capsule.ConnectData) *Controller {
 
 func (c *Controller) discovery() bool { return c.kind == capsule.ControllerTypeDiscovery }
 
-// trusted reports whether the host has authenticated, if it had to. Any goroutine may
-// call it.
+// trusted reports whether the host has authenticated, if it has to. It may be called from any goroutine.
 func (c *Controller) trusted() bool { return !c.keyed || c.authenticated.Load() }
 
 func (c *Controller) now() int64 { return c.shard.Now() }
 
-// do runs f in the controller's shard. Any goroutine may call it.
+// do runs f in the controller's shard. It may be called from any goroutine.
 func (c *Controller) do(f func()) { c.shard.Do(f) }
 
-// resetState resets everything that a controller level reset clears.
+// resetState resets the state that a controller level reset clears.
 func (c *Controller) resetState() {
 	c.props = state.NewProperties(c.target.cfg.QueueDepth, c.traits.version, !c.discovery())
 	c.features = features{stampedAt: c.now(), limits: health.DefaultLimits()}
@@ -134,8 +131,8 @@ func (c *Controller) resetState() {
 	c.persistent = nil // NVMe base 2.0, 5.16.1.14: a reset releases it
 }
 
-// discoveryTimeout ends discovery controllers that have no keep alive timer, and so are
-// not persistent, if their host sends no command for as long (NVMe base 2.0, 3.1.2.3).
+// discoveryTimeout ends discovery controllers without a keep alive timer, which are not persistent, if their host
+// sends no command for that long (NVMe base 2.0, 3.1.2.3).
 const discoveryTimeout = 2 * time.Minute
 
 // start begins the association.
@@ -152,10 +149,10 @@ func (c *Controller) start(kato uint32) {
 		fields = append(fields, zap.Bool("must_authenticate", true))
 	}
 	c.target.log.Comings.Write(c.log.Info, "host connected", fields)
-	happenedFor(c, events.Connect, events.Info, "connected")
+	recordHostEvent(c, events.Connect, events.Info, "connected")
 }
 
-// named has the log name the controller, whose identifier is known.
+// named adds the controller's names to its logger. Called when its identifier is known.
 func named(c *Controller) {
 	c.log = c.target.log.With(
 		zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint16("cntlid", uint16(c.id)))
@@ -182,8 +179,8 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 	return status
 }
 
-// reset is CC.EN 1 to 0: it ends I/O queues and aborts held requests; the admin queue and
-// the properties that the host wrote stay.
+// reset handles CC.EN changing from 1 to 0: it ends I/O queues and aborts held requests. The admin queue and the
+// properties that the host wrote stay.
 func (c *Controller) reset() {
 	cc := c.props.CC
 	c.setReady(false)
@@ -200,9 +197,9 @@ func (c *Controller) abortEvents() {
 	}
 }
 
-// beginShutdown ends the I/O queues and flushes what was written; CSTS.SHST reports when
-// that has completed (NVMe base 2.0, 3.6.2). An abrupt shutdown flushes nothing, and has completed
-// with the queues: a host takes that to mean that no command has any effect to come.
+// beginShutdown ends the I/O queues and flushes what was written; CSTS.SHST reports when that is complete (NVMe
+// base 2.0, 3.6.2). An abrupt shutdown flushes nothing, and is complete when the queues have ended: to the host it
+// means that no command can have an effect any more.
 func (c *Controller) beginShutdown() {
 	c.setReady(false)
 	c.dropQueues("controller shutdown")
@@ -219,7 +216,7 @@ func (c *Controller) raise(bit uint32) {
 	c.report()
 }
 
-// report completes held requests with pending events.
+// report completes held Asynchronous Event Requests with pending events.
 func (c *Controller) report() {
 	for {
 		r, e, ok := c.events.Next()
@@ -232,7 +229,7 @@ func (c *Controller) report() {
 	}
 }
 
-// eventNames are the types of asynchronous events as labels.
+// eventNames are the labels of asynchronous event types.
 var eventNames = map[capsule.EventType]string{
 	capsule.EventTypeError: "error", capsule.EventTypeSMART: "smart", capsule.EventTypeNotice: "notice", capsule.EventTypeIOSet: "reservation",
 }
@@ -250,10 +247,9 @@ func (c *Controller) armKeepAlive() {
 	c.shard.SetTimer(&c.timer, left)
 }
 
-// keepAliveDue ends the association if no queue has seen a command since the
-// timer was set, nor in the grace after it (NVMe base 2.0, 3.9: traffic based keep
-// alive). As long as the host has to authenticate, which has a limit of its own, it
-// can send no Keep Alive, and may be busy for long with its part of the exchange.
+// keepAliveDue ends the association if no queue has received a command since the timer was set, nor in the grace
+// period after it (NVMe base 2.0, 3.9: traffic based keep alive). A host that has to authenticate first can send
+// no Keep Alive, and may need long for its part of the exchange; another timeout limits that.
 func (c *Controller) keepAliveDue() {
 	if c.lapses.passed(c.target.age()) {
 		expire(c)
@@ -270,7 +266,7 @@ func (c *Controller) keepAliveDue() {
 	expire(c)
 }
 
-// expire ends the association, since its host is not there any more.
+// expire ends the association, since its host no longer responds.
 func expire(c *Controller) {
 	if c.expired {
 		return
@@ -284,8 +280,8 @@ func expire(c *Controller) {
 	c.end("keep alive timeout")
 }
 
-// sawTraffic reports whether a command of the host has arrived on any queue since the last call. What comes on
-// one that has not authenticated counts when it has: it may be another's.
+// sawTraffic reports whether a command of the host has arrived on any queue since the last call. Commands on a
+// queue that has not authenticated count only once it has, since another host may have sent them.
 func (c *Controller) sawTraffic() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +292,7 @@ func (c *Controller) sawTraffic() bool {
 	return seen
 }
 
-// namespaceChanged raises the event of a changed namespace.
+// namespaceChanged raises the event for a changed namespace.
 func (c *Controller) namespaceChanged(id capsule.NSID) {
 	c.changed.Add(id)
 	c.raise(capsule.EventNamespaceAttribute)

@@ -8,11 +8,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A ControllerRange is a range of controller identifiers. The zero value is all that there are,
-// 1 to FFEFh.
+// A ControllerRange is a range of controller identifiers. The zero value stands for all, 1 to FFEFh.
 type ControllerRange struct{ First, Last capsule.ControllerID }
 
-// ParseControllerRange reads FIRST..LAST.
+// ParseControllerRange parses FIRST..LAST.
 func ParseControllerRange(text string) (ControllerRange, error) {
 	first, last, found := strings.Cut(text, "..")
 	a, errFirst := strconv.ParseUint(first, 10, 16)
@@ -29,7 +28,7 @@ func (r ControllerRange) valid() bool {
 	return r.First >= capsule.ControllerIDMin && r.Last <= capsule.ControllerIDMax && r.First <= r.Last
 }
 
-// String is FIRST..LAST, or empty for the zero value.
+// String returns FIRST..LAST, or an empty string for the zero value.
 func (r ControllerRange) String() string {
 	if r == (ControllerRange{}) {
 		return ""

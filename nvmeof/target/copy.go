@@ -5,7 +5,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Limits of one Copy command: MSRC and, in bytes, MSSRL and MCL.
+// Limits of a Copy command: MSRC and, in bytes, MSSRL and MCL.
 const (
 	maxCopyRanges = 128
 	maxCopyRange  = 4 << 20
@@ -14,9 +14,9 @@ const (
 
 const sizeLimit = capsule.StatusCommandSizeLimit | capsule.StatusDNR
 
-// startCopy takes a Copy command, whose source ranges are of the same namespace
-// (NVM command set 1.0, 3.2.2). Ranges are copied in order, a part at a time, so
-// that what a source shares with the destination is copied as it is then.
+// startCopy begins a Copy command, whose source ranges are in the same namespace (NVM command set 1.0, 3.2.2).
+// Ranges are copied in order, a part at a time, so if source and destination overlap, the source of a later part
+// may have been overwritten.
 func startCopy(_ *queue, r *request) {
 	f := r.cmd.Copy()
 	l := r.enter(r.cmd.NSID)
@@ -42,7 +42,7 @@ func runCopy(r *request) {
 	total := uint32(0)
 	for i := range f.Ranges {
 		s := r.copyRange(i)
-		total += s.Blocks // at most 128 times 65536
+		total += s.Blocks // cannot overflow: at most 128 times 65536
 		switch {
 		case int64(s.Blocks)<<ns.Shift > maxCopyRange, int64(total)<<ns.Shift > maxCopy:
 			r.finish(sizeLimit)
@@ -62,13 +62,12 @@ func runCopy(r *request) {
 }
 
 func (r *request) copyRange(i int) capsule.CopyRange {
-	// As many ranges as startCopy counted bytes for.
+	// Cannot fail: startCopy has checked the length of the data.
 	s, _ := capsule.DecodeCopyRange(r.data[i*capsule.CopyRangeSize:])
 	return s
 }
 
-// copyFrom begins a range. Its number is the result if it fails (NVM command set 1.0,
-// 3.2.2.1).
+// copyFrom begins to copy a range. If that fails, the result is the range's number (NVM command set 1.0, 3.2.2.1).
 func (r *request) copyFrom(x *extra) {
 	s, ns := r.copyRange(x.at), r.op.Lane.Volume
 	r.result = uint64(x.at)
@@ -82,10 +81,10 @@ func (r *request) copyFrom(x *extra) {
 	r.submit()
 }
 
-// copyByHand copies a range that the store does not copy itself.
+// copyByHand copies a range by reads and writes if the store cannot copy it itself.
 func (r *request) copyByHand() { r.readThrough(span{r.op.From, r.op.Length}) }
 
-// copyDone follows each read and each write of a part, and the flush after all if there is one.
+// copyDone continues after each read and write of a part, and after the final flush if there is one.
 func copyDone(r *request) {
 	f, x := r.cmd.Copy(), r.extra
 	switch r.op.Op {

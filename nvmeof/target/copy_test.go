@@ -53,8 +53,7 @@ func TestCopy(t *testing.T) {
 	f.wantScratchFree(io)
 }
 
-// TestCopyByTheStore: a store that can copy does, and where it cannot the
-// blocks are read and written.
+// TestCopyByTheStore: a store that can copy does; otherwise the blocks are read and written.
 func TestCopyByTheStore(t *testing.T) {
 	for _, noCopy := range []bool{false, true} {
 		f := newFixture(t)
@@ -82,7 +81,7 @@ func TestCopyByTheStore(t *testing.T) {
 	}
 }
 
-// TestBadCopy: what is refused touches nothing.
+// TestBadCopy: a command that fails changes nothing.
 func TestBadCopy(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(128 << 20)

@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// TestCrowded: a subsystem with more namespaces than one list holds, and one at the last NSID that
-// there can be, lists them in parts, and has all in its ANA log.
+// TestCrowded: a subsystem with more namespaces than one list holds, one of them at the highest NSID, lists them
+// in parts, and reports all in its ANA log.
 func TestCrowded(t *testing.T) {
 	if nvmeof.MaxNamespaces != storage.MaxNamespace {
 		t.Errorf("a host opens %d namespaces, of %d that there may be", nvmeof.MaxNamespaces, storage.MaxNamespace)

@@ -8,20 +8,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A departure is a namespace that a change has removed, and may bring back.
+// A departure is a namespace that a change has removed and may add again.
 type departure struct {
 	namespace *storage.Namespace
-	volume    *storage.Volume // the last one of its store
-	change    uint64          // its mark
+	volume    *storage.Volume // the most recent one of its store
+	change    uint64          // mark of the change
 }
 
-// departures are those of the change under way.
+// departures are the namespaces that the change under way has removed.
 type departures map[storage.Identity]departure
 
 // note adds a namespace, if a change is under way.
 func (d departures) note(n *storage.Namespace, u *unsettled) {
 	maps.DeleteFunc(d, func(_ storage.Identity, of departure) bool { return !u.within(of.change) })
-	for i, of := range d { // a change that is undone has had the store elsewhere meanwhile
+	for i, of := range d { // when a change is undone, another namespace has had the store meanwhile
 		if of.volume.SameStore(n.Volume) {
 			of.volume = n.Volume
 			d[i] = of
@@ -32,10 +32,10 @@ func (d departures) note(n *storage.Namespace, u *unsettled) {
 	}
 }
 
-// find is the namespace which the change under way has removed, and that one of this identity brings
-// back: it is the same to hosts, or the same under another NSID, or else has the same store, or nil for
-// none. Nothing tells hosts that what they have set there has ended, and who had to leave the data alone
-// finds them under another number. The zero value is none.
+// find returns the namespace that the change under way has removed and that a namespace with identity now
+// replaces: one with the same identity, or with the same UUID under another NSID, or else with the same store.
+// Hosts are not told that their settings for such a namespace have ended, and a host that a reservation or write
+// protection keeps from the data would otherwise reach it under another NSID. The zero value means none.
 func (d departures) find(now storage.Identity, store backend.Store, u *unsettled) (best departure) {
 	if of, there := d[now]; there && u.within(of.change) {
 		return of
@@ -52,7 +52,8 @@ func (d departures) find(now storage.Identity, store backend.Store, u *unsettled
 	return best
 }
 
-// former are the reservations of a namespace that is away, if it is the same to hosts, or of the departure.
+// former returns the reservations of a namespace that is away, if now is the same to hosts, or those of the
+// departure.
 func (of departure) former(away, now *storage.Namespace) *storage.Reservations {
 	switch {
 	case away != nil && away.Identity == now.Identity:

@@ -16,22 +16,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Device is an RDMA device on which a target serves, with shards of its own. Hosts
-// reach the same subsystems through all of them. Its methods may be called from any
-// goroutine but a shard's.
+// A Device is an RDMA device on which a target serves, with shards of its own. Hosts reach the same subsystems
+// through all devices. Its methods may be called from any goroutine except a shard's.
 type Device struct {
 	target  *Target
 	rdma    rdmatransport.Device
 	attrs   rdmatransport.Attrs
-	site    storage.Site   // as package storage has it
-	workers []*worker      // constant once the target has the device
-	queues  sync.WaitGroup // registered ones, and calls of the device; added to under Target.mu
-	removed bool           // nothing is added any more; under Target.mu
+	site    storage.Site   // the device in package storage
+	workers []*worker      // constant after AddDevice
+	queues  sync.WaitGroup // registered queues, and calls by the device; added to under Target.mu
+	removed bool           // nothing may be added any more; under Target.mu
 	zeroes  zeroes
 }
 
-// zeroes are as many as one command's data may have: what is sent behind the end of data
-// takes no buffer. Nothing writes to them.
+// zeroes is memory that stays zero, as long as the data of one command may be. Data behind the end of a log page
+// is sent from it and takes no buffer.
 type zeroes struct {
 	slab   *shard.Slab
 	region rdmatransport.MemoryRegion
@@ -52,36 +51,35 @@ func (z *zeroes) close() error {
 	return errors.Join(err, z.slab.Close())
 }
 
-// A worker is one shard and what the target has on it.
+// A worker is one shard and the target's state in it.
 type worker struct {
 	device  *Device
-	lanes   *storage.Shard
+	lanes   *storage.Shard       // the shard in package storage
 	shard   *shard.Shard         // the same
 	data    arenaMemory          // of the shard's own arena: buffers for the commands of hosts
-	public  *shard.Arena         // buffers for commands that anybody may send
-	open    arenaMemory          // of public
-	scratch *shard.Arena         // buffers for what commands read that the host does not receive
-	turns   *fabric.Dispatcher   // of the commands of all queues
-	parties map[partyName]*party // the shard's
+	public  *shard.Arena         // buffers for commands that any host may send
+	open    arenaMemory          // the memory of public
+	scratch *shard.Arena         // buffers for data that commands read but do not send to the host
+	turns   *fabric.Dispatcher   // schedules the commands of all queues
+	parties map[partyName]*party // belongs to the shard
 	places  []*party             // the same by index
 	queues  atomic.Int64
-	counts  bool // else turn has nothing
+	counts  bool // if false, turn is unused
 	turn    meter.Turn
-	tracing *tracing                        // nil: nobody traces; the shard's
-	strays  map[nvmeof.NQN]*meter.Namespace // by subsystem; the shard's
+	tracing *tracing                        // nil: no trace is active; belongs to the shard
+	strays  map[nvmeof.NQN]*meter.Namespace // by subsystem; belongs to the shard
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
 	sharedSize int64                  // bytes that shared maps
 }
 
-// arenaMemory is an arena's memory as registered with the device.
+// arenaMemory is an arena's memory, registered with the device.
 type arenaMemory struct {
 	region rdmatransport.MemoryRegion
 	key    rdmatransport.LKey
 }
 
-// register registers an arena. Hosts have no access to it: only the target reads and
-// writes it.
+// register registers an arena. Hosts have no access to it, only the target's device.
 func (m *arenaMemory) register(d rdmatransport.Domain, a *shard.Arena) (err error) {
 	if m.region, err = d.Register(a.Bytes(), rdmatransport.AccessLocalWrite); err == nil {
 		m.key = m.region.LKey()
@@ -96,7 +94,7 @@ func (m *arenaMemory) close() error {
 	return m.region.Deregister()
 }
 
-// keyOf is the key of the memory that a buffer for a command's data is in.
+// keyOf returns the L_Key of the memory of a buffer for a command's data.
 func (w *worker) keyOf(b shard.Buffer) rdmatransport.LKey {
 	if b.Arena() == w.public {
 		return w.open.key
@@ -104,8 +102,8 @@ func (w *worker) keyOf(b shard.Buffer) rdmatransport.LKey {
 	return w.data.key
 }
 
-// AddDevice adds a device, on which hosts find the target once it has listeners. The
-// device stays the caller's, to be closed after Remove or after the target.
+// AddDevice adds a device; hosts can connect through it once it has listeners. The caller closes the device, after
+// Remove or after the target.
 func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
 	if dev == nil {
 		return nil, errors.New("target: AddDevice needs a device")
@@ -124,7 +122,7 @@ func (t *Target) AddDevice(dev rdmatransport.Device) (*Device, error) {
 	return d, nil
 }
 
-// enter adds a device that is ready.
+// enter adds a device that has been started.
 func (t *Target) enter(d *Device) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +162,7 @@ func (d *Device) addWorker() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("target: shard %d: %w", i, err), cq.Close())
 	}
-	turns := fabric.NewDispatcher(s) // before stores get what has begun
+	turns := fabric.NewDispatcher(s) // created first, so that it runs before stores get the commands of the turn
 	p, err := t.volumes.AddShard(&d.site, s)
 	if err != nil {
 		return errors.Join(err, s.Close())
@@ -183,7 +181,7 @@ func (d *Device) addWorker() error {
 	return w.shareReceives()
 }
 
-// makeArenas maps and registers what commands get their buffers from.
+// makeArenas maps and registers the arenas from which commands get their buffers.
 func (w *worker) makeArenas() (err error) {
 	domain := w.device.site.Domain
 	if err = w.data.register(domain, w.shard.Arena()); err != nil {
@@ -233,9 +231,9 @@ func (w *worker) do(f func() error) error {
 	return errors.Join(called, err)
 }
 
-// Remove ends the device's listeners and the connections through them, waits until
-// nothing of them is in flight, and stops its shards. The other devices are not affected.
-// A store that hangs delays it: [Device.Unfinished] names that store. Why is for the log.
+// Remove ends the device's listeners and the connections through them, waits until none of their operations is in
+// flight, and stops its shards. Other devices are not affected. A store that hangs delays it: [Device.Unfinished]
+// names that store. Why is for the log.
 func (d *Device) Remove(why string) error {
 	t := d.target
 	t.mu.Lock()
@@ -259,11 +257,11 @@ func (d *Device) Remove(why string) error {
 	return errors.Join(append(errs, d.stop())...)
 }
 
-// Unfinished names what Remove waits for: the exports whose stores have not finished
-// commands that came through the device, in order.
+// Unfinished lists the names of the exports that Remove waits for, in order: those whose stores have not finished
+// commands that came through the device.
 func (d *Device) Unfinished() []string { return d.target.volumes.Unfinished(&d.site) }
 
-// stop undoes start, also one that failed half way. No queue is left.
+// stop undoes start, even if that failed halfway. The device must have no queue left.
 func (d *Device) stop() error {
 	errs := []error{d.target.volumes.RemoveSite(&d.site)}
 	for _, w := range d.workers {

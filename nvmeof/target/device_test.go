@@ -20,7 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// second gives the target another device with a listener.
+// second adds another device with a listener to the target.
 func (f *fixture) second(c ListenerConfig) (*fakeDevice, *Listener) {
 	f.t.Helper()
 	fake := newFakeDevice()
@@ -32,7 +32,7 @@ func (f *fixture) second(c ListenerConfig) (*fakeDevice, *Listener) {
 	return fake, l
 }
 
-// TestTwoDevices: what is reached through two devices is one subsystem.
+// TestTwoDevices: hosts reach the same subsystem through two devices.
 func TestTwoDevices(t *testing.T) {
 	f := newFixture(t)
 	f.export(newFakeStore(1 << 20))
@@ -43,7 +43,7 @@ func TestTwoDevices(t *testing.T) {
 		t.Errorf("both controllers are %d", a.id)
 	}
 
-	// Namespaces come and go for both.
+	// Both are notified when namespaces are added and removed.
 	forA, forB := a.event(), b.event()
 	third, err := f.sub.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), Group: 1})
 	f.must(err)
@@ -58,7 +58,7 @@ func TestTwoDevices(t *testing.T) {
 		t.Errorf("%d writes are counted, want those of both", n.Writes)
 	}
 
-	// Each listener has its ANA states.
+	// Each listener has its own ANA states.
 	_, groups := b.readANA(0)
 	if got := states(groups); got != "1 non-optimized [1 2 3]\n" {
 		t.Errorf("ANA log of the second device:\n%s", got)
@@ -73,7 +73,7 @@ func TestTwoDevices(t *testing.T) {
 	}
 }
 
-// TestNamespaceOverDevices: what keeps commands from a namespace holds on all devices.
+// TestNamespaceOverDevices: pauses, rights and removal of a namespace apply on all devices.
 func TestNamespaceOverDevices(t *testing.T) {
 	f := newFixture(t)
 	ns := f.export(newFakeStore(1 << 20))
@@ -97,8 +97,8 @@ func TestNamespaceOverDevices(t *testing.T) {
 	a.io.wantOK(writeOf(2))
 }
 
-// TestReservationOverDevices: a reservation that was made through one device keeps
-// other hosts away on the other, and lets the holder in there.
+// TestReservationOverDevices: a reservation that was made through one device excludes other hosts on the other
+// device, and admits the holder there.
 func TestReservationOverDevices(t *testing.T) {
 	f := newFixture(t)
 	near := f.listen("192.0.2.1:4420")
@@ -120,8 +120,8 @@ func TestReservationOverDevices(t *testing.T) {
 	again.wantAccess(1, false, false)
 }
 
-// TestRemoveDevice: its connections end when what they have under way has, others go
-// on, registrations stay, and another device takes its place.
+// TestRemoveDevice: its connections end when their commands have, others continue, registrations stay, and another
+// device can replace it.
 func TestRemoveDevice(t *testing.T) {
 	f := newFixture(t)
 	store := newFakeStore(1 << 20)
@@ -181,8 +181,8 @@ func TestRemoveDevice(t *testing.T) {
 	b.io.wantStatus(capsule.StatusInvalidNamespace|dnr, writeOf(2))
 }
 
-// TestHangingStoreHoldsUpNobodyElse: while a device and a namespace wait for a store that
-// hangs, all else of the target can be changed, and it is said which store that is.
+// TestHangingStoreHoldsUpNobodyElse: while the removal of a device and of a namespace waits for a store that
+// hangs, everything else in the target can be changed, and the store is named.
 func TestHangingStoreHoldsUpNobodyElse(t *testing.T) {
 	f := newFixture(t)
 	store := newFakeStore(1 << 20)
@@ -223,7 +223,7 @@ func TestHangingStoreHoldsUpNobodyElse(t *testing.T) {
 	f.must(err)
 }
 
-// changeAll adds and removes one of each.
+// changeAll adds and removes one object of each kind.
 func (f *fixture) changeAll() error {
 	d, err := f.target.AddDevice(newFakeDevice())
 	if err != nil {
@@ -243,7 +243,7 @@ func (f *fixture) changeAll() error {
 	return errors.Join(n.Pause(0), n.Resume(), f.sub.RemoveNamespace(3), f.target.RemoveSubsystem(s.NQN()), d.Remove("test"))
 }
 
-// TestDevicesAreBounded: one too many is refused, and leaves nothing.
+// TestDevicesAreBounded: one too many is refused, and leaves nothing behind.
 func TestDevicesAreBounded(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 4, 1<<20 })
 	for range storage.MaxShards/4 - 1 {
@@ -261,8 +261,8 @@ func TestDevicesAreBounded(t *testing.T) {
 	io.wantOK(writeOf(1))
 }
 
-// TestDeviceUnderLoad: a device is removed and added again while hosts work through it
-// and through another, over softroce.
+// TestDeviceUnderLoad: a device is removed and added again while hosts work through it and through another one,
+// over softroce.
 func TestDeviceUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := softroce.NewNetwork(3)
@@ -319,7 +319,7 @@ func TestDeviceUnderLoad(t *testing.T) {
 	})
 }
 
-// TestTargetWithoutDevice: a target may begin without any.
+// TestTargetWithoutDevice: a target may start without a device.
 func TestTargetWithoutDevice(t *testing.T) {
 	target, err := New(Config{Arena: 1 << 20})
 	if err != nil {
@@ -358,8 +358,8 @@ func TestTargetWithoutDevice(t *testing.T) {
 	}
 }
 
-// TestListenAfterTheEnd: a device whose shards have ended, since it was removed or the
-// target closed, is not asked to listen: it would not answer.
+// TestListenAfterTheEnd: a device whose shards have ended, because it was removed or the target closed, is not
+// asked to listen, since it would not answer.
 func TestListenAfterTheEnd(t *testing.T) {
 	network := softroce.NewNetwork(1)
 	target, err := New(Config{Shards: 1})

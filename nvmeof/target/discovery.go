@@ -14,19 +14,19 @@ type port struct {
 	addr netip.AddrPort
 }
 
-// maxShown bounds the records of all logs that are kept.
+// maxShown limits the number of records in all cached logs.
 const maxShown = 1 << 17
 
-// shownLogs are the logs of hosts since something of any has changed, without the discovery service itself: it
-// takes long to make one where there are many subsystems, and anybody may read his as often as he likes. They
-// are under Target.mu.
+// shownLogs caches the discovery logs of hosts until one changes, without the record of the discovery service
+// itself: with many subsystems it takes long to create one, and any host may read its log as often as it likes. It
+// is protected by Target.mu.
 type shownLogs struct {
-	version uint64                               // counts changes
+	version uint64                               // number of changes
 	of      map[nvmeof.NQN][]discoverylog.Record // by scene.key
-	records int                                  // of all
+	records int                                  // number of records in all logs
 }
 
-// A shownAs is whose log a discovery controller has, in a version.
+// A shownAs says which log a discovery controller has, in which version.
 type shownAs struct {
 	version uint64
 	key     nvmeof.NQN
@@ -34,7 +34,7 @@ type shownAs struct {
 
 func (l *shownLogs) changed() { *l = shownLogs{version: l.version + 1} }
 
-// shownLog is the log of a discovery controller's host. Called with mu held.
+// shownLog returns the log of a discovery controller's host. Called with mu held.
 func shownLog(t *Target, c *Controller) []discoverylog.Record {
 	l := &t.shownLogs
 	if c.shown.version == l.version {
@@ -60,9 +60,8 @@ func shownLog(t *Target, c *Controller) []discoverylog.Record {
 	return log
 }
 
-// discoveryLog fills b with the log from an offset: after the header the discovery subsystem of the port
-// that the host connected to, the subsystems, and the referrals. Each read returns the log as it is at
-// that time.
+// discoveryLog fills b with the log from an offset: after the header come the discovery subsystem on the port that
+// the host connected to, the subsystems, and the referrals. Each read returns the current log.
 func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 	t := c.target
 	self := c.listener.record(capsule.SubsystemCurrentDiscovery, c.subsystem.nqn)
@@ -75,7 +74,7 @@ func (c *Controller) discoveryLog(offset uint64, b []byte) (length uint64) {
 
 func discoveryLogLength(c *Controller) uint64 { return c.discoveryLog(0, nil) }
 
-// record is the log's entry of a subsystem that is reached through the listener.
+// record returns the log's entry for a subsystem on the listener.
 func (l *Listener) record(kind capsule.SubsystemType, nqn nvmeof.NQN) discoverylog.Record {
 	return discoverylog.Record{
 		Kind: kind, Transport: capsule.TransportRDMA, Provider: l.device.provider(), Port: uint16(l.port.id), Addr: l.port.addr,
@@ -83,7 +82,7 @@ func (l *Listener) record(kind capsule.SubsystemType, nqn nvmeof.NQN) discoveryl
 	}
 }
 
-// provider is PRTYPE, if the device reports its protocol.
+// provider returns PRTYPE, if the device reports its protocol.
 func (d *Device) provider() uint8 {
 	switch a := &d.attrs; {
 	case a.Provider == "softroce":
@@ -94,8 +93,8 @@ func (d *Device) provider() uint8 {
 	return capsule.RDMAProviderNone
 }
 
-// follow initialises a discovery controller's generation to that of all, which is not
-// below any that another controller of the same host had.
+// follow initializes a discovery controller's generation to the target's, which is not below that of any earlier
+// controller of the same host.
 func (t *Target) follow(c *Controller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,7 +16,7 @@ func (f *fixture) connectDiscovery(host string) *hostQueue {
 	f.t.Helper()
 	d := connectData()
 	d.SubNQN, d.HostNQN = nqnField(capsule.DiscoveryNQN), nqnField(host)
-	d.HostID = capsule.HostID{} // reachable to anyone
+	d.HostID = capsule.HostID{} // allowed for discovery
 	h := f.dial(0, 0, 32)
 	h.wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, d))
 	h.setCC(linuxCC)
@@ -24,8 +24,7 @@ func (f *fixture) connectDiscovery(host string) *hostQueue {
 	return h
 }
 
-// discover reads the log as nvme-cli does: 20 bytes of the header, the entries,
-// the header again.
+// discover reads the log as nvme-cli does: 20 bytes of the header, the entries, the header again.
 func (h *hostQueue) discover() (entries []capsule.DiscoveryEntry, generation uint64) {
 	h.t.Helper()
 	head, err := capsule.DecodeDiscoveryHeader(logInto(h, capsule.LogDiscovery, 20, 0))
@@ -112,7 +111,7 @@ func TestDiscoveryController(t *testing.T) {
 		t.Fatal(err)
 	}
 	third.AllowHost(otherHostNQN)
-	aer.wantPending() // it is not for this host
+	aer.wantPending() // the change is not for this host
 	third.AllowHost(testHostNQN)
 	r := <-aer.response
 	if e := capsule.ParseAsyncEvent(uint32(r.result)); e.Info != capsule.NoticeDiscoveryChange || e.LID != capsule.LogDiscovery {
@@ -173,7 +172,7 @@ func TestBadConnectionRequests(t *testing.T) {
 	f.target.memory.unset(1 << 20)
 }
 
-// TestFailedAccept: the provider has no queue pair for us.
+// TestFailedAccept: the provider has no queue pair left.
 func TestFailedAccept(t *testing.T) {
 	f := newFixture(t)
 	if _, err := f.target.Listen(netip.MustParseAddrPort("192.0.2.1:4420")); err != nil {

@@ -29,7 +29,7 @@ func (f *fixture) follow(host string) *follower {
 	return w
 }
 
-// notified wants the event, a new generation, and so many entries.
+// notified checks that there was an event, a new generation, and this number of entries.
 func (w *follower) notified(entries int) {
 	w.f.t.Helper()
 	w.wantEvent(w.aer, capsule.NoticeDiscoveryChange, capsule.LogDiscovery)
@@ -41,7 +41,7 @@ func (w *follower) notified(entries int) {
 	w.aer = w.event()
 }
 
-// untold wants no event and the same generation.
+// untold checks that there was no event, and that the generation is the same.
 func (w *follower) untold() {
 	w.f.t.Helper()
 	w.aer.wantPending()
@@ -50,8 +50,7 @@ func (w *follower) untold() {
 	}
 }
 
-// TestDiscoveryEvents: each change notifies the hosts whose log it changes, and
-// to no other.
+// TestDiscoveryEvents: each change notifies exactly the hosts whose logs it changes.
 func TestDiscoveryEvents(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
@@ -63,7 +62,7 @@ func TestDiscoveryEvents(t *testing.T) {
 	s.AllowHost(otherHostNQN)
 	b.notified(2)
 	a.untold()
-	f.must(s.SetHost(HostConfig{NQN: otherHostNQN, Access: AccessRead})) // no matter of the log
+	f.must(s.SetHost(HostConfig{NQN: otherHostNQN, Access: AccessRead})) // does not change the log
 	b.untold()
 	s.AllowAnyHost(true)
 	a.notified(3)
@@ -77,7 +76,7 @@ func TestDiscoveryEvents(t *testing.T) {
 	f.must(f.target.RemoveListener(2))
 	a.notified(2)
 	b.notified(1)
-	s.RemoveHost(otherHostNQN) // any host is allowed, nowhere
+	s.RemoveHost(otherHostNQN) // nowhere is any host allowed
 	b.untold()
 	f.must(f.target.AddReferral(Referral{Addr: netip.MustParseAddrPort("192.0.2.9:8009"), Transport: capsule.TransportTCP, Secure: true}))
 	a.notified(3)
@@ -122,8 +121,8 @@ func TestReferralsAreJudged(t *testing.T) {
 	}
 }
 
-// TestDiscoveryReadInParts is row 93: whatever the window, the bytes are those of
-// the whole log; a change between two reads shows in the counter.
+// TestDiscoveryReadInParts is row 93: the parts are equal to those of the whole log, whatever their size. A change
+// between two reads shows in the generation.
 func TestDiscoveryReadInParts(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")
@@ -154,8 +153,7 @@ func TestDiscoveryReadInParts(t *testing.T) {
 	}
 }
 
-// TestUniqueDiscoveryNQN: both names lead there, and Identify and the log report the
-// one that nobody else has.
+// TestUniqueDiscoveryNQN: both names reach the discovery subsystem, and Identify and the log report its own one.
 func TestUniqueDiscoveryNQN(t *testing.T) {
 	const name = "nqn.2026-11.io.example:discovery"
 	f := newFixture(t, func(c *Config) { c.DiscoveryNQN = name })
@@ -180,8 +178,8 @@ func TestUniqueDiscoveryNQN(t *testing.T) {
 	}
 }
 
-// TestDiscoveryLifetime: a persistent controller lives by its keep alive timer,
-// another by its traffic.
+// TestDiscoveryLifetime: a persistent controller lives as long as its keep alive timer does, another one as long
+// as it sends commands.
 func TestDiscoveryLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -214,7 +212,7 @@ func TestDiscoveryLifetime(t *testing.T) {
 	})
 }
 
-// TestProviderInTheLog: what the device speaks stands in every entry.
+// TestProviderInTheLog: every entry has the device's protocol.
 func TestProviderInTheLog(t *testing.T) {
 	d := &Device{attrs: rdmatransport.Attrs{Provider: "softroce"}}
 	l := newListener(d, nil, port{1, netip.MustParseAddrPort("192.0.2.1:4420")}, nil)
@@ -224,8 +222,8 @@ func TestProviderInTheLog(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFlood is row 94: an address that connects too often gets a status to
-// come later, others are not, and nothing of it stays.
+// TestDiscoveryFlood is row 94: an address that connects too often gets a status that it retries, others do not,
+// and nothing is left behind.
 func TestDiscoveryFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -248,7 +246,7 @@ func TestDiscoveryFlood(t *testing.T) {
 		if n := f.logged("connect refused"); n == 0 || n > peerlog.Troubles {
 			t.Errorf("%d lines", n)
 		}
-		f.connectAdmin(0) // the subsystems are another matter
+		f.connectAdmin(0) // other subsystems have no such limit
 		time.Sleep(time.Second)
 		if s := connect(); s != capsule.StatusSuccess {
 			t.Errorf("a second later: %v", s)
@@ -260,8 +258,8 @@ func TestDiscoveryFlood(t *testing.T) {
 	})
 }
 
-// TestDiscoveryOfHostsWithKeys: TREQ is set for a host that has to authenticate, and no
-// other; that changes with its key.
+// TestDiscoveryOfHostsWithKeys: TREQ is set for hosts that have to authenticate, and only for those; it changes
+// with the key.
 func TestDiscoveryOfHostsWithKeys(t *testing.T) {
 	f := newFixture(t)
 	f.listen("192.0.2.1:4420")

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestDiscoveryLogIsMadeOnce: anybody may read the log as often as he likes, and under whatever names. Where
-// there are many subsystems that costs no more than where there are few, and each host gets what is his.
+// TestDiscoveryLogIsMadeOnce: any host may read the log as often as it likes, and under any names. With many
+// subsystems that costs no more than with few, and each host gets its own log.
 func TestDiscoveryLogIsMadeOnce(t *testing.T) {
 	const n = 500
 	f := newFixture(t)

@@ -9,17 +9,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// disownTime is how long a store may take with commands of groups that the target has lost,
-// before their hosts lose the connection: they are to go on through another target.
+// disownTime is how long a store may take to complete commands of groups that the target has lost. After that the
+// hosts' connections are ended, so that they continue through another target.
 const disownTime = time.Second
 
-// abort ends the commands under way in namespaces of groups so that their hosts retry them on
-// another path: at once those that the store does not have, and the others when it has
-// completed them. Called with mu held.
+// abort ends the commands under way in namespaces of groups so that their hosts retry them on another path:
+// commands that were not submitted to a store at once, the others when the store has completed them. Called with
+// mu held.
 func (g *Gateway) abort(which func(capsule.ANAGroup) bool) {
 	lost := func(group capsule.ANAGroup) bool { return ana.Valid(group) && which(group) && !g.serves(group) }
 	g.eachQueue(func(q *queue) { q.disown(lost) })
-	time.AfterFunc(disownTime, func() { // once; what has ended by then is left alone
+	time.AfterFunc(disownTime, func() { // runs once; queues without such commands are left alone
 		g.eachQueue(func(q *queue) {
 			if n := q.disown(lost); n > 0 {
 				q.target.log.Trouble("queue ended: a store does not complete commands of an ANA group that this target does not serve any more",
@@ -31,7 +31,7 @@ func (g *Gateway) abort(which func(capsule.ANAGroup) bool) {
 	})
 }
 
-// eachQueue calls f for each I/O queue in its shard.
+// eachQueue calls f for each connected I/O queue, in its shard.
 func (g *Gateway) eachQueue(f func(*queue)) {
 	t := g.target
 	t.mu.Lock()
@@ -45,8 +45,8 @@ func (g *Gateway) eachQueue(f func(*queue)) {
 	}
 }
 
-// disown ends the commands under way in namespaces of groups, and returns how many end only
-// when their store has completed them.
+// disown ends the commands under way in namespaces of groups. It returns how many will end only when their store
+// has completed them.
 func (q *queue) disown(lost func(capsule.ANAGroup) bool) (left int) {
 	for i := range q.requests {
 		r := &q.requests[i]

@@ -4,28 +4,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A handler executes an admin or fabrics command whose data, in r.data, is complete and
-// has the length of the row's rule. Data for the host is zero before it. The command
-// completes with the status that it returns, or later if that is statusLater. c is nil
-// before Connect.
+// A handler executes an admin or fabrics command. The command's data is complete in r.data, and has the length
+// that the row requires. The buffer of data for the host is zeroed before the call. The command completes with the
+// returned status, or later if that is statusLater. c is nil before Connect.
 type handler func(c *Controller, r *request) capsule.Status
 
-// statusLater says that the handler keeps the request.
+// statusLater means that the handler keeps the request and completes it later.
 const statusLater capsule.Status = 0xffff
 
-// statusAgain says that the request waits for a larger buffer, or has already gone on with
-// it, by calling the handler again.
+// statusAgain means that the request waits for a larger buffer, with which the handler is called again, perhaps
+// already before it returns.
 const statusAgain capsule.Status = 0xfffe
 
-// A sizeRule is the length of a command's data in bytes.
+// A sizeRule returns the length of a command's data in bytes.
 type sizeRule func(c *Controller, cmd *capsule.Command) uint64
 
-// A row is one admin opcode or fabrics type.
+// A row describes one admin opcode or fabrics command type.
 type row struct {
 	run  handler
 	size sizeRule // nil: no data
-	// holds is how many bytes of data for the host may be other than zero, the first ones,
-	// for which a buffer is needed; nil: all.
+	// holds returns how many bytes at the beginning of data for the host may be nonzero, and so need a buffer;
+	// nil: all.
 	holds func(c *Controller, cmd *capsule.Command) uint64
 	// check checks the command's fields before its data is transferred; nil: no check.
 	check func(q *queue, r *request) capsule.Status
@@ -62,7 +61,7 @@ func fabricsTable() [256]row {
 
 func logSize(_ *Controller, cmd *capsule.Command) uint64 { return cmd.GetLogPage().Length }
 
-// begin begins a command. Both halves of a fused operation come here too.
+// begin begins a command, which may be one half of a fused operation.
 func (q *queue) begin(r *request) {
 	if !q.traffic.Load() {
 		q.traffic.Store(true)
@@ -105,7 +104,7 @@ func (q *queue) startAdmin(r *request) {
 	q.startRow(r, row)
 }
 
-// startRow checks the length of the data and transfers it, or gets the memory for it.
+// startRow checks the length of the data and fetches it, or gets a buffer for it.
 func (q *queue) startRow(r *request, row *row) {
 	c := q.controller
 	connecting := r.cmd.Opcode == capsule.OpcodeFabrics && r.cmd.FabricsType() == capsule.FabricsConnect

@@ -1,165 +1,146 @@
-// Package target is the target role of NVMe over Fabrics: subsystems with namespaces over package
-// backend, the controllers that hosts connect to, and the discovery controllers that list them.
+// Package target implements the target role of NVMe over Fabrics: subsystems with namespaces whose data is in
+// stores of package backend, the controllers that hosts connect to, and discovery controllers.
 //
-// [New] makes a [Target] of a device. [Target.AddSubsystem] adds a subsystem,
-// [Subsystem.AddNamespace] a namespace, [Target.Listen] a listener, and [Subsystem.AllowHost] a
-// host; other hosts are refused. All of it can change while hosts are connected. The packages below
-// backend have stores in memory, in files and on block devices; any other [backend.Store] will do.
-// Devices and stores belong to the caller, who closes them after [Target.Close]. The examples are
-// complete programs.
+// [New] creates a [Target] on a device. [Target.AddSubsystem] adds a subsystem, [Subsystem.AddNamespace] a
+// namespace, [Target.Listen] a listener, and [Subsystem.AllowHost] a host; other hosts are refused. All of these
+// can change while hosts are connected. The packages below backend implement stores in memory, in files and on
+// block devices; any other [backend.Store] works too. Devices and stores belong to the caller, who closes them
+// after [Target.Close]. The examples are complete programs.
 //
-// The sections up to "Not supported" are for callers; the later ones, from "Layers" on, are
-// for those who change the package.
+// The sections up to "Not supported" are for callers of the package; those from "Layers" on are for its
+// maintainers.
 //
 // # Changes while hosts are connected
 //
-// Everything except names can be added, changed and removed at any time, by the methods of
-// [Target], [Subsystem], [Namespace] and [Listener]. A change applies to commands that begin after
-// the call has returned; earlier ones complete as they began. An event notifies only the hosts
-// whose view changes.
+// Everything except names can be added, changed and removed at any time, by the methods of [Target], [Subsystem],
+// [Namespace] and [Listener]. A change applies to commands that begin after the call has returned; earlier
+// commands complete under the old configuration. Only the hosts whose view changes are notified by an event.
 //
-//   - A host is an entry of each subsystem, with a right to each namespace. Those
-//     without an entry are not allowed; removing one ends the host's connections.
-//   - A store that namespaces of several subsystems export is opened once; each
-//     namespace has rights, an ANA group and a pause of its own. The removal of a
-//     namespace ends when its last command has completed.
-//   - A command reaches no namespace but the one that its host means. Where another
-//     identity, or other blocks, come to an NSID the host's commands wait for a short time
-//     and then fail with Internal Path Error, which hosts retry, until the host has
-//     identified the new namespace (Identify, CNS 00h, and 03h where it uses that) and it is
-//     certain that it has processed the response: because it identifies the namespace again,
-//     for which the event is repeated, or because a second has passed. On a new connection
-//     commands wait, up to 5 s after the last Identify, until the host has identified their
-//     namespace; those that came before that are to be retried. A host that identifies
-//     nothing by then is assumed to keep what it knows.
-//   - A listener that is removed, or on which a subsystem is no longer exposed, ends the
-//     connections through it. To let hosts change paths first, set its ANA groups to
-//     inaccessible.
-//   - A device that is removed ends its listeners. The commands of its connections are
-//     waited for.
-//   - Locks are taken in the order Subsystem.change, Target.mu, Subsystem.mu, the hosts'
-//     own. Shards take the last three, so no call to a shard is waited for under those.
+//   - Each subsystem has an entry for each host, with the host's right to each namespace. Hosts without an entry
+//     are not allowed. Removing an entry ends the host's connections.
+//   - A store is opened once, even if namespaces of several subsystems export it. Each namespace has its own
+//     rights, ANA group and pause. The removal of a namespace ends when its last command has completed.
+//   - A command only reaches the namespace that its host intends. After a namespace with another identity or other
+//     blocks has taken over an NSID, the host's commands for the NSID wait for a short time and then fail with
+//     Internal Path Error, which hosts retry. That ends when the host has identified the new namespace (Identify,
+//     CNS 00h, and 03h if the host uses it) and has certainly processed the response: either it identifies the
+//     namespace once more, for which the event is repeated, or a second has passed. On a new connection, commands
+//     wait until the host has identified their namespace, up to 5 s after the last Identify; then commands that
+//     arrived before that have to be retried. A host that has identified nothing by then is assumed to keep what
+//     it knew before.
+//   - Removing a listener, or a subsystem from a listener, ends the connections through it. To let hosts change
+//     paths first, set the listener's ANA groups to inaccessible.
+//   - Removing a device ends its listeners, and waits for the commands of its connections.
+//   - Locks are taken in the order Subsystem.change, Target.mu, Subsystem.mu, the hosts' own locks. Shards take
+//     the last three, so nothing may wait for a call to a shard while it holds one of those.
 //
 // # Do Not Retry
 //
-// The flag makes hosts give up: Linux since 6.10 removes a controller whose Connect fails with it
-// while it reconnects, and does not retry a request that fails with it on another path. It is set
-// if the same command would always get the same status:
+// The flag makes hosts give up: Linux since 6.10 removes a controller if its Connect command fails with the flag
+// during a reconnect, and does not retry a request that fails with it on another path. It is set if the same
+// command would always get the same status:
 //
-//   - what no host may send: malformed fields, an opcode, feature, log page or property that
-//     does not exist, a wrong order of commands, ranges beyond the end;
-//   - what an administrator has decided: no such subsystem, host or namespace, not on this
-//     listener, read-only. While a [Target.Change] is under way, and while the target is
-//     behind others ([Gateway.SetBehind]), a Connect fails with Controller Busy instead;
-//   - what another host has decided: a reservation conflict, write protection; and a full
-//     store, which file systems have to report.
+//   - protocol errors of the host: malformed fields, an opcode, feature, log page or property that does not exist,
+//     a wrong order of commands, ranges beyond the end;
+//   - an administrator's decision: no such subsystem, host or namespace, not on this listener, read-only. While a
+//     [Target.Change] is under way, and while the target is behind others ([Gateway.SetBehind]), a Connect command
+//     fails with Controller Busy instead;
+//   - another host's decision: a reservation conflict, write protection; and a full store, which file systems have
+//     to report.
 //
-// It is not set if waiting helps: no controller identifier is free, the host has as many
-// controllers as one may have, or is not ready ([HostConfig.Unready]), an earlier controller or
-// queue of the host has not ended yet, another host uses the host identifier for now, too many
-// hosts authenticate at a time, a store fails, an ANA state, a namespace that is away or was
-// replaced. A rejection of a connection request has no such flag.
+// It is not set if a retry may succeed: no controller identifier is free, the host has the maximum number of
+// controllers, or is not ready ([HostConfig.Unready]), an earlier controller or queue of the host has not ended
+// yet, another host uses the host identifier at present, too many hosts authenticate at a time, a store fails, an
+// ANA state, a namespace that is away or was replaced. The rejection of a connection request has no such flag.
 //
-// A namespace whose store is missing for now ([Subsystem.AwaitNamespace],
-// [Subsystem.SuspendNamespace]) is away: listed, with its identifiers, without a size,
-// not ready, in an ANA group of its own that is inaccessible through every listener.
+// A namespace whose store is missing for now ([Subsystem.AwaitNamespace], [Subsystem.SuspendNamespace]) is called
+// away. Hosts find it in lists, with its identifiers, without a size and not ready. It is in an ANA group of its
+// own, which is inaccessible through every listener.
 //
 // # Several targets
 //
-// With [Config.Gateway] the target is one of several that serve the same subsystems over shared
-// storage. One of them at a time serves an ANA group. The caller decides which, and tells the
-// target by [Gateway.Serve], [Gateway.Drain], [Gateway.Stop] and [Gateway.Fence]. The state of a
-// group through a listener is the worse of the listener's own and of what the Gateway may do with
-// it, in the same table, so that commands are not checked twice. A namespace whose store is open at
-// another target ([NamespaceConfig].Known) is away, but in its own group and with its size. When it
-// is served here it is the same to hosts, which need not identify it again. If a store fails a
-// command of a group that is no longer served, the status is ANA Inaccessible, since the present
-// owner of the group has fenced this target.
+// With [Config.Gateway] the target is one of several that serve the same subsystems over shared storage. Each ANA
+// group is served by one target at a time. The caller decides by which, and controls the target by
+// [Gateway.Serve], [Gateway.Drain], [Gateway.Stop] and [Gateway.Fence]. The state of a group through a listener is
+// the worse of the listener's own state and the state that the Gateway allows. Both are combined in one table, so
+// that each command needs only one check. A namespace whose store is open at another target
+// ([NamespaceConfig].Known) is away, but in its own group and with its size. When this target begins to serve it,
+// it stays the same for hosts, which need not identify it again. If a store fails a command of a group that the
+// target no longer serves, the status is ANA Inaccessible, since the new owner of the group has fenced this
+// target.
 //
-// Reservations move with the group if a [ReservationKeeper] keeps them: each change is kept, with
-// its notices, before its command completes, and loaded before the namespace is served. If a keeper
-// returns [ErrNotOwner], the target stops serving the namespace (ANA Inaccessible). Without a
-// keeper hosts cannot reserve.
+// Reservations move with the group if a [ReservationKeeper] keeps them: each change, with its notices, is saved
+// before its command completes, and loaded before the namespace is served. If a keeper returns [ErrNotOwner], the
+// target stops serving the namespace (ANA Inaccessible). Without a keeper, hosts cannot reserve.
 //
 // # Several devices
 //
-// A device is an RNIC, or the one address that a softroce device has. Devices are added
-// and removed while the target runs ([Target.AddDevice], [Device.Remove]); each has
-// shards, a protection domain and listeners of its own, and all else is the target's:
-// hosts find the same subsystems through each, with the same namespaces and reservations,
-// and with controller identifiers that are unique in the subsystem. ANA states are a
-// listener's. A controller is on the listener through which its admin queue was
-// connected, with all its queues.
+// A device is an RNIC, or the one address of a softroce device. Devices are added and removed while the target
+// runs ([Target.AddDevice], [Device.Remove]). Each has its own shards, protection domain and listeners; everything
+// else belongs to the target: hosts find the same subsystems through each device, with the same namespaces and
+// reservations, and controller identifiers are unique in the subsystem. Each listener has its own ANA states. A
+// controller belongs to the listener through which its admin queue was connected, and so do all its queues.
 //
-// A volume has a lane, and a namespace a gate, for each shard, found by the shard's index
-// among those of all devices. They exist before the shard has its first queue, and remain
-// for the next shard of that index.
+// A volume has a lane, and a namespace a gate, for each shard; both are indexed by the shard's number among those
+// of all devices. They exist before the shard has its first queue, and remain for the next shard of that number.
 //
-// The receives of I/O queues, with the capsule buffers, are each queue's own, or with
-// [Config.SharedReceives] those of its shard. A queue then uses at most as many at a time
-// as it has entries; if a host sends more the queue ends, so that it uses no more of the
-// shared receives than its queues allow.
+// Each I/O queue has its own receives and capsule buffers or, with [Config.SharedReceives], shares those of its
+// shard. In that case a queue uses at most as many at a time as it has entries. If a host sends more, the queue
+// ends, so that no queue uses more than its part of the shared receives.
 //
 // # What survives the target
 //
-// With [SubsystemConfig.State] the counters of the SMART page, the number of errors and
-// write protection that hosts set continue where they were. The record is saved when
-// protection changes, before the command completes, when the target starts and ends, and
-// at most once a minute while hosts send commands: a crash loses that minute, and counts
-// as an unsafe shutdown. Without State they last as long as the target, also for a
-// namespace that is removed and added again. So does protection until the next power cycle,
-// which is the end of the target.
+// With [SubsystemConfig.State], the counters of the SMART page, the number of errors, and the write protection
+// that hosts set survive restarts. The record is saved when write protection changes (before the command
+// completes), when the target starts and ends, and at most once a minute while hosts send commands. A crash loses
+// that minute, and counts as an unsafe shutdown. Without State they last as long as the target, even if a
+// namespace is removed and added again. So does write protection until the next power cycle, since the end of the
+// target counts as one.
 //
 // # Authentication
 //
-// A host that has a key in its [HostConfig] authenticates on each queue, by the exchange of package
-// auth, before any other command is executed there. The queue's shard owns the exchange and refuses
-// malformed messages itself. It lends the exchange to the target's authenticator for each message
-// that needs an exponentiation, which may take tens of milliseconds. That has a goroutine for every
-// fourth processor, and serves addresses in turn: first those from which hosts have authenticated,
-// last those from which hosts have failed, or left in the middle, within the last minute. The last
-// get half of the time at most, and all get every fourth turn at least. A queue that fails ends,
-// and the whole association with it, except an I/O queue that never was authenticated: its other
-// end may not be the host. The host may authenticate again at any time, which is when a changed key
-// is used.
+// A host that has a key in its [HostConfig] authenticates on each queue, by the exchange of package auth, before
+// any other command is executed there. The queue's shard owns the exchange and refuses malformed messages itself.
+// For each message that needs an exponentiation, which may take tens of milliseconds, it lends the exchange to the
+// target's authenticator. The authenticator has a goroutine for every fourth processor, and serves addresses in
+// turn: first those from which hosts have authenticated, last those from which hosts have failed, or left in the
+// middle, within the last minute. The last class gets half of the time at most, and every class gets every fourth
+// turn at least. If authentication fails on a queue, the whole association ends. If it fails on an I/O queue that
+// was never authenticated, only that queue ends: the peer may not be the host. The host may authenticate again at
+// any time, and then a changed key is used.
 //
-// Discovery controllers do not require authentication, as those of Linux do not, whatever
-// key a host has: NVMe base 2.0 leaves it to the controller (8.13). It would protect only
-// the host's log. Anyone who knows a host's NQN can read which subsystems allow that
-// host, and where they are, but cannot connect to them, since each requires
-// authentication on every queue, and the log says so (TREQ). A response to a challenge is
-// bound to the NQN of the subsystem, and that of the discovery service is the same at
-// every target unless one of its own is configured ([Config.DiscoveryNQN]), so that one
-// target could have a host answer the challenge of another. It would be useful only with
-// such an NQN, and with hosts and keys of the discovery subsystem in the configuration.
+// Discovery controllers do not require authentication, whatever key a host has, and neither do those of Linux:
+// NVMe base 2.0 leaves it to the controller (8.13). Authentication would only protect the host's log. Anyone who
+// knows a host's NQN can read which subsystems allow that host, and where they are, but cannot connect to them:
+// each requires authentication on every queue, and the log says so (TREQ). A response to a challenge is bound to
+// the NQN of the subsystem. The NQN of the discovery service is the same at every target unless the target has its
+// own ([Config.DiscoveryNQN]), so one target could let a host answer the challenge of another. Authentication
+// would be useful only with such an NQN, and with hosts and keys of the discovery subsystem in the configuration.
 //
 // # Not supported
 //
-// Metadata and protection information, namespace management, firmware download,
-// authentication of discovery controllers and subsystem reset. Write Uncorrectable: it
-// needs a map of bad blocks that survives restarts, and a lookup in it for every read and
-// write, for a command that only tests send. A host's Disconnect command ends the
-// connection of its queue too. Hosts are refused unless they are allowed.
+// Metadata and protection information, namespace management, firmware download, authentication of discovery
+// controllers and subsystem reset. Write Uncorrectable needs a map of bad blocks that survives restarts, and a
+// lookup in it for every read and write, for a command that only tests send. A host's Disconnect command also ends
+// the connection of its queue.
 //
 // # Layers
 //
 // Calls go down, from one of these layers to those below it:
 //
 //	administration  Target, Device, Listener, Subsystem, Namespace, the discovery log:
-//	                what an administrator configures, and who is connected
-//	session         what shards own: queues and controllers, and the commands that they
-//	                execute, of fabrics, admin and I/O queues
+//	                the configuration, and the connected hosts
+//	session         objects that shards own: queues and controllers, and the fabrics,
+//	                admin and I/O commands that they execute
 //	storage         internal/storage: volumes with the lanes of shards to them, namespaces
-//	                with their gates, reservations, and what of them a host sees
+//	                with their gates, reservations, and the view of a host
 //	values          the rest of internal, which uses none of the others
 //
-// The first two are this package. A file belongs to one of them: queue.go, request.go,
-// controller.go, dispatch.go, io.go and what these call are the session. The calls
-// upwards are few. The session calls the administration when a host connects (whether it
-// is allowed, with which rights, and as which controller), when it disconnects, and for
-// what concerns other hosts too: events, reservations, and what is saved. The storage
-// calls the [storage.Owner] of an operation, Shard.Stalled where a store hangs, and
-// nothing else.
+// The first two are in this package. Each file belongs to one of them: queue.go, request.go, controller.go,
+// dispatch.go, io.go and the files that they call are the session. There are few calls upwards. The session calls
+// the administration when a host connects (is it allowed, with which rights, and as which controller), when it
+// disconnects, and for matters that concern other hosts: events, reservations, and saved state. The storage layer
+// only calls the [storage.Owner] of an operation and, if a store hangs, Shard.Stalled.
 //
 // The other packages are
 //
@@ -173,174 +154,152 @@
 //   - reservation: the state machine of a reservation
 //   - state: those parts of a controller that are values
 //
-// # Who owns what
+// # Ownership
 //
-// A [Target] serves on the shards of one or more devices. Each queue belongs to one
-// shard, and only that shard uses it and its requests. A controller's state belongs to
-// the shard of its admin queue, except what is under its mutex: the set of its queues,
-// which I/O queues on other shards join and leave, and its error log. Subsystems, hosts
-// and listeners are the administration's, under the target's mutex; the data path reads
-// namespaces, rights and ANA states from immutable tables behind atomic pointers and
-// takes no lock that can block.
+// A [Target] serves on the shards of one or more devices. Each queue belongs to one shard, and only that shard
+// uses it and its requests. A controller's state belongs to the shard of its admin queue, except what is under its
+// mutex: the set of its queues, which I/O queues on other shards join and leave, and its error log. Subsystems,
+// hosts and listeners belong to the administration, under the target's mutex. The data path reads namespaces,
+// rights and ANA states from immutable tables behind atomic pointers and takes no lock that can block.
 //
 // # Four examples
 //
-// A Read of a namespace in memory. The connection passes the capsule to its queue
-// (queue.Command), which checks what is common to all commands (queue.begin) and looks
-// the opcode up (queue.startIO). startRead finds the namespace through the controller's
-// view, which is the host's rights, the listener's ANA states and the subsystem's table
-// (View.Reach, Identifications.Knows); enters it, which is the gate, the reservation and the lane
-// in one call (Namespace.Enter); checks the range (Volume.InRange); and takes the lease
-// (Lane.Lease). The response is sent from the store's own memory. When the host has
-// acknowledged it (queue.Done) the request releases lease, lane and gate
-// (Operation.Release). Where others wait for the lease before that (Lane.urge,
-// request.Wanted) the data is copied into a buffer, from which it is sent on. All of it is
-// one chain of calls in the queue's shard.
+// A Read of a namespace in memory. The connection passes the capsule to its queue (queue.Command), which checks
+// what is common to all commands (queue.begin) and looks up the opcode (queue.startIO). startRead finds the
+// namespace through the controller's view: the host's rights, the listener's ANA states and the subsystem's table
+// (View.Reach, Identifications.Knows). It enters the namespace, that is its gate, its reservation and its lane, in
+// one call (Namespace.Enter); checks the range (Volume.InRange); and takes the lease (Lane.Lease). The response is
+// sent from the store's own memory. When the host has acknowledged it (queue.Done), the request releases lease,
+// lane and gate (Operation.Release). If others wait for the lease before that (Lane.urge, request.Wanted), the
+// data is copied into a buffer and sent from there. All of it is one chain of calls in the queue's shard.
 //
-// A Write whose data has to be fetched. As above up to the range, with the host's right
-// to write (View.MayWrite). The request takes a buffer of the shard, or waits for one,
-// and has the connection fetch into it; queue.Fetched continues. If the store has
-// memory that can be leased the data is copied under an exclusive lease, and the command completes.
-// Otherwise the operation is put into the lane (Lane.Put), which submits it to the store
-// at the end of the turn and polls for its completion (Lane.Poll). Owner.Completed then
-// completes the command.
+// A Write whose data has to be fetched. The beginning is as above, up to the check of the range, and includes the
+// host's right to write (View.MayWrite). The request takes a buffer of the shard, or waits for one, and has the
+// connection fetch the data into it; queue.Fetched continues. If the store has memory that can be leased, the data
+// is copied under an exclusive lease, and the command completes. Otherwise the operation is put into the lane
+// (Lane.Put), which submits it to the store at the end of the turn and polls for its completion (Lane.Poll).
+// Owner.Completed then completes the command.
 //
-// Reservation Acquire. startReservation enters the namespace as above and fetches the
-// keys; since the change may be saved, which blocks, the request is held and leaves its
-// shard (request.outside). Controller.reserve makes the change (Reservations.Apply, where
-// package reservation computes the next state), and the administration adds notices to
-// the controllers of all subsystems that export the volume and ends the commands of
+// Reservation Acquire. startReservation enters the namespace as above and fetches the keys. Since saving the
+// change may block, the request is held and continues outside its shard (request.outside). Controller.reserve
+// makes the change (Reservations.Apply, for which package reservation computes the next state). The administration
+// then adds notices to the controllers of all subsystems that export the volume, and ends the commands of
 // preempted hosts on all shards. Then the command completes in its shard.
 //
-// An administrator adds a namespace. [Subsystem.AddNamespace] checks the configuration,
-// and gets the volume of the store (Volumes.Acquire): the first namespace opens it, with
-// a lane in each shard, and each namespace gets a gate for each lane. The namespace is
-// given its generation and its saved counters, and is entered into a new table, which
-// shards read from then on. Every controller whose host sees it raises the event, in its
-// own shard.
+// An administrator adds a namespace. [Subsystem.AddNamespace] checks the configuration and gets the volume of the
+// store (Volumes.Acquire): the first namespace of a store opens it, with a lane in each shard, and each namespace
+// gets a gate for each lane. The namespace gets its generation and its saved counters, and is entered into a new
+// table, which shards read from then on. Every controller whose host sees it raises the event, in its own shard.
 //
-// # Connections whose host is not known
+// # Connections of unknown hosts
 //
-// The host of a connection is unknown until its Connect command, and the authentication that may
-// have to follow. There is room for [Config.MaxSilent] such connections, half of that for an
-// address, and a quarter of [Config.QueueMemory]. When none is left, a new connection takes the
-// place of the oldest of the address with the most, so that a host that continues without delay
-// gets connected while others send thousands of requests. Addresses that have, or within the last
-// hour had, a connection of an allowed host have room of their own, and more of it: a host opens
-// all of its I/O queues before it sends the first Connect command. Discovery, which is open to all,
-// does not count for that. An IPv6 address is known by itself; strangers share the room of their
-// network of 64 bits. If an address requests more than its places within a second, the rest is
-// refused before anything is mapped for it.
+// The host of a connection is unknown until its Connect command, and the authentication that may have to follow.
+// Such connections may be [Config.MaxSilent] in number, half of that from one address, and use a quarter of
+// [Config.QueueMemory]. At the limit, a new connection displaces the oldest one of the address that has the most,
+// so that a host that continues without delay gets connected while others send thousands of requests. Addresses
+// that have, or had within the last hour, a connection of an allowed host have a limit of their own, and a higher
+// one: a host opens all of its I/O queues before it sends the first Connect command. Discovery, which is open to
+// all, does not count for that. An IPv6 address with such a connection counts by itself; other addresses count
+// together with their network of 64 bits. If an address requests more connections than its limit within a second,
+// the excess is refused before any memory is mapped for it.
 //
 // # Queue memory
 //
-// A queue keeps the memory that it maps ([Config.QueueMemory]) as long as its host is connected. An
-// address may use no more than it leaves free, above the last eighth. That eighth is for addresses
-// whose hosts are or recently were connected, a thirty-second of all memory for each, so that they
-// can reconnect whatever others use. The memory of a host that has authenticated counts for the
-// host, from whatever address it comes. That of strangers counts separately for their address (for
-// IPv6 their network) until their hosts are known.
+// The memory that a queue maps ([Config.QueueMemory]) is kept as long as its host is connected. An address may use
+// no more than it leaves free, not counting the last eighth. That eighth is reserved for addresses whose hosts are
+// or recently were connected, a thirty-second of all memory for each, so that they can reconnect whatever others
+// use. The memory of a host that has authenticated counts for the host, whatever its address. The memory of
+// unknown hosts counts separately for their address (for IPv6 their network) until the hosts are known.
 //
 // # Controllers of one host
 //
-// A host, which is an NQN and a host identifier, has at most [Config.MaxHostControllers] of a
-// subsystem's controllers; in the discovery service, where names are not verified, the limit is for
-// an address. An address has at most half of all controllers, not counting those of hosts that have
-// authenticated, and the last sixteenth of the identifiers is for hosts and addresses without a
-// controller. A host at its limit replaces its own controller that has been silent for longest, if
-// that is half a minute or more; otherwise it gets Controller Busy. Until a host with a key has
-// authenticated, its controllers count only for its address, and the oldest of them yields, so that
-// nobody can occupy the host's places by knowing its names.
+// A host, identified by its NQN and host identifier, has at most [Config.MaxHostControllers] controllers of a
+// subsystem. In the discovery service, where names are not verified, the limit is for an address. An address has
+// at most half of all controllers, not counting those of hosts that have authenticated, and the last sixteenth of
+// the identifiers is for hosts and addresses without a controller. When a host at its limit connects, its
+// controller that has been silent for longest is replaced, if that is half a minute or more; otherwise the host
+// gets Controller Busy. Until a host with a key has authenticated, its controllers count only for its address, and
+// the oldest of them is replaced, so that knowing a host's names is not enough to use up its limit.
 //
-// A controller without keep alive stays while its host's transport acknowledges an RDMA WRITE of no
-// bytes, which the target sends after every two seconds without a command.
+// A controller without a keep alive timeout stays while its host's transport acknowledges an RDMA WRITE of zero
+// bytes, which the target sends whenever two seconds have passed without a command.
 //
-// A target that was held up, by a signal or its machine, may have commands that hosts have since
-// repeated on other paths, and whose blocks they have overwritten. Before it executes anything, it
-// ends the associations whose time is over: their keep alive timeout with its grace, and one more,
-// which is within the three that hosts wait. Operations that a store already has cannot be taken
-// back. The time in which one process hands associations to another counts too.
+// A target that was stopped for a while, by a signal or with its machine, may have commands that hosts have since
+// repeated on other paths, and whose blocks they have overwritten. So before it executes anything, it ends the
+// associations that have expired: those silent for their keep alive timeout with its grace and one more timeout,
+// which is within the three that hosts wait. Operations that were already submitted to a store cannot be taken
+// back. The time in which one process hands associations over to another counts too.
 //
 // # The path of a command
 //
-// A capsule arrives in the shard of its queue. Its opcode selects a row of a table: the
-// handler, and the rule for the length of its data. The descriptor is checked against
-// both before anything is allocated or transferred. Data of the host is fetched as a
-// whole before the handler runs; a handler either completes the command at once or keeps
-// the request and completes it later, once.
+// A capsule arrives in the shard of its queue. Its opcode selects a row of a table: the handler, and the rule for
+// the length of its data. The descriptor is checked against both before anything is allocated or transferred. Data
+// from the host is fetched as a whole before the handler runs. A handler either completes the command at once or
+// keeps the request and completes it later, exactly once.
 //
-// A Read of a namespace whose store is a [backend.Leaser] is sent from the store's memory
-// under a shared lease, which ends when the response has been acknowledged, or a few
-// milliseconds after others have begun to wait for it; not where the device pins pages ([rdmatransport.Attrs]) and the store frees pages. The data of a
-// Write is fetched into a buffer of the shard, or is in the capsule, and is copied under
-// an exclusive lease. A command for which there is no buffer, no room in a backend's
-// queue or no lease waits in its shard, in order among commands that conflict, and is
-// tried again each turn.
+// A Read of a namespace whose store is a [backend.Leaser] is sent from the store's memory under a shared lease.
+// The lease ends when the response has been acknowledged, or a few milliseconds after others have begun to wait
+// for it. Leases are not used if the device pins pages ([rdmatransport.Attrs]) and the store frees pages. The data
+// of a Write is fetched into a buffer of the shard, or is in the capsule, and is copied under an exclusive lease.
+// A command for which there is no buffer, no room in a backend's queue or no lease waits in its shard, in order
+// among commands that conflict, and is retried each turn.
 //
-// While several hosts send I/O commands to a shard these begin in turns (deficit round
-// robin), 24 of 4 KiB in a turn of the shard or as many bytes, so that a host with one
-// command at a time does not wait for all that others have outstanding. What else has arrived
-// waits in the queues. While one host sends commands they begin as they arrive.
+// While several hosts send I/O commands to a shard, these begin by deficit round robin: 24 of 4 KiB in a turn of
+// the shard, or as many bytes. So a host with one command at a time does not wait for all outstanding commands of
+// others. Commands that have arrived meanwhile wait in the queues. While only one host sends commands, they begin
+// as they arrive.
 //
-// Each host has a share of a shard's buffers, with all its queues there: it holds no more
-// than it leaves free, and those that wait are served host by host, by bytes; so are
-// operations for which a store has no room, and the receive buffer's room for the data of
-// RDMA READs (deficit round robin). A host that
-// the subsystem does not name shares with all of its address. Until a host is admitted,
-// which one with a key is when it has authenticated,
-// and on discovery controllers, commands get their buffers from another arena, and room for
-// their data from a budget of strangers, so that
-// nobody who was not let in can keep hosts from theirs. Of a log page the buffer has what
-// there is of it; the rest of what a host requests is sent from memory that stays zero.
+// Each host has a share of a shard's buffers, for all its queues there: it holds no more than it leaves free, and
+// hosts that wait are served in turn, by bytes. So are operations for which a store has no room, and the receive
+// buffer's room for the data of RDMA READs (deficit round robin). A host that the subsystem does not name shares
+// with all hosts of its address. Until a host is admitted (a host with a key is when it has authenticated) and on
+// discovery controllers, commands get their buffers from another arena, and room for their data from another
+// budget, so that unknown hosts cannot use up the resources of admitted ones. A buffer for a log page only has the
+// length of the page; the rest of the length that a host requests is sent from memory that stays zero.
 //
-// A store that completes nothing for a second keeps what it has, and no more: the buffers of
-// its commands do not count for their hosts any longer, those that wait for one leave the
-// line, and all but a few new ones wait at the gate until the store completes something. So
-// a host goes on with its other namespaces. What is asked of a store besides, its size and
-// its health, no shard waits for. The shutdown of a controller waits for the flush of such a
-// store only where its host has written there; flushes end with the association.
+// A store that has completed nothing for a second is stalled. It keeps its operations, but gets few more: the
+// buffers of its commands no longer count for their hosts, commands that wait for a buffer are removed from the
+// queue for buffers, and all but a few new ones wait at the gate until the store completes something. So a host
+// goes on with its other namespaces. No shard waits for other answers of a store, such as its size and its health.
+// The shutdown of a controller waits for the flush of such a store only if its host has written there; flushes end
+// with the association.
 //
-// When a host disables the Volatile Write Cache what was written is flushed, and then
-// every write of that controller is executed as one with Force Unit Access, until the
-// host resets the controller, or connects again.
+// When a host disables the Volatile Write Cache, its earlier writes are flushed. Then every write of that
+// controller is executed with Force Unit Access, until the host resets the controller or connects again.
 //
-// Stores are also flushed when a target or a subsystem is closed, and with the last namespace of a
-// store; that includes writes through an earlier target that did not flush. A subsystem with a
-// State knows by it, when it is served again, whether they were flushed and whether the machine has
-// restarted since; hosts can read that ([capsule.WriteVerifier]).
+// Stores are also flushed when a target or a subsystem is closed, and when the last namespace of a store is
+// removed. That includes writes through an earlier target that did not flush. A subsystem with a State thus knows,
+// when it is served again, whether its stores were flushed and whether the machine has restarted since; hosts can
+// read that ([capsule.WriteVerifier]).
 //
-// Commands of several operations (Compare and Verify of many blocks, Copy) are executed
-// part by part through scratch buffers of an arena of their own, so that no command that
-// holds a buffer waits for another one of the same arena.
+// Commands of several operations (Compare and Verify of many blocks, Copy) are executed part by part through
+// scratch buffers from a separate arena. So no command that holds a buffer waits for another buffer of the same
+// arena.
 //
 // # Fused operations, Abort and reservations
 //
-// The halves of a fused Compare and Write are paired in the order in which they arrive,
-// and become one operation of the store, which no other write separates, on whatever
-// shard. Where one half fails, or is malformed, the other one fails with it. AWUN and
-// ACWU promise one block, which is what holds for every command.
+// The halves of a fused Compare and Write are paired in the order in which they arrive, and become one atomic
+// operation of the store, even with respect to writes in other shards. If one half fails, or is malformed, the
+// other one fails with it. AWUN and ACWU promise one block, which holds for every command.
 //
-// Abort ends at once a command that waits for a resource of ours, and one whose data is
-// transferred, or that is between two operations, as soon as that is over; Abort
-// completes afterwards. An operation that a store has is completed, and the result of
-// Abort is that the command was not aborted.
+// Abort immediately ends a command that waits for a resource of the target. A command whose data is being
+// transferred, or that consists of several operations, ends when the transfer or the current operation is over;
+// Abort completes afterwards. An operation that was submitted to a store is completed, and the result of Abort is
+// that the command was not aborted.
 //
-// A volume has one reservation, whatever subsystems export it. Every command of an I/O
-// queue checks it, through a pointer that is nil while nothing is reserved. Commands that
-// change it leave their shard, since a change may have to be saved, one at a time.
-// Preempt and Abort also ends the commands of the preempted hosts on all shards first.
-// Registrations outlive connections; they outlive the target if a host requests that and
-// [NamespaceConfig] names a store for them, whose record says which namespace it is of: that of
-// another one is an error. Hosts that may only read a namespace cannot
-// reserve it, nor register.
+// A volume has one reservation, whatever subsystems export it. Every command of an I/O queue checks it, through a
+// pointer that is nil while nothing is reserved. Commands that change it leave their shard, since saving the
+// change may block; they are executed one at a time. Preempt and Abort first ends the commands of the preempted
+// hosts on all shards. Registrations outlive connections. They outlive the target if a host requests that and
+// [NamespaceConfig] has a store for them. The record in it names its namespace: the record of another namespace is
+// an error. Hosts that may only read a namespace cannot reserve it, nor register.
 //
-// A reservation identifies hosts by their identifiers, which any host can send. So an identifier
-// belongs to one host NQN at a time, in all subsystems: to the one that is registered with it, even
-// while the host or the namespace is away; otherwise to the one that is connected with it;
-// otherwise, with a key, to the one that last authenticated with it. Other hosts that use it are
-// refused. A host with a key may use an identifier that a host without a key has registered
-// elsewhere; the latter is admitted where it is registered whenever the former is away. The UUID in
-// the NQN of a host with a key is that host's identifier, even before its first connection. The NQN
-// of a host without a key is not verified. Each NQN can have only a few registrations of a volume,
-// so that no host can occupy all places.
+// A reservation identifies hosts by their identifiers, which any host can send. So an identifier belongs to one
+// host NQN at a time, in all subsystems: to the NQN that is registered with it, even while the host or the
+// namespace is away; otherwise to the NQN that is connected with it; otherwise, for hosts with keys, to the NQN
+// that last authenticated with it. Other hosts that use it are refused. A host with a key may use an identifier
+// that a host without a key has registered elsewhere; the latter is admitted where it is registered whenever the
+// former is away. If the NQN of a host with a key contains a UUID, that is the host's identifier, even before its
+// first connection. The NQN of a host without a key is not verified. Each NQN can have only a few registrations of
+// a volume, so that no host can use up all of them.
 package target

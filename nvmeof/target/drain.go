@@ -13,12 +13,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A DrainError says what of a group did not end before the context did.
+// A DrainError says which exports of a group were not drained before the context ended.
 type DrainError struct {
 	Group      capsule.ANAGroup
-	Unfinished []string // what is exported, whose commands, or whose flush, did not end
-	Err        error    // why it was waited for no longer
-	// Ended is closed when the stores are free after all; nil: the target has some of them until the
+	Unfinished []string // names of the exports whose commands or flush did not end
+	Err        error    // why Drain waited no longer
+	// Ended is closed when the stores are free after all. It is nil if the target keeps some of them until the
 	// group is drained again, or released.
 	Ended <-chan struct{}
 }
@@ -29,19 +29,20 @@ func (e *DrainError) Error() string {
 
 func (e *DrainError) Unwrap() error { return e.Err }
 
-// Drain gives a group back: no command begins any more, those under way end, what they wrote is
-// flushed, and the stores are not used any more when it returns, so that they can be closed, and
-// another target can serve the group. Hosts find the group in transition meanwhile, then
-// inaccessible, and its namespaces as they were. Each store can be closed when its own commands have ended and
-// its flush has succeeded: what hangs delays no other, see [Gateway.Leaving]. A store that has failed for good is given back all the same,
-// and whoever opens it next has to have it take no writes (see [backend.Failer]). A [DrainError] says what hung until ctx ended;
-// the group is not served then, and what a Drain or Release repeats is what is left.
+// Drain gives a group back: no new command begins, those under way end, and their data is flushed. When it
+// returns, the stores are no longer in use, so that they can be closed and another target can serve the group.
+// Hosts find the group in transition meanwhile, then inaccessible, and its namespaces unchanged.
+//
+// Each store can be closed when its own commands have ended and its flush has succeeded: one that hangs does not
+// delay others, see [Gateway.Leaving]. A store that has failed permanently is given back too; when it is opened
+// again, it must be made to refuse writes (see [backend.Failer]). If something hangs until ctx ends, the error is
+// a [DrainError]; the group is not served then, and another Drain or Release continues with the rest.
 func (g *Gateway) Drain(ctx context.Context, group capsule.ANAGroup) error {
 	return g.giveBack(ctx, group, true)
 }
 
-// Release is Drain of a group that the target serves no more, and may have lost: nothing is
-// flushed, and commands under way fail.
+// Release is Drain for a group that the target no longer serves, and may have lost: nothing is flushed, and
+// commands under way fail.
 func (g *Gateway) Release(ctx context.Context, group capsule.ANAGroup) error {
 	return g.giveBack(ctx, group, false)
 }
@@ -62,11 +63,11 @@ func (g *Gateway) giveBack(ctx context.Context, group capsule.ANAGroup, whole bo
 	return errors.Join(append(d.failed, d.await(ctx, busy))...)
 }
 
-// earlyFlush is how long stores have for the flush before commands are stopped.
+// earlyFlush limits the time of the flush before commands are stopped.
 const earlyFlush = time.Second
 
-// flushEarly flushes while commands are still executed, so that less is left for the flush that
-// hosts wait for. That one reports what is wrong.
+// flushEarly flushes while commands are still executed, to shorten the flush that hosts wait for. That one reports
+// errors.
 func (g *Gateway) flushEarly(ctx context.Context, group capsule.ANAGroup) {
 	ctx, cancel := context.WithTimeout(ctx, g.early)
 	defer cancel()
@@ -97,7 +98,7 @@ func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
 		return fmt.Errorf("ANA group %d is being drained already", group)
 	}
 	o.draining = true
-	g.lose(group) // unless the flush succeeds
+	g.lose(group) // reset if the flush succeeds
 	if whole {
 		g.set(capsule.ANAChange, "is being given back", group)
 		return nil
@@ -107,8 +108,8 @@ func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
 	return nil
 }
 
-// noteFlushed notes that nothing of a group is lost any more, unless some of its stores were given back without a
-// flush, by this drain or before.
+// noteFlushed notes that no data of a group can be lost any more, unless some of its stores were given back
+// without a flush, by this drain or an earlier one.
 func (g *Gateway) noteFlushed(group capsule.ANAGroup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +125,7 @@ func (g *Gateway) endDrain(group capsule.ANAGroup) {
 	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
 }
 
-// exported are the namespaces of a group whose stores the target has.
+// exported returns the namespaces of a group whose stores the target has.
 func (g *Gateway) exported(group capsule.ANAGroup) (all []*Namespace) {
 	for _, s := range g.target.Subsystems() {
 		for _, n := range s.Namespaces() {
@@ -136,22 +137,22 @@ func (g *Gateway) exported(group capsule.ANAGroup) (all []*Namespace) {
 	return all
 }
 
-// A drain is one of a group under way.
+// A drain is the state of one Drain or Release.
 type drain struct {
 	gateway *Gateway
 	group   capsule.ANAGroup
-	whole   bool                    // what was written is flushed
-	pending map[*Namespace]struct{} // not given back
+	whole   bool                    // data that was written is flushed
+	pending map[*Namespace]struct{} // not given back yet
 	volumes map[*storage.Volume]*portion
 	flushes *volumeFlushes
-	failed  []error // of flushes: those namespaces are not given back
+	failed  []error // of flushes; the namespaces concerned are not given back
 	errs    []error // of volumes that were closed; under Gateway.mu
 }
 
-// A portion is what of a volume belongs to a group.
+// A portion is the namespaces of a group that have the same volume.
 type portion struct {
 	namespaces []*Namespace
-	busy       int // namespaces in which commands are under way
+	busy       int // number of namespaces with commands under way
 }
 
 func newDrain(g *Gateway, group capsule.ANAGroup, whole bool) *drain {
@@ -177,11 +178,11 @@ func (d *drain) hung(ctx context.Context, names []string) *DrainError {
 	return &DrainError{Group: d.group, Unfinished: slices.Compact(names), Err: context.Cause(ctx)}
 }
 
-// name is what a namespace exports.
+// name returns the name of the namespace's export.
 func (n *Namespace) name() string { return n.ns.Volume.Name }
 
-// finish gives each namespace back once no command is under way in it, and its volume is flushed. Commands that
-// were held fail, as new ones do. It names the namespaces of which that has not happened when ctx ends.
+// finish gives each namespace back once no command is under way in it and its volume is flushed. Held commands
+// fail, as new ones do. If ctx ends first, it returns the names of the namespaces that remain.
 func (d *drain) finish(ctx context.Context) (busy []string) {
 	quiet := d.quiet()
 	t := d.gateway.target
@@ -199,7 +200,7 @@ func (d *drain) finish(ctx context.Context) (busy []string) {
 		case <-again.C:
 			t.dropStalled(func(q *queue) bool { return q.holdsUp(d.has) })
 		case <-ctx.Done():
-			for range len(quiet) { // they do not hang
+			for range len(quiet) { // these are ready
 				d.ended(<-quiet)
 			}
 			for range len(d.flushes.ended) {
@@ -214,9 +215,9 @@ func (d *drain) finish(ctx context.Context) (busy []string) {
 	return nil
 }
 
-// quiet sends each namespace when no command is under way in it.
+// quiet returns a channel that receives each namespace when no command is under way in it any more.
 func (d *drain) quiet() <-chan *Namespace {
-	quiet := make(chan *Namespace, len(d.pending)) // shards send, and do not wait
+	quiet := make(chan *Namespace, len(d.pending)) // shards send to it and must not block
 	for n := range d.pending {
 		n.subsystem.change.LockAt(0)
 		n.stopPause()
@@ -226,8 +227,8 @@ func (d *drain) quiet() <-chan *Namespace {
 	return quiet
 }
 
-// ended gives a namespace back in which no command is under way any more, or flushes its volume first, when that
-// holds for all that the group has of it.
+// ended handles a namespace in which no command is under way any more: it is given back, or its volume is flushed
+// first, once no namespace of the portion has commands.
 func (d *drain) ended(n *Namespace) {
 	p := d.volumes[n.ns.Volume]
 	p.busy--
@@ -241,8 +242,8 @@ func (d *drain) ended(n *Namespace) {
 	}
 }
 
-// flushed gives back what the group has of a volume that was flushed. What a store that has failed for good has not
-// made durable it never will: that is no reason to keep it, and whoever opens it next has to know.
+// flushed gives back the namespaces of a volume that was flushed. A store that has failed permanently is given
+// back too, since another flush would not make its data durable; its next user has to know that.
 func (d *drain) flushed(r flushed) {
 	d.flushes.end(r)
 	failed := r.err != nil && !givenUp(r.of)
@@ -258,15 +259,15 @@ func (d *drain) flushed(r flushed) {
 	}
 }
 
-// givenUp reports whether a store has failed for good. One that is another's by now has not: its content has
-// not, and whoever has fenced it knows what to do.
+// givenUp reports whether a store has failed permanently. A store that another target has taken over by fencing
+// this one has not: its content is intact.
 func givenUp(v *storage.Volume) bool {
 	why := v.Latched()
 	return why != nil && !errors.Is(why, backend.ErrFenced)
 }
 
-// vacate leaves in the place of a namespace one that is elsewhere and the same to hosts. It
-// reports false if that was removed meanwhile.
+// vacate replaces a namespace by one that is served elsewhere and is the same to hosts. It returns false if the
+// namespace was removed meanwhile.
 func vacate(n *Namespace) bool {
 	s := n.subsystem
 	s.change.LockAt(0)

@@ -16,7 +16,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRemote(t, p)
-				time.Sleep(time.Minute) // shards that slept long serve as well
+				time.Sleep(time.Minute) // shards that have slept for long still work
 				admin, io := r.controller(4)
 				cmd := capsule.Command{Opcode: capsule.Opcode(capsule.AdminIdentify)}
 				capsule.Identify{CNS: capsule.CNSController}.Put(&cmd)
@@ -45,8 +45,8 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// TestSharedReceives: queues that share fewer receives than they have entries do all
-// that others do, and give their memory back.
+// TestSharedReceives: queues that share fewer receives than they have entries work like others, and release their
+// memory.
 func TestSharedReceives(t *testing.T) {
 	for name, p := range providers() {
 		t.Run(name, func(t *testing.T) {
@@ -74,9 +74,8 @@ func TestSharedReceives(t *testing.T) {
 	}
 }
 
-// TestBlocksAreNeverHalfWritten overwrites blocks while others read them, over a
-// lossy network with packets smaller than a block: every block read is all of
-// one write.
+// TestBlocksAreNeverHalfWritten overwrites blocks while others read them, over a lossy network with packets
+// smaller than a block: each block that is read is entirely from one write.
 func TestBlocksAreNeverHalfWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, overSoftroce(7, lossy))
@@ -116,7 +115,7 @@ func TestBlocksAreNeverHalfWritten(t *testing.T) {
 			op := capsule.IORead
 			if f.read {
 				for j := range data {
-					data[j] = byte(j) // what a read leaves would be seen
+					data[j] = byte(j) // remains of a read would be noticed
 				}
 			} else {
 				op = capsule.IOWrite

@@ -2,23 +2,22 @@ package target
 
 import "sync"
 
-// Errands are what commands have done outside of the shards since it may block: changes that
-// are saved before the command completes. Those of a host in one place are done one at a time,
-// in the order in which they came. So who sends thousands of them has others wait for one, and
-// takes one goroutine. Any goroutine uses it.
+// errands executes the parts of commands that may block, outside of the shards: changes that are saved before the
+// command completes. Those of one host for one object are executed one at a time, in order. So a host that sends
+// thousands of them only delays others by one, and takes one goroutine. It may be used by any goroutine.
 type errands struct {
 	mu    sync.Mutex
-	lines map[errandLine][]func() // what waits; no entry: nothing is under way either
+	lines map[errandLine][]func() // the waiting calls; no entry: none is running either
 }
 
-// An errandLine is who waits, and for what: a volume's reservations, those of all volumes of a
-// subsystem, or its state. What does not answer keeps nobody from the others.
+// An errandLine names a host, and the object that its calls change: a volume's reservations, those of all volumes
+// of a subsystem, or the state of a subsystem. One that hangs does not block the others.
 type errandLine struct {
 	of partyName
 	at any
 }
 
-// do has f called when everything before it in the line is done.
+// do calls f when all earlier calls of the line are done.
 func (e *errands) do(l errandLine, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -31,7 +30,7 @@ func (e *errands) do(l errandLine, f func()) {
 		return
 	}
 	e.lines[l] = nil
-	go e.run(l, f) // ends with the line; the queues of its commands, and so their shards, wait for them
+	go e.run(l, f) // ends when the line is empty; the queues of its commands, and so their shards, wait for that
 }
 
 func (e *errands) run(l errandLine, f func()) {
@@ -41,7 +40,7 @@ func (e *errands) run(l errandLine, f func()) {
 	}
 }
 
-// next takes what is next out of a line, nil if there is nothing.
+// next removes the next call from a line. It returns nil if there is none.
 func (e *errands) next(l errandLine) func() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

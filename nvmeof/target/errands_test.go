@@ -20,13 +20,13 @@ type slowReservations struct {
 func (s *slowReservations) Load() ([]byte, error) { return nil, nil }
 func (s *slowReservations) Save([]byte) error {
 	<-s.proceed
-	time.Sleep(2 * time.Millisecond) // a sync.Mutex is given in turns to those who wait for longer than 1 ms
+	time.Sleep(2 * time.Millisecond) // a sync.Mutex is only handed over in order after a wait of 1 ms
 	s.saved.Add(1)
 	return nil
 }
 
-// TestReservationsInTurns: a host that sends changes of a reservation without end, each of
-// which is saved, has another host wait for few of them, and leaves nothing behind.
+// TestReservationsInTurns: a host that sends changes of a reservation without end, each of which is saved, delays
+// another host by only a few of them, and leaves nothing behind.
 func TestReservationsInTurns(t *testing.T) {
 	f := newFixture(t)
 	slow := &slowReservations{proceed: make(chan struct{})}

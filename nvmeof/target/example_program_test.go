@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// numbers is a store of 1 TiB that lies nowhere: each block begins with its number.
+// numbers is a store of 1 TiB without storage: each block begins with its number.
 type numbers struct{}
 
 func (numbers) Info() backend.Info {

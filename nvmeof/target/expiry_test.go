@@ -9,9 +9,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestExpiryWaitsForWrites is row 68 for what is in flight: the association ends, but
-// its controller is there until the store has done with the last write, so that no
-// write follows those of a successor (section 6.4 of the catalogue).
+// TestExpiryWaitsForWrites is row 68 for commands in flight: the association ends, but its controller exists until
+// the store has completed the last write, so that no write follows those of a successor (section 6.4 of the
+// catalogue).
 func TestExpiryWaitsForWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -42,9 +42,8 @@ func TestExpiryWaitsForWrites(t *testing.T) {
 	})
 }
 
-// TestTimeoutsOfHosts is row 44 for whole associations: without a timeout and with
-// the longest there is one that is silent lives on, and with the shortest it is given
-// the granularity, not the millisecond.
+// TestTimeoutsOfHosts is row 44 for whole associations: without a timeout, and with the longest one, a silent
+// association stays. With the shortest one it gets the granularity, not a millisecond.
 func TestTimeoutsOfHosts(t *testing.T) {
 	for kato, ends := range map[uint32]bool{0: false, 1: true, 0xffffffff: false} {
 		t.Run(fmt.Sprint(kato), func(t *testing.T) {
@@ -72,7 +71,7 @@ func TestTimeoutsOfHosts(t *testing.T) {
 	}
 }
 
-// offer sends a command unless the queue has ended, as the wire would.
+// offer sends a command unless the queue has ended, like the wire.
 func (h *hostQueue) offer(c *hostCommand) (sent bool) {
 	c.h, c.response = h, make(chan response, 1)
 	c.sqe.Flags |= capsule.FlagsSGL
@@ -86,8 +85,8 @@ func (h *hostQueue) offer(c *hostCommand) (sent bool) {
 	return sent
 }
 
-// TestExpiryMeetsTheHost is row 69: whatever the host does at the moment of expiry,
-// there is one outcome, and nothing is freed twice (which closes a channel twice).
+// TestExpiryMeetsTheHost is row 69: whatever the host does at the moment of expiry, there is one outcome, and
+// nothing is freed twice (which would close a channel twice).
 func TestExpiryMeetsTheHost(t *testing.T) {
 	property := func(cc capsule.CC) func(admin, io *hostQueue) {
 		return func(admin, _ *hostQueue) {

@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// AddNamespace exports a store. An event notifies connected hosts. If the store, or what saves its reservations,
-// hangs only this call waits, and others for the same namespace.
+// AddNamespace exports a store. Connected hosts are notified by an event. If the store, or the store of its
+// reservations, hangs, only this call waits, and other calls for the same namespace.
 func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	if c.Store == nil {
 		return nil, fmt.Errorf("namespace of %s: Store is missing", s.nqn)
@@ -39,14 +39,14 @@ func (s *Subsystem) AddNamespace(c NamespaceConfig) (*Namespace, error) {
 	return a.Namespace, nil
 }
 
-// An addition is a namespace whose store is being opened.
+// An addition is a namespace that is being added: its store is opened meanwhile.
 type addition struct {
 	*Namespace
-	was  *storage.Namespace // which has its NSID, and is away; or nil
+	was  *storage.Namespace // the namespace that has its NSID and is away, or nil
 	left departure
 }
 
-// beginAdding checks what is configured for a namespace. It is in no table before export.
+// beginAdding checks the configuration of a namespace. The namespace is in no table until export.
 func beginAdding(s *Subsystem, c *NamespaceConfig) (*addition, error) {
 	s.change.LockAt(c.NSID)
 	defer s.change.Unlock()
@@ -64,27 +64,27 @@ func beginAdding(s *Subsystem, c *NamespaceConfig) (*addition, error) {
 	return a, nil
 }
 
-// export shows hosts a namespace that has its volume. The subsystem is there: who removes it waits.
+// export makes a namespace that has its volume visible to hosts. The subsystem exists: its removal waits.
 func (a *addition) export(name string) error {
 	s := a.subsystem
 	s.change.LockAt(0)
 	defer s.change.Unlock()
-	if err := s.target.checkIdentity(a.Namespace); err != nil { // others have been added meanwhile
+	if err := s.target.checkIdentity(a.Namespace); err != nil { // others may have been added meanwhile
 		return err
 	}
 	s.succeed(a.ns)
 	s.resume(a.ns, a.left)
-	// A host that connects meanwhile is found by the second call.
+	// The second call covers hosts that connect between the two.
 	s.dismissOthers(a.ns.Volume)
 	s.replace(a.ID(), a.Namespace)
 	s.dismissOthers(a.ns.Volume)
 	s.moved(a.was, a.ns)
-	a.happened(events.Namespace, events.Info, textAdded+": "+name)
+	a.recordEvent(events.Namespace, events.Info, textAdded+": "+name)
 	return nil
 }
 
-// newNamespace checks what is configured for a namespace. One that is away gives its NSID
-// to it. Called with change held.
+// newNamespace checks the configuration of a namespace, which may have the NSID of one that is away. Called with
+// change held.
 func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	table := s.table()
 	c.Group = cmp.Or(c.Group, 1)
@@ -104,11 +104,11 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 	return ns, s.target.checkIdentity(ns)
 }
 
-// moved notifies hosts that one namespace has replaced another at an NSID; nil is no
-// namespace. Called with change held.
+// moved notifies hosts that one namespace has replaced another at an NSID; nil stands for no namespace. Called
+// with change held.
 func (s *Subsystem) moved(was, now *storage.Namespace) {
 	away := false
-	if was != nil && now != nil && was.SameToHosts(now) { // it is at another target, or was
+	if was != nil && now != nil && was.SameToHosts(now) { // one of the two is at another target
 		if was.Shown() != now.Shown() {
 			s.regrouped(was.Shown())
 			s.regrouped(now.Shown())
@@ -132,11 +132,10 @@ func (s *Subsystem) moved(was, now *storage.Namespace) {
 	}
 }
 
-// AwaitNamespace adds a namespace whose store is missing for now: it is away until
-// AddNamespace gives it the store, or RemoveNamespace removes it. Hosts find it listed
-// and inaccessible (NVMe base 2.0, 8.1.3.3): a host that had it before a restart keeps
-// its block device, and waits. NSID is required; Store is ignored, and what Reservations has
-// is not looked at. One that is away already is what c says from then on.
+// AwaitNamespace adds a namespace whose store is missing for now: it is away until AddNamespace provides the
+// store, or RemoveNamespace removes it. Hosts find it listed and inaccessible (NVMe base 2.0, 8.1.3.3): a host
+// that used it before a restart keeps its block device, and waits. NSID is required; Store is ignored, and
+// Reservations is not read. If the namespace is away already, c replaces its configuration.
 func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	s.change.LockAt(c.NSID)
 	defer s.change.Unlock()
@@ -162,37 +161,37 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	ns.ns.SetElsewhere(!g.serves(ns.Group()))
 	ns.ns.Former = s.departed.find(ns.ns.Identity, nil, &s.target.unsettled).former(was, ns.ns)
 	s.replace(c.NSID, ns)
-	ns.ns.SetElsewhere(!g.serves(ns.Group())) // Gateway.set finds it only now
+	ns.ns.SetElsewhere(!g.serves(ns.Group())) // again, since Gateway.set may have missed it before
 	s.moved(was, ns.ns)
 	if !g.serves(ns.Group()) {
-		return nil // where it is served it is said whether it is there
+		return nil // the target that serves it reports whether its store is there
 	}
-	ns.happened(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
+	ns.recordEvent(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
 	return nil
 }
 
-// RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it
-// returns when those in flight have completed. If no other namespace exports the store, it
-// can then be closed, and has been flushed, unless the target is a gateway, of which that is
-// done with the group; why a flush fails is logged. If a store hangs only this call waits. A
-// host that does not send the data of its command loses the queue.
+// RemoveNamespace ends an export: new commands fail with Invalid Namespace, and it returns when those in flight
+// have completed. If no other namespace exports the store, the store can then be closed, and has been flushed; a
+// failure of the flush is logged. A gateway flushes with the group instead. If a store hangs, only this call
+// waits. If a host does not send the data of its command, its queue ends.
 func (s *Subsystem) RemoveNamespace(id capsule.NSID) error { return endFlushed(s, id, false) }
 
-// SuspendNamespace is RemoveNamespace of a namespace that will return: meanwhile it is
-// away, as after AwaitNamespace. When AddNamespace returns it, with the same identifiers, it
-// has the registrants and the reservation of before, whatever its Reservations saved.
+// SuspendNamespace is RemoveNamespace for a namespace that will return: meanwhile it is away, as after
+// AwaitNamespace. When AddNamespace brings it back, with the same identifiers, it has the same registrants and
+// reservation as before, whatever its Reservations saved.
 func (s *Subsystem) SuspendNamespace(id capsule.NSID) error { return endFlushed(s, id, true) }
 
-// endFlushed is end, and makes durable what was written to a store that no other namespace has. As long as that is
-// not so the subsystem does not end in order, but for a store that has failed for good, which tells hosts itself.
+// endFlushed calls end, and flushes a store that no other namespace exports. Until that has succeeded, the
+// subsystem cannot end in order. A store that has failed permanently is an exception: it reports errors to hosts
+// itself.
 func endFlushed(s *Subsystem, id capsule.NSID, back bool) error {
 	if s.target.cfg.Gateway != nil { // it is flushed with its group
 		return s.end(id, back, nil)
 	}
-	s.life.left.Add(1) // before it is missing where all are flushed
+	s.life.left.Add(1) // before endings of the subsystem no longer find it in the table
 	durable := true
 	err := s.end(id, back, func(v *storage.Volume) {
-		durable, _ = flushVolumes(v) // why not is logged
+		durable, _ = flushVolumes(v) // errors are logged
 		durable = durable || v.Latched() != nil
 	})
 	if durable {
@@ -201,11 +200,12 @@ func endFlushed(s *Subsystem, id capsule.NSID, back bool) error {
 	return err
 }
 
-// end ends an export for good or, with back, until the namespace returns. Ending is for [storage.Volumes.Release].
+// end ends an export permanently or, with back, until the namespace returns. Ending is passed to
+// [storage.Volumes.Release].
 func (s *Subsystem) end(id capsule.NSID, back bool, ending func(*storage.Volume)) error {
 	ns, err := s.withdraw(id, back)
 	if ns == nil {
-		s.target.cfg.Gateway.awaitLeft(s, id) // it may be away since its group was given back
+		s.target.cfg.Gateway.awaitLeft(s, id) // it may be away because its group was given back
 		return err
 	}
 	ended := make(chan struct{})
@@ -215,8 +215,7 @@ func (s *Subsystem) end(id capsule.NSID, back bool, ending func(*storage.Volume)
 	return s.target.volumes.Release(ns.ns, ending)
 }
 
-// withdraw removes a namespace of which commands may still be in flight. It returns nil
-// for one that was away.
+// withdraw removes a namespace, whose commands may still be in flight. It returns nil if the namespace was away.
 func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	s.change.LockAt(id)
 	defer s.change.Unlock()
@@ -240,25 +239,25 @@ func (s *Subsystem) withdraw(id capsule.NSID, back bool) (*Namespace, error) {
 	}
 	parted(s, was, left)
 	if ns != nil {
-		s.depart(ns.ns) // it may be back before its store has ended what it has
+		s.depart(ns.ns) // it may return before its store has completed all operations
 	}
 	return ns, nil
 }
 
-// parted notifies hosts and administrators of a namespace that was removed, or has left another,
-// which is away, in its place. Called with change held.
+// parted notifies hosts and administrators that a namespace was removed or, if left is not nil, was replaced by
+// left, which is away. Called with change held.
 func parted(s *Subsystem, was *storage.Namespace, left *Namespace) {
 	gone := Namespace{subsystem: s, ns: was}
 	if left != nil {
 		s.moved(was, left.ns)
-		gone.happened(events.Namespace, events.Warning, "namespace inaccessible until its store is back")
+		gone.recordEvent(events.Namespace, events.Warning, "namespace inaccessible until its store is back")
 	} else {
 		s.moved(was, nil)
-		gone.happened(events.Namespace, events.Info, textRemoved)
+		gone.recordEvent(events.Namespace, events.Info, textRemoved)
 	}
 }
 
-// exported finds a namespace by its identifier, or returns nil.
+// exported returns the namespace with an identifier, or nil.
 func (s *Subsystem) exported(id capsule.NSID) *Namespace {
 	for _, ns := range s.Namespaces() {
 		if ns.ns.ID == id {
@@ -268,8 +267,8 @@ func (s *Subsystem) exported(id capsule.NSID) *Namespace {
 	return nil
 }
 
-// replace puts a namespace, or nil, in the place of another, or of nil. One that is away
-// is in the table of hosts only. Called with change held.
+// replace sets or, if ns is nil, removes the namespace with an identifier. A namespace that is away is only in the
+// table of hosts. Called with change held.
 func (s *Subsystem) replace(id capsule.NSID, ns *Namespace) {
 	list := slices.DeleteFunc(s.Namespaces(), func(o *Namespace) bool { return o.ns.ID == id })
 	var seen *storage.Namespace
@@ -297,8 +296,8 @@ func (s *Subsystem) namespaceChanged(id capsule.NSID) {
 	}
 }
 
-// checkIdentity refuses an identifier that another namespace of the target has:
-// Linux ignores the second of two.
+// checkIdentity returns an error if another namespace of the target has one of the identifiers: Linux ignores the
+// second of two.
 func (t *Target) checkIdentity(n *Namespace) error {
 	for _, s := range t.Subsystems() {
 		for other := range s.table().Listed {
@@ -311,11 +310,10 @@ func (t *Target) checkIdentity(n *Namespace) error {
 	return nil
 }
 
-// Subsystems lists the subsystems in the order of their names. The slice does
-// not change.
+// Subsystems lists the subsystems in the order of their names. The slice is not changed later.
 func (t *Target) Subsystems() []*Subsystem { return *t.sorted.Load() }
 
-// A subsystemList has subsystems by name. It changes under Target.mu.
+// A subsystemList lists subsystems by name. It is changed under Target.mu.
 type subsystemList struct{ atomic.Pointer[[]*Subsystem] }
 
 func (l *subsystemList) add(s *Subsystem) {

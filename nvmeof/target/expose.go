@@ -15,7 +15,7 @@ import (
 // PortID identifies a listener in the discovery log, and to administrators.
 type PortID uint16
 
-// ID is the listener's identifier.
+// ID returns the listener's identifier.
 func (l *Listener) ID() PortID { return l.port.id }
 
 // Listeners lists the listeners in the order of their identifiers.
@@ -25,8 +25,7 @@ func (t *Target) Listeners() []*Listener {
 	return slices.Clone(t.listeners)
 }
 
-// listener finds a listener by its identifier, or returns nil. Called with mu
-// held.
+// listener returns the listener with an identifier, or nil. Called with mu held.
 func (t *Target) listener(id PortID) *Listener {
 	for _, l := range t.listeners {
 		if l.port.id == id {
@@ -36,7 +35,7 @@ func (t *Target) listener(id PortID) *Listener {
 	return nil
 }
 
-// freePort is the lowest identifier without a listener. Called with mu held.
+// freePort returns the lowest identifier without a listener. Called with mu held.
 func (t *Target) freePort() PortID {
 	for id := PortID(1); ; id++ {
 		if t.listener(id) == nil && !peerOf(t, id) {
@@ -50,9 +49,8 @@ func peerOf(t *Target, id PortID) bool {
 	return slices.ContainsFunc(t.peers, func(p Peer) bool { return p.Port == id })
 }
 
-// RemoveListener ends a listener and the connections that came through it. Hosts
-// with another path go on there; for those without one, set the ANA states of
-// its groups to inaccessible first and wait until the hosts have left.
+// RemoveListener ends a listener and the connections through it. Hosts with another path continue there. For hosts
+// without one, first set the ANA states of its groups to inaccessible and wait until they have left.
 func (t *Target) RemoveListener(id PortID) error {
 	t.mu.Lock()
 	l := t.listener(id)
@@ -65,8 +63,7 @@ func (t *Target) RemoveListener(id PortID) error {
 	return l.end("listener was removed")
 }
 
-// removeListenersLocked removes listeners from the target, which then have to be ended.
-// Called with mu held.
+// removeListenersLocked removes listeners from the target; the caller has to end them. Called with mu held.
 func (t *Target) removeListenersLocked(which func(*Listener) bool) (gone []*Listener) {
 	for _, l := range t.listeners {
 		if which(l) {
@@ -82,15 +79,15 @@ func (t *Target) removeListenersLocked(which func(*Listener) bool) (gone []*List
 func (l *Listener) end(why string) error {
 	err := l.listener.Close()
 	<-l.ended
-	// Whatever was accepted is registered by now.
+	// All accepted connections are registered by now.
 	n := l.target.dropQueues(func(q *queue) bool { return q.listener == l }, why)
 	l.target.log.Info("listener removed", zap.Stringer("address", l.port.addr), zap.Uint16("port", uint16(l.port.id)),
 		zap.String("why", why), zap.Int("queues_disconnected", n))
-	l.happened(events.Info, "listener removed: "+why)
+	l.recordEvent(events.Info, "listener removed: "+why)
 	return err
 }
 
-// dropQueues disconnects queues and returns how many.
+// dropQueues disconnects the queues that which selects, and returns how many.
 func (t *Target) dropQueues(which func(*queue) bool, why string) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,9 +100,8 @@ func (t *Target) dropQueues(which func(*queue) bool, why string) (n int) {
 	return n
 }
 
-// SetPorts exposes the subsystem on the listeners with these identifiers only, which may
-// be added later, or on all if ports is nil, which is the default. Controllers through
-// other listeners are disconnected.
+// SetPorts exposes the subsystem only on the listeners with these identifiers, which may be added later, or on all
+// if ports is nil, which is the default. Controllers on other listeners are disconnected.
 func (s *Subsystem) SetPorts(ports []PortID) {
 	s.target.reshape([]*Subsystem{s}, func() {
 		if ports == nil {
@@ -124,7 +120,7 @@ func (s *Subsystem) SetPorts(ports []PortID) {
 	}
 }
 
-// Ports lists the listeners on which the subsystem is exposed; nil is all.
+// Ports lists the identifiers of the listeners on which the subsystem is exposed; nil means all.
 func (s *Subsystem) Ports() []PortID {
 	if p := s.ports.Load(); p != nil {
 		return slices.Clone(*p)
@@ -132,12 +128,12 @@ func (s *Subsystem) Ports() []PortID {
 	return nil
 }
 
-// exposed reports whether the subsystem can be reached through a listener.
+// exposed reports whether the subsystem is exposed on a listener.
 func (s *Subsystem) exposed(id PortID) bool {
 	return exposedOn(s.ports.Load(), id)
 }
 
-// exposedOn is exposed of a subsystem with these ports.
+// exposedOn reports whether a subsystem with these ports is exposed on a listener.
 func exposedOn(ports *[]PortID, id PortID) bool {
 	if ports == nil {
 		return true
@@ -146,8 +142,8 @@ func exposedOn(ports *[]PortID, id PortID) bool {
 	return found
 }
 
-// RemoveSubsystem disconnects the subsystem's hosts, waits until nothing of
-// theirs is in flight, and removes its namespaces.
+// RemoveSubsystem disconnects the subsystem's hosts, waits until none of their operations is in flight, and
+// removes its namespaces.
 func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	t.mu.Lock()
 	s := t.subsystems[nqn]
@@ -169,7 +165,7 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 	s.mu.Unlock()
 	awaitEmpty(s)
 	t.log.Info("subsystem removed", zap.String("subsystem", string(nqn)), zap.Int("controllers_disconnected", n))
-	happened(t, events.Change, events.Info, events.Event{Subsystem: string(nqn), Text: "subsystem removed"})
+	recordEvent(t, events.Change, events.Info, events.Event{Subsystem: string(nqn), Text: "subsystem removed"})
 	return finish(s)
 }
 
@@ -177,9 +173,9 @@ func (t *Target) RemoveSubsystem(nqn nvmeof.NQN) error {
 func finish(s *Subsystem) error {
 	durable, err := true, error(nil)
 	switch {
-	case s.target.moved.Load(): // hosts wait, and who goes on with them flushes
+	case s.target.moved.Load(): // the process that continues with the hosts flushes
 		durable = false
-	case s.target.cfg.Gateway == nil: // else a group that is drained has been flushed, and one that is lost cannot be
+	case s.target.cfg.Gateway == nil: // otherwise a drained group has been flushed, and a lost one cannot be
 		durable, err = flushStores(s)
 	}
 	return errors.Join(err, s.removeNamespaces(), s.endLife(durable))
@@ -194,21 +190,19 @@ func awaitEmpty(s *Subsystem) {
 	}
 }
 
-// closeSubsystem ends a subsystem of a target that is being closed, whose connections end. Where a
-// store hangs, and that takes long, what it has counted is saved meanwhile: the process may
-// be killed.
+// closeSubsystem ends a subsystem of a target that is being closed, whose connections are ending. If a store
+// hangs, so that this takes long, the subsystem's state is saved meanwhile, since the process may be killed.
 func closeSubsystem(s *Subsystem) error {
 	s.retire()
-	defer time.AfterFunc(longClose, func() { _ = s.save() }).Stop() // an error is logged
+	defer time.AfterFunc(longClose, func() { _ = s.save() }).Stop() // errors are logged
 	awaitEmpty(s)
 	return finish(s)
 }
 
-// longClose is far above what stores take to finish what they have.
+// longClose is far more than stores need to finish their operations.
 const longClose = 2 * time.Second
 
-// retire lets no controller and no namespace join any more. One that is being added is there
-// when it returns.
+// retire prevents controllers and namespaces from being added. It waits for a namespace that is being added.
 func (s *Subsystem) retire() {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -223,7 +217,8 @@ func (s *Subsystem) isRemoved() bool {
 	return s.removed
 }
 
-// removeNamespaces waits until none is in use any more. What was written is flushed, or will be by who goes on.
+// removeNamespaces removes the namespaces, and waits until none is in use. Data was flushed before, or is flushed
+// by the process that continues.
 func (s *Subsystem) removeNamespaces() error {
 	var errs []error
 	for _, ns := range s.Namespaces() {

@@ -14,8 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestExposure is row 43 for a subsystem that is not on the listener, before and
-// after the exposure changes.
+// TestExposure is row 43 for a subsystem that is not on the listener, before and after the exposure changes.
 func TestExposure(t *testing.T) {
 	f := newFixture(t)
 	first, second := f.listen("192.0.2.1:4420"), f.listen("192.0.2.1:4421")
@@ -38,8 +37,7 @@ func TestExposure(t *testing.T) {
 	b.io.wantOK(readOf(1))
 }
 
-// TestRemoveListener: the connections through it end, others stay, and its
-// identifier is free for the next.
+// TestRemoveListener: its connections end, others stay, and its identifier can be reused.
 func TestRemoveListener(t *testing.T) {
 	f := newFixture(t)
 	first, second := f.listen("192.0.2.1:4420"), f.listen("192.0.2.1:4421")
@@ -65,7 +63,7 @@ func TestRemoveListener(t *testing.T) {
 	}
 }
 
-// TestRemoveSubsystem: its hosts go, then its namespaces, and its name is free.
+// TestRemoveSubsystem: its hosts are disconnected, then its namespaces removed, and its name can be reused.
 func TestRemoveSubsystem(t *testing.T) {
 	f := newFixture(t)
 	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2"})
@@ -105,7 +103,7 @@ func TestRemoveSubsystem(t *testing.T) {
 	f.must(err)
 }
 
-// gone is closed when nobody finds the subsystem any more.
+// gone returns a channel that is closed when the subsystem can no longer be found.
 func (f *fixture) gone(nqn nvmeof.NQN) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -118,8 +116,8 @@ func (f *fixture) gone(nqn nvmeof.NQN) <-chan struct{} {
 	return done
 }
 
-// TestAddWhileRemoved: a namespace that is being added when its subsystem is removed, or the
-// target closed, goes with it.
+// TestAddWhileRemoved: a namespace that is being added when its subsystem is removed, or the target closed, is
+// removed too.
 func TestAddWhileRemoved(t *testing.T) {
 	for name, end := range map[string]func(*fixture, *Subsystem) error{
 		"removed": func(f *fixture, s *Subsystem) error { return f.target.RemoveSubsystem(s.nqn) },
@@ -151,7 +149,7 @@ func TestAddWhileRemoved(t *testing.T) {
 	}
 }
 
-// A slowStore opens queues when proceed is closed.
+// A slowStore opens queues only when proceed is closed.
 type slowStore struct {
 	*fakeStore
 	once           sync.Once
@@ -164,7 +162,7 @@ func (s *slowStore) NewQueue(depth int, notify func()) (backend.Queue, error) {
 	return s.fakeStore.NewQueue(depth, notify)
 }
 
-// TestControllerIDs is row 92: they come from the subsystem's range, and none is given twice.
+// TestControllerIDs is row 92: identifiers are from the subsystem's range, and unique.
 func TestControllerIDs(t *testing.T) {
 	f := newFixture(t)
 	s, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2", MinController: 100, MaxController: 102})
@@ -199,8 +197,8 @@ func TestControllerIDs(t *testing.T) {
 	}
 }
 
-// TestDuplicateHosts: a second controller through one listener is refused where
-// the subsystem says so, in a way that lets the host try again; another path is not.
+// TestDuplicateHosts: a second controller through one listener is refused if the subsystem is configured so, with
+// a status that the host retries. Another path is not refused.
 func TestDuplicateHosts(t *testing.T) {
 	f := newFixture(t)
 	first, second := f.listen("192.0.2.1:4420"), f.listen("192.0.2.1:4421")
@@ -223,8 +221,8 @@ func TestDuplicateHosts(t *testing.T) {
 	connect(first)
 }
 
-// TestThousandSubsystems: each with a namespace and a host, in bounded time and
-// memory; what one host sees of them is what it may use.
+// TestThousandSubsystems: each with a namespace and a host, in bounded time and memory. A host only sees what it
+// may use.
 func TestThousandSubsystems(t *testing.T) {
 	const n = 1000
 	f := newFixture(t)
@@ -263,7 +261,7 @@ func TestThousandSubsystems(t *testing.T) {
 	}
 }
 
-// TestRDMAProvider: the discovery log has the protocol of softroce.
+// TestRDMAProvider: the discovery log reports the protocol of softroce.
 func TestRDMAProvider(t *testing.T) {
 	for _, c := range []struct {
 		attrs rdmatransport.Attrs

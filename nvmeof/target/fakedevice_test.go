@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// fakeDevice is a device without a network: completion queues that only keep
-// time, so that shards run, and listeners that tests feed.
+// fakeDevice is a device without a network: its completion queues only keep time, so that shards run, and tests
+// provide connection requests to its listeners.
 type fakeDevice struct {
 	listener *fakeListener
 	pins     bool // Attrs.Pins
@@ -95,7 +95,7 @@ func (r fakeRegion) Deregister() error {
 	return nil
 }
 
-// fakeCQ never has completions. Its waits end by time or by Wake.
+// fakeCQ never has completions. Its waits end by timeout or by Wake.
 type fakeCQ struct {
 	start time.Time
 	wake  chan struct{}
@@ -134,7 +134,7 @@ type fakeListener struct {
 	addr     netip.AddrPort
 	requests chan rdmatransport.ConnRequest
 	closed   chan struct{}
-	lost     chan struct{} // closed when the device is
+	lost     chan struct{} // closed when the device is lost
 }
 
 func (l *fakeListener) Accept(ctx context.Context) (rdmatransport.ConnRequest, error) {
@@ -157,7 +157,7 @@ func (l *fakeListener) Close() error {
 	return nil
 }
 
-// fakeRequest is a connection request that notes how it is answered.
+// fakeRequest is a connection request that records the answer.
 type fakeRequest struct {
 	private []byte
 	depth   int

@@ -27,8 +27,7 @@ const (
 
 var testHostID = capsule.HostID{1, 2, 3}
 
-// A fixture is a target with one subsystem, whose namespace 1 is in memory, and
-// one host that it allows.
+// A fixture is a target with one subsystem, whose namespace 1 is in memory, and one host that it allows.
 type fixture struct {
 	t      *testing.T
 	device *fakeDevice
@@ -37,8 +36,7 @@ type fixture struct {
 	store  *memory.Store
 	logs   *observer.ObservedLogs
 	arena  int // bytes of a shard's buffers
-	// at is the listener of queues that dial connects: one that nobody lists, unless
-	// a test says otherwise.
+	// at is the listener of queues that dial connects. Unless a test sets it, the target does not list it.
 	at *Listener
 }
 
@@ -55,7 +53,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 		t.Fatal(err)
 	}
 	for _, w := range f.target.first.workers {
-		// What a peer gets must have been written: buffers start dirty.
+		// Buffers start with nonzero content, so that a response that was not written is noticed.
 		if err := w.shard.Call(func() {
 			b := w.shard.Arena().Bytes()
 			_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE) // all pages at once are a third of the time, where the kernel can
@@ -95,7 +93,7 @@ func (f *fixture) export(s backend.Store) *Namespace {
 	return ns
 }
 
-// close checks that everything was given back.
+// close checks that everything was released.
 func (f *fixture) close() {
 	f.t.Helper()
 	if err := f.target.Close(); err != nil {
@@ -131,33 +129,33 @@ func (f *fixture) close() {
 	}
 }
 
-// A hostQueue is a host's end of a queue, without a network between.
+// A hostQueue is the host's end of a queue, without a network.
 type hostQueue struct {
 	t      *testing.T
 	q      *queue
-	active map[int]*hostCommand // the shard's
-	vacant []int                // the shard's
-	ended  bool                 // the shard's
+	active map[int]*hostCommand // belongs to the shard
+	vacant []int                // belongs to the shard
+	ended  bool                 // belongs to the shard
 	closed chan struct{}
-	// holdAck keeps acknowledgements of responses back until ack.
+	// holdAck delays acknowledgements of responses until ack.
 	holdAck bool
-	unacked []*hostCommand // the shard's
-	movable bool           // data that was sent can be sent again from elsewhere
+	unacked []*hostCommand // belongs to the shard
+	movable bool           // MoveData is possible
 
 	entries int
 	noFlow  bool
-	probes  int  // the shard's
-	away    bool // the shard's
+	probes  int  // belongs to the shard
+	away    bool // belongs to the shard
 
-	party         *fabric.Party // the shard's
-	partyAdmitted bool          // the shard's
+	party         *fabric.Party // belongs to the shard
+	partyAdmitted bool          // belongs to the shard
 
-	// Of an admin queue: the namespaces that start has identified before the first command.
+	// For an admin queue: the namespaces that start has identified before the first command.
 	mu         sync.Mutex
 	identified map[capsule.NSID]bool
 }
 
-// dial connects a queue on a shard, as far as the connection request goes.
+// dial connects a queue on a shard by a connection request, without the Connect command.
 func (f *fixture) dial(qid capsule.QID, shardIndex, entries int) *hostQueue {
 	w := f.at.device.workers[shardIndex]
 	h := &hostQueue{t: f.t, active: map[int]*hostCommand{}, closed: make(chan struct{})}
@@ -202,14 +200,14 @@ func (h *hostQueue) SetParty(p *fabric.Party, admitted bool) {
 
 func (h *hostQueue) DisableFlowControl() { h.noFlow = true }
 
-// Probe implements wire: a host that is away does not acknowledge.
+// Probe implements wire: a host that is away does not acknowledge it.
 func (h *hostQueue) Probe() {
 	if h.probes++; h.away {
 		h.fail(&rdmaError{})
 	}
 }
 
-// Disconnect implements wire as the fabric does: the end follows later.
+// Disconnect implements wire like package fabric: the connection ends later.
 func (h *hostQueue) Disconnect() { h.fail(rdmatransport.ErrDisconnected) }
 
 func (h *hostQueue) fail(err error) {
@@ -241,7 +239,7 @@ func (h *hostQueue) acknowledge(c *hostCommand) {
 	h.q.finished(c.index)
 }
 
-// ack lets responses that were held be acknowledged.
+// ack acknowledges the responses that were held.
 func (h *hostQueue) ack() {
 	h.call(func() {
 		for _, c := range h.unacked {
@@ -251,7 +249,7 @@ func (h *hostQueue) ack() {
 	})
 }
 
-// lose is the peer's end, or the network's.
+// lose ends the connection as a failure of the peer or the network does.
 func (h *hostQueue) lose() {
 	h.fail(&rdmaError{})
 	<-h.closed
@@ -267,10 +265,10 @@ type hostCommand struct {
 	sqe       capsule.Command
 	index     int
 	inCapsule []byte
-	memory    []byte // remote data
+	memory    []byte // data in host memory
 	holdFetch bool   // the RDMA READ does not complete
 	wrong     capsule.Status
-	looked    func() // called when the target asks what is wrong
+	looked    func() // called when the target calls Wrong
 	charged   int
 
 	fetching, answered bool
@@ -347,7 +345,7 @@ func (c *hostCommand) RespondData(pieces []rdmatransport.SGE, result uint64) {
 	c.Respond(capsule.StatusSuccess, result)
 }
 
-// start sends a command; its response comes on the channel.
+// start sends a command; its response arrives on the channel.
 func (h *hostQueue) start(c *hostCommand) *hostCommand {
 	h.identify(c.sqe.NSID)
 	return h.startUnidentified(c)
@@ -415,7 +413,7 @@ func (h *hostQueue) wantOK(c *hostCommand) response {
 	return h.wantStatus(capsule.StatusSuccess, c)
 }
 
-// wantPending fails if the command has been answered.
+// wantPending fails if the command has completed.
 func (c *hostCommand) wantPending() {
 	c.h.t.Helper()
 	c.h.call(func() {})
@@ -426,7 +424,7 @@ func (c *hostCommand) wantPending() {
 	}
 }
 
-// identifyCommand is Identify of a namespace.
+// identifyCommand returns Identify of a namespace.
 func identifyCommand(id capsule.NSID, cns capsule.CNS) *hostCommand {
 	c := adminCommand(capsule.AdminIdentify, capsule.Identify{CNS: cns}, make([]byte, capsule.IdentifySize))
 	c.sqe.NSID = id
@@ -482,7 +480,7 @@ func (h *hostQueue) setCC(cc capsule.CC) {
 		capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(cc)}))
 }
 
-// linuxCC is what Linux writes to CC, with and without EN.
+// linuxCC is the value that Linux writes to CC, without EN.
 const linuxCC capsule.CC = 0x460060
 
 // connectAdmin connects and enables a controller.

@@ -10,20 +10,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// fakeStore is a store without leases whose operations end when the test says,
-// or at once.
+// fakeStore is a store without leases whose operations complete when the test says so, or at once.
 type fakeStore struct {
 	info backend.Info
 
 	mu     sync.Mutex
-	size   int64 // where it differs from info's
+	size   int64 // if it differs from info's
 	data   []byte
 	hold   bool
-	room   int // of a queue, where it is less than its depth
+	room   int // of a queue, if it is less than its depth
 	err    error
 	noCopy bool
 	queues []*fakeStoreQueue
-	seen   []backend.Request // without buffers
+	seen   []backend.Request // without their buffers
 }
 
 func newFakeStore(size int64) *fakeStore {
@@ -54,7 +53,7 @@ func (s *fakeStore) NewQueue(depth int, notify func()) (backend.Queue, error) {
 	return q, nil
 }
 
-// set changes how operations end from now on; those held end so too.
+// set changes how operations complete from now on, including those that are held.
 func (s *fakeStore) set(hold bool, err error) {
 	s.mu.Lock()
 	s.hold, s.err = hold, err
@@ -65,7 +64,7 @@ func (s *fakeStore) set(hold bool, err error) {
 	}
 }
 
-// ops returns what was submitted since the last call.
+// ops returns the requests that were submitted since the last call.
 func (s *fakeStore) ops() []backend.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,11 +88,11 @@ type fakeStoreQueue struct {
 	depth  int
 	notify func()
 	taken  []backend.Request
-	due    int // how many of taken end although the store holds
+	due    int // how many of taken complete although the store holds operations
 	closed bool
 }
 
-// step ends the operations that the store has now, although it holds.
+// step completes the operations that the store has now, although it holds operations.
 func (s *fakeStore) step() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +168,7 @@ func (q *fakeStoreQueue) Close() error {
 	return nil
 }
 
-// nullStore keeps nothing, and allocates nothing.
+// nullStore stores nothing, and allocates nothing.
 type nullStore struct{ info backend.Info }
 
 func newNullStore(size int64) nullStore {
@@ -197,7 +196,7 @@ func (q *nullQueue) Poll(rs []backend.Result) int { return q.results.Drain(rs) }
 func (q *nullQueue) Idle() bool                   { return q.results.Len() == 0 }
 func (q *nullQueue) Close() error                 { return nil }
 
-// quietLink answers into a flag.
+// quietLink records the response in a flag.
 type quietLink struct {
 	data              []byte
 	answered, fetched bool

@@ -9,11 +9,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// features are a controller's settings. They are volatile: none can be saved.
+// features are a controller's feature values. They are volatile: none can be saved.
 type features struct {
-	values     [256]uint32 // by FID, of those that are one dword
-	timestamp  uint64      // milliseconds since 1970 when it was set
-	stampedAt  int64       // shard's clock
+	values     [256]uint32 // by FID, of features with a value of one dword
+	timestamp  uint64      // as set by the host, in milliseconds since 1970
+	stampedAt  int64       // when it was set, by the shard's clock
 	stamped    bool        // set by the host
 	hostConfig [capsule.HostBehaviorSize]byte
 	limits     health.Limits
@@ -22,21 +22,21 @@ type features struct {
 // A featureHandler gets or sets a feature; r.result is DW0 of the completion.
 type featureHandler func(c *Controller, r *request, value uint32) capsule.Status
 
-// A feature is one row of the table.
+// A feature describes one feature identifier.
 type feature struct {
 	get, set featureHandler
-	fixed    bool   // Set Features accepts only the present value
-	size     uint32 // bytes of data either way
+	fixed    bool   // Set Features accepts only the current value
+	size     uint32 // bytes of data of both Get Features and Set Features
 	initial  uint32
-	ranked   bool                   // get reads itself which value is requested
+	ranked   bool                   // get itself distinguishes the requested value (SEL)
 	always   bool                   // discovery controllers have it too
-	scope    capsule.FeatureEffects // default: the controller's
+	scope    capsule.FeatureEffects // default: controller scope
 }
 
 // perNamespace reports whether each namespace has a value of its own.
 func (f *feature) perNamespace() bool { return f.scope&capsule.FIDNamespaceScope != 0 }
 
-// effects say what a feature is about (NVMe base 2.0, 5.16.1.17).
+// effects returns the scope of a feature (NVMe base 2.0, 5.16.1.17).
 func (f *feature) effects() capsule.FeatureEffects {
 	if f.scope != 0 {
 		return f.scope
@@ -44,8 +44,8 @@ func (f *feature) effects() capsule.FeatureEffects {
 	return capsule.FIDControllerScope
 }
 
-// featureTable has the features of NVMe base 2.0, figure 316, that a controller
-// over fabrics must or can have.
+// featureTable has the features of NVMe base 2.0, figure 316, that a controller over fabrics must have or may have
+// and that are implemented.
 func featureTable() [256]feature {
 	return [256]feature{
 		capsule.FeatureArbitration:          {get: getValue, set: setValue},
@@ -68,7 +68,7 @@ func featureTable() [256]feature {
 	}
 }
 
-// feature looks a feature up, or returns nil where the controller lacks it.
+// feature returns the description of a feature, or nil if the controller does not have it.
 func (c *Controller) feature(id capsule.FID) *feature {
 	f := &c.target.features[id]
 	if f.get == nil || c.discovery() && !f.always || id == capsule.FeatureNamespaceWriteProtect && !protects(c.target) {
@@ -77,8 +77,8 @@ func (c *Controller) feature(id capsule.FID) *feature {
 	return f
 }
 
-// knownFeature comes before the length of the data, which only a feature that is known
-// has.
+// knownFeature checks that the feature is known. It runs before the check of the data's length, which requires
+// that.
 func knownFeature(q *queue, r *request) capsule.Status {
 	if q.controller.feature(capsule.FID(r.cmd.CDW10)) == nil {
 		return r.invalid(10, 0)
@@ -86,7 +86,7 @@ func knownFeature(q *queue, r *request) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// featureSize is the data length of Get Features and Set Features.
+// featureSize returns the data length of Get Features and Set Features.
 func featureSize(c *Controller, cmd *capsule.Command) uint64 {
 	id := capsule.FID(cmd.CDW10)
 	f := c.feature(id)
@@ -124,8 +124,8 @@ func getFeatures(c *Controller, r *request) capsule.Status {
 	return f.get(c, r, g.Value)
 }
 
-// featurePath is the status for a feature of a namespace that is not accessible through
-// this controller (NVMe base 2.0, 8.1): the host uses another one.
+// featurePath returns an error status if the namespace of a feature is not accessible through this controller
+// (NVMe base 2.0, 8.1), so that the host uses another one.
 func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
 	if !f.perNamespace() || r.cmd.NSID == capsule.NSIDBroadcast {
 		return capsule.StatusSuccess
@@ -152,8 +152,8 @@ func setFeatures(c *Controller, r *request) capsule.Status {
 	return f.set(c, r, s.Value)
 }
 
-// preset reports whether a Get Features selects the default, or the saved value, which is
-// the same: nothing is saved.
+// preset reports whether a Get Features selects the default or the saved value. The two are equal, since nothing
+// is saved.
 func preset(r *request) bool {
 	return capsule.AdminOpcode(r.cmd.Opcode) == capsule.AdminGetFeatures && r.cmd.GetFeatures().Select != capsule.SelectCurrent
 }
@@ -168,7 +168,7 @@ func setValue(c *Controller, r *request, v uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setPowerState accepts the one power state there is (NPSS 0).
+// setPowerState accepts the only power state, 0 (NPSS is 0).
 func setPowerState(c *Controller, r *request, v uint32) capsule.Status {
 	if v&0x1f != 0 {
 		return r.invalid(11, 0)
@@ -184,7 +184,7 @@ func setErrorRecovery(c *Controller, r *request, v uint32) capsule.Status {
 	return setValue(c, r, v)
 }
 
-// getQueues returns the limit until the host has set a number.
+// getQueues returns the target's limit until the host has set a number.
 func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
 	n := c.grantedQueues()
 	if preset(r) {
@@ -194,8 +194,8 @@ func getQueues(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setQueues grants the number that the host requests, up to the limit. It fails once I/O
-// queues exist, and 65536 is reserved (NVMe base 2.0, 5.27.1.5).
+// setQueues grants the number that the host requests, up to the limit. It fails if I/O queues exist; 65536 is
+// reserved (NVMe base 2.0, 5.27.1.5).
 func setQueues(c *Controller, r *request, v uint32) capsule.Status {
 	q := capsule.ParseQueueCounts(v)
 	if q.Submission > 65535 || q.Completion > 65535 {
@@ -212,8 +212,7 @@ func getEvents(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setEvents takes the notices of OAES, and the SMART bits, which belong to every
-// I/O controller.
+// setEvents accepts the notices of OAES, and the SMART bits, which every I/O controller supports.
 func setEvents(c *Controller, r *request, v uint32) capsule.Status {
 	allowed := state.SupportedEvents | capsule.EventSMART
 	if c.discovery() {
@@ -230,9 +229,8 @@ func setEvents(c *Controller, r *request, v uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// getTimestamp counts on from what the host set, or from the controller's
-// start: origin 1 and 0 in bits 3:1 of byte 6 (NVMe base 2.0, 5.27.1.11). The
-// default is zero.
+// getTimestamp returns the time that the host set, or zero, plus the time since then or since the controller's
+// start. Bits 3:1 of byte 6 are the origin, 1 or 0 (NVMe base 2.0, 5.27.1.11). The default is zero.
 func getTimestamp(c *Controller, r *request, _ uint32) capsule.Status {
 	f := &c.features
 	if preset(r) {
@@ -258,7 +256,7 @@ func getKeepAlive(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setKeepAlive fails where it would switch a running timer off.
+// setKeepAlive sets the keep alive timeout. It fails if the value would disable a running timer.
 func setKeepAlive(c *Controller, r *request, v uint32) capsule.Status {
 	if v == 0 {
 		return capsule.StatusKeepAliveInvalid | capsule.StatusDNR
@@ -276,8 +274,8 @@ func getHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setHostBehavior stores what the host supports, none of which changes what this
-// controller does. Each field that is defined is 0 or 1.
+// setHostBehavior stores what the host supports; that does not change the behaviour of this controller. Each
+// defined field is 0 or 1.
 func setHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	const acre, etdas, lbafee = 0, 1, 2
 	if r.data[acre] > 1 || r.data[etdas] > 1 || r.data[lbafee] > 1 {
@@ -287,7 +285,7 @@ func setHostBehavior(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// extendedHostID is EXHID, which controllers over fabrics require.
+// extendedHostID is EXHID, which controllers over fabrics require to be set.
 const extendedHostID = 1
 
 func getHostID(c *Controller, r *request, v uint32) capsule.Status {
@@ -298,7 +296,7 @@ func getHostID(c *Controller, r *request, v uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setHostID refuses: over fabrics Connect sets it (NVMe base 2.0, 5.27.1.25).
+// setHostID always fails: over fabrics, Connect sets the host identifier (NVMe base 2.0, 5.27.1.25).
 func setHostID(_ *Controller, _ *request, v uint32) capsule.Status {
 	if v&extendedHostID == 0 {
 		return capsule.StatusHostIDInconsistent | capsule.StatusDNR
@@ -306,8 +304,7 @@ func setHostID(_ *Controller, _ *request, v uint32) capsule.Status {
 	return capsule.StatusCommandSequence | capsule.StatusDNR
 }
 
-// getProgress is the Software Progress Marker, which survives controllers, but not the
-// target.
+// getProgress returns the Software Progress Marker, which survives controllers, but not the target.
 func getProgress(c *Controller, r *request, _ uint32) capsule.Status {
 	r.result = uint64(c.subsystem.progress.Load())
 	return capsule.StatusSuccess

@@ -12,15 +12,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
-// A selection is the commands of I/O queues that are to end early.
+// A selection selects commands of I/O queues that are to be aborted.
 type selection struct {
 	queue   func(*queue) bool   // called in the shard of an I/O queue
-	request func(*request) bool // likewise
+	request func(*request) bool // likewise, for each request
 }
 
-// abortCommands ends the commands of a selection that are under way, and calls done after the
-// last of them has ended. An operation that a store has cannot be withdrawn: it completes, and
-// its command is aborted.
+// abortCommands ends the selected commands that are under way, and calls done after the last of them has ended. An
+// operation that was submitted to a store cannot be withdrawn: it completes, and its command is aborted.
 func abortCommands(t *Target, of selection, status capsule.Status, done func()) {
 	var left atomic.Int64
 	left.Store(1)
@@ -45,8 +44,8 @@ func abortCommands(t *Target, of selection, status capsule.Status, done func()) 
 	ended()
 }
 
-// abortSelected aborts the commands under way that are selected, and counts in left those that
-// end later: ended is called for each of them.
+// abortSelected aborts the selected commands that are under way. It counts those that end later in left; ended is
+// called for each of them.
 func (q *queue) abortSelected(selected func(*request) bool, s capsule.Status, left *atomic.Int64, ended func()) {
 	for i := range q.requests {
 		r := &q.requests[i]
@@ -61,12 +60,11 @@ func (q *queue) abortSelected(selected func(*request) bool, s capsule.Status, le
 	}
 }
 
-// Expel ends the commands that a host has under way in a namespace, and returns when the last
-// of them has ended: nothing that it has written reaches the store after that. It is called after
-// the host's right was withdrawn, by SetAccess, SetHost or RemoveHost, so that no new ones begin;
-// while the host may use the namespace that is a [StateError]. A host that does not send the data of
-// a command loses the queue. Where commands have not ended within limit, since the store does not
-// answer, the error is a [StateError] too.
+// Expel ends the commands that a host has under way in a namespace, and returns when the last of them has ended:
+// after that none of the host's writes reaches the store. It is called after the host's right was withdrawn by
+// SetAccess, SetHost or RemoveHost, so that no new commands begin; if the host may still use the namespace, the
+// error is a [StateError]. If a host does not send the data of a command, its queue ends. If commands have not
+// ended within limit, because the store does not answer, the error is a [StateError] too.
 func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) error {
 	unfit := func(format string, args ...any) error {
 		return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf(format, args...)}
@@ -84,14 +82,14 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 	return unfit("%w of host %s within %v", errUnfinished, nqn, limit)
 }
 
-// ExpelDenied is Expel for all hosts of a subsystem, and with id 0 for all namespaces: it ends the commands
-// that hosts have under way in namespaces which they may not use, and returns when the last of them has
-// ended. While a [Target.Change] is under way it is not known who may, and it waits for that, as long as limit.
+// ExpelDenied is Expel for all hosts of a subsystem, and with id 0 for all namespaces: it ends the commands under
+// way of hosts in namespaces that they may not use, and returns when the last of them has ended. While a
+// [Target.Change] is under way the rights are not final; ExpelDenied waits for its end, within limit.
 func ExpelDenied(s *Subsystem, id capsule.NSID, limit time.Duration) error {
 	return expelDenied(s, id, limit, func(of capsule.NSID) bool { return id == 0 || of == id })
 }
 
-// ExpelDeniedBut is ExpelDenied for all namespaces but some, in which it is known that commands do not end.
+// ExpelDeniedBut is ExpelDenied for all namespaces except those in but, where commands are known not to end.
 func ExpelDeniedBut(s *Subsystem, but []capsule.NSID, limit time.Duration) error {
 	return expelDenied(s, 0, limit, func(of capsule.NSID) bool { return !slices.Contains(but, of) })
 }
@@ -119,7 +117,7 @@ func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(cap
 	return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf("%w of hosts that may not use them within %v", errUnfinished, limit)}
 }
 
-// expel ends the commands of a selection, and reports whether the last has ended within limit.
+// expel ends the selected commands, and reports whether the last has ended within limit.
 func expel(t *Target, of selection, limit time.Duration) bool {
 	ended := make(chan struct{})
 	abortCommands(t, of, capsule.StatusAccessDenied|capsule.StatusDNR, func() { close(ended) })
@@ -129,9 +127,8 @@ func expel(t *Target, of selection, limit time.Duration) bool {
 	return t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) })
 }
 
-// bar has commands of a host that begin from now on not find a namespace. It reports false if the
-// host may use that. The controllers of one that was removed end later, in their shards, or with
-// the change that is under way.
+// bar hides a namespace from later commands of a host. It returns false if the host may use the namespace. The
+// controllers of a host that was removed end later, in their shards, or at the end of the change under way.
 func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,11 +143,11 @@ func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 	return true
 }
 
-// settlePause is between two looks whether a change is over.
+// settlePause is the interval between checks for the end of a change.
 const settlePause = 5 * time.Millisecond
 
-// barRemoved does so with all namespaces for hosts that were removed. It reports false if a change under
-// way has removed one, and may let it in again.
+// barRemoved hides all namespaces from hosts that were removed. It returns false if a change under way has removed
+// one, and may still allow it again.
 func barRemoved(s *Subsystem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +155,7 @@ func barRemoved(s *Subsystem) bool {
 		if s.hosts.Find(c.hostNQN) != nil {
 			continue
 		}
-		if s.target.unsettled.now.Load() > 0 { // counted before a change removes anybody
+		if s.target.unsettled.now.Load() > 0 { // incremented before a change removes a host
 			return false
 		}
 		c.view.Rights.Store(access.NewRights(AccessNone, nil))

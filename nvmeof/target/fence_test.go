@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestExpel: when it returns a host whose right was withdrawn has nothing under way in the namespace,
-// whatever its commands waited for, and goes on elsewhere.
+// TestExpel: when it returns, a host whose right was withdrawn has no command under way in the namespace, whatever
+// its commands waited for. The host continues with other namespaces.
 func TestExpel(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.BackendDepth = 2 })
 	s := newFakeStore(4 << 20)
@@ -72,8 +72,8 @@ func TestExpel(t *testing.T) {
 	f.wantNothingHeld(b.io)
 }
 
-// TestExpelRemoved: a host that was removed, whose connections end with it, has what the store got
-// before waited for too; and one that does not deliver its data loses the queue.
+// TestExpelRemoved: for a host that was removed, whose connections end with that, Expel also waits for operations
+// that the store had before. A host that does not deliver its data loses the queue.
 func TestExpelRemoved(t *testing.T) {
 	f := newFixture(t)
 	f.target.fetchTimeout = 20 * time.Millisecond
@@ -109,7 +109,7 @@ func TestExpelRemoved(t *testing.T) {
 	}
 }
 
-// TestExpelDenied: it ends what hosts have under way that have lost a namespace, or all, and nothing else.
+// TestExpelDenied: it ends exactly the commands of hosts that have lost a namespace, or all.
 func TestExpelDenied(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(4 << 20)
@@ -171,8 +171,8 @@ func TestExpelDenied(t *testing.T) {
 	}
 }
 
-// TestExpelWhileItGoes: nothing begins after Expel has looked, although the connections of a host that
-// was removed end later: with a shard that is busy, or when the change is over that has removed it.
+// TestExpelWhileItGoes: no command begins after Expel has checked, although the connections of a removed host end
+// later: with a shard that is busy, or at the end of the change that has removed it.
 func TestExpelWhileItGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A flush makes durable what was written to a namespace, where no Flush command requests
-// it. It belongs to the shard of its lane.
+// A flush flushes the volume of a namespace without a Flush command. It belongs to the shard of its lane.
 type flush struct {
 	op   storage.Operation
 	done func(err error)
@@ -25,7 +24,7 @@ func (f *flush) start(l *storage.Lane, done func(err error)) {
 	l.Put(&f.op)
 }
 
-// abandon has nobody wait for the flush any more. It ends when the store ends it, if that has it.
+// abandon stops waiting for the flush. If it was submitted to the store, it ends when the store completes it.
 func (f *flush) abandon() {
 	f.done = func(error) {}
 	if f.op.Lane.Withdraw(&f.op) {
@@ -42,52 +41,52 @@ func (f *flush) Completed(err error) {
 	f.done(err)
 }
 
-// Leasable and Admitted implement [storage.Owner]: a flush takes no lease, and no gate.
+// Leasable and Admitted implement [storage.Owner]: a flush takes no lease and does not pass the gate.
 func (f *flush) Leasable() {}
 func (f *flush) Admitted() {}
 
-// Wanted implements [storage.Owner]: a flush leases nothing.
+// Wanted implements [storage.Owner]: a flush holds no lease.
 func (f *flush) Wanted(time.Duration) {}
 
 const (
-	// drainFlushes is how many flushes a drain has under way: each may have a thread.
+	// drainFlushes is how many concurrent flushes a drain has: each may occupy a thread.
 	drainFlushes = 16
-	// slowFlush is how long a flush may take until it is no reason for others to wait: its store may hang.
+	// slowFlush is the time after which others no longer wait for a flush: its store may hang.
 	slowFlush = time.Second
 )
 
-// A flushed is the result of the flush of a volume.
+// flushed is the result of the flush of a volume.
 type flushed struct {
 	of     *storage.Volume
 	err    error
-	undone bool // no device is left by which it could be flushed
+	undone bool // no device is left in whose shards it could be flushed
 }
 
-// volumeFlushes are the flushes of several volumes, some at a time. They belong to one goroutine.
+// volumeFlushes flushes several volumes, a limited number at a time. It must be used by one goroutine.
 type volumeFlushes struct {
 	waiting []*storage.Volume
-	begun   map[*storage.Volume]time.Time // and not ended
-	ended   chan flushed                  // has room for all: shards send, and do not wait
+	begun   map[*storage.Volume]time.Time // when those that have not ended began
+	ended   chan flushed                  // has room for all, since shards must not block when they send
 }
 
-// newVolumeFlushes has room for those of so many volumes, one each.
+// newVolumeFlushes returns one with room for a number of volumes, each of which may be added once.
 func newVolumeFlushes(volumes int) *volumeFlushes {
 	return &volumeFlushes{begun: make(map[*storage.Volume]time.Time), ended: make(chan flushed, volumes)}
 }
 
-// add begins the flush of a volume, or has it wait for its turn.
+// add begins the flush of a volume, now or when others have ended.
 func (f *volumeFlushes) add(v *storage.Volume) {
 	f.waiting = append(f.waiting, v)
 	f.next()
 }
 
-// end is called with each result.
+// end must be called with each result.
 func (f *volumeFlushes) end(r flushed) {
 	delete(f.begun, r.of)
 	f.next()
 }
 
-// next begins those whose turn it is.
+// next begins as many waiting flushes as the limit allows.
 func (f *volumeFlushes) next() {
 	now, recent := time.Now(), 0
 	for _, began := range f.begun {
@@ -105,8 +104,8 @@ func (f *volumeFlushes) next() {
 	}
 }
 
-// flushStores makes durable what hosts, of which there are none any more, wrote to the subsystem's
-// namespaces, and reports whether all of it is, also in those that have left.
+// flushStores flushes the stores of a subsystem that has no hosts any more. It reports whether all data that hosts
+// wrote is durable, including that in namespaces that were removed.
 func flushStores(s *Subsystem) (durable bool, err error) {
 	var volumes []*storage.Volume
 	for _, n := range s.Namespaces() {
@@ -118,9 +117,9 @@ func flushStores(s *Subsystem) (durable bool, err error) {
 	return durable && s.life.left.Load() == 0, err
 }
 
-// flushVolumes makes durable what was written to volumes, each of which is there once, and reports whether all
-// of it is. That what a store has lost as it failed is not durable is no error: it was reported. Nor is it one
-// that somebody has closed a store, or removed all devices, whose shards flush.
+// flushVolumes flushes the volumes, which must be distinct, and reports whether all their data is durable. Data
+// that a store lost when it failed is not durable, but that is no error, since it was reported before. It is no
+// error either if a store was closed, or if no device is left, whose shards flush.
 func flushVolumes(all ...*storage.Volume) (durable bool, err error) {
 	volumes := slices.DeleteFunc(all, func(v *storage.Volume) bool { return !v.Unflushed() })
 	flushes := newVolumeFlushes(len(volumes))

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestFlushOfAll: a flush of all namespaces is one of those here, whatever others serve, unless that
+// TestFlushOfAll: a flush of all namespaces covers those served here, whatever others serve, unless one of those
 // was lost without a flush.
 func TestFlushOfAll(t *testing.T) {
 	f, g := withGateway(t)
@@ -20,7 +20,7 @@ func TestFlushOfAll(t *testing.T) {
 	a.io.wantOK(all()) // 1 is here, 5 elsewhere
 	a.io.wantStatus(elsewhere, ioCommand(capsule.IOFlush, 5, nil, nil))
 	f.must(g.Serve(3, 1))
-	a.io.wantStatus(elsewhere, all()) // it is to be here, and is not yet
+	a.io.wantStatus(elsewhere, all()) // it belongs here, but is not served yet
 	f.must(g.Stop(3))
 	a.io.wantStatus(elsewhere, all())
 	f.must(g.Serve(3, 2))
@@ -29,5 +29,5 @@ func TestFlushOfAll(t *testing.T) {
 	f.must(g.Drain(t.Context(), 1))
 	a.io.wantOK(all())
 	g.Fence("test")
-	a.io.wantOK(all()) // it had nothing left
+	a.io.wantOK(all()) // it had nothing left to flush
 }

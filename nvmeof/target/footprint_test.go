@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestFootprint: a namespace that nobody uses takes little: what is needed for commands
-// is there once there are some.
+// TestFootprint: an unused namespace needs little memory; memory for commands is allocated with the first ones.
 func TestFootprint(t *testing.T) {
 	const namespaces, limit = 400, 16 << 10 // bytes each
 	for _, shards := range []int{1, 2, 4} {
@@ -51,8 +50,8 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
-// TestFootprintElsewhere: nor does a namespace that another target serves, and a
-// them are there within seconds.
+// TestFootprintElsewhere: so does a namespace that another target serves, and a thousand of them are added within
+// seconds.
 func TestFootprintElsewhere(t *testing.T) {
 	const subsystems, namespaces, limit = 1, 1000, 16 << 10 // bytes each
 	f, _ := withGateway(t)

@@ -7,9 +7,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestFullStoreSleeps: a shard sleeps while operations, a Flush among them, wait for room in
-// a store that is at others, also in one that has less room than it was opened with; and all
-// are carried out when there is room, one after the other.
+// TestFullStoreSleeps: a shard sleeps while operations, a Flush among them, wait for room in a store that others
+// use, even if the store has less room than it was opened with. All are executed when there is room, one after the
+// other.
 func TestFullStoreSleeps(t *testing.T) {
 	const depth = 4
 	for _, tt := range []struct {

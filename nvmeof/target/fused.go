@@ -6,12 +6,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// maxFused is the most bytes of a fused Compare and Write. NACWU promises one
-// block; ACWU allows to refuse what is longer than it.
+// maxFused limits the bytes of a fused Compare and Write. NACWU promises one block; ACWU allows a controller to
+// refuse more than that.
 const maxFused = 64 << 10
 
-// fusedRows has the rows of the two halves once both have arrived. The first half has the
-// memory and the operation of both.
+// fusedRows returns the rows of the two halves, for when both have arrived. The first half has the buffer and the
+// operation of both.
 func fusedRows() [2]ioRow {
 	return [2]ioRow{
 		{start: restartPair, run: runFusedCompare, done: fusedDone},
@@ -19,9 +19,8 @@ func fusedRows() [2]ioRow {
 	}
 }
 
-// fuse receives a half of a fused operation, or the command that follows a first half.
-// Halves are adjacent in the queue (NVMe base 2.0, 3.4.2), in whose order capsules
-// arrive.
+// fuse receives a half of a fused operation, or the command that follows a first half. The halves are adjacent in
+// the queue (NVMe base 2.0, 3.4.2), and capsules arrive in the queue's order.
 func (q *queue) fuse(r *request) {
 	first, half := q.first, r.cmd.Flags.Fuse()
 	q.first = nil
@@ -44,10 +43,10 @@ func (q *queue) fuse(r *request) {
 	}
 }
 
-// halfway reports whether the queue has the first half of a fused operation only.
+// halfway reports whether only the first half of a fused operation has arrived.
 func (q *queue) halfway() bool { return q.first != nil }
 
-// orWrong is the status of a malformed capsule, or else the status given.
+// orWrong returns the status of a malformed capsule, or else the given status.
 func orWrong(r *request, s capsule.Status) capsule.Status {
 	if wrong := r.link.Wrong(); !wrong.OK() {
 		return wrong
@@ -55,10 +54,10 @@ func orWrong(r *request, s capsule.Status) capsule.Status {
 	return s
 }
 
-// startPair begins a fused operation. If one half fails the other is aborted.
+// startPair begins a fused operation. If one half fails, the other one is aborted.
 func (q *queue) startPair(first, second *request) {
 	f := second.cmd.ReadWrite()
-	ns, status := q.controller.view.Reach(first.cmd.NSID) // once: another one may take its place at any time
+	ns, status := q.controller.view.Reach(first.cmd.NSID) // looked up once, since the namespace may be replaced at any time
 	switch {
 	case ns == nil:
 	case !q.controller.view.Knows(ns):
@@ -83,18 +82,18 @@ func (q *queue) startPair(first, second *request) {
 	}
 }
 
-// join makes two halves one operation, whose first half is under way.
+// join makes r and second the halves of one operation.
 func (r *request) join(second *request) {
 	r.wantExtra().partner, second.wantExtra().partner = second, r
 	r.io, second.io = &r.queue.target.fused[0], &r.queue.target.fused[1]
 	second.stage = stageFused
 }
 
-// restartPair starts a pair again that a paused namespace held.
+// restartPair restarts a pair that was held by a paused namespace.
 func restartPair(q *queue, first *request) { q.startPair(first, first.part()) }
 
-// half checks one half by itself, and completes it if that fails. Where the namespace of both was not found
-// the status says why.
+// half checks one half by itself, and completes it if that fails. If the namespace of both was not found, status
+// says why.
 func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID, ns *storage.Namespace, status capsule.Status) bool {
 	r.io = &r.queue.target.io[op]
 	if wrong := r.link.Wrong(); !wrong.OK() || r.cmd.Opcode != capsule.Opcode(op) || r.cmd.NSID != nsid {
@@ -105,11 +104,11 @@ func (r *request) half(op capsule.IOOpcode, nsid capsule.NSID, ns *storage.Names
 		r.finish(status)
 		return false
 	}
-	l := r.through(ns) // which lets both in, or refuses them: it holds neither
+	l := r.through(ns) // admits both halves or refuses them; the gate is open, so it holds neither
 	return l != nil && r.blocks(l, r.cmd.ReadWrite()) && r.sized()
 }
 
-// sameBlocks compares the ranges of the halves; if they differ it completes the second.
+// sameBlocks compares the ranges of the halves; if they differ, it fails the second half and returns false.
 func (r *request) sameBlocks(second *request) bool {
 	if r.op.Offset != second.op.Offset || r.op.Length != second.op.Length || r.op.Length > maxFused {
 		second.finish(invalidField)
@@ -118,7 +117,7 @@ func (r *request) sameBlocks(second *request) bool {
 	return true
 }
 
-// fusible refuses stores that cannot compare and write atomically.
+// fusible fails the command if the store cannot compare and write atomically.
 func (r *request) fusible() bool {
 	if !r.op.Lane.Volume.Info.Compare {
 		r.finish(invalidField)
@@ -148,7 +147,7 @@ func runFusedWrite(r *request) {
 }
 
 func fusedDone(r *request) {
-	if r.op.Op != backend.OpFlush { // else they were counted
+	if r.op.Op != backend.OpFlush { // otherwise they were counted before
 		r.op.Gate.Count(backend.OpRead, r.op.Length)
 		r.op.Gate.Count(backend.OpWrite, r.op.Length)
 	}
@@ -160,7 +159,7 @@ func fusedDone(r *request) {
 	second.finish(capsule.StatusSuccess)
 }
 
-// part separates two halves and returns the other one, or nil.
+// part separates the two halves and returns the other one, or nil if r is no half.
 func (r *request) part() *request {
 	if r.extra == nil || r.extra.partner == nil {
 		return nil
@@ -182,13 +181,13 @@ func (r *request) end(s capsule.Status) {
 		first, second = second, r
 	}
 	switch {
-	case !r.stopped.OK(): // both were stopped
+	case !r.stopped.OK(): // both were aborted
 		first.finish(s)
 		second.finish(s)
 	case s == capsule.StatusCompareFailure:
 		first.finish(s)
 		second.finish(capsule.StatusFailedFused)
-	default: // the write's
+	default: // the write failed
 		first.finish(capsule.StatusFailedFused)
 		second.finish(s)
 	}

@@ -18,7 +18,7 @@ func fusedPair(nsid capsule.NSID, rw capsule.ReadWrite, expected, next []byte) (
 	return first, second
 }
 
-// wantPair sends both and checks how they end.
+// wantPair sends both and checks how they complete.
 func (h *hostQueue) wantPair(a, b capsule.Status, first, second *hostCommand) {
 	h.t.Helper()
 	h.start(first).wantPending()
@@ -143,8 +143,8 @@ func TestBadFused(t *testing.T) {
 	f.wantNothingHeld(io)
 }
 
-// TestFusedReplaced: a namespace that takes the place of another between the halves of a fused operation gets neither:
-// held by a pause there, the second would be executed alone.
+// TestFusedReplaced: a namespace that replaces another one between the halves of a fused operation gets neither
+// half. Held by a pause there, the second would otherwise be executed alone.
 func TestFusedReplaced(t *testing.T) {
 	f := newFixture(t)
 	s, other := newFakeStore(1<<20), newFakeStore(1<<20)
@@ -169,8 +169,8 @@ func TestFusedReplaced(t *testing.T) {
 	f.wantNothingHeld(io)
 }
 
-// TestFusedQueueLost is rows 64 and 71: at whatever stage a fused operation's queue is lost, both
-// halves come back once.
+// TestFusedQueueLost is rows 64 and 71: at whatever stage a fused operation's queue is lost, both halves complete
+// once.
 func TestFusedQueueLost(t *testing.T) {
 	for name, prepare := range map[string]func(s *fakeStore, first, second *hostCommand) (send int){
 		"first alone":     func(_ *fakeStore, _, _ *hostCommand) int { return 1 },
@@ -202,8 +202,8 @@ func TestFusedQueueLost(t *testing.T) {
 	}
 }
 
-// TestFusedIsAtomic: two queues on two shards count in one block by fused
-// operations, and no count is lost.
+// TestFusedIsAtomic: two queues on two shards increment a counter in one block by fused operations, and no
+// increment is lost.
 func TestFusedIsAtomic(t *testing.T) {
 	f := newFixture(t)
 	_, id := f.connectAdmin(0)
@@ -237,8 +237,7 @@ func TestFusedIsAtomic(t *testing.T) {
 	}
 }
 
-// TestFusedWhilePaused: a paused namespace holds both halves, which begin together
-// afterwards, or end with their queue.
+// TestFusedWhilePaused: a paused namespace holds both halves, which then begin together, or end with their queue.
 func TestFusedWhilePaused(t *testing.T) {
 	f := newFixture(t)
 	_, io := f.both()

@@ -7,9 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// FuzzCommands sends any command with any amount of data on an admin and an I/O
-// queue: each is answered once or held, and the controller lives on or is reset
-// by a command that says so.
+// FuzzCommands sends arbitrary commands with any amount of data on an admin and an I/O queue. Each completes once
+// or is held, and the controller stays, or is reset by a command for that.
 func FuzzCommands(f *testing.F) {
 	seed := func(c *hostCommand, dataPages uint8) {
 		b := make([]byte, capsule.CommandSize)

@@ -19,54 +19,52 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A Gateway says what one target may do of several that serve the same subsystems over
-// storage that they share. Each ANA group belongs to one of them at a time; who decides that,
-// and fences the earlier owner, calls these methods. A target serves no group before Serve.
-// Through all listeners a group that it does not own is inaccessible, or in transition while
-// [Gateway.Drain] gives it back.
+// A Gateway controls which ANA groups a target serves, if it is one of several that serve the same subsystems over
+// shared storage. Each group belongs to one target at a time; the caller decides to which, and fences the previous
+// owner. A target serves no group before Serve. A group that the target does not own is inaccessible through all
+// listeners, or in transition while [Gateway.Drain] gives it back.
 //
-// The zero value is ready for [Config.Gateway], of one target.
+// The zero value is ready for use as [Config.Gateway] of one target.
 type Gateway struct {
-	// Directory lists the controllers of a host in a subsystem at the other targets, for
-	// Reservation Report. Shards call it, so it does not wait for anything. Default: reports
-	// name no controllers.
+	// Directory lists the controllers of a host in a subsystem at the other targets, for Reservation Report. It
+	// must not block, since shards call it. Default: reports name no controllers.
 	Directory func(subsystem nvmeof.NQN, host capsule.HostID) []capsule.ControllerID
 
-	// Generation is that of the discovery log at the beginning, at least, so that it does not
-	// go back when a target is started again. Default: it begins with 1.
+	// Generation is the minimum initial generation of the discovery log, so that it does not go back when a target
+	// is restarted. Default: it begins with 1.
 	Generation uint64
 
 	target *Target
 	early  time.Duration                 // see flushEarly; constant
-	owned  atomic.Pointer[ana.States]    // read by shards where a store fails
-	lease  atomic.Pointer[storage.Lease] // nil: no group has one
+	owned  atomic.Pointer[ana.States]    // read by shards when a store fails
+	lease  atomic.Pointer[storage.Lease] // nil: no group has a lease
 	behind atomic.Bool                   // see SetBehind
-	// unflushed are the groups that the target has lost since it served them, without a flush.
+	// unflushed marks the groups that the target lost without a flush since it served them.
 	unflushed [ana.MaxGroups + 1]atomic.Bool
 
-	mu     sync.Mutex // serialises changes of ownership
+	mu     sync.Mutex // serializes changes of ownership
 	groups [ana.MaxGroups + 1]ownership
-	fenced string // why the target serves nothing; empty: it may
+	fenced string // why the target serves nothing; empty: it is not fenced
 }
 
-// An ownership is what the target knows of a group. It belongs to Gateway.mu.
+// An ownership is the target's state of a group. It is protected by Gateway.mu.
 type ownership struct {
-	epoch    uint64 // the highest one that it was served in
+	epoch    uint64 // the highest one in which it was served
 	draining bool
 	spoiled  bool     // stores were given back without a flush since it was served
-	leaving  *leaving // what was given back and is still used; nil: nothing
+	leaving  *leaving // what was given back and is still in use, or nil
 }
 
-// An OwnedGroup is a group that a target serves.
+// An OwnedGroup is an ANA group that a target serves.
 type OwnedGroup struct {
 	Group capsule.ANAGroup
 	Epoch uint64
 }
 
-// bind makes it the target's.
+// bind assigns the gateway to a target.
 func (g *Gateway) bind(t *Target) error {
 	none := ana.All(capsule.ANAInaccessible)
-	none[ana.Away] = capsule.ANAOptimized // the table of each listener says what it is
+	none[ana.Away] = capsule.ANAOptimized // the table of each listener has the state of this group
 	if !g.owned.CompareAndSwap(nil, &none) {
 		return errors.New("target: Config.Gateway is another target's: give each its own")
 	}
@@ -75,15 +73,15 @@ func (g *Gateway) bind(t *Target) error {
 	return nil
 }
 
-// SetBehind says whether the target may lack something that the targets share, as one does that has just
-// been started. Meanwhile a Connect to what an administrator has not given the target fails with Controller
-// Busy, so that hosts which connect again come back: with Do Not Retry they would give up the path.
+// SetBehind sets whether the target may lack configuration that the targets share, such as one that has just been
+// started. Meanwhile a Connect to something that the configuration lacks fails with Controller Busy, so that hosts
+// retry: with Do Not Retry they would give up the path.
 func (g *Gateway) SetBehind(behind bool) { g.behind.Store(behind) }
 
-// Serve makes the groups of an epoch the target's: commands for its namespaces are executed
-// from now on. The earlier owner has to be fenced, and the namespaces should be there (see
-// [Subsystem.AddNamespace]): those that are not yet are in a group of their own, which is
-// inaccessible. An epoch lower than one before is an error: the caller is late.
+// Serve makes the target serve a group: commands for its namespaces are executed from now on. The previous owner
+// has to be fenced, and the namespaces should exist (see [Subsystem.AddNamespace]); those that do not yet are in a
+// group of their own, which is inaccessible. It is an error if the epoch is lower than an earlier one: then the
+// caller's knowledge is outdated.
 func (g *Gateway) Serve(group capsule.ANAGroup, epoch uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,10 +102,9 @@ func (g *Gateway) Serve(group capsule.ANAGroup, epoch uint64) error {
 	return nil
 }
 
-// Stop ends the service of a group at once: new commands fail with ANA Inaccessible, which
-// hosts retry on another path, and so do those under way, when their store has ended them if
-// that has them. A store that takes longer than a second costs its hosts the connection.
-// Stores stay open: see [Gateway.Release].
+// Stop ends the service of a group at once: new commands fail with ANA Inaccessible, which hosts retry on another
+// path. So do the commands under way, those in a store as soon as the store has ended them. If a store takes
+// longer than a second, the connections of its hosts are ended. Stores stay open: see [Gateway.Release].
 func (g *Gateway) Stop(group capsule.ANAGroup) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,8 +117,7 @@ func (g *Gateway) Stop(group capsule.ANAGroup) error {
 	return nil
 }
 
-// Fence is Stop of all groups, since the target does not know any more what belongs to it.
-// Until Rejoin nothing is served.
+// Fence stops all groups, since the target can no longer be sure of owning them. Nothing is served until Rejoin.
 func (g *Gateway) Fence(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +128,7 @@ func (g *Gateway) Fence(why string) {
 	g.target.log.Warn("the target serves nothing: it is fenced", zap.String("why", why))
 }
 
-// lose notes that groups end without a flush, if the target serves them. Called with mu held.
+// lose notes which of the groups are served and end without a flush. Called with mu held.
 func (g *Gateway) lose(groups ...capsule.ANAGroup) {
 	for _, group := range groups {
 		if g.serves(group) {
@@ -141,20 +137,20 @@ func (g *Gateway) lose(groups ...capsule.ANAGroup) {
 	}
 }
 
-// lost reports whether a group ended without a flush. Shards call it.
+// lost reports whether a group ended without a flush. Called by shards.
 func (g *Gateway) lost(group capsule.ANAGroup) bool {
 	return g == nil || !ana.Valid(group) || g.unflushed[group].Load()
 }
 
-// Rejoin lets groups be served again after Fence. Those that the target had have to be
-// released before (see [Gateway.Release]), so that their stores are opened again.
+// Rejoin lets groups be served again after Fence. Groups that the target had must be released first (see
+// [Gateway.Release]), so that their stores are opened anew.
 func (g *Gateway) Rejoin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fenced = ""
 }
 
-// Fenced is why the target serves nothing; empty: it may.
+// Fenced returns why the target serves nothing, or an empty string if it is not fenced.
 func (g *Gateway) Fenced() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,7 +167,7 @@ func (g *Gateway) Owned() (all []OwnedGroup) {
 	return all
 }
 
-// served are the groups that the target serves. Called with mu held.
+// served lists the groups that the target serves. Called with mu held.
 func (g *Gateway) served() (all []capsule.ANAGroup) {
 	for group := capsule.ANAGroup(1); ana.Valid(group); group++ {
 		if g.serves(group) {
@@ -186,7 +182,7 @@ func (g *Gateway) Serves(group capsule.ANAGroup) bool {
 	return ana.Valid(group) && g.owned.Load() != nil && g.serves(group)
 }
 
-// serves reports whether the target serves a group. One without a Gateway serves all.
+// serves reports whether the target serves a group. A target without a Gateway serves all groups.
 func (g *Gateway) serves(group capsule.ANAGroup) bool {
 	return g == nil || g.owned.Load()[group] == capsule.ANAOptimized
 }
@@ -203,7 +199,7 @@ func (g *Gateway) group(group capsule.ANAGroup) (*ownership, error) {
 	return &g.groups[group], nil
 }
 
-// set makes it the state of groups, and tells the hosts whose log changes. Called with mu held.
+// set sets the state of groups, and notifies the hosts whose ANA log changes. Called with mu held.
 func (g *Gateway) set(state capsule.ANAState, what string, groups ...capsule.ANAGroup) {
 	before := g.owned.Load()
 	next := *before
@@ -228,7 +224,7 @@ func (g *Gateway) set(state capsule.ANAState, what string, groups ...capsule.ANA
 	for _, group := range changed {
 		t.causes.Count(meter.ANAChanges, "", label(state.String()), strconv.FormatUint(uint64(group), 10))
 		t.log.Info("ANA group "+what, zap.Uint32("group", uint32(group)), zap.Stringer("state", state))
-		happened(t, events.ANA, events.Info, events.Event{Text: fmt.Sprintf("ANA group %d %s", group, what)})
+		recordEvent(t, events.ANA, events.Info, events.Event{Text: fmt.Sprintf("ANA group %d %s", group, what)})
 	}
 	for _, s := range t.Subsystems() {
 		regroupAway(s, g)
@@ -236,7 +232,7 @@ func (g *Gateway) set(state capsule.ANAState, what string, groups ...capsule.ANA
 	}
 }
 
-// regroupAway shows the namespaces that are away in their groups while others serve those.
+// regroupAway puts the namespaces that are away into their own groups while other targets serve those.
 func regroupAway(s *Subsystem, g *Gateway) {
 	for n := range s.table().Listed {
 		if n.Away() && n.SetElsewhere(!g.serves(n.Group())) {
@@ -253,7 +249,7 @@ func (l *Listener) adoptOwned(owned *ana.States) {
 	l.ana.Store(l.ana.Load().Owned(owned))
 }
 
-// ownershipChanged notifies the controllers whose host sees namespaces of groups.
+// ownershipChanged notifies the controllers whose hosts see namespaces of the groups.
 func ownershipChanged(s *Subsystem, groups []capsule.ANAGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

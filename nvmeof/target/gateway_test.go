@@ -22,25 +22,26 @@ import (
 func withGateway(t *testing.T) (*fixture, *Gateway) {
 	g := new(Gateway)
 	f := newFixture(t, func(c *Config) { c.Gateway = g })
-	g.early = time.Millisecond // what hangs in a test does so for the rest of it
+	g.early = time.Millisecond // limits the delay by a store that hangs in a test
 	return f, g
 }
 
 const elsewhere, moving = capsule.StatusANAInaccessible, capsule.StatusANATransition
 
-// wantIO wants a status of each command that needs a path.
+// wantIO checks the status of each command that needs a path.
 func (a *association) wantIO(want capsule.Status, id capsule.NSID) {
 	a.f.t.Helper()
 	for _, c := range []*hostCommand{readOf(id), writeOf(id), ioCommand(capsule.IOFlush, id, nil, nil)} {
 		a.io.wantStatus(want, c)
 	}
 	if want.OK() {
-		want = capsule.StatusInvalidOpcode | dnr // nothing keeps reservations
+		want = capsule.StatusInvalidOpcode | dnr // there is no keeper of reservations
 	}
 	a.io.wantStatus(want, reserveCommand(capsule.IOReservationRegister, id, capsule.ReservationCommand{}, 0, 7))
 }
 
-// TestGatewayProtectsNothing: where another gateway would not know of it no host can protect a namespace.
+// TestGatewayProtectsNothing: hosts cannot protect a namespace, since another gateway would not know its
+// protection.
 func TestGatewayProtectsNothing(t *testing.T) {
 	f, g := withGateway(t)
 	f.export(newFakeStore(1 << 20))
@@ -58,8 +59,8 @@ func TestGatewayProtectsNothing(t *testing.T) {
 	a.io.wantStatus(capsule.StatusSuccess, writeOf(2))
 }
 
-// TestGatewayServes: what a target does not own is inaccessible through all listeners, an
-// administrator's states hold beside that, and hosts are told.
+// TestGatewayServes: groups that a target does not own are inaccessible through all listeners, an administrator's
+// states apply in addition, and hosts are notified.
 func TestGatewayServes(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(f.export(newFakeStore(1 << 20)).SetGroup(2))
@@ -71,7 +72,7 @@ func TestGatewayServes(t *testing.T) {
 		t.Errorf("identified as %+v", id)
 	}
 	ea, eb := a.event(), b.event()
-	f.must(far.SetANAState(1, capsule.ANANonOptimized)) // nobody sees it
+	f.must(far.SetANAState(1, capsule.ANANonOptimized)) // no host sees it
 	f.must(g.Serve(1, 5))
 	a.wantEvent(ea, capsule.NoticeANAChange, capsule.LogANA)
 	b.wantEvent(eb, capsule.NoticeANAChange, capsule.LogANA)
@@ -81,7 +82,7 @@ func TestGatewayServes(t *testing.T) {
 	if got := states(groups); got != "1 non-optimized [1]\n2 inaccessible [2]\n" {
 		t.Errorf("log\n%s", got)
 	}
-	late := f.listen("192.0.2.1:4422") // a listener that comes later knows it too
+	late := f.listen("192.0.2.1:4422") // a listener that is added later has the state too
 	if late.ANAState(1) != capsule.ANAOptimized || late.ANAState(2) != capsule.ANAInaccessible {
 		t.Error("a later listener has other states")
 	}
@@ -104,7 +105,7 @@ func TestGatewayServes(t *testing.T) {
 	}
 }
 
-// wantFlushed: nobody uses the store any more, and what was last done was to flush it.
+// wantFlushed checks that the store is no longer in use, and that the last operation was a flush.
 func (s *fakeStore) wantFlushed(t *testing.T) {
 	t.Helper()
 	for _, q := range s.queues {
@@ -118,8 +119,8 @@ func (s *fakeStore) wantFlushed(t *testing.T) {
 	}
 }
 
-// TestGatewayDrains: a group is given back when all is done that was begun, and durable. To
-// hosts its namespaces stay what they are; served again they need not be identified.
+// TestGatewayDrains: a group is given back when all commands have completed and their data is durable. To hosts
+// its namespaces stay the same, and need not be identified again when they are served again.
 func TestGatewayDrains(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(g.Serve(1, 1))
@@ -164,7 +165,7 @@ func TestGatewayDrains(t *testing.T) {
 	f.must(err)
 	e.wantPending()
 	f.must(g.Serve(1, 2))
-	a.wantEvent(e, capsule.NoticeANAChange, capsule.LogANA) // and no other
+	a.wantEvent(e, capsule.NoticeANAChange, capsule.LogANA) // and no other event
 	read := readOf(2)
 	if a.io.wantOK(read); read.memory[0] != 7 {
 		t.Error("what was written is not there")
@@ -175,8 +176,8 @@ func TestGatewayDrains(t *testing.T) {
 	}
 }
 
-// TestGatewayDrainsRemoved: of a group that is given back and a namespace of it that is removed
-// meanwhile both end when the last command has.
+// TestGatewayDrainsRemoved: when a group is drained and one of its namespaces is removed at the same time, both
+// end when the last command has.
 func TestGatewayDrainsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, g := withGateway(t)
@@ -193,7 +194,7 @@ func TestGatewayDrainsRemoved(t *testing.T) {
 			func() error { return f.sub.RemoveNamespace(2) },
 		} {
 			go func() { ends <- end() }()
-			time.Sleep(2 * g.early) // the first flush is given up
+			time.Sleep(2 * g.early) // the first flush is abandoned
 			synctest.Wait()         // it waits for the write
 		}
 		store.set(false, nil)
@@ -209,7 +210,7 @@ func TestGatewayDrainsRemoved(t *testing.T) {
 	})
 }
 
-// TestGatewayDrainsWithoutDevice: what no device is left to flush is not said to be flushed.
+// TestGatewayDrainsWithoutDevice: data that no device is left to flush is not reported as flushed.
 func TestGatewayDrainsWithoutDevice(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(g.Serve(1, 1))
@@ -223,8 +224,8 @@ func TestGatewayDrainsWithoutDevice(t *testing.T) {
 	}
 }
 
-// TestGatewayDrainHangs: what hangs is named when the time is over, and the group can be
-// drained again, or given up.
+// TestGatewayDrainHangs: exports that hang are named at the end of the context, and the group can be drained
+// again, or released.
 func TestGatewayDrainHangs(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(g.Serve(1, 1))
@@ -261,8 +262,8 @@ func TestGatewayDrainHangs(t *testing.T) {
 	a.wantIO(elsewhere, 2)
 }
 
-// TestGatewayReleaseHangs: of a group that is not served any more each store that ends what it has is free,
-// whatever others do, and only those that hang are named.
+// TestGatewayReleaseHangs: when a group that is no longer served is released, each store that completes its
+// operations is free, whatever others do, and only those that hang are named.
 func TestGatewayReleaseHangs(t *testing.T) {
 	t.Parallel()
 	f, g := withGateway(t)
@@ -322,7 +323,7 @@ func TestGatewayReleaseHangs(t *testing.T) {
 	}
 }
 
-// TestGatewayDrainsBeside: of a group that is drained each store is free that is flushed, whatever others do, and the
+// TestGatewayDrainsBeside: when a group is drained, each store that was flushed is free, whatever others do. The
 // group counts as flushed when all of it is.
 func TestGatewayDrainsBeside(t *testing.T) {
 	f, g := withGateway(t)
@@ -383,7 +384,7 @@ func TestGatewayDrainsBeside(t *testing.T) {
 	a.io.wantOK(all()) // each of them was flushed, by one drain or the other
 }
 
-// TestGatewayDrainsCrowded: however many stores hang in their flush, others get theirs.
+// TestGatewayDrainsCrowded: however many stores hang in their flush, the others are flushed.
 func TestGatewayDrainsCrowded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, g := withGateway(t)
@@ -413,7 +414,7 @@ func TestGatewayDrainsCrowded(t *testing.T) {
 	})
 }
 
-// A latchedStore has failed for good.
+// A latchedStore has failed permanently.
 type latchedStore struct {
 	*fakeStore
 	why atomic.Pointer[error]
@@ -428,8 +429,8 @@ func (s *latchedStore) Failed() error {
 
 func (s *latchedStore) Clear() error { s.why.Store(nil); return nil }
 
-// TestGatewayDrainsFailed: a store that has failed before keeps no group here; one whose flush fails, and
-// that goes on, does.
+// TestGatewayDrainsFailed: a store that has failed before does not keep its group here; one whose flush fails, but
+// that continues to work, does.
 func TestGatewayDrainsFailed(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(g.Serve(1, 1))
@@ -445,8 +446,8 @@ func TestGatewayDrainsFailed(t *testing.T) {
 	store.wantFlushed(t)
 }
 
-// TestGatewayLost: a flush of all namespaces does not succeed where a group was given back, or given up, without
-// the flush of what hosts had written, whatever began that.
+// TestGatewayLost: a flush of all namespaces fails if a group was given back, or lost, without the flush of what
+// hosts had written, for whatever reason.
 func TestGatewayLost(t *testing.T) {
 	all := func() *hostCommand { return ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil) }
 	why := error(syscall.EIO)
@@ -494,8 +495,8 @@ func TestGatewayLost(t *testing.T) {
 	}
 }
 
-// TestGatewayFenced: after Fence nothing is executed, and what a store does with the commands
-// that it has is no error of data.
+// TestGatewayFenced: after Fence nothing is executed, and errors of a store for the commands that it has are not
+// reported as media errors.
 func TestGatewayFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, g := withGateway(t)
@@ -528,11 +529,11 @@ func TestGatewayFenced(t *testing.T) {
 		}
 		time.Sleep(2 * disownTime)
 		hanging.set(false, nil)
-		<-b.io.closed // the host goes on through another path
+		<-b.io.closed // so that the host continues through another path
 		if hangs.answers > 0 && len(hangs.response) > 0 {
 			t.Errorf("what hung is answered: %v", (<-hangs.response).status)
 		}
-		<-a.io.closed // it has not delivered its data either
+		<-a.io.closed // likewise, since it has not delivered its data
 		f.must(g.Release(t.Context(), 1))
 		g.Rejoin()
 		f.must(g.Serve(1, 2))

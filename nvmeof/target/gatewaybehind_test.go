@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestGatewayBehind: what a gateway may get from others is refused for the moment, until it has that.
+// TestGatewayBehind: requests for configuration that a gateway may still get from others are refused temporarily.
 func TestGatewayBehind(t *testing.T) {
 	f, g := withGateway(t)
 	const missing, stranger = testSubNQN + "2", testHostNQN + "2"

@@ -11,16 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A gremlin speaks capsules over a queue pair of its own, whatever is in them.
+// A gremlin sends arbitrary capsules over a queue pair of its own.
 type gremlin struct {
-	sendAt int // in the region, of what is sent next
+	sendAt int // offset in the region of the next capsule
 	r      *remote
 	qp     rdmatransport.QueuePair
 	slot   shard.Slot
 	region rdmatransport.MemoryRegion
 	got    chan gremlinEvent
-	spent  []int // receives that are not posted again; the shard's
-	slow   bool  // receives are spent; the shard's
+	spent  []int // receives that are not posted again; belongs to the shard
+	slow   bool  // receives are not posted again; belongs to the shard
 }
 
 // A gremlinEvent is a response, or the end of the connection.
@@ -30,7 +30,7 @@ type gremlinEvent struct {
 	invalidated rdmatransport.RKey
 }
 
-// Where things lie in a gremlin's memory.
+// Layout of a gremlin's memory.
 const (
 	gremlinSend = 0
 	gremlinRecv = 64 << 10
@@ -99,10 +99,10 @@ func (g *gremlin) Complete(c *rdmatransport.Completion, tag uint32) {
 func (g *gremlin) Retry() {}
 func (g *gremlin) Flush() {}
 
-// send sends bytes as they are.
+// send sends bytes unchanged.
 func (g *gremlin) send(b []byte) {
 	g.r.t.Helper()
-	if g.sendAt+len(b) > gremlinRecv { // what was sent before may have to be sent again
+	if g.sendAt+len(b) > gremlinRecv { // earlier capsules may have to be retransmitted
 		g.sendAt = gremlinSend
 	}
 	buf := g.memory(g.sendAt, len(b))
@@ -120,7 +120,7 @@ func (g *gremlin) send(b []byte) {
 	}
 }
 
-// encode is a capsule: the command and data after it.
+// encode returns a capsule: the command followed by the data.
 func encode(c capsule.Command, data []byte) []byte {
 	b := make([]byte, capsule.CommandSize, capsule.CommandSize+len(data))
 	c.Encode(b)
@@ -144,7 +144,7 @@ func (g *gremlin) next() gremlinEvent {
 	}
 }
 
-// keyed describes the gremlin's data memory.
+// keyed returns a descriptor of the gremlin's data memory.
 func (g *gremlin) keyed(off, n int, invalidate bool) capsule.SGL {
 	return capsule.KeyedSGL(g.region.IOVA()+uint64(gremlinData+off), uint32(n), uint32(g.region.RKey()), invalidate)
 }
@@ -164,7 +164,7 @@ func (g *gremlin) connect(qid capsule.QID, id capsule.ControllerID, depth int) c
 	return capsule.ParseConnectResponse(e.Result).CNTLID
 }
 
-// close disconnects; events that are left do not matter.
+// close disconnects. It ignores remaining events.
 func (g *gremlin) close() {
 	g.r.call(func() {
 		g.slot.Detach()
@@ -177,14 +177,14 @@ func (g *gremlin) close() {
 	}
 }
 
-// gremlins connects a controller whose I/O queue is the gremlin.
+// gremlins connects a controller whose I/O queue is a gremlin.
 func (r *remote) gremlins() (io *gremlin, end func()) {
 	r.t.Helper()
 	admin, io := r.gremlinPair()
 	return io, func() { io.close(); admin.close() }
 }
 
-// gremlinPair are an admin queue and an I/O queue of one controller.
+// gremlinPair connects an admin queue and an I/O queue of one controller as gremlins.
 func (r *remote) gremlinPair() (admin, io *gremlin) {
 	r.t.Helper()
 	admin = r.gremlin(0, 32)
@@ -270,8 +270,8 @@ func TestBadSGLs(t *testing.T) {
 	}
 }
 
-// TestDescriptorLists moves one block in pieces of 16 descriptors, as many as MSDBD
-// allows, both ways.
+// TestDescriptorLists transfers one block in pieces with 16 descriptors, the maximum that MSDBD allows, in both
+// directions.
 func TestDescriptorLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, overLoopback)
@@ -282,7 +282,7 @@ func TestDescriptorLists(t *testing.T) {
 			t.Helper()
 			list := make([]byte, maxDescriptors*capsule.SGLSize)
 			for i := range maxDescriptors {
-				g.keyed(4096-256*(i+1), 256, false).Encode(list[i*capsule.SGLSize:]) // backwards
+				g.keyed(4096-256*(i+1), 256, false).Encode(list[i*capsule.SGLSize:]) // in reverse order
 			}
 			cmd := rwCommand(op, 0, 1)
 			cmd.Flags, cmd.SGL = capsule.FlagsSGL, capsule.LastSegmentSGL(16, uint32(len(list)))
@@ -332,7 +332,7 @@ func TestCapsuleDataAtAnOffset(t *testing.T) {
 	})
 }
 
-// TestFatalCapsules is rows 57, 58 and 29: the queue ends, and only that queue.
+// TestFatalCapsules is rows 57, 58 and 29: exactly that queue ends.
 func TestFatalCapsules(t *testing.T) {
 	read := rwCommand(capsule.IORead, 0, 1)
 	read.Flags = capsule.FlagsSGL
@@ -393,10 +393,9 @@ func TestNoInvalidationUnasked(t *testing.T) {
 	})
 }
 
-// TestInvalidationAsConfigured is row 60: the response kills the key that the command names
-// and no other, whether or not the command's data has to do with it, and none at all
-// where the target is configured to send plainly. An invalid key ends the queue of the
-// host that requested it, whose provider refuses the response.
+// TestInvalidationAsConfigured is row 60: the response invalidates exactly the key that the command names, whether
+// or not the command's data uses it, and none if the target is configured with PlainSend. An invalid key ends the
+// queue of the host that requested it, whose provider refuses the response.
 func TestInvalidationAsConfigured(t *testing.T) {
 	read := func(a, _ rdmatransport.Window) capsule.Command {
 		c := rwCommand(capsule.IORead, 0, 1)
@@ -447,7 +446,7 @@ func TestInvalidationAsConfigured(t *testing.T) {
 	}
 }
 
-// window opens one over a page of the gremlin's data memory.
+// window opens a memory window over a page of the gremlin's data memory.
 func (g *gremlin) window(off int) (w rdmatransport.Window) {
 	g.r.t.Helper()
 	var err error
@@ -466,8 +465,8 @@ func (g *gremlin) window(off int) (w rdmatransport.Window) {
 	return w
 }
 
-// TestIdentifierOfAnEventRequest is row 61 for SPDK's hosts, which detach so: the identifier
-// of an event request that is outstanding goes to another command, and that is answered.
+// TestIdentifierOfAnEventRequest is row 61 for SPDK hosts that detach: they reuse the identifier of an outstanding
+// event request for another command, which completes.
 func TestIdentifierOfAnEventRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, overLoopback)
@@ -480,7 +479,7 @@ func TestIdentifierOfAnEventRequest(t *testing.T) {
 		event := capsule.Command{Opcode: capsule.Opcode(capsule.AdminAsyncEvent)}
 		get := capsule.FabricsCommand(capsule.FabricsPropertyGet)
 		capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCSTS)}.Put(&get)
-		for range 3 { // all that are outstanding, more than once
+		for range 3 { // as many as are outstanding, and more
 			for cid := range capsule.CID(4) {
 				send(event, cid)
 			}
@@ -503,8 +502,7 @@ func TestIdentifierOfAnEventRequest(t *testing.T) {
 	})
 }
 
-// TestSameCIDTwice is rows 61 and 62: the first is not harmed, and FFFFh is an
-// identifier like any other.
+// TestSameCIDTwice is rows 61 and 62: the first command is not affected, and FFFFh is an ordinary identifier.
 func TestSameCIDTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(t, overLoopback)

@@ -16,9 +16,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestStoreHangs is row 82: a store that does not answer costs the commands that it
-// has and nothing else. The host gives its queues up and comes back while the store
-// still hangs; what ends late answers nobody, and all of it is given back.
+// TestStoreHangs is row 82: a store that does not answer delays only the commands that it has. The host gives up
+// its queues and reconnects while the store still hangs. Operations that complete late complete no command, and
+// all resources are released.
 func TestStoreHangs(t *testing.T) {
 	for _, hang := range []time.Duration{31 * time.Second, 10 * time.Minute} {
 		t.Run(fmt.Sprint(hang), func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestStoreHangs(t *testing.T) {
 	}
 }
 
-// A muteStore is a store whose file system does not answer while it hangs.
+// A muteStore is a store whose file system hangs.
 type muteStore struct {
 	*fakeStore
 	hangs  atomic.Bool
@@ -85,9 +85,8 @@ func (s *muteStore) wait() {
 func (s *muteStore) Refresh() (bool, error)    { s.wait(); return false, nil }
 func (s *muteStore) Allocated() (int64, error) { s.wait(); return 4096, nil }
 
-// TestStoreDoesNotAnswer: a store whose size and state cannot be read, since its file system
-// does not answer, keeps no shard waiting, and the other stores are looked after. The
-// administrator is told, and when it answers again.
+// TestStoreDoesNotAnswer: a store whose size and state cannot be read, since its file system hangs, delays no
+// shard, and the other stores are examined. Administrators are notified of that, and when it answers again.
 func TestStoreDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -134,9 +133,8 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestStalledStoreLeavesRoom: a host that has as many commands as it may at a store that
-// hangs, of every kind, goes on with its other namespaces. All of them complete when the
-// store does, in whatever they waited for it.
+// TestStalledStoreLeavesRoom: a host with the maximum number of commands of every kind at a store that hangs can
+// still use its other namespaces. All commands complete when the store continues, whatever they waited for.
 func TestStalledStoreLeavesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -195,17 +193,17 @@ func TestStalledStoreLeavesRoom(t *testing.T) {
 	})
 }
 
-// hungReservations are in a file that is not read to its end before answer is closed.
+// hungReservations are in a file whose reading does not end before answer is closed.
 type hungReservations struct {
 	answer chan struct{}
-	read   atomic.Bool // it is being
+	read   atomic.Bool // a read is under way
 }
 
 func (r *hungReservations) Load() ([]byte, error) { r.read.Store(true); <-r.answer; return nil, nil }
 func (r *hungReservations) Save([]byte) error     { return nil }
 
-// TestReservationsHang: a namespace that is added, whose reservations are on a file system that
-// does not answer, delays none that is there: not the end of a pause, nor the look at its size.
+// TestReservationsHang: adding a namespace whose reservations are on a file system that hangs delays no other
+// namespace: neither the end of a pause, nor the examination of its size.
 func TestReservationsHang(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
@@ -255,7 +253,7 @@ func (f *fixture) addLater(s *Subsystem, c NamespaceConfig, r *hungReservations)
 	return added
 }
 
-// soon fails the test if something waits for what hangs.
+// soon fails the test if do waits for what hangs.
 func (f *fixture) soon(do func() error) {
 	f.t.Helper()
 	done := make(chan error, 1)
@@ -268,8 +266,8 @@ func (f *fixture) soon(do func() error) {
 	}
 }
 
-// TestAddingHangs: nor does it delay one that is added or removed with another store, also in its own subsystem. What
-// is done at its NSID waits, and no other one gets that, nor is its store opened twice.
+// TestAddingHangs: it does not delay adding or removing a namespace with another store either, even in the same
+// subsystem. Changes at its NSID wait; no other namespace gets the NSID, and its store is not opened twice.
 func TestAddingHangs(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
@@ -305,7 +303,7 @@ func TestAddingHangs(t *testing.T) {
 	}
 }
 
-// TestAddingClashes: of two namespaces of one identity the second to be there fails, and its store is free.
+// TestAddingClashes: if two namespaces have the same identity, the second one fails, and its store is free.
 func TestAddingClashes(t *testing.T) {
 	f := newFixture(t)
 	hung, store, id := &hungReservations{answer: make(chan struct{})}, newFakeStore(1<<20), uuid.New()
@@ -323,7 +321,8 @@ func TestAddingClashes(t *testing.T) {
 	}
 }
 
-// TestAwaitedStateHangs: while the state of a subsystem cannot be read what waits for it can be added and removed.
+// TestAwaitedStateHangs: while the state of a subsystem cannot be read, namespaces that wait for it can be added
+// and removed.
 func TestAwaitedStateHangs(t *testing.T) {
 	f := newFixture(t)
 	state := &unreadState{answer: make(chan struct{})}
@@ -344,7 +343,7 @@ func TestAwaitedStateHangs(t *testing.T) {
 	f.must(<-added)
 }
 
-// An unreadState cannot be read at first, and then hangs before it can.
+// An unreadState cannot be read at first, and then hangs.
 type unreadState struct {
 	hangs  atomic.Bool
 	answer chan struct{}

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// watchStores examines the stores until the target closes.
+// watchStores examines the stores periodically until the target closes.
 func (t *Target) watchStores() {
 	for t.pause(t.cfg.Revalidate) {
 		for left := t.volumes.All(); len(left) > 0; {
@@ -24,16 +24,16 @@ const examineTimeout = 100 * time.Millisecond
 // A round examines stores, one after the other, until one does not answer.
 type round struct {
 	mu   sync.Mutex
-	next int  // index of the store after the one that is being examined
-	left bool // nobody waits for it any more: it ends with that one
+	next int  // index of the store after the one being examined
+	left bool // lookAfter has returned: the round ends with the current store
 	done chan struct{}
 }
 
-// lookAfter examines stores and returns those that are left when one does not answer for
-// long. That one is not asked again before it has answered.
+// lookAfter examines stores. If one does not answer for long, it returns those after that one. The slow store is
+// not examined again before it has answered.
 func (t *Target) lookAfter(all []*storage.Volume) (left []*storage.Volume) {
 	r := &round{done: make(chan struct{})}
-	go func() { // ends before lookAfter does, or when that store has answered
+	go func() { // ends before lookAfter does, or when the slow store has answered
 		defer close(r.done)
 		for v := r.take(all); v != nil; v = r.take(all) {
 			t.lookAt(v)
@@ -55,9 +55,9 @@ func (t *Target) lookAfter(all []*storage.Volume) (left []*storage.Volume) {
 	}
 }
 
-// stalled excuses the commands for a store that completes nothing: their hosts may have
-// other buffers beside those that they cannot give back, and what waits for one waits for
-// the store instead, not in the way of commands for others. It is called in the shard.
+// stalled handles a store that completes nothing. The buffers of its commands no longer count for their hosts,
+// which cannot return them. Commands that wait for a buffer are held at the gate instead, so that they do not
+// delay commands for other stores. Called in the shard.
 func (w *worker) stalled(l *storage.Lane) {
 	t := w.device.target
 	t.mu.Lock()
@@ -79,7 +79,7 @@ func (q *queue) stalled(l *storage.Lane) {
 		case stageBuffer:
 			r.waiter.Cancel()
 			if x := r.extra; x != nil && x.partner != nil {
-				x.partner.op.Release() // it enters again with this one
+				x.partner.op.Release() // it is entered again together with this one
 			}
 			r.op.HoldStalled()
 			r.stage = stageGate
@@ -94,7 +94,7 @@ func (q *queue) stalled(l *storage.Lane) {
 	}
 }
 
-// take is the next store to examine; nil: none.
+// take returns the next store to examine, or nil.
 func (r *round) take(all []*storage.Volume) *storage.Volume {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *Target) lookAt(v *storage.Volume) {
 	}
 }
 
-// examine examines a store, and reports what is new to hosts.
+// examine examines the health of a store, and reports changes to hosts.
 func (t *Target) examine(v *storage.Volume, now time.Time) {
 	if v.Examine(now) {
 		t.exports(v, (*Subsystem).healthChanged)

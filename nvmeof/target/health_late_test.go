@@ -10,9 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// TestFailureOfBeforeIsNoEvent: a host that connects, or resets its controller, after a store has failed is not told
-// so by a persistent internal error when something else of a store changes, as the temperature of a drive does all
-// the time: Linux resets the controller upon it, and would do so again and again.
+// TestFailureOfBeforeIsNoEvent: a host that connects, or resets its controller, after a store has failed does not
+// get a persistent internal error when something else about a store changes, as the temperature of a drive often
+// does: Linux resets the controller after that event, and would do so again and again.
 func TestFailureOfBeforeIsNoEvent(t *testing.T) {
 	f, s, examine, h := ailing(t)
 	s.set(func() { s.failure = errors.New("flush failed") })
@@ -61,7 +61,7 @@ func TestFailureOfBeforeIsNoEvent(t *testing.T) {
 func TestWarningsAreEventsWhenEnabled(t *testing.T) {
 	f, s, examine, h := ailing(t)
 	s.set(func() { s.free = 0 })
-	examine() // nobody has enabled the event
+	examine() // no host has enabled the event
 	late, _ := f.connectAdmin(0)
 	for what, h := range map[string]*hostQueue{"was there": h, "came late": late} {
 		e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
@@ -71,7 +71,7 @@ func TestWarningsAreEventsWhenEnabled(t *testing.T) {
 			t.Errorf("host that %s: warning %#x", what, l.CriticalWarning)
 		}
 		e = h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
-		h.enableEvents(capsule.EventSMART) // which it was
+		h.enableEvents(capsule.EventSMART) // it was enabled already
 		examine()
 		e.wantPending()
 		h.enableEvents(0)
@@ -83,8 +83,8 @@ func TestWarningsAreEventsWhenEnabled(t *testing.T) {
 	}
 }
 
-// TestFailureOfBeforeTheTarget: nor is the failure of a store that had failed when it was exported, as after a
-// takeover, or where another namespace has it already, which is known before it is examined for the first time.
+// TestFailureOfBeforeTheTarget: the same holds for a store that had failed when it was exported, as after a
+// takeover, or when another namespace exports it already. That is known before its first examination.
 func TestFailureOfBeforeTheTarget(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
 	s := &ailingStore{fakeStore: newFakeStore(1 << 20), free: 1 << 30, failure: errors.New("flush failed")}

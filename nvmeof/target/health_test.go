@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// An ailingStore is a store that says what the test says of its room and drive.
+// An ailingStore is a store with a free space and a drive that the test sets.
 type ailingStore struct {
 	*fakeStore
 	mu      sync.Mutex
@@ -56,8 +56,7 @@ func (s *ailingStore) set(f func()) {
 	f()
 }
 
-// ailing is a fixture with such a store of 1 MiB, half of it allocated, as
-// namespace 2.
+// ailing returns a fixture with such a store of 1 MiB, half of it allocated, as namespace 2.
 func ailing(t *testing.T) (*fixture, *ailingStore, func(), *hostQueue) {
 	f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
 	s := &ailingStore{fakeStore: newFakeStore(1 << 20), free: 1 << 30}
@@ -116,7 +115,7 @@ func TestSpareRunsOut(t *testing.T) {
 	}
 	h.enableEvents(capsule.EventSMART)
 	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
-	s.set(func() { s.free = 1 << 17 }) // a quarter of what is missing
+	s.set(func() { s.free = 1 << 17 }) // a quarter of what is still to be allocated
 	examine()
 	e.wantPending()
 	if why := trouble(); why != "" {
@@ -137,7 +136,7 @@ func TestSpareRunsOut(t *testing.T) {
 	if why := trouble(); !strings.Contains(why, "running out: 6 % is left") {
 		t.Errorf("the trouble is %q", why)
 	}
-	// Reported once, and again after it was well.
+	// Reported once, and again after it has ended.
 	e = h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
 	examine()
 	e.wantPending()
@@ -151,8 +150,8 @@ func TestSpareRunsOut(t *testing.T) {
 	h.wantEvent(e, smartNotice(capsule.SMARTSpare))
 }
 
-// TestFailedStoreIsAnErrorEvent is row 80: a flush that failed shows in an event and in
-// the critical warning, until an operator clears it.
+// TestFailedStoreIsAnErrorEvent is row 80: a failed flush is reported by an event and a critical warning, until an
+// administrator clears it.
 func TestFailedStoreIsAnErrorEvent(t *testing.T) {
 	_, s, examine, h := ailing(t)
 	e := h.start(adminCommand(capsule.AdminAsyncEvent, nil, nil)) // no event is enabled
@@ -171,9 +170,8 @@ func TestFailedStoreIsAnErrorEvent(t *testing.T) {
 	}
 }
 
-// TestCutOffIsAWarning: a namespace whose store became shorter is a warning, by an event if
-// the host has enabled it. It is no internal error, upon which Linux resets the controller
-// that has the other namespaces, too.
+// TestCutOffIsAWarning: if a store becomes shorter, that is a warning, with an event if the host has enabled it.
+// It is no internal error, after which Linux would reset the controller, and with it the other namespaces.
 func TestCutOffIsAWarning(t *testing.T) {
 	f, s, examine, h := ailing(t)
 	h.enableEvents(uint32(capsule.WarningReliability))
@@ -277,7 +275,7 @@ func TestProgressMarkerOutlivesReset(t *testing.T) {
 	}
 }
 
-// TestFeaturesLog holds what the page says against what the controller does.
+// TestFeaturesLog compares the page with the behaviour of the controller.
 func TestFeaturesLog(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
@@ -297,8 +295,8 @@ func TestFeaturesLog(t *testing.T) {
 	}
 }
 
-// TestClearFault: an administrator lets a store take writes again, hosts find the warning
-// gone, and hear of the next failure.
+// TestClearFault: an administrator makes a store accept writes again, hosts no longer see the warning, and are
+// notified of the next failure.
 func TestClearFault(t *testing.T) {
 	f, s, examine, h := ailing(t)
 	ns := f.sub.Namespaces()[1]

@@ -13,38 +13,36 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
-// Access is what a host may do with a namespace.
+// Access is a host's right to a namespace.
 type Access = access.Level
 
 const (
 	AccessWrite Access = access.Write // read and write
-	AccessRead  Access = access.Read  // what changes blocks fails with Namespace Is Write Protected
+	AccessRead  Access = access.Read  // commands that change blocks fail with Namespace Is Write Protected
 	AccessNone  Access = access.None  // the namespace does not exist for the host
 )
 
-// HostConfig is a host that may connect to a subsystem, its rights there, and how it
-// authenticates: by DH-HMAC-CHAP if it has a key, otherwise not at all. A change of the
-// keys applies from the next authentication of each queue on.
+// HostConfig describes a host that may connect to a subsystem, its rights there, and its authentication: by
+// DH-HMAC-CHAP if it has a key, otherwise none. Changed keys apply from the next authentication of each queue.
 type HostConfig struct {
 	NQN nvmeof.NQN // required
-	// Access is the right to every namespace that Namespaces does not name, those
-	// added later included; the zero value is reading and writing.
+	// Access is the right to every namespace that is not in Namespaces, including those added later; the zero
+	// value allows reading and writing.
 	Access     Access
 	Namespaces map[capsule.NSID]Access
 
-	DHCHAPKey     auth.Key // the key by which the host authenticates on each queue; none: it does not
+	DHCHAPKey     auth.Key // the key by which the host authenticates on each queue; zero: it does not
 	DHCHAPCtrlKey auth.Key // the key by which the target authenticates to a host that requests it
 
-	DHCHAPHashes []auth.Hash  // that may be used, the preferred one first; default: auth.AllHashes
+	DHCHAPHashes []auth.Hash  // the permitted hashes in the order of preference; default: auth.AllHashes
 	DHCHAPGroups []auth.Group // likewise; default: auth.AllGroups
 
-	// Unready is why the host cannot be let in for now, as where its key cannot be read; empty: it
-	// can. Its Connect commands fail with Controller Busy, after which hosts retry, and what it
-	// has connected stays.
+	// Unready is why the host cannot be admitted for now, for example because its key cannot be read; empty: it
+	// can. Its Connect commands fail with Controller Busy, after which hosts retry; its existing connections stay.
 	Unready string
 }
 
-// check checks what is configured.
+// check checks the configuration.
 func (c *HostConfig) check() error {
 	if _, err := nvmeof.AnyNQN(string(c.NQN)); err != nil {
 		return fmt.Errorf("host %w", err)
@@ -75,25 +73,23 @@ func (c *HostConfig) checkKeys() error {
 	return nil
 }
 
-// clone returns a copy that shares nothing with what the caller may change.
+// clone returns a copy that shares no memory with the caller's.
 func (c HostConfig) clone() HostConfig {
 	c.Namespaces = maps.Clone(c.Namespaces)
 	c.DHCHAPHashes, c.DHCHAPGroups = slices.Clone(c.DHCHAPHashes), slices.Clone(c.DHCHAPGroups)
 	return c
 }
 
-// entry is the host as the list of a subsystem has it.
+// entry returns the host's entry in the access list of a subsystem.
 func (c HostConfig) entry() *access.Host[HostConfig] {
 	c = c.clone()
 	return &access.Host[HostConfig]{NQN: c.NQN, Config: c, Rights: access.NewRights(c.Access, c.Namespaces)}
 }
 
-// authenticates reports whether the host has to authenticate. One that is not ready does, as
-// far as is known.
+// authenticates reports whether the host has to authenticate. A host that is not ready may have a key, so it does.
 func (c *HostConfig) authenticates() bool { return !c.DHCHAPKey.IsZero() || c.Unready != "" }
 
-// hostConfig is the configuration of a host: the zero value if it has no entry of its
-// own.
+// hostConfig returns the configuration of a host, or the zero value if the host has no entry of its own.
 func (s *Subsystem) hostConfig(nqn nvmeof.NQN) HostConfig {
 	if h := s.hosts.Named(nqn); h != nil {
 		return h.Config

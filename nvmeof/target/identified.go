@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// identified notes that the host reads the identity of a namespace. If that has replaced
-// another the host's commands are executed only when it has certainly processed it.
+// identified is called when the host reads the identity of a namespace. If that namespace has replaced another
+// one, the host's commands are executed only after the host has certainly processed the response.
 func (c *Controller) identified(ns *storage.Namespace, k state.IdentifyKind) {
 	c.view.Asks.Add(1)
 	switch {
@@ -27,8 +27,8 @@ func (c *Controller) identified(ns *storage.Namespace, k state.IdentifyKind) {
 	}
 	switch c.unidentified.Note(ns.ID, ns.Generation, k, c.now()) {
 	case state.IdentifyBegun:
-		// Linux removes its namespace at the NSID, and identifies the new one only at the
-		// next event; that it does so proves that it has.
+		// Linux removes its old namespace at the NSID, and identifies the new one only after the next event. That
+		// second Identify proves that it has processed the first.
 		c.namespaceChanged(ns.ID)
 		c.armSettle()
 	case state.IdentifySettles:
@@ -55,12 +55,12 @@ func (c *Controller) settled() {
 	c.armSettle()
 }
 
-// confirm allows the host's commands for a namespace that has replaced another. Other
-// controllers of the host get the event once more: with several paths a host may have
-// been unable to add the new one on one path before it had removed the old one on all.
+// confirm allows the host's commands for a namespace that has replaced another. The other controllers of the host
+// raise the event once more: with several paths, a host may have been unable to add the new namespace on one path
+// before it had removed the old one on all.
 func (c *Controller) confirm(ns *storage.Namespace) {
 	c.view.SetIdentified(ns)
-	c.notices.SetMask(ns.ID, 0) // the host has set that of the one before
+	c.notices.SetMask(ns.ID, 0) // the host's mask was for the old namespace
 	c.log.Info("host has identified the namespace that replaced another", zap.Uint32("nsid", uint32(ns.ID)))
 	s := c.subsystem
 	s.mu.Lock()
@@ -72,8 +72,7 @@ func (c *Controller) confirm(ns *storage.Namespace) {
 	}
 }
 
-// presume notes that the host uses a namespace, and has identified none since it
-// connected.
+// presume notes that the host uses a namespace without having identified any since it connected.
 func (c *Controller) presume(ns *storage.Namespace) {
 	if !c.view.Presumed.Swap(true) {
 		c.target.log.Troubles.Write(c.log.Warn, "host uses a namespace that it has not identified since it connected; its commands are executed",

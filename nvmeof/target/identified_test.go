@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A replaced is a host whose namespace 2 is replaced, and the two stores.
+// replaced has a host whose namespace 2 is replaced, and the two stores.
 type replaced struct {
 	*fixture
 	*association
@@ -25,7 +25,7 @@ func (f *fixture) add(s backend.Store, id byte) {
 	f.must(err)
 }
 
-// knowing connects a host that identifies the namespace as given, and has written.
+// knowing connects a host that identifies the namespace by asks, and has written to it.
 func knowing(t *testing.T, asks ...capsule.CNS) *replaced {
 	f := newFixture(t)
 	r := &replaced{fixture: f, old: newFakeStore(1 << 20), now: newFakeStore(1 << 20)}
@@ -41,7 +41,7 @@ func knowing(t *testing.T, asks ...capsule.CNS) *replaced {
 func (r *replaced) replace(s backend.Store, id byte) {
 	r.fixture.t.Helper()
 	r.must(r.sub.RemoveNamespace(2))
-	_, _ = r.old.ops(), r.now.ops() // which flushes it
+	_, _ = r.old.ops(), r.now.ops() // the replacement has flushed the old one
 	r.add(s, id)
 }
 
@@ -52,8 +52,7 @@ func (r *replaced) asks(list ...capsule.CNS) {
 	}
 }
 
-// refuses wants a write to be refused such that the host sends it again, and none to
-// arrive.
+// refuses checks that a write fails with a status that the host retries, and reaches no store.
 func (r *replaced) refuses(what string) {
 	r.fixture.t.Helper()
 	if got := (<-r.io.startUnidentified(writeOf(2)).response).status; got != capsule.StatusInternalPathError {
@@ -66,7 +65,7 @@ func (r *replaced) refuses(what string) {
 	}
 }
 
-// takes wants a write to arrive at one of the two.
+// takes checks that a write reaches one of the two stores.
 func (r *replaced) takes(what string) {
 	r.fixture.t.Helper()
 	if got := (<-r.io.startUnidentified(writeOf(2)).response).status; got != capsule.StatusSuccess {
@@ -80,11 +79,11 @@ const (
 	descriptors = capsule.CNSDescriptors
 )
 
-// TestReplacedNamespace: what a host sends to a namespace that another has replaced
-// reaches neither, until the host has understood.
+// TestReplacedNamespace: commands of a host for a namespace that was replaced reach neither store until the host
+// has processed the new identity.
 func TestReplacedNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
-		before []capsule.CNS // as the host connects
+		before []capsule.CNS // when the host connects
 		first  []capsule.CNS // after the first event
 		second []capsule.CNS // after the second event
 	}{
@@ -117,8 +116,8 @@ func TestReplacedNamespace(t *testing.T) {
 	}
 }
 
-// TestReplacedAndAskedOnce: a host that identifies a namespace once is given time; one that
-// does not identify it, or by descriptors alone, is not.
+// TestReplacedAndAskedOnce: a host that identifies the new namespace once gets access after a time. One that does
+// not identify it, or only by descriptors, does not.
 func TestReplacedAndAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := knowing(t, descriptors, structure)
@@ -137,8 +136,8 @@ func TestReplacedAndAskedOnce(t *testing.T) {
 	})
 }
 
-// TestReplacedCommands: no command reaches what has replaced its namespace, nor that
-// of the other shard's queue, nor a feature.
+// TestReplacedCommands: no command for a replaced namespace reaches the new one: not on the queue of the other
+// shard, and no feature command.
 func TestReplacedCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := knowing(t, structure)
@@ -191,7 +190,7 @@ func TestReplacedCommands(t *testing.T) {
 	})
 }
 
-// TestReplacedAgain: what a host has learned of one that is gone counts for nothing.
+// TestReplacedAgain: what a host knows of a namespace that was removed does not count for others.
 func TestReplacedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := knowing(t, descriptors, structure)
@@ -209,17 +208,17 @@ func TestReplacedAgain(t *testing.T) {
 		r.takes("known as before")
 		r.old.ops()
 
-		// Gone, and much later something else.
+		// Removed, and much later replaced by another one.
 		r.must(r.sub.RemoveNamespace(2))
 		r.old.ops()
 		time.Sleep(time.Hour)
 		r.add(newFakeStore(1<<20), 4)
 		r.refuses("added later")
-		// What hosts cannot distinguish is the same to them.
+		// Namespaces that hosts cannot distinguish are the same to them.
 		r.asks(descriptors, structure, structure)
 		r.replace(r.now, 4)
 		r.takes("the same identity")
-		// With other blocks the addresses mean something else.
+		// With another block size, the same LBAs mean other bytes.
 		big := newFakeStore(1 << 20)
 		big.info.BlockSize = 4096
 		r.replace(big, 4)
@@ -232,8 +231,8 @@ func TestReplacedAgain(t *testing.T) {
 	})
 }
 
-// TestReplacedWhileCommandsWait: those that wait for a pause to end, and those that were
-// sent while the first one was there, belong to the first one.
+// TestReplacedWhileCommandsWait: commands that wait for the end of a pause, and those that were sent before the
+// replacement, belong to the old namespace.
 func TestReplacedWhileCommandsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := knowing(t, structure)
@@ -244,7 +243,7 @@ func TestReplacedWhileCommandsWait(t *testing.T) {
 		if got := (<-waits.response).status; got != capsule.StatusInvalidNamespace|dnr && got != capsule.StatusInternalPathError {
 			t.Errorf("held by a pause: %v", got)
 		}
-		// Those that wait for the host's Identify are not executed after it.
+		// Commands that wait for the host's Identify are not executed after it.
 		for range 2 {
 			waits = r.io.startUnidentified(writeOf(2))
 			waits.wantPending()
@@ -257,7 +256,7 @@ func TestReplacedWhileCommandsWait(t *testing.T) {
 		if ops := r.now.ops(); len(ops) > 0 {
 			t.Errorf("the new one has %+v", ops)
 		}
-		// They can be aborted, and end with their queue.
+		// They can be aborted, and they end with their queue.
 		aborted, left := r.io.startUnidentified(writeOf(2)), r.io.startUnidentified(readOf(2))
 		aborted.wantPending()
 		r.io.call(func() { r.io.q.abort(aborted.sqe.CID, func(bool) {}) })
@@ -273,9 +272,9 @@ func TestReplacedWhileCommandsWait(t *testing.T) {
 	})
 }
 
-// TestUseBeforeIdentify: a host that has connected again may send what it meant for
-// something else that was there. Its commands wait until it has identified it, and are then to be
-// sent again. One that never does keeps what it knows.
+// TestUseBeforeIdentify: a host that has reconnected may send commands for an earlier namespace at the NSID. They
+// wait until the host has identified the namespace, and then have to be retried. A host that identifies nothing is
+// assumed to keep what it knew.
 func TestUseBeforeIdentify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -283,7 +282,7 @@ func TestUseBeforeIdentify(t *testing.T) {
 		f.add(s, 1)
 		a := f.associate(testHostNQN, f.at)
 		early := a.io.startUnidentified(writeOf(2))
-		for range 5 { // on its way through the others
+		for range 5 { // while it identifies the others
 			time.Sleep(3 * time.Second)
 			identifyInto(a.admin, structure, 1)
 		}
@@ -316,8 +315,8 @@ func TestUseBeforeIdentify(t *testing.T) {
 	})
 }
 
-// TestReplacedUnmasks: which reservation notices a host does not want of a namespace says nothing about another one
-// that takes its place, of which a host that was preempted would never hear.
+// TestReplacedUnmasks: a host's mask of reservation notices for a namespace does not apply to one that replaces
+// it; otherwise a host that was preempted would not be notified.
 func TestReplacedUnmasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -15,10 +15,10 @@ import (
 // An identifyHandler fills the 4096 zeroed bytes of r.data.
 type identifyHandler func(c *Controller, r *request, f capsule.Identify) capsule.Status
 
-// identifyRow is one value of CNS.
+// identifyRow describes one value of CNS.
 type identifyRow struct {
-	fill   identifyHandler
-	always bool // discovery controllers have it too
+	fill   identifyHandler // discovery controllers have it too
+	always bool            // discovery controllers have it too
 }
 
 func identifyTable() [256]identifyRow {
@@ -51,7 +51,7 @@ func identify(c *Controller, r *request) capsule.Status {
 	return row.fill(c, r, f)
 }
 
-// mdts is the exponent of the largest transfer in pages of 4 KiB.
+// mdts returns the exponent of the largest transfer in pages of 4 KiB.
 func (c *Controller) mdts() uint8 {
 	return uint8(bits.Len(uint(c.target.cfg.MaxData)) - 1 - 12)
 }
@@ -112,8 +112,7 @@ func (c *Controller) identifyIO(id *capsule.IdentifyController) {
 // maxDescriptors is how many keyed descriptors a list in a capsule may have.
 const maxDescriptors = 16
 
-// identifyNamespace leaves the data zero for an inactive namespace (NVMe base
-// 2.0, 5.17.2.1 on CNS 00h).
+// identifyNamespace returns zeroes for an inactive namespace (NVMe base 2.0, 5.17.2.1 on CNS 00h).
 func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.Status {
 	ns, status := c.view.Lookup(r.cmd.NSID)
 	if ns == nil {
@@ -139,8 +138,8 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	}
 	switch c.view.State(ns) {
 	case capsule.ANAInaccessible, capsule.ANAPersistentLoss:
-		// NVM command set 1.0, 4.1.5.1. The size stays: a Linux host treats a namespace
-		// without one as removed.
+		// NVM command set 1.0, 4.1.5.1. The size stays, since a Linux host treats a namespace without a size as
+		// removed.
 		id.NUSE, id.NVMCAP = 0, capsule.Uint128{}
 	}
 	id.LBAF[0].LBADS = uint8(shape.Shift)
@@ -153,8 +152,8 @@ func identifyNamespace(c *Controller, r *request, _ capsule.Identify) capsule.St
 	return capsule.StatusSuccess
 }
 
-// writeVerifier is what tells hosts that the machine has lost what was written to a namespace and not flushed. What gateways
-// share they do not have in a cache of their machine.
+// writeVerifier returns the value by which hosts notice that the machine may have lost unflushed writes to a
+// namespace. It is zero for stores that gateways share, which are not cached by the machine.
 func writeVerifier(c *Controller, s *storage.Shape) capsule.WriteVerifier {
 	if !s.Info.Volatile || s.Info.Remote || !protects(c.target) {
 		return 0
@@ -162,19 +161,18 @@ func writeVerifier(c *Controller, s *storage.Shape) capsule.WriteVerifier {
 	return capsule.WriteVerifier(c.subsystem.life.verifier.Load())
 }
 
-// identifyAway has what is known of a namespace that is away, without a size: NVM command
-// set 1.0, 4.1.5.1. If this Identify failed some hosts, such as SPDK's, would not find
-// the other namespaces. Linux does not send it, since it reads first whether the
-// namespace is ready: see CAP.CRMS.
+// identifyAway returns what is known of a namespace that is away, without a size: NVM command set 1.0, 4.1.5.1. If
+// this Identify failed, some hosts, such as SPDK's, would not find the other namespaces. Linux does not send it,
+// since it first reads whether the namespace is ready: see CAP.CRMS.
 func identifyAway(r *request, ns *storage.Namespace) {
 	id := capsule.IdentifyNamespace{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown()), NGUID: ns.NGUID, EUI64: ns.EUI64}
 	id.LBAF[0].LBADS = 9
 	id.Encode(r.data)
 }
 
-// deallocateFeatures reports that Write Zeroes deallocates blocks where the store can.
-// The value of blocks that Dataset Management has deallocated is not reported: parts of
-// the store's own units keep their content.
+// deallocateFeatures reports that Write Zeroes deallocates blocks if the store can. It does not report the value
+// of blocks that Dataset Management has deallocated, since blocks in partly covered units of the store keep their
+// content.
 func deallocateFeatures(s *storage.Shape) uint8 {
 	if s.Info.Deallocate {
 		return capsule.DLFEATWriteZeroes
@@ -182,7 +180,7 @@ func deallocateFeatures(s *storage.Shape) uint8 {
 	return 0
 }
 
-// attributes reports whether the namespace is write protected for the host.
+// attributes returns NSATTR: whether the namespace is write protected for the host.
 func (c *Controller) attributes(n *storage.Namespace) uint8 {
 	if c.view.Protected(n) {
 		return capsule.NSATTRWriteProt
@@ -200,7 +198,7 @@ func optimal(s *storage.Shape, id *capsule.IdentifyNamespace) {
 	id.NPWG, id.NPWA, id.NPDG, id.NPDA, id.NOWS = unit, unit, unit, unit, unit
 }
 
-// atomicUnits sets what a power failure leaves whole, if it is more than one block.
+// atomicUnits sets the atomic write unit after a power failure, if it is more than one block.
 func atomicUnits(s *storage.Shape, id *capsule.IdentifyNamespace) {
 	if s.Info.AtomicUnit < 2*s.Info.BlockSize {
 		return
@@ -210,7 +208,7 @@ func atomicUnits(s *storage.Shape, id *capsule.IdentifyNamespace) {
 	id.NAWUN = id.NAWUPF
 }
 
-// reservationCapabilities is RESCAP, zero where there are no reservations.
+// reservationCapabilities returns RESCAP, zero if the namespace does not support reservations.
 func reservationCapabilities(ns *storage.Namespace, s *storage.Shape) uint8 {
 	if !ns.Reservable() {
 		return 0
@@ -224,7 +222,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 		return status
 	}
 	shape, known := ns.Shape()
-	if !known { // its NSTAT says that it is not ready
+	if !known { // NSTAT reports that it is not ready
 		id := capsule.IdentifyNamespaceIndependent{NMIC: capsule.NMICShared, ANAGRPID: uint32(ns.Shown())}
 		id.Encode(r.data)
 		return capsule.StatusSuccess
@@ -237,7 +235,7 @@ func identifyIndependent(c *Controller, r *request, _ capsule.Identify) capsule.
 	return capsule.StatusSuccess
 }
 
-// identifyActive lists namespaces above the command's NSID.
+// identifyActive lists namespaces with identifiers above the command's NSID.
 func identifyActive(c *Controller, r *request, _ capsule.Identify) capsule.Status {
 	if r.cmd.NSID >= capsule.NSIDBroadcast-1 {
 		return capsule.StatusInvalidNamespace | capsule.StatusDNR
@@ -254,13 +252,13 @@ func identifyActiveCSI(c *Controller, r *request, f capsule.Identify) capsule.St
 	return identifyActive(c, r, f)
 }
 
-// identifyControllers lists the subsystem's controllers from the identifier given.
+// identifyControllers lists the subsystem's controllers from the given identifier on.
 func identifyControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
 	capsule.PutControllerList(r.data, c.subsystem.controllersFrom(f.CNTID, 0))
 	return capsule.StatusSuccess
 }
 
-// identifyNamespaceControllers lists those whose host sees the namespace.
+// identifyNamespaceControllers lists those whose hosts see the namespace.
 func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify) capsule.Status {
 	if ns, _ := c.view.Lookup(r.cmd.NSID); ns == nil {
 		return r.invalid(1, 0)
@@ -269,8 +267,7 @@ func identifyNamespaceControllers(c *Controller, r *request, f capsule.Identify)
 	return capsule.StatusSuccess
 }
 
-// controllersFrom lists controllers by identifier, ascending, all or those that
-// have a namespace.
+// controllersFrom lists controllers by identifier, ascending: all, or those that have a namespace.
 func (s *Subsystem) controllersFrom(first capsule.ControllerID, with capsule.NSID) []capsule.ControllerID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,8 +307,8 @@ func identifyNamespaceCSI(c *Controller, r *request, f capsule.Identify) capsule
 	return status
 }
 
-// identifyControllerCSI reports no limits beyond MDTS; the number of ranges of Dataset
-// Management is that of its format.
+// identifyControllerCSI reports no limits beyond MDTS; the number of ranges of Dataset Management is limited by
+// its format.
 func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsule.Status {
 	if f.CSI != capsule.CSINVM {
 		return r.invalid(11, 24)
@@ -321,7 +318,7 @@ func identifyControllerCSI(_ *Controller, r *request, f capsule.Identify) capsul
 	return capsule.StatusSuccess
 }
 
-// identifyCommandSets has one combination: only the NVM command set.
+// identifyCommandSets returns one combination: only the NVM command set.
 func identifyCommandSets(_ *Controller, r *request, _ capsule.Identify) capsule.Status {
 	r.data[0] = 1 << capsule.CSINVM
 	return capsule.StatusSuccess

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestDefaultIdentity: a configuration names what the target would choose, so that
-// nothing changes for hosts whichever of the two serves them.
+// TestDefaultIdentity: a configuration can set the identifiers that are the target's defaults, so that nothing
+// changes for hosts.
 func TestDefaultIdentity(t *testing.T) {
 	f := newFixture(t)
 	if want := config.DefaultSerial(testSubNQN); f.sub.traits.Load().serial != want {

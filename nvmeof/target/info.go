@@ -21,38 +21,36 @@ type ControllerInfo struct {
 	Peer      netip.Addr
 	Port      PortID // of the listener
 	Connected time.Time
-	// Authenticated means that the host has authenticated.
+	// Authenticated reports whether the host has authenticated.
 	Authenticated bool
 	Queues        []QueueInfo // I/O queues, by identifier
 }
 
-// Undelivered counts the connections that ended since their hosts answered, but took
-// nothing of what they were sent.
+// Undelivered counts the connections that ended because their hosts answered but accepted nothing that was sent.
 func (t *Target) Undelivered() uint64 { return t.undelivered.Load() }
 
-// Slowed sums QueueInfo.Slowed, also of queues that have ended.
+// Slowed is the sum of QueueInfo.Slowed over all queues, including those that have ended.
 func (t *Target) Slowed() uint64 { return t.slowed.Load() }
 
-// QueueInfo is an I/O queue.
+// QueueInfo describes an I/O queue.
 type QueueInfo struct {
 	ID      capsule.QID
 	Entries int
 	Shard   int
 
-	// Since the queue was connected. Commands that are not answered yet are in
-	// flight; bytes are those of commands that succeeded.
+	// Counters since the queue was connected. Commands minus Answers are in flight; bytes are those of commands
+	// that succeeded.
 	Commands, Answers       uint64
 	ReadBytes, WrittenBytes uint64
-	// Copied is how many Reads of a store's own memory were copied, since others waited to
+	// Copied is how many Reads from a store's own memory were copied to a buffer, because other commands waited to
 	// write there and the host did not acknowledge the data.
 	Copied uint64
-	// Slowed is how often others waited for room that the queue had for data which the host
-	// did not deliver, so that it had less of it for some seconds.
+	// Slowed is how often others waited for receive room that the queue held for data which its host did not
+	// deliver. Each time the queue gets less room for some seconds.
 	Slowed uint64
 }
 
-// Controllers lists the connected controllers, by subsystem and controller identifier. It
-// wakes the shards.
+// Controllers lists the connected controllers, by subsystem and controller identifier. It wakes the shards.
 func (t *Target) Controllers() []ControllerInfo {
 	t.mu.Lock()
 	subsystems := []*Subsystem{t.discSub}
@@ -82,8 +80,8 @@ func (s *Subsystem) appendInfo(out []ControllerInfo, queues []counted) ([]Contro
 	return out, queues
 }
 
-// info is the controller without the counters of its queues, and where those are to be
-// stored.
+// info returns the controller without the counters of its queues, and the queues with the places for their
+// counters.
 func (c *Controller) info() (ControllerInfo, []counted) {
 	out := ControllerInfo{
 		Subsystem: c.subsystem.nqn, ID: c.id, Discovery: c.discovery(),

@@ -8,17 +8,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// An ioRow is one opcode of the NVM command set. start checks the command and begins it;
-// run continues when its data has arrived, or there is memory for it.
+// An ioRow describes one opcode of the NVM command set. start checks the command and begins it; run continues when
+// its data has arrived, or there is a buffer for it.
 type ioRow struct {
 	start   func(q *queue, r *request)
 	run     func(r *request)
-	leased  func(r *request, memory []byte) // the lease is held; memory is that of the blocks
+	leased  func(r *request, memory []byte) // called with the lease held; memory is that of the blocks
 	done    func(r *request)                // the store has completed the operation
-	step    func(r *request)                // begins the next operation of several
+	step    func(r *request)                // begins the next one of several operations
 	access  reservation.Access              // the access that a reservation must allow
 	effects capsule.Effects
-	kind    meter.Op // among the metrics
+	kind    meter.Op // for the metrics
 }
 
 func ioTable() [256]ioRow {
@@ -55,8 +55,8 @@ func (q *queue) startIO(r *request) {
 	row.start(q, r)
 }
 
-// enter finds the command's namespace and enters it until the command completes. It
-// returns nil if the command has completed, or is held and will start again.
+// enter finds the command's namespace and enters it until the command completes. It returns nil if the command has
+// completed, or is held and will be started again.
 func (r *request) enter(id capsule.NSID) *storage.Lane {
 	ns, status := r.queue.controller.view.Reach(id)
 	if ns == nil {
@@ -70,7 +70,7 @@ func (r *request) enter(id capsule.NSID) *storage.Lane {
 	return r.through(ns)
 }
 
-// through is enter for a namespace that was found.
+// through enters a namespace that was found.
 func (r *request) through(ns *storage.Namespace) *storage.Lane {
 	switch ns.Enter(&r.op, r.queue.worker.lanes.Index, r.queue.controller.hostID, r.io.access) {
 	case storage.Held:
@@ -94,11 +94,11 @@ func (r *request) through(ns *storage.Namespace) *storage.Lane {
 	}
 }
 
-// Admitted implements [storage.Owner]: the command starts again.
+// Admitted implements [storage.Owner]. It starts the command again.
 func (r *request) Admitted() { r.io.start(r.queue, r) }
 
-// blocks checks the fields that Read, Write and Write Zeroes share, and sets the
-// operation's range. It completes the command if that fails.
+// blocks checks the fields that Read, Write and Write Zeroes share, and sets the operation's range. If that fails
+// it completes the command and returns false.
 func (r *request) blocks(l *storage.Lane, f capsule.ReadWrite) bool {
 	switch {
 	case f.PRINFO != 0: // no protection information
@@ -116,7 +116,7 @@ func (r *request) blocks(l *storage.Lane, f capsule.ReadWrite) bool {
 	return false
 }
 
-// sized checks the length of the data against the blocks.
+// sized checks the length of the data against the number of blocks.
 func (r *request) sized() bool {
 	switch {
 	case r.op.Length > int64(r.queue.target.cfg.MaxData):
@@ -129,7 +129,7 @@ func (r *request) sized() bool {
 	return false
 }
 
-// writable fails changes of a namespace that is read-only, for all hosts or for this one.
+// writable completes the command with an error, and returns false, if the namespace is read-only for the host.
 func (r *request) writable(_ *storage.Lane) bool {
 	if q := r.queue; !q.controller.view.MayWrite(r.op.Gate.Namespace) {
 		q.controller.refusedWrite(r.op.Gate.Namespace)
@@ -150,8 +150,8 @@ func startRead(_ *queue, r *request) {
 		r.wantBuffer()
 		return
 	}
-	// The lease ends when the response is acknowledged: a packet that is lost is
-	// retransmitted from the store's memory. Others do not wait for that; see Wanted.
+	// The lease ends when the response is acknowledged, since a lost packet is retransmitted from the store's
+	// memory. Others do not wait that long; see Wanted.
 	if l.Lease(&r.op, false) {
 		r.Leasable()
 	} else {
@@ -180,7 +180,7 @@ func startWrite(_ *queue, r *request) {
 	r.wantBuffer()
 }
 
-// durable reports whether what the command writes has to be durable when it completes.
+// durable reports whether the command's data has to be durable when it completes.
 func (r *request) durable(fua bool) bool {
 	if fua || r.queue.controller.durable.Load() {
 		return true
@@ -190,15 +190,15 @@ func (r *request) durable(fua bool) bool {
 	return false
 }
 
-// settled reports whether what the command has written is as durable as it has to be. The host may have switched the
-// write cache off since the command began, which made durable only what was complete by then: if so, a flush begins,
-// and the operation is done once more after that, as OpFlush.
+// settled reports whether the command's data is as durable as it has to be. The host may have disabled the write
+// cache since the command began; the flush for that only covers earlier completed writes. In that case settled
+// begins another flush, as OpFlush, after which the operation is done once more.
 func (r *request) settled() bool {
 	if !r.volatile || !r.op.Lane.Volume.Info.Volatile || !r.queue.controller.durable.Load() {
 		return true
 	}
 	r.volatile = false
-	r.op.Op, r.op.FUA = backend.OpFlush, false // the last part of a copy may have had it
+	r.op.Op, r.op.FUA = backend.OpFlush, false // the last part of a copy may have had FUA
 	r.submit()
 	return false
 }
@@ -233,8 +233,8 @@ func writeLeased(r *request, memory []byte) {
 	writeDone(r)
 }
 
-// readDone completes a Read, with force unit access only when what was read is durable
-// (NVM command set 1.0, 3.2.4).
+// readDone completes a Read. With Force Unit Access it first makes the data that was read durable (NVM command set
+// 1.0, 3.2.4).
 func readDone(r *request) {
 	if r.op.FUA {
 		r.op.Op, r.op.FUA = backend.OpFlush, false
@@ -246,7 +246,7 @@ func readDone(r *request) {
 }
 
 func writeDone(r *request) {
-	if r.op.Op != backend.OpFlush { // else it was counted
+	if r.op.Op != backend.OpFlush { // otherwise it was counted before
 		r.op.Gate.Count(r.op.Op, r.op.Length)
 	}
 	if r.settled() {
@@ -261,7 +261,7 @@ func (r *request) submit() {
 	r.op.Lane.Put(&r.op)
 }
 
-// lba is where the command's blocks start, for the error log.
+// lba returns the first block of the command, for the error log.
 func (r *request) lba() capsule.LBA {
 	switch capsule.IOOpcode(r.cmd.Opcode) {
 	case capsule.IOFlush, capsule.IODatasetManagement:
@@ -283,7 +283,7 @@ func (r *request) Completed(err error) {
 	r.io.done(r)
 }
 
-// failed completes a command whose operation has failed, or that was to end early.
+// failed completes a command whose operation has failed, or which has to end early.
 func (r *request) failed(err error) {
 	status := r.stopped
 	if err == backend.ErrUnsupported && r.op.Op == backend.OpCopy { // not a failure of the store
@@ -296,7 +296,7 @@ func (r *request) failed(err error) {
 	switch {
 	case err == nil:
 	case !r.queue.target.cfg.Gateway.serves(r.op.Gate.Namespace.Group()):
-		// Whoever serves it now has fenced this target: the store has not failed.
+		// The target that serves the group now has fenced this one: the store has not failed.
 		status = capsule.StatusANAInaccessible
 	default:
 		r.op.Lane.Failure(r.op.Op, err)

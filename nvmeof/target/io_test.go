@@ -22,8 +22,8 @@ func pattern(n int, seed byte) []byte {
 	return b
 }
 
-// TestReadBack writes and reads through every path to the data: namespace 1 has
-// leased memory, 2 has not; data in host memory and in the capsule, aligned and not.
+// TestReadBack writes and reads through every data path: namespace 1 has leased memory, 2 has not; data is in host
+// memory and in the capsule, aligned and not.
 func TestReadBack(t *testing.T) {
 	f := newFixture(t)
 	f.export(newFakeStore(1 << 20))
@@ -90,7 +90,7 @@ func TestBadReadWrite(t *testing.T) {
 					if nsid == 1 {
 						return invalidField
 					}
-					return rangeStatus // namespace 2 is no larger than MDTS
+					return rangeStatus // namespace 2 is as large as MDTS
 				}()},
 				{"protection information", capsule.ReadWrite{Blocks: 1, PRINFO: 1}, 512, invalidField},
 				{"PRACT", capsule.ReadWrite{Blocks: 1, PRINFO: 8}, 512, invalidField},
@@ -142,7 +142,7 @@ func TestFlush(t *testing.T) {
 	io.wantStatus(capsule.StatusWriteFault, ioCommand(capsule.IOFlush, capsule.NSIDBroadcast, nil, nil))
 }
 
-// TestReadWithForceUnitAccess: what was read is made durable before the host has it.
+// TestReadWithForceUnitAccess: data that is read is made durable before the host gets it.
 func TestReadWithForceUnitAccess(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -203,8 +203,8 @@ func TestWriteZeroes(t *testing.T) {
 	}
 }
 
-// TestZeroesAndFreeingKeepToTheirRange is row 77 for what a command may touch: as many
-// blocks as the field can say, all but the namespace's ends, and ranges that overlap.
+// TestZeroesAndFreeingKeepToTheirRange is row 77 for the blocks that a command affects: the maximum number of
+// blocks, all but the first and last of the namespace, and ranges that overlap.
 func TestZeroesAndFreeingKeepToTheirRange(t *testing.T) {
 	const blocks = 1<<16 + 2
 	f := newFixture(t)
@@ -317,7 +317,7 @@ func TestBackendErrors(t *testing.T) {
 		{backend.ErrFenced, capsule.StatusInternalPathError, capsule.StatusInternalPathError},
 		{backend.ErrFailed, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault},
 		{backend.ErrInvalid, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault},
-		{backend.ErrUnsupported, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault}, // of no copy
+		{backend.ErrUnsupported, capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault}, // not for a Copy
 	} {
 		s.set(false, c.err)
 		rw := capsule.ReadWrite{Blocks: 8}

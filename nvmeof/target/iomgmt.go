@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// startFlush flushes one namespace, or all of them one after the other (VWC
-// bits 2:1 are 11b).
+// startFlush flushes one namespace, or all of them one after the other (VWC bits 2:1 are 11b).
 func startFlush(_ *queue, r *request) {
 	if r.link.Length() != 0 {
 		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
@@ -36,8 +35,8 @@ func (r *request) flush(l *storage.Lane) {
 	r.submit()
 }
 
-// flushNext continues after one namespace. The view may have changed meanwhile: a
-// namespace that was removed needs no flush.
+// flushNext continues after one namespace. The view may have changed meanwhile: a namespace that was removed needs
+// no flush.
 func (r *request) flushNext() {
 	if r.cmd.NSID != capsule.NSIDBroadcast {
 		r.finish(capsule.StatusSuccess)
@@ -54,13 +53,13 @@ func (r *request) flushNext() {
 		switch {
 		case ns == nil && r.flushedElsewhere(v.Find(id)):
 		case ns == nil && status.SCT() == 3:
-			r.finish(status) // not all namespaces can be flushed from here
+			r.finish(status) // not all namespaces can be flushed through this controller
 			return
 		case ns != nil && v.Replaced(ns) && !v.Identified(ns):
-			r.finish(statusUnseen) // the namespace that the host means has been replaced
+			r.finish(statusUnseen) // the namespace that the host intends has been replaced
 			return
 		case ns != nil && ns.Volume.Info.Volatile:
-			if l := r.through(ns); l != nil { // else held: it will start with the first one again
+			if l := r.through(ns); l != nil { // otherwise held: the command restarts with the first namespace
 				r.flush(l)
 			}
 			return
@@ -69,9 +68,9 @@ func (r *request) flushNext() {
 	r.finish(capsule.StatusSuccess)
 }
 
-// flushedElsewhere reports whether a flush of all namespaces has nothing to do for one that another
-// target serves. It is for what this controller has completed (NVM command set 1.0, 3.2.1), and that was
-// flushed when the group was given back. A group that was lost instead may have had more.
+// flushedElsewhere reports whether a flush of all namespaces can skip one that another target serves. A flush
+// covers commands that this controller has completed (NVM command set 1.0, 3.2.1), whose data was flushed when the
+// group was given back. If the group was lost instead, that may not be so.
 func (r *request) flushedElsewhere(n *storage.Namespace) bool {
 	return n != nil && n.Elsewhere() && !r.queue.target.cfg.Gateway.lost(n.Group())
 }
@@ -96,8 +95,7 @@ func writeZeroesDone(r *request) {
 	}
 }
 
-// startDSM starts Dataset Management. The data may be longer than the ranges: Linux
-// always sends 4096 bytes.
+// startDSM starts Dataset Management. The data may be longer than the ranges: Linux always sends 4096 bytes.
 func startDSM(_ *queue, r *request) {
 	f := r.cmd.DatasetManagement()
 	l := r.enter(r.cmd.NSID)
@@ -105,7 +103,7 @@ func startDSM(_ *queue, r *request) {
 	case l == nil:
 	case r.link.Length() < f.Ranges*capsule.DSMRangeSize:
 		r.finish(capsule.StatusSGLDataLength | capsule.StatusDNR)
-	case !f.Deallocate: // hints, which are ignored
+	case !f.Deallocate: // only hints, which are ignored
 		r.finish(capsule.StatusSuccess)
 	case !r.writable(l):
 	case r.link.InCapsule() != nil:
@@ -131,14 +129,14 @@ func runDSM(r *request) {
 }
 
 func (r *request) dsmRange(i int) capsule.DSMRange {
-	// As many ranges as startDSM counted bytes for.
+	// Cannot fail: startDSM has checked the length of the data.
 	d, _ := capsule.DecodeDSMRange(r.data[i*capsule.DSMRangeSize:])
 	return d
 }
 
-// deallocateNext deallocates the next range that is not empty, with those behind it that overlap or
-// adjoin what comes before them: a host can send 256 small ones a command, and each costs a request of
-// the store. Deallocation is advice, so a store that cannot do it does nothing.
+// deallocateNext deallocates the next nonempty range, merged with following ranges that overlap or adjoin it: a
+// host can send 256 small ranges with a command, and each costs a request of the store. Deallocation is advice, so
+// it is skipped if the store does not support it.
 func (r *request) deallocateNext() {
 	ns, x := r.op.Lane.Volume, r.extra
 	for n := r.cmd.DatasetManagement().Ranges; ns.Info.Deallocate && x.at < n; {

@@ -10,29 +10,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// ErrNotOwner is what a [ReservationKeeper] answers if another target serves the namespace by
-// now. The command ends with ANA Inaccessible, so that its host retries it there, and so does
-// every other one for the namespace from then on.
+// ErrNotOwner is the error of a [ReservationKeeper] if another target serves the namespace by now. The command
+// ends with ANA Inaccessible, so that its host retries it there, and so does every later one for the namespace.
 var ErrNotOwner = storage.ErrNotOwner
 
-// A ReservationKeeper keeps the reservations of one namespace for several targets, of which the
-// one that serves its ANA group alone changes them. The target has one call under way at a
-// time, and waits for its answer, which is given once, from any goroutine: a command of a host
-// waits for it too, so that one that cannot be carried out has to end with an error in time.
+// A ReservationKeeper keeps the reservations of one namespace for several targets; only the one that serves its
+// ANA group changes them. The target makes one call at a time, and waits for its answer, which is given once, from
+// any goroutine. A command of a host waits for it too, so a call that cannot be carried out has to end with an
+// error in time.
 type ReservationKeeper interface {
-	// Load answers with what was last kept, nil if nothing was. It is called before the
-	// namespace is served, and after an error that is not.
+	// Load answers with the record that was kept last, or nil if there is none. It is called before the namespace
+	// is served; after an error the namespace is not served.
 	Load(answer func(record []byte, err error))
-	// Keep answers when a record is kept such that whoever serves the namespace next finds
-	// it; with ErrNotOwner if another target has begun to, and then nothing is kept.
+	// Keep answers when a record is kept such that the next target to serve the namespace finds it. It answers
+	// ErrNotOwner, and keeps nothing, if another target has begun to serve the namespace.
 	Keep(record []byte, answer func(err error))
-	// Confirm answers without an error if no other target can have changed what was last kept or
-	// loaded, and with ErrNotOwner if one has begun to serve the namespace. A host is told only
-	// after that what the state is, and that a command is not allowed.
+	// Confirm answers without an error if no other target can have changed the record that was kept or loaded
+	// last, and with ErrNotOwner if one has begun to serve the namespace. Only after that is a host told the state
+	// of the reservation, or that a command conflicts with it.
 	Confirm(answer func(err error))
 }
 
-// A keeperStore is a keeper as a store.
+// A keeperStore makes a keeper a [storage.ReservationStore].
 type keeperStore struct{ ReservationKeeper }
 
 // Load implements [storage.ReservationStore].
@@ -61,7 +60,7 @@ func (k keeperStore) Confirm() error {
 	return <-answers
 }
 
-// reservationStore is what saves the reservations of a namespace.
+// reservationStore returns the store for the reservations of the namespace.
 func (c *NamespaceConfig) reservationStore() storage.ReservationStore {
 	if c.Keeper != nil {
 		return keeperStore{c.Keeper}
@@ -69,12 +68,12 @@ func (c *NamespaceConfig) reservationStore() storage.ReservationStore {
 	return c.Reservations
 }
 
-// LastingReservations returns what of a record of a [ReservationKeeper] survives the end of all
-// targets that serve the namespace: hosts decide whether it does.
+// LastingReservations returns the part of a record of a [ReservationKeeper] that survives the end of all targets
+// which serve the namespace, as hosts have requested (PTPL).
 func LastingReservations(record []byte) ([]byte, error) { return reservation.Survive(record) }
 
-// ReservationsChanged says that the target which serves a namespace has changed its
-// reservations to those of a record. Hosts that are connected here get their notices.
+// ReservationsChanged tells the target that the one which serves a namespace has changed its reservations to those
+// of a record. Hosts that are connected here get their notices.
 func (g *Gateway) ReservationsChanged(subsystem nvmeof.NQN, id capsule.NSID, record []byte) error {
 	if g.target == nil {
 		return errNoTarget
@@ -86,7 +85,7 @@ func (g *Gateway) ReservationsChanged(subsystem nvmeof.NQN, id capsule.NSID, rec
 	s := g.target.Subsystems()[at]
 	n := s.table().At(id)
 	if n == nil || !n.Away() {
-		return nil // it is removed, or is served here
+		return nil // it was removed, or is served here
 	}
 	state, of, notices, err := reservation.DecodeNotices(record)
 	if err != nil {
@@ -100,8 +99,8 @@ func (g *Gateway) ReservationsChanged(subsystem nvmeof.NQN, id capsule.NSID, rec
 	return nil
 }
 
-// controllersOf lists the controllers of a host in a subsystem, of all targets; nil: hosts are
-// told of none.
+// controllersOf returns a function that lists the controllers of a host in a subsystem, at all targets. It returns
+// nil if Gateway.Directory is not set: then reports name no controllers.
 func controllersOf(c *Controller) func(capsule.HostID) []capsule.ControllerID {
 	g, s := c.target.cfg.Gateway, c.subsystem
 	if g == nil || g.Directory == nil {

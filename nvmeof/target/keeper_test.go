@@ -13,12 +13,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A fakeKeeper keeps a record for several targets. It answers from another goroutine.
+// A fakeKeeper keeps a record for several targets. It answers in another goroutine.
 type fakeKeeper struct {
 	record []byte
 	load   error
 	keep   error
-	asked  chan func(error) // receives what answers Keep; nil: it is answered at once
+	asked  chan func(error) // receives the answer function of Keep; nil: Keep is answered at once
 }
 
 func (k *fakeKeeper) Load(answer func([]byte, error)) {
@@ -47,12 +47,12 @@ func (k *fakeKeeper) Confirm(answer func(error)) {
 	go answer(k.keep)
 }
 
-// keptNamespace is one that two targets have.
+// keptNamespace returns the configuration of a namespace of two targets.
 func keptNamespace(k *fakeKeeper, s backend.Store) NamespaceConfig {
 	return NamespaceConfig{NSID: 2, UUID: uuid.UUID{9}, Store: s, Keeper: k, Name: "disk"}
 }
 
-// served is a fixture that serves group 1, with such a namespace.
+// served returns a fixture that serves group 1, with such a namespace.
 func served(t *testing.T, k *fakeKeeper, s backend.Store) (*fixture, *Gateway) {
 	t.Helper()
 	f, g := withGateway(t)
@@ -67,8 +67,8 @@ func entries(_ capsule.ReservationStatus, all []capsule.ReservationRegistrant) [
 	return all
 }
 
-// TestKeeper: whoever serves a namespace next goes on with its reservation, whether that is to
-// survive a power loss or not; hosts elsewhere are told; a report names all controllers.
+// TestKeeper: the next target that serves a namespace continues with its reservation, persistent or not. Hosts at
+// other targets are notified, and a report names all controllers.
 func TestKeeper(t *testing.T) {
 	k, store := new(fakeKeeper), newFakeStore(1<<20)
 	first, g := served(t, k, store)
@@ -123,8 +123,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperConfirms: a command that a reservation does not allow is refused once it is sure that no
-// other target has changed that. One answer is for all that wait.
+// TestKeeperConfirms: a command fails with a reservation conflict only when it is certain that no other target has
+// changed the reservation. One answer is used for all waiting commands.
 func TestKeeperConfirms(t *testing.T) {
 	k := new(fakeKeeper)
 	f, _ := served(t, k, newFakeStore(1<<20))
@@ -169,8 +169,8 @@ func TestKeeperConfirms(t *testing.T) {
 	a.io.wantStatus(capsule.StatusANAInaccessible, readOf(2))
 }
 
-// TestKeeperLost: a target that is not the owner any more allows nothing; one that cannot load
-// does not serve.
+// TestKeeperLost: a target that is no longer the owner allows nothing; one that cannot load the record does not
+// serve.
 func TestKeeperLost(t *testing.T) {
 	k := &fakeKeeper{asked: make(chan func(error))}
 	f, _ := served(t, k, newFakeStore(1<<20))
@@ -185,7 +185,7 @@ func TestKeeperLost(t *testing.T) {
 	}
 	report := a.io.start(ioCommand(capsule.IOReservationReport, 2, capsule.ReservationReport{Length: 4096, Extended: true}, make([]byte, 4096)))
 	before := k.record
-	(<-k.asked)(nil) // what the host is told is kept again: the store may have what it was not told
+	(<-k.asked)(nil) // the state that the host has seen is saved again: the store may have another one
 	if r := <-report.response; !r.status.OK() || string(k.record) == string(before) || !strings.Contains(string(k.record), `"registrants":[]`) {
 		t.Errorf("report: %v of %s", r.status, k.record)
 	}

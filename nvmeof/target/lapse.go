@@ -8,27 +8,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A lapse is when the association of a host has ended, whether or not somebody was there to end it: the
-// keep alive timeout, its grace, and one more timeout for the commands that came before. A host that has
-// heard nothing for so long, and the time that it leaves to commands which may be executed yet, sends its
-// writes anew on another path (NVMe base 2.1, 9.6). A target that was held up meanwhile, by the machine or
-// a signal, has the old ones in its buffers: they must not be executed after the new ones. Times are
+// A lapse is the time at which the association of a host expires, even if the target does not notice: after the
+// keep alive timeout, its grace, and one more timeout for earlier commands. A host that has heard nothing for the
+// keep alive timeout, and has waited for the time in which its commands may still be executed, sends its writes
+// again on another path (NVMe base 2.1, 9.6). A target that was stopped meanwhile, with its machine or by a
+// signal, still has the old writes in its buffers: it must not execute them after the new ones. Times are
 // [Target.age]. Shards of I/O queues read it.
 type lapse struct{ at atomic.Int64 }
 
 func (l *lapse) never()              { l.at.Store(math.MaxInt64) }
 func (l *lapse) set(d time.Duration) { l.at.Store(int64(d)) }
 
-// over is when it is known that the host is not there: other shards may be held up.
+// over makes it passed, since the host is known to be gone: other shards may have been stopped.
 func (l *lapse) over() { l.at.Store(1) }
 
-// passed is false before the first set.
+// passed reports whether the time has passed. It returns false before the first set.
 func (l *lapse) passed(now time.Duration) bool {
 	at := l.at.Load()
 	return at != 0 && int64(now) >= at
 }
 
-// left is how long it is until then, at least a nanosecond; 0: it never is.
+// left returns the time that is left, at least a nanosecond; 0 means that it never passes.
 func (l *lapse) left(now time.Duration) time.Duration {
 	at := l.at.Load()
 	if at == 0 || at == math.MaxInt64 {
@@ -37,9 +37,9 @@ func (l *lapse) left(now time.Duration) time.Duration {
 	return max(1, time.Duration(at)-now)
 }
 
-// endLapsed is called where the shard may have been held up. It ends the commands of associations that have
-// lapsed, and then these; and of others the commands for groups whose lease is over, since whoever has taken
-// them over has what hosts have written there since. Those that a store has cannot be taken back.
+// endLapsed is called when the shard may have been stopped for a while. It ends the associations that have lapsed,
+// and first their commands. Of the others it ends the commands for groups whose lease has expired, since hosts may
+// have written there through the new owner since. Operations that were submitted to a store cannot be taken back.
 func (w *worker) endLapsed() {
 	t, now := w.device.target, w.device.target.age()
 	var all []*queue
@@ -77,7 +77,8 @@ func (q *queue) endLapsed() {
 	q.disconnect("keep alive timeout")
 }
 
-// lapsed completes an admin command of an association that has lapsed: it restarts no timer.
+// lapsed reports whether the association has lapsed. If so it completes the admin command, which restarts no
+// timer.
 func (q *queue) lapsed(r *request) bool {
 	c := q.controller
 	if !c.lapses.passed(c.target.age()) {

@@ -10,16 +10,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestHeldUp: a target that was held up for so long that its hosts have sent their writes on other paths
-// executes none that it still has: neither those in a turn that was held up, nor those in the next one, nor
-// those that waited for room in the store. It goes on with hosts that are still there.
+// TestHeldUp: a target that was stopped for so long that its hosts have sent their writes on other paths executes
+// none of the old writes: neither in the turn that was interrupted, nor in the next one, nor those that waited for
+// room in the store. It continues with hosts that are still connected.
 func TestHeldUp(t *testing.T) {
 	const kato = 2000
 	for _, test := range []struct {
 		name    string
 		held    time.Duration
-		within  bool // in the turn in which the write comes to the store
-		waiting bool // for room in the store, since before
+		within  bool // in the turn in which the write would be submitted to the store
+		waiting bool // for room in the store, before the stop
 		want    int  // writes that the store gets
 	}{
 		{"in a turn, shortly", 3 * time.Second, true, false, 1},
@@ -86,8 +86,8 @@ func TestHeldUp(t *testing.T) {
 	}
 }
 
-// TestAsleep: a target whose machine has slept, while the monotonic clock stood still, executes none of the writes that its hosts
-// have sent on other paths meanwhile.
+// TestAsleep: a target whose machine has slept, while the monotonic clock was stopped, executes none of the writes
+// that its hosts have sent on other paths meanwhile.
 func TestAsleep(t *testing.T) {
 	for slept, want := range map[time.Duration]int{3 * time.Second: 1, 7 * time.Second: 0} {
 		t.Run(slept.String(), func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAsleep(t *testing.T) {
 				io.identify(2)
 				io.call(func() {
 					asleep.Store(int64(slept))
-					io.q.worker.endLapsed() // as the shard does where the wall clock has gone on
+					io.q.worker.endLapsed() // as the shard does when the wall clock has advanced
 				})
 				if want > 0 {
 					io.offer(writeOf(2))

@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// lateFor is how long Reads of a host lease nothing after others have had to wait for
-	// one of its leases: what it reads is copied at once.
+	// lateFor is how long Reads of a host take no leases after others had to wait for one of its leases: the data
+	// is copied to a buffer at once.
 	lateFor = 10 * time.Second
-	// mostHeld is how long others wait for a lease, if it cannot be ended in another way
-	// than with its queue.
+	// mostHeld is how long others wait for a lease that can only be ended by ending its queue.
 	mostHeld = time.Second
-	// maxLate bounds how many hosts are remembered. Only those that are allowed are.
+	// maxLate limits how many hosts are remembered. Only allowed hosts are.
 	maxLate = 1024
 )
 
-// Wanted implements [storage.Owner]: others wait for the lease of a Read whose response is
-// not acknowledged. The rest of the data, and what is sent again, come from a copy then.
-// Where there is none, since there is no buffer or the device reads the memory by
-// itself, the queue ends.
+// Wanted implements [storage.Owner]: others wait for the lease of a Read whose response has not been acknowledged.
+// The rest of the data, and retransmissions, are then sent from a copy. If there is no copy, because there is no
+// buffer or the device reads the memory by itself, the queue ends.
 func (r *request) Wanted(held time.Duration) {
 	q := r.queue
 	if r.stage != stageAnswered || q.failed {
@@ -43,7 +41,7 @@ func (r *request) Wanted(held time.Duration) {
 	}
 }
 
-// copyOut ends the lease: the data is copied, and sent from there.
+// copyOut copies the data to a buffer, from which it is sent, and ends the lease.
 func (r *request) copyOut() bool {
 	if !r.link.Movable() {
 		return false
@@ -64,8 +62,7 @@ func (r *request) copyOut() bool {
 	return true
 }
 
-// tookLong notes that others had to wait for a lease of the controller's host. Any shard
-// may call it.
+// tookLong notes that others had to wait for a lease of the controller's host. It may be called in any shard.
 func (c *Controller) tookLong() {
 	if c.late.Swap(true) {
 		return
@@ -85,7 +82,7 @@ func (c *Controller) startLateness() {
 	}
 }
 
-// recallLateness makes a host that comes back what it was.
+// recallLateness restores the state of a host that reconnects.
 func (c *Controller) recallLateness() {
 	if c.target.late.has(lateHost{c.hostNQN, c.peer}, time.Now()) {
 		c.late.Store(true)
@@ -93,14 +90,13 @@ func (c *Controller) recallLateness() {
 	}
 }
 
-// A lateHost is a host at an address: names alone are not proven.
+// A lateHost is a host at an address: names alone are not verified.
 type lateHost struct {
 	nqn  nvmeof.NQN
 	addr netip.Addr
 }
 
-// lateHosts are the hosts whose leases others have had to wait for, and until when that
-// matters.
+// lateHosts has the hosts for whose leases others had to wait, and until when that matters.
 type lateHosts struct {
 	mu    sync.Mutex
 	until map[lateHost]time.Time

@@ -9,12 +9,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// Extend has the target serve groups until a time at most, and all others without such a limit: it
-// replaces what an earlier call said. The time is since the machine was started, by CLOCK_BOOTTIME, which goes on while
-// the machine sleeps. It is looked at as each command begins, so that a
-// process that was stopped, and goes on later, begins none after it, and again then: what had begun ends.
-// What the store has by that time can still take effect later, and so can what the machine holds up between
-// that look and the store.
+// Extend lets the target serve groups until a given time at most, and all other groups without a limit; it
+// replaces the limits of earlier calls. The time is that of CLOCK_BOOTTIME, since the machine was started, which
+// continues while the machine sleeps. It is checked when a command begins, so that a process that was stopped
+// begins none after it, and when such a process continues: then commands that have begun are ended. Operations
+// that a store has by that time can still take effect later, and so can those that the machine delays between the
+// check and the store.
 func (g *Gateway) Extend(until time.Duration, groups []capsule.ANAGroup) {
 	if len(groups) == 0 {
 		g.lease.Store(nil)
@@ -23,7 +23,7 @@ func (g *Gateway) Extend(until time.Duration, groups []capsule.ANAGroup) {
 	g.lease.Store(storage.NewLease(until, boottime.Now, groups))
 }
 
-// leases is where the lease of a target is, or nil for a target that is no gateway.
+// leases returns the place of the target's lease, or nil if the target is no gateway.
 func (g *Gateway) leases() *atomic.Pointer[storage.Lease] {
 	if g == nil {
 		return nil

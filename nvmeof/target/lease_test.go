@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/boottime"
 )
 
-// TestGatewayLease: each command for a group looks at the time until which it is served.
+// TestGatewayLease: each command for a group checks the time until which the group is served.
 func TestGatewayLease(t *testing.T) {
 	f, g := withGateway(t)
 	f.must(f.export(newFakeStore(1 << 20)).SetGroup(2))
@@ -28,13 +28,13 @@ func TestGatewayLease(t *testing.T) {
 	a.wantIO(capsule.StatusSuccess, 1)
 }
 
-// TestLeaseHeldUp: a gateway that was held up until another one has taken a group over executes no command for it that
-// had begun before, unless the store has it already: the other has what hosts have written since.
+// TestLeaseHeldUp: a gateway that was stopped until another one has taken over a group executes no command for it
+// that had begun before, unless it was submitted to the store: the other one has later writes of hosts.
 func TestLeaseHeldUp(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		waiting bool // for room in the store, and not for its data
-		over    bool // the lease
+		waiting bool // for room in the store, not for its data
+		over    bool // the lease has expired
 	}{{"for data", false, false}, {"for data, and the lease is over", false, true}, {"for the store", true, false}, {"for the store, and the lease is over", true, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestLeaseHeldUp(t *testing.T) {
 				s.ops()
 				io.call(func() { time.Sleep(2 * time.Second) })
 				if !test.waiting {
-					io.call(func() { // its data have come meanwhile
+					io.call(func() { // its data has arrived meanwhile
 						if write.fetching {
 							write.fetching = false
 							io.q.requests[write.index].ready()

@@ -8,15 +8,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A leaving is the namespaces of a group that were given back while the target still uses their
-// stores. It belongs to Gateway.mu.
+// A leaving has the namespaces of a group that were given back while the target still uses their stores. It is
+// protected by Gateway.mu.
 type leaving struct {
-	all   map[*Namespace]chan struct{} // closed when the store of that is not used any more
-	ended chan struct{}                // closed when there are none
+	all   map[*Namespace]chan struct{} // closed when the namespace's store is no longer used
+	ended chan struct{}                // closed when all is empty
 }
 
-// Leaving lists namespaces of a group that the target has given back, and whose stores it still uses. The store of
-// another one that it has given back (see [Subsystem.Namespaces]) can be closed, also before Drain or Release returns.
+// Leaving lists the namespaces of a group that the target has given back and whose stores it still uses. The
+// stores of other namespaces that it has given back (see [Subsystem.Namespaces]) can be closed, even before Drain
+// or Release returns.
 func (g *Gateway) Leaving(group capsule.ANAGroup) map[nvmeof.NQN][]capsule.NSID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -31,7 +32,7 @@ func (g *Gateway) Leaving(group capsule.ANAGroup) map[nvmeof.NQN][]capsule.NSID 
 	return all
 }
 
-// awaitLeft waits for the store of a namespace that was given back.
+// awaitLeft waits until the store of a namespace that was given back is no longer used.
 func (g *Gateway) awaitLeft(s *Subsystem, id capsule.NSID) {
 	if g == nil {
 		return
@@ -53,11 +54,11 @@ func (g *Gateway) awaitLeft(s *Subsystem, id capsule.NSID) {
 	}
 }
 
-// release leaves in place of a namespace one that is elsewhere, and has its volume closed. Each has a task: however many
-// stores hang, the others do not wait for one. Whole says that nothing of the namespace is lost.
+// release replaces a namespace by one that is served elsewhere, and closes its volume. Each has a task of its own,
+// so that stores that hang do not delay others. Whole means that no data of the namespace is lost.
 func (d *drain) release(n *Namespace, whole bool) {
 	delete(d.pending, n)
-	d.leave(n, whole) // before others can see that it is given back
+	d.leave(n, whole) // before others can see that the namespace is given back
 	if !vacate(n) {
 		d.left(n, nil)
 		return
@@ -78,7 +79,7 @@ func (d *drain) leave(n *Namespace, whole bool) {
 	o.leaving.all[n] = make(chan struct{})
 }
 
-// left notes that the target does not use a namespace's store any more.
+// left notes that the target no longer uses a namespace's store.
 func (d *drain) left(n *Namespace, err error) {
 	g := d.gateway
 	g.mu.Lock()
@@ -92,8 +93,8 @@ func (d *drain) left(n *Namespace, err error) {
 	}
 }
 
-// await waits for the stores that were given back, also by an earlier attempt: the target has no namespace of them any
-// more. It fails if ctx ends before, or has ended before the busy ones were given back.
+// await waits until the stores that were given back, also by an earlier attempt, are no longer used. It returns an
+// error if ctx ends first, or has ended before the busy namespaces were given back.
 func (d *drain) await(ctx context.Context, busy []string) error {
 	g := d.gateway
 	g.mu.Lock()
@@ -111,7 +112,7 @@ func (d *drain) await(ctx context.Context, busy []string) error {
 	if l == nil && len(busy) == 0 {
 		return errors.Join(d.errs...)
 	}
-	var ended <-chan struct{} // nil while others are not given back
+	var ended <-chan struct{} // nil while some namespaces are not given back
 	if len(busy) == 0 && len(d.failed) == 0 {
 		ended = l.ended
 	}

@@ -22,16 +22,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
 
-// A StateStore saves, through restarts of the target, the counters of a subsystem's
-// lifetime and the write protection that hosts set. Its methods may block, and are called
-// one at a time. One that is a [ReservationLocker] too is locked as long as the subsystem
-// exists.
+// A StateStore saves the counters of a subsystem's lifetime, and the write protection that hosts set, across
+// restarts of the target. Its methods may block, and are called one at a time. If it is a [ReservationLocker] too,
+// it is locked as long as the subsystem exists.
 type StateStore = ReservationStore
 
-// A StateFile saves them in the file of that name, as a [ReservationFile] does.
+// A StateFile saves the state in the file of that name, like a [ReservationFile].
 type StateFile string
 
-// String is the file's name.
+// String returns the file's name.
 func (f StateFile) String() string { return string(f) }
 
 func (f StateFile) file() kept.File { return kept.File{Name: string(f), What: "counters"} }
@@ -39,13 +38,13 @@ func (f StateFile) file() kept.File { return kept.File{Name: string(f), What: "c
 // Lock implements [ReservationLocker]. The lock file is never removed.
 func (f StateFile) Lock() (unlock func() error, err error) { return f.file().Lock() }
 
-// Load implements [StateStore]. A file that does not exist yet is no error.
+// Load implements [StateStore]. It is no error if the file does not exist yet.
 func (f StateFile) Load() ([]byte, error) { return f.file().Load() }
 
 // Save implements [StateStore].
 func (f StateFile) Save(b []byte) error { return f.file().Save(b) }
 
-// Check reports what is wrong with the file, if it is there, without locking it.
+// Check reports whether the file is damaged, without locking it. It is no error if the file does not exist.
 func (f StateFile) Check() error {
 	_, err := loadLife(f)
 	return err
@@ -61,49 +60,48 @@ func loadLife(store StateStore) (r life.Record, err error) {
 			err = fmt.Errorf("counters %w", err)
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // which is no error of a first start; the store says what to do
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // not an error at the first start; the store's error says what to do
 		err = &RecordError{Store: store, Err: fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on its write protection", err)}
 	}
 	return r, err
 }
 
-// savePeriod bounds what a crash loses of the counters, and how often the record is saved
-// for them.
+// savePeriod is the interval at which changed counters are saved. A crash loses that much of them.
 const savePeriod = time.Minute
 
-// A lifetime has the record of a subsystem. The shards' counters start at zero; the sums
-// of before are added where they are read.
+// A lifetime has the record of a subsystem. The shards' counters start at zero; the saved sums are added when they
+// are read.
 type lifetime struct {
 	firmware string                // of the target
-	boot     string                // of the machine; empty: not known
-	keeps    atomic.Bool           // there is a store; for shards
-	begun    atomic.Pointer[begun] // likewise
-	verifier atomic.Uint64         // the record's, once the store has it: 0 until then; likewise
+	boot     string                // of the machine; empty: unknown
+	keeps    atomic.Bool           // there is a store; read by shards
+	begun    atomic.Pointer[begun] // read by shards
+	verifier atomic.Uint64         // the record's, but 0 until the store has it; read by shards
 
-	mu     sync.Mutex // held while the record is saved, which may block; guards what follows
-	store  StateStore // nil: nothing survives the target
+	mu     sync.Mutex // held while the record is saved, which may block; protects the fields below
+	store  StateStore // nil: the record is not saved
 	unlock func() error
-	awaits StateStore // a store that could not be read or locked yet; nil: none
+	awaits StateStore // a store that could not be read or locked yet, or nil
 	record life.Record
-	saved  string    // the record as it was last saved, without the time; empty: what the store has is not known
-	at     time.Time // when
-	failed bool      // the last attempt failed, which was logged
+	saved  string    // the record as saved last, except the time; empty: the contents of the store are unknown
+	at     time.Time // when it was saved
+	failed bool      // the last attempt failed, and that was logged
 	ended  bool
-	// inherits says that what hosts wrote before namespaces are added may not be flushed: the target before has
-	// not ended in order, or another process has given up its hosts to this one.
+	// inherits means that data which hosts wrote before namespaces are added may not be flushed: the previous
+	// target did not end in order, or another process has handed its hosts over to this one.
 	inherits bool
-	left     atomic.Int32 // namespaces that have left, or are about to, and are not flushed
+	left     atomic.Int32 // number of namespaces that were or are being removed, and are not flushed
 }
 
-// A begun is what a record had when it was loaded.
+// begun has values of the record when it was loaded.
 type begun struct {
 	at     time.Time
 	on     time.Duration
-	cycles uint64       // including this one
-	last   []life.Cycle // of them, in order
+	cycles uint64       // number of power cycles, including this one
+	last   []life.Cycle // the most recent power cycles, in order
 }
 
-// begin loads the record, and saves that the target runs.
+// begin loads the record, and marks it as that of a running target.
 func (l *lifetime) begin(store StateStore) (err error) {
 	unlock := func() error { return nil }
 	if locker, ok := store.(ReservationLocker); ok {
@@ -127,8 +125,8 @@ func (l *lifetime) begin(store StateStore) (err error) {
 	return nil
 }
 
-// beginLife loads the counters and counts one power cycle more. With wait a record that
-// cannot be read is no error: awaitedLife tries again.
+// beginLife loads the counters and counts a power cycle. With wait, a record that cannot be read is no error:
+// awaitedLife tries again.
 func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	l := &s.life
 	l.mu.Lock()
@@ -142,9 +140,9 @@ func (s *Subsystem) beginLife(store StateStore, wait bool) error {
 	return err
 }
 
-// beginLocked is beginLife with mu held. With serve a record that was read and cannot be saved, of a
-// full disk, say, is used all the same: what hosts set and is not saved fails later, and
-// counters are saved when they can be again.
+// beginLocked is beginLife with mu held. With serve, a record that was read but cannot be saved (for example
+// because the disk is full) is used anyway: settings of hosts that cannot be saved fail later, and counters are
+// saved when that is possible again.
 func (s *Subsystem) beginLocked(store StateStore, serve bool) error {
 	l := &s.life
 	if err := l.begin(store); err != nil {
@@ -161,8 +159,8 @@ func (s *Subsystem) beginLocked(store StateStore, serve bool) error {
 	return nil
 }
 
-// awaitedLife is the reason why the subsystem's record is not known, and so which of its
-// namespaces are write protected; nil: it is known.
+// awaitedLife retries to load a record that could not be loaded. It returns an error as long as that fails, since
+// then it is unknown which namespaces are write protected.
 func (s *Subsystem) awaitedLife() error {
 	l := &s.life
 	l.mu.Lock()
@@ -177,8 +175,8 @@ func (s *Subsystem) awaitedLife() error {
 	return nil
 }
 
-// moveLife changes the store of the record; nil is none. The record in the earlier one
-// stays, as that of a target that has ended.
+// moveLife changes the store of the record; nil means none. The record in the old store stays, as that of a target
+// that has ended.
 func (s *Subsystem) moveLife(store StateStore) error {
 	l := &s.life
 	l.mu.Lock()
@@ -186,7 +184,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 	switch {
 	case l.ended:
 		return nil
-	case l.awaits != nil: // there is no record to move: the new store's is used
+	case l.awaits != nil: // there is no record to move: that of the new store is used
 		if sameState(l.awaits, store) {
 			return nil
 		}
@@ -199,7 +197,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 		return nil
 	}
 	next := lifetime{unlock: func() error { return nil }, boot: l.boot}
-	if err := next.begin(store); err != nil { // what is there must be a record
+	if err := next.begin(store); err != nil { // the store may not contain anything but a record
 		return err
 	}
 	before, unlock, saved := l.store, l.unlock, l.saved
@@ -217,7 +215,7 @@ func (s *Subsystem) moveLife(store StateStore) error {
 	if before != nil {
 		left := l.record
 		left.Running, left.On = false, l.on()
-		left.Verifier = 0 // what happens from now on it does not know
+		left.Verifier = 0 // the record does not cover what happens from now on
 		if b, err := left.Encode(); err == nil {
 			err = before.Save(b)
 			s.target.noteUnsaved(s, err)
@@ -246,10 +244,11 @@ func (s *Subsystem) note(ns *storage.Namespace) {
 	s.life.record.Note(ns.ID, n)
 }
 
-// resume gives a namespace that is added its counters and protection of before, from this
-// run of the target or another, also of another NSID, and the protection of the one that has left. It
-// is called before shards read the namespace, and depart when it was removed, also while a store still
-// has commands. What an earlier target wrote, and did not flush, is flushed at the end of this one.
+// resume gives a namespace that is being added its earlier counters and protection, from this run of the target or
+// an earlier one, even if its NSID was different, and the protection of the namespace that left its NSID. It is
+// called before shards use the namespace. Its counterpart depart is called when the namespace is removed, even
+// while a store still has commands. Data that an earlier target wrote and did not flush is flushed at the end of
+// this one.
 func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	l := &s.life
 	l.mu.Lock()
@@ -270,13 +269,13 @@ func (s *Subsystem) resume(ns *storage.Namespace, left departure) {
 	ns.Protect(left.namespace.Protection())
 	s.note(ns)
 	if l.store != nil {
-		_ = s.saveLocked() // which logs an error: a crash does not end the protection
+		_ = s.saveLocked() // errors are logged; after a crash the protection continues
 	}
 }
 
-// warnUnprotected says that what has the number of a namespace that hosts have write-protected is another
-// one. It may be the same data, as a file that was copied to another machine without the extended attribute
-// from which its UUID followed. Called with mu held.
+// warnUnprotected warns that another namespace has the NSID of one that hosts have write-protected. It may have
+// the same data, as a file that was copied to another machine without the extended attribute from which its UUID
+// is derived. Called with mu held.
 func warnUnprotected(s *Subsystem, ns *storage.Namespace) {
 	was, there := s.life.record.Namespaces[ns.ID]
 	if !there || was.Protection != capsule.WriteProtected {
@@ -293,7 +292,7 @@ func (s *Subsystem) depart(ns *storage.Namespace) {
 	s.note(ns)
 }
 
-// countLate counts what has ended since depart, unless the namespace is back by now, or another one has
+// countLate counts commands that have ended since depart, unless the namespace has returned, or another one has
 // its NSID.
 func countLate(s *Subsystem, ns *storage.Namespace) {
 	l := &s.life
@@ -303,7 +302,7 @@ func countLate(s *Subsystem, ns *storage.Namespace) {
 	if !found || n.UUID != ns.UUID || s.table().Get(ns.ID) != nil {
 		return
 	}
-	s.note(ns) // also what a command set as it was withdrawn
+	s.note(ns) // includes what a command set while the namespace was being removed
 }
 
 // save saves the record.
@@ -314,8 +313,8 @@ func (s *Subsystem) save() error {
 	return s.saveLocked()
 }
 
-// SaveState saves counters and write protection of a subsystem again, where the [StateStore] has lost them. What could not be read
-// of it yet stays: known is false then.
+// SaveState saves the counters and write protection of a subsystem again, after the [StateStore] has lost them. It
+// returns false, and saves nothing, if the record could not be read yet.
 func SaveState(s *Subsystem) (known bool, err error) {
 	l := &s.life
 	l.mu.Lock()
@@ -339,7 +338,7 @@ func (s *Subsystem) saveLocked() error {
 	if err != nil {
 		return err
 	}
-	if string(same) == l.saved && time.Since(l.at) < time.Hour { // an idle host causes no writes but for the time
+	if string(same) == l.saved && time.Since(l.at) < time.Hour { // the time alone is saved once an hour, so that an idle host causes no writes
 		return nil
 	}
 	now.On = l.on()
@@ -347,7 +346,7 @@ func (s *Subsystem) saveLocked() error {
 	if err == nil {
 		err = l.store.Save(b)
 	}
-	l.saved = "" // after an error it may have this one or the one before
+	l.saved = "" // after an error the store may have this record or the previous one
 	if err == nil {
 		l.saved, l.at = string(same), time.Now()
 		if l.boot != "" {
@@ -361,7 +360,7 @@ func (s *Subsystem) saveLocked() error {
 	return err
 }
 
-// keepsState reports whether the settings of hosts that persist are saved.
+// keepsState reports whether persistent settings of hosts are saved.
 func (s *Subsystem) keepsState() bool { return s.life.keeps.Load() }
 
 func (t *Target) noteUnsaved(s *Subsystem, err error) {
@@ -370,14 +369,14 @@ func (t *Target) noteUnsaved(s *Subsystem, err error) {
 	}
 }
 
-// on is for how long targets have run with the subsystem.
+// on returns how long targets have run with the subsystem.
 func (l *lifetime) on() time.Duration {
 	b := l.begun.Load()
 	return b.on + time.Since(b.at)
 }
 
-// endLife saves that the target has ended, in order if all that hosts wrote is durable, and lets
-// another one use the store.
+// endLife saves that the target has ended, in order if all data that hosts wrote is durable, and unlocks the
+// store.
 func (s *Subsystem) endLife(durable bool) error {
 	l := &s.life
 	l.mu.Lock()
@@ -391,20 +390,20 @@ func (s *Subsystem) endLife(durable bool) error {
 	return errors.Join(err, l.unlock())
 }
 
-// saveStates saves the records that have changed, at intervals, until the target closes. A
-// store of one that hangs delays it, and nothing else.
+// saveStates saves the records that have changed, at intervals, until the target closes. A store that hangs delays
+// only this.
 func (t *Target) saveStates() {
 	for t.pause(savePeriod) {
 		for _, s := range t.Subsystems() {
 			if t.context.Err() != nil {
-				return // each is saved as it ends
+				return // each record is saved when its subsystem ends
 			}
-			_ = s.save() // which logs an error, and tries again
+			_ = s.save() // errors are logged, and it is retried
 		}
 	}
 }
 
-// exportLife returns the record for another process that goes on with it. Called with mu held.
+// exportLife returns the record for another process that continues it. Called with mu held.
 func exportLife(s *Subsystem) life.Record {
 	l := &s.life
 	if s.discovery {
@@ -416,21 +415,21 @@ func exportLife(s *Subsystem) life.Record {
 	return r
 }
 
-// continueLife goes on with the record of another process: hosts have seen no power cycle, and
-// counters that nobody saves are not lost. No shard uses the namespaces yet.
+// continueLife continues the record of another process: for hosts there was no power cycle, and counters that are
+// not saved anywhere are not lost. No shard uses the namespaces yet.
 func continueLife(s *Subsystem, r life.Record) {
 	if s.discovery {
 		return
 	}
 	l := &s.life
 	l.mu.Lock()
-	if l.awaits != nil { // what its store has is not known in either process
+	if l.awaits != nil { // the contents of its store are unknown in both processes
 		l.mu.Unlock()
 		return
 	}
 	r.Running = true
 	if r.Verifier != l.record.Verifier {
-		l.verifier.Store(0) // until it is saved
+		l.verifier.Store(0) // until the record is saved
 	}
 	if r.Namespaces == nil {
 		r.Namespaces = make(map[capsule.NSID]life.Namespace)

@@ -28,14 +28,14 @@ func TestKeepAliveExpires(t *testing.T) {
 		if f.logs.FilterMessage("keep alive timeout expired, connection dropped").Len() != 1 {
 			t.Error("no log line about it")
 		}
-		d := connectData() // row 40: an I/O queue for what has expired
+		d := connectData() // row 40: an I/O queue for the expired controller
 		d.CNTLID = id
 		f.dial(1, 1, 128).wantStatus(capsule.StatusConnectInvalidParam, connectCommand(capsule.Connect{QID: 1, SQSIZE: 127}, d))
 		f.close2(t)
 	})
 }
 
-// close2 closes the fixture inside a bubble, before its cleanup does so again.
+// close2 closes the fixture inside a bubble, before its cleanup closes it again.
 func (f *fixture) close2(t *testing.T) {
 	if err := f.target.Close(); err != nil {
 		t.Error(err)
@@ -69,8 +69,8 @@ func TestKeepAliveIsHeld(t *testing.T) {
 	}
 }
 
-// TestKeepAliveGrace: a host whose Keep Alive comes a whole KATO after its last
-// command, and late at that, is not given up, however the two timers lie.
+// TestKeepAliveGrace: a host whose Keep Alive arrives a whole KATO after its last command, and a little late, does
+// not expire, however the two timers are aligned.
 func TestKeepAliveGrace(t *testing.T) {
 	for phase := range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestShutdownFlushes(t *testing.T) {
 	s.set(true, nil)
 	write := io.start(ioCommand(capsule.IOWrite, 2, capsule.ReadWrite{Blocks: 1}, make([]byte, 512)))
 	write.wantPending()
-	for s.inFlight() == 0 { // another shard's turn
+	for s.inFlight() == 0 { // wait for another shard's turn
 		io.turns(1)
 	}
 	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownNormal))
@@ -187,8 +187,8 @@ func TestShutdownFlushes(t *testing.T) {
 	}
 }
 
-// TestShutdownWhileStoreHangs is row 82: a store that hangs as a host shuts its controller down keeps what
-// the host has written to others from being made durable no longer than they take.
+// TestShutdownWhileStoreHangs is row 82: a store that hangs while a host shuts its controller down does not delay
+// the flush of other stores.
 func TestShutdownWhileStoreHangs(t *testing.T) {
 	f := newFixture(t)
 	hung := newFakeStore(1 << 20)
@@ -207,7 +207,7 @@ func TestShutdownWhileStoreHangs(t *testing.T) {
 	for i, s := range others {
 		begun := false
 		f.within(h, fmt.Sprintf("store %d is flushed", i), func() bool {
-			begun = begun || len(s.ops()) > 0 // which are told once
+			begun = begun || len(s.ops()) > 0 // ops returns each operation once
 			return begun && s.inFlight() == 0
 		})
 	}
@@ -221,8 +221,8 @@ func TestShutdownWhileStoreHangs(t *testing.T) {
 	}
 }
 
-// TestAssociationEndsWithItsAdminQueue: the controller lasts until the last
-// write of its queues is done (section 6.4 of the catalogue).
+// TestAssociationEndsWithItsAdminQueue: the controller exists until the last write of its queues has completed
+// (section 6.4 of the catalogue).
 func TestAssociationEndsWithItsAdminQueue(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)

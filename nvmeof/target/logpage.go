@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// maxErrors is how many entries the error log keeps; ELPE is one less.
+// maxErrors is how many entries the error log keeps. The ELPE field is one less.
 const maxErrors = 64
 
 // A logHandler returns the whole page, whatever length the host requests.
@@ -20,15 +20,15 @@ type logHandler func(c *Controller, f capsule.GetLogPage) []byte
 
 type logRow struct {
 	page logHandler
-	// window is used instead of page for pages that are too long to be allocated: it
-	// fills b from an offset, and returns the page's length.
+	// window is used instead of page for pages that are too long to be allocated: it fills b from an offset, and
+	// returns the page's length.
 	window func(c *Controller, offset uint64, b []byte) (length uint64)
-	// about is used instead of page for pages of the namespace that the command names, or
-	// of all that the host sees.
+	// about is used instead of page for pages of the namespace that the command names, or of all namespaces that
+	// the host sees.
 	about func(c *Controller, list []*storage.Namespace) []byte
-	// context is used instead of page where the host reads what there was at another command.
+	// context is used instead of page for pages whose contents an earlier command has fixed.
 	context func(c *Controller, f capsule.GetLogPage) ([]byte, capsule.Status)
-	// length is the page's at present, where that may be above maxFixedLog.
+	// length returns the current length of the page, if it may exceed maxFixedLog.
 	length func(c *Controller) uint64
 
 	io   bool // I/O controllers have it
@@ -52,11 +52,11 @@ func logTable() [256]logRow {
 	}
 }
 
-// maxFixedLog is the length of the longest page but those that have a function for it.
+// maxFixedLog is the maximum length of the pages without a length function.
 const maxFixedLog = 4096
 
-// logHolds is how much of what a host requests the page can have. A host may request a
-// mebibyte of a page of a hundred bytes, many times: it gets zeroes, but no buffers.
+// logHolds returns how many bytes of the requested data the page can fill. A host may request a mebibyte of a page
+// of a hundred bytes, many times: it gets zeroes, for which no buffers are used.
 func logHolds(c *Controller, cmd *capsule.Command) uint64 {
 	f := cmd.GetLogPage()
 	if f.Length <= maxFixedLog {
@@ -69,8 +69,8 @@ func logHolds(c *Controller, cmd *capsule.Command) uint64 {
 	return max(length, f.LPO) - f.LPO
 }
 
-// getLogPage copies the part that the host requests. Its length allocates nothing: r.data
-// has it, which sizeRule has bounded.
+// getLogPage copies the requested part of the page to r.data, whose length sizeRule has limited. No memory of the
+// requested length is allocated.
 func getLogPage(c *Controller, r *request) capsule.Status {
 	f := r.cmd.GetLogPage()
 	row := &c.target.logs[f.LID]
@@ -103,7 +103,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	one := r.cmd.NSID != 0 && r.cmd.NSID != capsule.NSIDBroadcast
 	switch {
 	case one && row.about == nil:
-		return r.invalid(1, 0) // the page is the controller's
+		return r.invalid(1, 0) // the page belongs to the controller
 	case one:
 		ns, status := c.view.Have(r.cmd.NSID)
 		if ns == nil {
@@ -120,7 +120,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 			return r.invalid(12, 0)
 		}
 		if want := min(length-f.LPO, f.Length); want > uint64(len(r.data)) {
-			r.buffer.Release() // it has become longer since
+			r.buffer.Release() // the page has become longer
 			r.buffer = shard.Buffer{}
 			r.wantBufferOf(int(want))
 			return statusAgain
@@ -132,11 +132,11 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 		if page, status = row.context(c, f); !status.OK() {
 			return status
 		}
-		if !had && c.persistent != nil { // it was made, with the health of all
+		if !had && c.persistent != nil { // it was created, with the health of all namespaces
 			r.chargeAll(healthCost)
 		}
 	default:
-		if row.length != nil { // which is as long as there are namespaces
+		if row.length != nil { // whose length grows with the number of namespaces
 			r.chargeAll(lookCost)
 		}
 		page = row.page(c, f)
@@ -148,7 +148,7 @@ func (row *logRow) fill(c *Controller, r *request, f capsule.GetLogPage) capsule
 	return capsule.StatusSuccess
 }
 
-// logRead unmasks the events of a page that was read.
+// logRead re-enables the events of a page that was read.
 func (c *Controller) logRead(lid capsule.LID) {
 	c.events.Read(lid)
 	if lid == capsule.LogChangedNamespaces {
@@ -169,8 +169,8 @@ func (c *Controller) supportedLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// An errorRing has the last errors of a controller. Queues on several shards add to it,
-// which happens for failed commands only.
+// An errorRing has the most recent errors of a controller. Queues on several shards add to it, for failed commands
+// only.
 type errorRing struct {
 	mu      sync.Mutex
 	count   uint64
@@ -184,14 +184,14 @@ func (l *errorRing) add(e capsule.ErrorLogEntry) {
 	l.entries[l.count%maxErrors] = e
 }
 
-// export returns the count of all entries and those that there are.
+// export returns the count of all entries, and the entries that are kept.
 func (l *errorRing) export() (uint64, []capsule.ErrorLogEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.count, slices.Clone(l.entries[:])
 }
 
-// restore makes the log what it was.
+// restore sets the result of export.
 func (l *errorRing) restore(count uint64, entries []capsule.ErrorLogEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *errorRing) restore(count uint64, entries []capsule.ErrorLogEntry) {
 	copy(l.entries[:], entries)
 }
 
-// encode fills b, newest first.
+// encode fills b, the newest entry first.
 func (l *errorRing) encode(b []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,11 +231,10 @@ func (c *Controller) changedLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// effectsLog is derived from the dispatch tables, so that it cannot differ from what is
-// executed: the I/O commands of the set that CSI selects, which is reserved unless CC
-// selects all sets (NVMe base 2.0, 5.16.1.6). Sets other than NVM have none; an error
-// would end nvme-cli, which reads the zoned set whenever CAP reports that sets can be
-// selected.
+// effectsLog is derived from the dispatch tables, so that it agrees with what is executed. It reports the I/O
+// commands of the set that CSI selects, which is reserved unless CC selects all sets (NVMe base 2.0, 5.16.1.6).
+// Sets other than NVM have no commands. An error would end nvme-cli, which reads the log of the zoned set whenever
+// CAP reports that sets can be selected.
 func (c *Controller) effectsLog(f capsule.GetLogPage) []byte {
 	other := f.CSI != capsule.CSINVM && c.props.CC.CSS() == capsule.CCCSSAll
 	b := make([]byte, capsule.EffectsLogSize)
@@ -263,17 +262,16 @@ func (c *Controller) featuresLog(capsule.GetLogPage) []byte {
 	return b
 }
 
-// managementLog is empty: no command of NVMe-MI is tunnelled.
+// managementLog is empty: no NVMe-MI command is supported.
 func managementLog(*Controller, capsule.GetLogPage) []byte { return make([]byte, 4*256) }
 
-// maxANALog is how long the page can become. Hosts compute it from NANAGRPID and MNAN, and
-// some read all of it, in parts, however long it is.
+// maxANALog is the maximum length of the page. Hosts compute it from NANAGRPID and MNAN, and some read all of it,
+// in parts, however long it is.
 const maxANALog = capsule.ANALogHeaderSize + ana.Away*capsule.ANADescriptorHeader + storage.MaxNamespace*4
 
 func anaLogLength(*Controller) uint64 { return maxANALog }
 
-// anaLog has the groups of the namespaces that the host sees, and zeroes up to its
-// largest length.
+// anaLog reports the groups of the namespaces that the host sees, followed by zeroes up to the maximum length.
 func (c *Controller) anaLog(f capsule.GetLogPage) []byte {
 	regroups := c.subsystem.groupChanges()
 	b := ana.Log(c.listener.ana.Load(), &regroups, c.view.Members(), f.LSP&capsule.ANALogGroupsOnly != 0)

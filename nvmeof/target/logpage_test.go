@@ -7,8 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestEffectsOfOtherCommandSets: they have no I/O commands, once the host chose to name
-// the set.
+// TestEffectsOfOtherCommandSets: they have no I/O commands, if the host has enabled the selection of sets.
 func TestEffectsOfOtherCommandSets(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
@@ -28,7 +27,7 @@ func TestEffectsOfOtherCommandSets(t *testing.T) {
 	wantIO(true, capsule.CSINVM+2)
 }
 
-// TestANALogPastItsEnd: hosts that read as much as the page could have get zeroes there.
+// TestANALogPastItsEnd: hosts that read the maximum length of the page get zeroes behind its end.
 func TestANALogPastItsEnd(t *testing.T) {
 	f := newFixture(t)
 	h, _ := f.connectAdmin(0)
@@ -47,8 +46,7 @@ func TestANALogPastItsEnd(t *testing.T) {
 		capsule.GetLogPage{LID: capsule.LogANA, Length: 16, LPO: largest + 4}, make([]byte, 16)))
 }
 
-// TestDiscoveryHasItsPages: a discovery controller has the pages that LPA announces, and
-// those that it says it supports.
+// TestDiscoveryHasItsPages: a discovery controller has the pages that LPA and its list of supported pages report.
 func TestDiscoveryHasItsPages(t *testing.T) {
 	f := newFixture(t)
 	h := f.connectDiscovery(testHostNQN)

@@ -7,8 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests make targets and hosts that live for a moment: collecting these is a fifth of
-	// what they compute.
+	// The tests create short-lived targets and hosts: collecting these would be a fifth of the CPU time.
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }

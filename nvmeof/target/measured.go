@@ -6,21 +6,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/meter"
 )
 
-// measured is what is known of the times of a command, in the clock of its shard's turns.
+// measured has the times of a command, by the clock of its shard's turns.
 type measured struct {
-	arrived   int64            // when the turn began
-	submitted int64            // to the store, the last operation of it
-	stored    int64            // how long the store has had it
-	moving    int64            // since when its data is moved, 0: it is not
-	moved     int64            // how long that took
-	meter     *meter.Namespace // of the namespace that it has entered, until it is answered
+	arrived   int64            // the beginning of the turn in which it arrived
+	submitted int64            // when its last operation was submitted to the store
+	stored    int64            // how long the store has had its operations
+	moving    int64            // when the transfer of its data began; 0: none is under way
+	moved     int64            // how long the transfer took
+	meter     *meter.Namespace // of the namespace that it has entered, until it is completed
 }
 
 const notStored = -1
 
 func (m *measured) storeTook(d int64) { m.stored = max(m.stored, 0) + d }
 
-// countIn notes that the command has entered a namespace, which may be one of several.
+// countIn notes that the command has entered a namespace, possibly one of several.
 func (r *request) countIn(m *meter.Namespace) {
 	if !r.queue.worker.counts {
 		return
@@ -32,7 +32,7 @@ func (r *request) countIn(m *meter.Namespace) {
 	r.meter = m
 }
 
-// answered counts a command that is answered without data.
+// answered counts a command that completes without data.
 func (r *request) answered(s capsule.Status) {
 	if t := r.queue.worker.tracing; t != nil {
 		t.add(r, s)
@@ -51,7 +51,7 @@ func (r *request) answered(s capsule.Status) {
 	r.note(m)
 }
 
-// answeredWith counts a command that is answered with data, which is on its way from now on.
+// answeredWith counts a command that completes with data, whose transfer begins now.
 func (r *request) answeredWith(bytes int) {
 	r.moving = r.queue.worker.turn.Now
 	if m := r.meter; m != nil {
@@ -64,8 +64,8 @@ func (r *request) answeredWith(bytes int) {
 	}
 }
 
-// countStray counts a command that has entered no namespace: those of admin queues and of
-// fabrics, and I/O commands that failed before.
+// countStray counts a command that has entered no namespace: admin and fabrics commands, and I/O commands that
+// failed before.
 func (q *queue) countStray(r *request, s capsule.Status) {
 	switch {
 	case q.id == 0 || r.cmd.Opcode == capsule.OpcodeFabrics:
@@ -76,7 +76,7 @@ func (q *queue) countStray(r *request, s capsule.Status) {
 	}
 }
 
-// stray counts the failures of I/O commands to no namespace of a subsystem.
+// stray returns the counters of I/O commands to a subsystem that failed before they entered a namespace.
 func (w *worker) stray(s *Subsystem) *meter.Namespace {
 	m := w.strays[s.nqn]
 	if m == nil {
@@ -93,10 +93,10 @@ func (r *request) note(m *meter.Namespace) {
 	t.Answers = append(t.Answers, meter.Answer{Namespace: m, Began: r.arrived, Stored: r.stored, Op: r.io.kind})
 }
 
-// fetched counts an RDMA READ of a command's data.
+// fetched counts the RDMA READ of a command's data.
 func (r *request) fetched() { r.hasMoved(&r.queue.worker.turn.FromHosts) }
 
-// delivered counts an RDMA WRITE of a command's data, which the host has acknowledged.
+// delivered counts the RDMA WRITE of a command's data, which the host has acknowledged.
 func (r *request) delivered() {
 	w := r.queue.worker
 	if r.queue.failed || r.moving == 0 {

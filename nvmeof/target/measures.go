@@ -16,24 +16,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// Latencies are counts of durations, in buckets.
+// Latencies is a histogram of durations.
 type Latencies = latency.Histogram
 
-// NamespaceMeasures are a namespace, and what the commands of hosts to it came to since it
-// was added.
+// NamespaceMeasures describes a namespace, and counts the commands of hosts to it since it was added.
 type NamespaceMeasures struct {
 	NSID   capsule.NSID
 	UUID   uuid.UUID
 	Group  capsule.ANAGroup // that of Namespace.Group
-	Ready  bool             // it is there, its store answers, and takes writes if it ever did; or another target serves it
+	Ready  bool             // its store answers, and accepts writes if it ever did; or another target serves it
 	Paused bool             // see Namespace.Pause
-	Silent bool             // its store has operations, or was asked what it is, and has answered nothing for 5 s
+	Silent bool             // its store has operations, or was queried, and has answered nothing for 5 s
 	Export string           // NamespaceConfig.Name, or its default; empty while it is away
-	Kind   string           // the package of the store's type: memory, file or block; likewise
-	Size   int64            // bytes, as hosts see it; 0 while hosts are not told
-	Used   int64            // bytes that the store has allocated, all where it does not know; likewise
-	// Spare is how much of what the store may still allocate its file system has left, from 0 to 1;
-	// likewise. A preallocated store allocates nothing.
+	Kind   string           // the package of the store's type: memory, file or block; empty while it is away
+	Size   int64            // in bytes, as hosts see it; 0 while hosts do not see it
+	Used   int64            // bytes that the store has allocated, or Size if it does not know; 0 while it is away
+	// Spare is the free space of the store's file system, relative to what the store may still allocate, from 0 to
+	// 1; 0 while it is away. A preallocated store allocates nothing.
 	Spare float64
 
 	Reservation Reservation
@@ -60,30 +59,30 @@ func (m *NamespaceMeasures) describe(n *storage.Namespace) {
 	m.Size, m.Used = int64(v.Bytes()), int64(v.Used())<<v.Shift
 }
 
-// SubsystemMeasures are a subsystem and its namespaces.
+// SubsystemMeasures describes a subsystem and its namespaces.
 type SubsystemMeasures struct {
 	NQN           nvmeof.NQN
 	Serial, Model string
 	AnyHost       bool
-	Hosts         int                 // those that are allowed by name
+	Hosts         int                 // number of hosts with an entry
 	Namespaces    []NamespaceMeasures // by NSID
-	Paths         []PathMeasures      // by listener, and group
+	Paths         []PathMeasures      // by listener and group
 
 	stray meter.Namespace
 }
 
-// Errors yields the statuses of I/O commands that failed before they had entered a namespace:
-// that is not there, say, or not through this listener.
+// Errors yields the statuses of I/O commands that failed before they entered a namespace, for example because it
+// does not exist or is not accessible through the listener, and how many failed with each.
 func (m *SubsystemMeasures) Errors() iter.Seq2[capsule.Status, uint64] { return errorsOf(&m.stray) }
 
-// InFlight is how many commands have begun and were not answered yet.
+// InFlight returns how many commands have begun and have not completed.
 func (m *NamespaceMeasures) InFlight() int { return m.total.InFlight }
 
-// Bytes are the data of Reads, and of Writes, that succeeded.
+// Bytes returns how many bytes successful Reads and Writes have transferred.
 func (m *NamespaceMeasures) Bytes() (read, written uint64) { return m.total.Read, m.total.Written }
 
-// Kinds yields the kinds of commands of which there were any, by the name of each: read,
-// write, flush, compare, zeroes, dsm, copy, verify, or other.
+// Kinds yields the kinds of commands that have occurred, by name: read, write, flush, compare, zeroes, dsm, copy,
+// verify, or other.
 func (m *NamespaceMeasures) Kinds() iter.Seq2[string, KindMeasures] {
 	return func(yield func(string, KindMeasures) bool) {
 		for o := range meter.Ops {
@@ -94,13 +93,13 @@ func (m *NamespaceMeasures) Kinds() iter.Seq2[string, KindMeasures] {
 	}
 }
 
-// KindMeasures are the times of commands of one kind. Each of them counts in Command, from
-// the arrival of its capsule until its response was sent; Store is the part in which
-// the namespace's store had it, for those that it had.
+// KindMeasures has the times of commands of one kind. Command covers each of them from the arrival of its capsule
+// until its response was sent. Store is the part during which the namespace's store had it, for those that were
+// submitted to the store.
 type KindMeasures struct{ Command, Store *Latencies }
 
-// Errors yields the statuses with which commands failed, and how many with each. They are
-// without Do Not Retry, and count in Kinds too.
+// Errors yields the statuses with which commands failed, and how many failed with each. The statuses have no Do
+// Not Retry bit. The commands count in Kinds too.
 func (m *NamespaceMeasures) Errors() iter.Seq2[capsule.Status, uint64] { return errorsOf(&m.total) }
 
 func errorsOf(n *meter.Namespace) iter.Seq2[capsule.Status, uint64] {
@@ -113,25 +112,25 @@ func errorsOf(n *meter.Namespace) iter.Seq2[capsule.Status, uint64] {
 	}
 }
 
-// ShardMeasures are what a shard has done.
+// ShardMeasures has the counters of a shard.
 type ShardMeasures struct {
 	Shard int           // its index among those of all devices
-	Busy  time.Duration // the time that it had something to do
-	Turns Latencies     // how long each turn took in which it had
-	// FromHosts and ToHosts are how long the data of commands took: RDMA READs, and RDMA
-	// WRITEs until the host had acknowledged them.
+	Busy  time.Duration // how long it was busy
+	Turns Latencies     // durations of the turns in which it was busy
+	// FromHosts and ToHosts are how long transfers of commands' data took: of RDMA READs, and of RDMA WRITEs until
+	// the host had acknowledged them.
 	FromHosts, ToHosts Latencies
 }
 
-// PathMeasures are how hosts reach the namespaces of a group through a listener.
+// PathMeasures has the ANA state of a group at a listener.
 type PathMeasures struct {
 	Listener netip.AddrPort
 	Group    capsule.ANAGroup
 	State    capsule.ANAState
 }
 
-// paths are the states of the groups that have namespaces of the subsystem, at the listeners on
-// which it is.
+// paths appends the states of the groups that have namespaces of the subsystem, at the listeners on which it is
+// exposed.
 func (m *SubsystemMeasures) paths(s *Subsystem, listeners []*Listener) {
 	var groups []capsule.ANAGroup
 	for i := range m.Namespaces {
@@ -150,16 +149,16 @@ func (m *SubsystemMeasures) paths(s *Subsystem, listeners []*Listener) {
 	}
 }
 
-// Measures are what a target has counted of its work.
+// Measures has the counters of a target.
 type Measures struct {
 	Subsystems []SubsystemMeasures // by name
 	Shards     []ShardMeasures     // by index
-	Listeners  int                 // that are open
-	Causes     map[Cause]uint64    // what happened to hosts, and why
+	Listeners  int                 // number of open listeners
+	Causes     map[Cause]uint64    // occurrences other than I/O commands
 }
 
-// Measure reads the counters of all shards, which it wakes. None of them is held up for longer
-// than the counters of a few namespaces take to be copied.
+// Measure reads the counters of all shards, which it wakes. It delays each of them only for the time to copy the
+// counters of a few namespaces.
 func (t *Target) Measure() Measures {
 	var m Measures
 	var all []measuring
@@ -168,7 +167,7 @@ func (t *Target) Measure() Measures {
 		x := s.traits.Load()
 		own := SubsystemMeasures{NQN: s.nqn, Serial: x.serial, Model: x.model, AnyHost: s.AnyHost(), Hosts: len(s.hosts.All())}
 		table := s.namespaces.Load()
-		own.Namespaces = make([]NamespaceMeasures, 0, table.Last()) // which all refers to
+		own.Namespaces = make([]NamespaceMeasures, 0, table.Last()) // not reallocated: all points into it
 		for n := range table.Listed {
 			own.Namespaces = append(own.Namespaces, NamespaceMeasures{})
 			to := &own.Namespaces[len(own.Namespaces)-1]
@@ -193,7 +192,7 @@ func (t *Target) Measure() Measures {
 	return m
 }
 
-// A measuring is a namespace, and where to add its counters.
+// A measuring is a namespace, and the place to add its counters.
 type measuring struct {
 	namespace *storage.Namespace
 	to        *NamespaceMeasures
@@ -202,7 +201,7 @@ type measuring struct {
 // atOnce is how many namespaces' counters are copied in a turn of a shard.
 const atOnce = 32
 
-// measure adds what one shard has counted. One that has ended counts no more.
+// measure adds the counters of one shard. A shard that has ended adds none.
 func (w *worker) measure(m *Measures, all []measuring) {
 	s := ShardMeasures{Shard: int(w.lanes.Index)}
 	if w.shard.Call(func() {
@@ -229,12 +228,12 @@ func (w *worker) measure(m *Measures, all []measuring) {
 	}
 }
 
-// LatencyBuckets are the upper bounds of Latencies.Buckets, of which the last has none.
+// LatencyBuckets returns the upper bounds of Latencies.Buckets, of which the last has none.
 func LatencyBuckets() []time.Duration { return latency.Bounds() }
 
-// LatencyBounds are those of Latencies.Cumulative.
+// LatencyBounds returns the upper bounds of Latencies.Cumulative.
 func LatencyBounds() []time.Duration { return latency.Classic() }
 
-// LatencySchema is what the exponents of Latencies.Native mean: each is a bound of 2^(exponent/2^schema)
-// seconds, and what is not above the first is under that.
+// LatencySchema returns the meaning of the exponents of Latencies.Native: each is a bound of 2^(exponent/2^schema)
+// seconds. Durations of at most the first bound are counted at first.
 func LatencySchema() (schema, first int) { return latency.Schema, latency.First }

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestMeasures: what hosts do is counted in the shards of their queues, and added up.
+// TestMeasures: commands are counted in the shards of their queues, and the counters added up.
 func TestMeasures(t *testing.T) {
 	r := newRemote(t, overLoopback)
 	if _, err := r.sub.AddNamespace(NamespaceConfig{Store: newNullStore(1 << 20)}); err != nil {
@@ -69,7 +69,7 @@ func TestMeasures(t *testing.T) {
 	r.close()
 }
 
-// checkShards wants so many transfers in each direction.
+// checkShards checks the number of transfers in each direction.
 func checkShards(t *testing.T, shards []ShardMeasures, want uint64) {
 	t.Helper()
 	var from, to uint64
@@ -84,8 +84,8 @@ func checkShards(t *testing.T, shards []ShardMeasures, want uint64) {
 	}
 }
 
-// TestRefusalsAreMeasured: a command that a reservation excludes counts for its namespace, and one
-// that reaches none for the subsystem; neither is an admin command.
+// TestRefusalsAreMeasured: a command that a reservation excludes counts for its namespace, one that reaches no
+// namespace for the subsystem; neither counts as an admin command.
 func TestRefusalsAreMeasured(t *testing.T) {
 	f := newFixture(t)
 	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// This file has the vocabulary of the tests of what administrators change.
+// This file has helpers for tests of an administrator's changes.
 
 const otherHostNQN = "nqn.2026-11.io.example:other"
 
@@ -40,7 +40,7 @@ func (f *fixture) associate(host nvmeof.NQN, at *Listener) *association {
 	return a
 }
 
-// dataOf is a host's Connect data.
+// dataOf returns a host's Connect data.
 func dataOf(subsystem, host nvmeof.NQN) capsule.ConnectData {
 	d := connectData()
 	d.SubNQN, d.HostNQN = nqnField(subsystem), nqnField(host)
@@ -73,7 +73,7 @@ func writeOf(id capsule.NSID) *hostCommand {
 	return ioCommand(capsule.IOWrite, id, capsule.ReadWrite{Blocks: 1}, make([]byte, 512))
 }
 
-// sees are the namespaces that the host's lists have.
+// sees checks which namespaces the host's lists have.
 func (a *association) sees(want ...capsule.NSID) {
 	a.f.t.Helper()
 	for _, cns := range []capsule.CNS{capsule.CNSActiveNamespaces, capsule.CNSAllocatedNamespaces, capsule.CNSActiveNamespacesCSI} {
@@ -94,7 +94,7 @@ func (a *association) event() *hostCommand {
 	return a.admin.start(adminCommand(capsule.AdminAsyncEvent, nil, nil))
 }
 
-// wantEvent waits for it and reads the log page that it names, which re-arms it.
+// wantEvent waits for the event and reads its log page, which unmasks it.
 func (a *association) wantEvent(c *hostCommand, info uint8, lid capsule.LID) []byte {
 	a.f.t.Helper()
 	r := <-c.response
@@ -105,7 +105,7 @@ func (a *association) wantEvent(c *hostCommand, info uint8, lid capsule.LID) []b
 	return logInto(a.admin, lid, 4096, 0)
 }
 
-// wantChanged wants an event, and these namespaces in the log.
+// wantChanged checks for an event, and that these namespaces are in the log.
 func (a *association) wantChanged(c *hostCommand, want ...capsule.NSID) {
 	a.f.t.Helper()
 	list := a.wantEvent(c, capsule.NoticeNamespaceChanged, capsule.LogChangedNamespaces)
@@ -125,7 +125,7 @@ func (a *association) identify(id capsule.NSID) capsule.IdentifyNamespace {
 	return ns
 }
 
-// remedied checks that there is one line with that message, and that its remedy begins so.
+// remedied checks that there is one line with that message, and that its remedy begins with that text.
 func (f *fixture) remedied(message, remedy string) {
 	f.t.Helper()
 	lines := f.logs.FilterMessage(message).All()
@@ -134,8 +134,7 @@ func (f *fixture) remedied(message, remedy string) {
 	}
 }
 
-// refused connects an admin queue, which must be refused with one log line that
-// has all of the words.
+// refused connects an admin queue, which must be refused with one log line that contains all of the words.
 func (f *fixture) refused(want capsule.Status, d capsule.ConnectData, words ...string) {
 	f.t.Helper()
 	h := f.dial(0, 0, 32)
@@ -159,17 +158,17 @@ func (f *fixture) refused(want capsule.Status, d capsule.ConnectData, words ...s
 	h.lose()
 }
 
-// logged counts lines.
+// logged returns the number of log lines with that message.
 func (f *fixture) logged(msg string) int { return f.logs.FilterMessage(msg).Len() }
 
-// within lets shards turn until something is so.
+// within lets shards turn until ok returns true.
 func (f *fixture) within(h *hostQueue, what string, ok func() bool) {
 	f.t.Helper()
 	for i := range 100000 {
 		if ok() {
 			return
 		}
-		if h.turns(1); i > 1000 { // another shard may not have had a processor
+		if h.turns(1); i > 1000 { // another shard may not have had a processor yet
 			time.Sleep(100 * time.Microsecond)
 		}
 	}

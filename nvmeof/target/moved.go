@@ -22,21 +22,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// MovedVersion is the version of the record in a [Moved]. A process continues what one of the
-// same version has exported.
+// MovedVersion is the version of the record in a [Moved]. A process accepts only records of its own version.
 const MovedVersion = 6
 
-// A Moved is the state of a target's associations on its way to another process, or to another
-// Target: see [Mover.Export] and [Adopt].
+// Moved is the state of a target's associations on its way to another process, or to another Target: see
+// [Mover.Export] and [Adopt].
 type Moved struct {
-	// Devices are the devices' own states, with descriptors: to be opened in the other process
-	// before Adopt. They are not part of what MarshalBinary returns.
+	// Devices are the states of the devices, with their file descriptors, which the other process opens before
+	// Adopt. MarshalBinary does not include them.
 	Devices []MovedDevice
 
 	record movedRecord
 }
 
-// A MovedDevice is the state of one device.
+// MovedDevice is the state of one device.
 type MovedDevice struct {
 	Name   string // Attrs().Name
 	Device rdmatransport.Device
@@ -45,13 +44,13 @@ type MovedDevice struct {
 
 // movedRecord has exported fields for encoding/gob.
 type movedRecord struct {
-	At         time.Duration // since when nobody has the associations, by Target.clock
+	At         time.Duration // when the target gave up the associations, by Target.clock
 	Generation uint64        // of the discovery log
 	Subsystems []movedSubsystem
 	Workers    []movedWorker
 }
 
-// movedSubsystem is a subsystem as far as hosts can tell, and no configuration knows.
+// movedSubsystem is the state of a subsystem that hosts have seen and that is not in the configuration.
 type movedSubsystem struct {
 	NQN         nvmeof.NQN
 	Progress    uint32
@@ -83,8 +82,8 @@ type movedController struct {
 	HostNQN   nvmeof.NQN
 	HostID    capsule.HostID
 	Connected time.Time
-	Silent    time.Duration // since the host was heard
-	Lapse     time.Duration // until the association is over, if nobody hears the host; 0: never
+	Silent    time.Duration // time since the host's last command or acknowledgement
+	Lapse     time.Duration // time until the association expires if the host stays silent; 0: never
 
 	CC            capsule.CC
 	CSTS          capsule.CSTS
@@ -126,11 +125,11 @@ type movedFeatures struct {
 	Limits     health.MovedLimits
 }
 
-// movedWorker is the queues of one shard, the Admin queues first.
+// movedWorker has the queues of one shard, the admin queues first.
 type movedWorker struct {
 	Device string
-	Index  int // of the device's shards
-	Queues []movedQueue
+	Index  int          // of the device's shards
+	Queues []movedQueue // among the shards of the device
 }
 
 type movedQueue struct {
@@ -138,14 +137,14 @@ type movedQueue struct {
 	Entries       uint32
 	Listener      netip.AddrPort
 	Local, Remote netip.AddrPort
-	Subsystem     nvmeof.NQN           // empty: no Connect command has come
+	Subsystem     nvmeof.NQN           // empty: no Connect command has arrived
 	Controller    capsule.ControllerID // likewise
 	Written       state.MovedWritten
 	Wire          fabric.MovedQueue
 }
 
-// movedMagic begins the record. The version follows, and the sum of its types: gob would read a record
-// that has others, and leave out what it does not know.
+// movedMagic begins the record. It is followed by the version and a checksum of the record's types: gob decodes a
+// record of other types too, and silently ignores fields that it does not know.
 const movedMagic = "nvmeof associations\n"
 
 func movedTypes() shape.Sum { return shape.Of(movedRecord{}) }
@@ -165,7 +164,7 @@ func (m *Moved) MarshalBinary() ([]byte, error) {
 
 const insteadOfMoving = "end it, and start this one: hosts connect again by themselves, and what it exports from memory is lost"
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It leaves Devices as they are.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It does not change Devices.
 func (m *Moved) UnmarshalBinary(b []byte) error {
 	rest, ok := bytes.CutPrefix(b, []byte(movedMagic))
 	if !ok || len(rest) < 4 {
@@ -186,7 +185,7 @@ func (m *Moved) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// Associations is how many controllers there are.
+// Associations returns the number of controllers.
 func (m *Moved) Associations() (n int) {
 	for i := range m.record.Subsystems {
 		n += len(m.record.Subsystems[i].Controllers)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMovedTypes: who changes the types of the record raises MovedVersion, and writes down what they are now.
+// TestMovedTypes fails if the types of the record change: then raise MovedVersion, and update the sum here.
 func TestMovedTypes(t *testing.T) {
 	const version, types = 6, "c4eab7c524224981"
 	if now := movedTypes().String(); now != types || MovedVersion != version {
@@ -14,7 +14,7 @@ func TestMovedTypes(t *testing.T) {
 	}
 }
 
-// TestMovedRefuses what another build, or nobody, has made.
+// TestMovedRefuses: a record of another build, or one that is none, is refused.
 func TestMovedRefuses(t *testing.T) {
 	record, err := new(Moved).MarshalBinary()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// exportSubsystems returns what hosts know of the subsystems. All shards stand still.
+// exportSubsystems returns the state of the subsystems that hosts have seen. All shards are stopped.
 func (m *Mover) exportSubsystems() movedRecord {
 	t := m.target
 	t.mu.Lock()
@@ -22,7 +22,7 @@ func (m *Mover) exportSubsystems() movedRecord {
 	return r
 }
 
-// exportSubsystem is called while settle keeps the subsystem as it is.
+// exportSubsystem returns the state of one subsystem. Called while settle prevents changes of it.
 func exportSubsystem(s *Subsystem) movedSubsystem {
 	x := movedSubsystem{
 		NQN: s.nqn, Progress: s.progress.Load(), Life: exportLife(s), Generation: s.generation.Load(),
@@ -88,7 +88,7 @@ func (f *features) restore(m *movedFeatures, now int64) {
 	f.timestamp, f.stampedAt, f.stamped, f.limits = m.Timestamp, now-int64(m.Age), m.Stamped, m.Limits.Restore()
 }
 
-// export ends the queue for this process.
+// export ends the queue in this process.
 func (q *queue) export(fq *fabric.TargetQueue) (movedQueue, error) {
 	x := movedQueue{ID: q.id, Entries: q.entries, Listener: q.listener.Addr(), Local: q.local, Remote: q.remote, Written: q.written.Export()}
 	if c := q.controller; c != nil {
@@ -99,9 +99,8 @@ func (q *queue) export(fq *fabric.TargetQueue) (movedQueue, error) {
 	return x, err
 }
 
-// begun are the commands of which nothing has been done, in the order in which they are to begin
-// again: the halves of a fused operation follow each other, and one whose second half has
-// not come is the last.
+// begun returns the commands whose execution has not begun, in the order in which they are to begin again: the
+// halves of a fused operation follow each other, and a first half without its second is the last.
 func (q *queue) begun() (all []*fabric.Command) {
 	add := func(r *request) { all = append(all, r.link.(*fabric.Command)) }
 	for i := range q.requests {
@@ -120,8 +119,8 @@ func (q *queue) begun() (all []*fabric.Command) {
 	return all
 }
 
-// movedNSIDs are those of namespaces that hosts may find changed: of either list and not, as
-// the same, of both.
+// movedNSIDs returns the NSIDs at which hosts may find a change: those of namespaces that are in only one of the
+// lists, or differ between them.
 func movedNSIDs(before []movedNamespace, now *Subsystem) (changed []capsule.NSID) {
 	there := make(map[capsule.NSID]movedNamespace)
 	for ns := range now.table().Listed {

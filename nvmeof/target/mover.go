@@ -16,9 +16,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Mover gives the associations of a target's hosts to another process, or another Target,
-// without the hosts' knowing: Suspend, then Export, and Adopt there. Hosts see commands that
-// take as long as that does. One goroutine uses it.
+// A Mover hands the associations of a target's hosts over to another process, or another Target, without the hosts
+// noticing: Suspend, then Export, and Adopt there. To hosts, commands only take longer. It must be used by one
+// goroutine.
 type Mover struct {
 	target   *Target
 	resumed  chan struct{} // closed when connections are accepted again
@@ -26,9 +26,8 @@ type Mover struct {
 	exported bool
 }
 
-// NewMover returns a mover of the target. It fails where a device's connections cannot move,
-// or two movers would be in each other's way. While there is one no device is added or
-// removed, no subsystem, no namespace and no listener.
+// NewMover returns a mover of the target. It fails if the connections of a device cannot move, or the target has
+// another mover. While a mover exists, no device, subsystem, namespace or listener may be added or removed.
 func NewMover(t *Target) (*Mover, error) {
 	if t.cfg.SharedReceives > 0 {
 		return nil, errors.New("target: connections that share receives cannot move to another process")
@@ -52,7 +51,7 @@ func NewMover(t *Target) (*Mover, error) {
 	return m, nil
 }
 
-// paused refuses while an administrator has a namespace paused, who counts on that.
+// paused returns an error if an administrator has paused a namespace, since the pause would not be kept.
 func (m *Mover) paused() error {
 	for _, s := range m.target.Subsystems() {
 		for _, ns := range s.Namespaces() {
@@ -65,15 +64,15 @@ func (m *Mover) paused() error {
 }
 
 const (
-	// settlePeriod is how often Suspend looks whether all is quiet.
+	// settlePeriod is the interval at which Suspend checks whether all queues are quiet.
 	settlePeriod = 200 * time.Microsecond
-	// strangersTime is how long those whose host is not admitted may keep others from moving.
+	// strangersTime is how long hosts that are not admitted may delay the move.
 	strangersTime = 50 * time.Millisecond
 )
 
-// Suspend keeps further commands from beginning, and waits until those that have begun have
-// ended and their hosts have the responses. When ctx ends before, the error names what has
-// not ended, and the target goes on as before: Resume has been called.
+// Suspend keeps further commands from beginning, and waits until those under way have ended and their hosts have
+// the responses. If ctx ends first, the error names what has not ended, and the target continues: Resume has been
+// called.
 func (m *Mover) Suspend(ctx context.Context) error {
 	if err := m.paused(); err != nil {
 		m.Resume()
@@ -96,7 +95,7 @@ func (m *Mover) Suspend(ctx context.Context) error {
 	}
 }
 
-// Resume has the target go on. It does nothing after Export.
+// Resume lets the target continue. It does nothing after Export.
 func (m *Mover) Resume() {
 	t := m.target
 	t.mu.Lock()
@@ -115,12 +114,12 @@ func (m *Mover) Resume() {
 // each calls f in all shards, one after the other.
 func (m *Mover) each(f func(w *worker)) {
 	for _, w := range m.workers {
-		_ = w.shard.Call(func() { f(w) }) // one that has ended has no queues
+		_ = w.shard.Call(func() { f(w) }) // a shard that has ended has no queues
 	}
 }
 
-// busy returns what is under way, in words. Late ends the connections of strangers that do not let others move:
-// anybody could keep a target from being taken over, and its hosts waiting meanwhile.
+// busy describes what is under way. With late, it ends the connections of hosts that are not admitted and that
+// delay the move: otherwise any peer could prevent a takeover, and keep the hosts waiting meanwhile.
 func (m *Mover) busy(late bool) (what []string) {
 	byWorker := m.queues()
 	m.each(func(w *worker) {
@@ -138,12 +137,12 @@ func (m *Mover) busy(late bool) (what []string) {
 	return what
 }
 
-// stranger reports whether a connection is one that anybody may have. Called in its shard.
+// stranger reports whether the queue's host is not admitted, or uses discovery. Called in the queue's shard.
 func (q *queue) stranger() bool {
 	return q.requests != nil && !q.failed && (!q.proven || q.controller.discovery())
 }
 
-// describe names the stores that do not answer, or else what hosts have to do.
+// describe names the stores that do not answer or, if there is none, what hosts have under way.
 func (m *Mover) describe(busy []string) string {
 	if names := m.target.Unfinished(); len(names) > 0 {
 		return "the store of " + strings.Join(names, ", that of ") + " does not answer"
@@ -155,7 +154,7 @@ func (m *Mover) describe(busy []string) string {
 	return busy[0] + more
 }
 
-// queues are all queues, those that have ended and are not free yet too.
+// queues returns all queues by worker, including those that have ended and are not freed yet.
 func (m *Mover) queues() map[*worker][]*queue {
 	t := m.target
 	t.mu.Lock()
@@ -167,8 +166,7 @@ func (m *Mover) queues() map[*worker][]*queue {
 	return out
 }
 
-// underWay is what keeps a queue's connection from moving; empty: nothing does. Called in its
-// shard.
+// underWay says what keeps a queue's connection from moving, or is empty if it can move. Called in its shard.
 func (q *queue) underWay() string {
 	who := func(what string) string { return fmt.Sprintf("%s, queue %d of %v", what, q.id, q.remote) }
 	fq, _ := q.wire.(*fabric.TargetQueue)
@@ -200,8 +198,7 @@ func occupied(c *Controller) bool {
 	return c.shutdown.waiting || c.shutdown.active || len(c.flushing.all) > 0 || len(c.flushing.protecting) > 0 || c.aborts > 0
 }
 
-// parked reports whether nothing of a command has been done: it can begin again in another
-// process.
+// parked reports whether the execution of a command has not begun, so that it can begin in another process.
 func (r *request) parked() bool {
 	q := r.queue
 	switch r.stage {
@@ -216,7 +213,7 @@ func (r *request) parked() bool {
 	return r.stage == stageUnseen || r.stage == stageGate
 }
 
-// pairedWith is the other half of a fused operation, or nil.
+// pairedWith returns the other half of a fused operation, or nil.
 func (r *request) pairedWith() *request {
 	if r.extra == nil {
 		return nil
@@ -227,10 +224,9 @@ func (r *request) pairedWith() *request {
 // Ended reports whether Export has stopped the target, which has to be closed then.
 func (m *Mover) Ended() bool { return m.exported }
 
-// Export stops the shards and returns the state of all associations, after Suspend. Hosts
-// learn nothing of the end of the target, which has to be closed now. After an error either
-// everything goes on, or, as Ended says, the target has stopped, and the associations that have been
-// exported are lost as at a crash.
+// Export stops the shards and returns the state of all associations; it is called after Suspend. Hosts do not
+// notice the end of the target, which has to be closed now. After an error there are two cases: either the target
+// continues, or, if Ended reports true, it has stopped, and the exported associations are lost as in a crash.
 func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 	settled, err := m.settle(ctx)
 	if err != nil {
@@ -262,7 +258,7 @@ func (m *Mover) Export(ctx context.Context) (*Moved, error) {
 	return out, nil
 }
 
-// export adds the queues and the devices. All shards stand still.
+// export adds the queues and the devices to out. All shards are stopped.
 func (m *Mover) export(out *Moved) error {
 	byWorker := m.queues()
 	for _, w := range m.workers {
@@ -300,9 +296,8 @@ func (m *Mover) devices() (all []*Device) {
 	return all
 }
 
-// settle keeps the subsystems from being changed, and their records from being saved, until
-// release is called: who changes a namespace waits for shards, which park stops, and who saves a
-// record waits for a file system.
+// settle keeps the subsystems from being changed, and their records from being saved, until release is called.
+// Changing a namespace waits for shards, which park stops, and saving a record waits for a file system.
 func (m *Mover) settle(ctx context.Context) (release func(), err error) {
 	type lock interface {
 		TryLock() bool
@@ -336,7 +331,7 @@ func (m *Mover) settle(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// subsystems are all of them, with that of discovery.
+// subsystems returns all subsystems and the discovery subsystem.
 func (m *Mover) subsystems() []*Subsystem {
 	return append(slices.Clone(m.target.Subsystems()), m.target.discSub)
 }
@@ -345,7 +340,7 @@ func errPaused(n *Namespace) error {
 	return fmt.Errorf("target: connections cannot move now: namespace %d of %s is paused: resume it first", n.ID(), n.subsystem.nqn)
 }
 
-// park stops all shards at a time at which nothing is under way in any.
+// park stops all shards at a moment at which nothing is under way in any.
 func (m *Mover) park(ctx context.Context) (release func(), err error) {
 	for {
 		release := m.parkAll()
@@ -370,7 +365,7 @@ func (m *Mover) park(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// parkAll stops all shards until release is called: they belong to the caller.
+// parkAll stops all shards until release is called. Meanwhile the caller may access their state.
 func (m *Mover) parkAll() (release func()) {
 	end := make(chan struct{})
 	var parked sync.WaitGroup
@@ -384,8 +379,7 @@ func (m *Mover) parkAll() (release func()) {
 	return func() { close(end) }
 }
 
-// awaitMover waits until connections are accepted again. It reports false when the target
-// closes meanwhile.
+// awaitMover waits until connections are accepted again. It returns false if the target closes meanwhile.
 func (l *Listener) awaitMover() bool {
 	t := l.target
 	t.mu.Lock()

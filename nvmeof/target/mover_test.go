@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// overMovable is a network that can be left and joined again.
+// overMovable returns a network that a device can leave and join again.
 func overMovable(seed uint64, faults softroce.Faults) (provider, *softroce.Network) {
 	n := softroce.NewNetwork(seed)
 	n.Faults = func(_, _ netip.Addr) softroce.Faults { return faults }
@@ -37,7 +37,7 @@ func overMovable(seed uint64, faults softroce.Faults) (provider, *softroce.Netwo
 	}, n
 }
 
-// move has another Target continue the associations, as another process does.
+// move has another Target continue the associations, as another process would.
 func (r *remote) move(n *softroce.Network) {
 	r.t.Helper()
 	if !r.tryMove(n) {
@@ -45,14 +45,14 @@ func (r *remote) move(n *softroce.Network) {
 	}
 }
 
-// tryMove is move where something may keep it from that.
+// tryMove is move that may fail.
 func (r *remote) tryMove(n *softroce.Network) bool {
 	r.t.Helper()
 	return r.tryMoveIn(n, func() {}, 0, 0)
 }
 
-// tryMoveIn is tryMove that takes so long, with what comes while no command begins any more. By the clock that nobody
-// sets it takes so much longer: the time of day has been set back meanwhile.
+// tryMoveIn is tryMove that takes a given time, and calls meanwhile while no command can begin. By the monotonic
+// clock it takes longer by setBack: the time of day was set back meanwhile.
 func (r *remote) tryMoveIn(n *softroce.Network, meanwhile func(), takes, setBack time.Duration) bool {
 	r.t.Helper()
 	begin := time.Now()
@@ -152,9 +152,10 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveForLong: a command that comes while the associations move is executed, unless that takes so long that its
-// host has given it up and sent it on another path, to another target, where others have followed it. The time of day
-// says nothing of that: whoever sets it neither brings such a command back, nor ends the associations of all hosts.
+// TestMoveForLong: a command that arrives while the associations move is executed, unless the move takes so long
+// that its host has given up the association and sent the command on another path, to another target, where others
+// have followed it. The time of day does not matter for that: setting it neither revives such a command, nor ends
+// associations.
 func TestMoveForLong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -193,7 +194,7 @@ func TestMoveForLong(t *testing.T) {
 	}
 }
 
-// TestMoveTimestamp: a controller's clock goes on while nobody has it.
+// TestMoveTimestamp: a controller's clock continues during the move.
 func TestMoveTimestamp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, n := overMovable(7, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -214,8 +215,8 @@ func TestMoveTimestamp(t *testing.T) {
 	})
 }
 
-// TestMoveANACounts: the change counts of the ANA log do not go back, by which hosts know one content of it from
-// another (NVMe base 2.0, 5.16.1.13).
+// TestMoveANACounts: the change counts of the ANA log do not go back, since hosts distinguish versions of it by
+// them (NVMe base 2.0, 5.16.1.13).
 func TestMoveANACounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, n := overMovable(8, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -292,7 +293,7 @@ func (q *remoteQueue) exercise(i int, end <-chan struct{}) error {
 	}
 }
 
-// TestMoveState checks what of an association goes along.
+// TestMoveState checks which state of an association moves with it.
 func TestMoveState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, n := overMovable(2, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -313,7 +314,7 @@ func TestMoveState(t *testing.T) {
 		reserve(capsule.IOReservationRegister, capsule.ReservationCommand{}, 0, 7)
 		reserve(capsule.IOReservationAcquire, capsule.ReservationCommand{Type: capsule.ReservationWriteExclusive}, 7, 0)
 		before := r.sub.Namespaces()[0].Reservation()
-		// The first half of a fused operation, whose other half comes later.
+		// The first half of a fused operation, whose second half arrives later.
 		first := rwCommand(capsule.IOCompare, 0, 1)
 		first.Flags = capsule.CommandFlags(capsule.FuseFirst)
 		compare := io[0].start(first, 0, 4096)
@@ -339,7 +340,7 @@ func TestMoveState(t *testing.T) {
 	})
 }
 
-// TestMoveRefused checks what keeps associations from moving, and that the target goes on.
+// TestMoveRefused checks what prevents a move, and that the target continues.
 func TestMoveRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, _ := overMovable(3, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -372,13 +373,13 @@ func TestMoveRefused(t *testing.T) {
 	})
 }
 
-// A fullDevice has no descriptors left.
+// A fullDevice has no file descriptors left.
 type fullDevice struct{ rdmatransport.MovableDevice }
 
 func (fullDevice) Prepare() error { return syscall.EMFILE }
 
-// TestMoveWithoutDescriptors checks that a process that has no descriptors left for the other one refuses, before
-// anything is given up, and that the target goes on.
+// TestMoveWithoutDescriptors checks that a process without free descriptors for the other one refuses to move,
+// before anything is given up, and that the target continues.
 func TestMoveWithoutDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, _ := overMovable(6, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -404,8 +405,8 @@ func TestMoveWithoutDescriptors(t *testing.T) {
 	})
 }
 
-// TestMoveBesideHang checks that a store that does not answer keeps associations from moving, that
-// the error names it, and that the target goes on.
+// TestMoveBesideHang checks that a store that does not answer prevents a move, that the error names it, and that
+// the target continues.
 func TestMoveBesideHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, _ := overMovable(4, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -442,8 +443,7 @@ func TestMoveBesideHang(t *testing.T) {
 	})
 }
 
-// TestMoveBesidePauses pauses and resumes a namespace while associations are moved: neither waits for
-// the other for ever.
+// TestMoveBesidePauses pauses and resumes a namespace during a move: neither waits forever for the other.
 func TestMoveBesidePauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, n := overMovable(5, softroce.Faults{Delay: 20 * time.Microsecond})

@@ -15,55 +15,52 @@ import (
 
 // NamespaceConfig describes a namespace. A zero field takes the default.
 type NamespaceConfig struct {
-	// Store is required, and stays the caller's to close. Namespaces of several
-	// subsystems may have the same one: it is opened once.
+	// Store is required; the caller closes it. Namespaces of several subsystems may have the same store, which is
+	// then opened once.
 	Store    backend.Store
 	NSID     capsule.NSID     // 1 to 4096; default: the lowest free one
 	ReadOnly bool             // for all hosts; see Namespace.SetReadOnly
 	Group    capsule.ANAGroup // 1 to 128; default 1; see Listener.SetANAState
-	// UUID identifies the namespace for good; default: derived from the subsystem's NQN,
-	// the NSID and Name, so that it survives a restart, and from the store's mark if it
-	// is a [backend.Marked], so that a store with new content has another.
+	// UUID identifies the namespace permanently; the default is derived from the subsystem's NQN, the NSID and
+	// Name, so that it survives a restart. If the store is a [backend.Marked] it is also derived from its mark, so
+	// that a store with new content gets another UUID.
 	UUID uuid.UUID
 	// NGUID is another identifier; default: the UUID.
 	NGUID [16]byte
-	// EUI64 is a third identifier, whose first three bytes belong to whoever assigned it;
-	// default: none.
+	// EUI64 is a third identifier, whose first three bytes belong to the organization that assigned it; default:
+	// none.
 	EUI64 [8]byte
-	Name  string // what is exported, for logs: a path, say; default: the type of Store
-	// Known is what is known of the store, for [Subsystem.AwaitNamespace]: hosts find the
-	// namespace as large, in its own ANA group where [Config.Gateway] does not serve that.
-	// Default: nothing, and hosts find it not ready.
+	Name  string // what is exported, for logs, such as a path; default: the type of Store
+	// Known describes the store for [Subsystem.AwaitNamespace]: hosts find the namespace with this size, and in
+	// its own ANA group if [Config.Gateway] does not serve that. Default: nothing is known, and hosts find the
+	// namespace not ready.
 	Known *backend.Info
 
-	// Reservations saves the hosts' reservation through a power loss, if they request
-	// that; default: nothing, so that they cannot. If the store is exported already the
-	// Reservations of its first namespace is used.
+	// Reservations saves the hosts' reservation across a power loss, if they request that; default: nothing, so
+	// that they cannot. If the store is exported already, the Reservations of its first namespace is used.
 	Reservations ReservationStore
-	// Keeper keeps the hosts' reservation for several targets, in place of Reservations. With
-	// [Config.Gateway] hosts cannot reserve a namespace that has none: it would end where
-	// another target goes on.
+	// Keeper keeps the hosts' reservation for several targets, instead of Reservations. With [Config.Gateway],
+	// hosts cannot reserve a namespace without a Keeper: the reservation would end when another target takes over.
 	Keeper ReservationKeeper
-	// RefuseReservations refuses reservations of the namespace; see
-	// Namespace.SetRefuseReservations.
+	// RefuseReservations refuses reservations of the namespace; see Namespace.SetRefuseReservations.
 	RefuseReservations bool
 }
 
-// A Namespace is one export of a subsystem: a volume, and how hosts see it.
+// A Namespace is an export of a volume by a subsystem, with its identifiers.
 type Namespace struct {
 	subsystem *Subsystem
 	ns        *storage.Namespace // for shards
 
-	// Under Subsystem.change.
+	// The rest is protected by Subsystem.change.
 	removed bool
-	unkept  bool        // it is one of several targets', and nothing keeps reservations for the others; constant
-	pause   *time.Timer // ends the pause; nil: commands are not held
+	unkept  bool        // several targets serve it, and no Keeper keeps its reservations for the others; constant
+	pause   *time.Timer // ends the pause; nil: not paused
 	pauses  uint64      // the number of pauses so far
-	pausing *time.Timer // ends the waiting of Pause for commands; nil: it does not wait
+	pausing *time.Timer // ends the time that Pause waits for commands; nil: it does not wait
 }
 
-// A StateError says that a namespace is not in the state in which it can be what was
-// requested: it is not paused, say, or has not failed.
+// A StateError says that a namespace is not in the state that an operation requires: for example, it is not
+// paused, or has not failed.
 type StateError struct {
 	Subsystem nvmeof.NQN
 	NSID      capsule.NSID
@@ -83,10 +80,10 @@ func (n *Namespace) unfit(why error) error { return &StateError{n.subsystem.nqn,
 
 func (n *Namespace) is(o *storage.Namespace) bool { return n.ns == o }
 
-// ID is the namespace's identifier.
+// ID returns the namespace's identifier.
 func (n *Namespace) ID() capsule.NSID { return n.ns.ID }
 
-// UUID identifies the namespace across subsystems and restarts.
+// UUID returns the identifier of the namespace across subsystems and restarts.
 func (n *Namespace) UUID() uuid.UUID { return n.ns.UUID }
 
 // Info describes the store, with the size that is reported to hosts.
@@ -96,9 +93,9 @@ func (n *Namespace) Info() backend.Info {
 	return info
 }
 
-// Trouble is what an administrator has to attend to: that the file or device does not
-// answer, is no longer at its path, became shorter, accepts no writes, or has little room left; empty: nothing. It
-// is at most as old as Config.Revalidate.
+// Trouble describes a fault of the store that an administrator has to repair: the file or device does not answer,
+// is no longer at its path, became shorter, accepts no writes, or has little space left. It is empty if there is
+// none, and at most as old as Config.Revalidate.
 func (n *Namespace) Trouble() string {
 	if n.ns.Volume == nil {
 		return "" // it is away
@@ -119,7 +116,7 @@ func (n *Namespace) Trouble() string {
 	return ""
 }
 
-// makeNamespace sets the identifiers that were not configured.
+// makeNamespace creates a namespace, and sets the identifiers that were not configured.
 func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	if c.UUID == uuid.Nil {
 		name := fmt.Appendf(nil, "%s\x00%d\x00%s", string(s.nqn), c.NSID, c.Name)
@@ -138,7 +135,7 @@ func makeNamespace(s *Subsystem, c NamespaceConfig) *Namespace {
 	return n
 }
 
-// A lineage is the identity of the last namespace at an NSID, as hosts can see it.
+// A lineage is the identity of the last namespace at an NSID, as hosts see it.
 type lineage struct {
 	identity   storage.Identity
 	shift      uint
@@ -146,9 +143,9 @@ type lineage struct {
 	successor  bool
 }
 
-// succeed gives a namespace its generation: that of the namespace which had the NSID
-// before, if hosts cannot distinguish the two. The block size distinguishes them: with
-// another one the same LBA names other bytes. It reports whether hosts can. Called with change held.
+// succeed gives a namespace its generation: that of the previous namespace at the NSID if hosts cannot distinguish
+// the two. Another block size distinguishes them, since the same LBA then means other bytes. It reports whether
+// hosts can distinguish them. Called with change held.
 func (s *Subsystem) succeed(n *storage.Namespace) (another bool) {
 	shape, known := n.Shape()
 	if !known {

@@ -7,9 +7,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// TestNoDevice: a target that never had a device does everything but serve hosts.
+// TestNoDevice: a target that never had a device does everything except serve hosts.
 func TestNoDevice(t *testing.T) {
-	target, err := New(Config{Revalidate: time.Millisecond}) // its stores are looked at meanwhile
+	target, err := New(Config{Revalidate: time.Millisecond}) // its stores are examined meanwhile
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestAbandonedWriteNeverOvertakes is section 6.4 of the catalogue, for all that a write
-// may wait for in the target: path A is lost with a write that has not reached the
-// store, the host writes the same blocks through path B, A's write is let go, and what
-// is there is B's. (What a store has begun it orders itself.)
+// TestAbandonedWriteNeverOvertakes is section 6.4 of the catalogue, for everything that a write may wait for in
+// the target: path A is lost with a write that was not submitted to the store, the host writes the same blocks
+// through path B, and A's write is released. The blocks then have B's data. (Operations that a store has begun are
+// ordered by the store.)
 func TestAbandonedWriteNeverOvertakes(t *testing.T) {
 	rw := capsule.ReadWrite{Blocks: 8}
 	for _, c := range []struct {
@@ -64,9 +64,8 @@ func TestAbandonedWriteNeverOvertakes(t *testing.T) {
 	}
 }
 
-// TestRefusalsNeedNoBuffer is rows 51 and 86: a length that is too large is refused
-// before it needs memory, so that it completes while there is none. (Above
-// MDTS the fabric refuses the SGL itself.)
+// TestRefusalsNeedNoBuffer is rows 51 and 86: an excessive length is refused before a buffer is needed, so the
+// command completes even if there is none. (Above MDTS, the fabric refuses the SGL itself.)
 func TestRefusalsNeedNoBuffer(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena = 1, 1<<20 })
 	s := newFakeStore(4 << 20)

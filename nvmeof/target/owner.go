@@ -11,21 +11,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/access"
 )
 
-// Reservations identify hosts by their identifiers (NVMe base 2.0, 8.19), which are no
-// secret, so each identifier belongs to one host NQN at a time, in all subsystems: to the
-// one that is registered with it, or else to the one that is connected with it, or that
-// has authenticated and used it last. A registration by a host without a key excludes a
-// host with one from that volume only: otherwise anyone allowed at one subsystem could
-// exclude it from all others; while that one is away, the host that is registered may come back
-// where it is, and yields when the other one returns. The UUID in the name of a host with a key, which most hosts
-// use as their identifier, is that host's alone, also before it has ever connected:
-// otherwise another host could register with it first, and exclude it for good.
+// Reservations identify hosts by their identifiers (NVMe base 2.0, 8.19), which are no secret. So each identifier
+// belongs to one host NQN at a time, in all subsystems: to the NQN that is registered with it, or else to the NQN
+// that is connected with it, or that authenticated with it last.
+//
+// A registration by a host without a key excludes a host with a key from that volume only: otherwise any host that
+// is allowed at one subsystem could exclude it from all others. While the host with the key is away, the
+// registered host may return where it is registered, and yields when the other one returns.
+//
+// The UUID in the NQN of a host with a key, which most hosts use as their identifier, belongs to that host, even
+// before its first connection: otherwise another host could register with it first, and exclude it permanently.
 
 const ownIdentifier = "give each host an NQN and an identifier of its own, in /etc/nvme/hostnqn and /etc/nvme/hostid"
 
-// own makes the host identifier the NQN's of the controller's host, or refuses with the
-// NQN that has it. For a host with a key that waits until it has authenticated: a refusal
-// before would disclose other hosts.
+// own assigns the host identifier to the NQN of the controller's host, or refuses with the NQN that has it. For a
+// host with a key, that waits until it has authenticated: an earlier refusal would disclose other hosts.
 func (c *Controller) own(proven bool) refusal {
 	if c.discovery() {
 		return refusal{}
@@ -54,8 +54,8 @@ func (c *Controller) own(proven bool) refusal {
 	return refusal{}
 }
 
-// othersIdentifier refuses a host whose identifier is another one's. That one may
-// disconnect, hence without DNR.
+// othersIdentifier refuses a host whose identifier belongs to another host. That one may disconnect, hence without
+// Do Not Retry.
 func othersIdentifier(how string, nqn nvmeof.NQN) refusal {
 	return takenIdentifier(how + " by another host, " + string(nqn))
 }
@@ -81,11 +81,11 @@ func (t *Target) keyed(nqn nvmeof.NQN) bool {
 	return false
 }
 
-// registeredAs returns the name with which another host is registered with the same host
-// identifier, which excludes the controller's host.
+// registeredAs returns the NQN of another host that is registered with the same host identifier and therefore
+// excludes the controller's host.
 func (c *Controller) registeredAs() (other nvmeof.NQN, found bool) {
 	for _, s := range c.target.Subsystems() {
-		for ns := range s.table().Listed { // also what is away, and comes back with what it had
+		for ns := range s.table().Listed { // includes those that are away, and keep their reservations
 			r := ns.Reservations()
 			if r == nil {
 				continue
@@ -99,8 +99,7 @@ func (c *Controller) registeredAs() (other nvmeof.NQN, found bool) {
 	return "", false
 }
 
-// registeredHere reports whether the controller's host is registered with its identifier in the
-// subsystem.
+// registeredHere reports whether the controller's host is registered with its identifier in the subsystem.
 func (c *Controller) registeredHere() bool {
 	for ns := range c.subsystem.table().Listed {
 		if r := ns.Reservations(); r != nil && r.State().Registered(c.hostID, c.hostNQN) {
@@ -110,18 +109,17 @@ func (c *Controller) registeredHere() bool {
 	return false
 }
 
-// yields reports whether the controller's host may not use its identifier because another
-// name is registered with it, with a volume of the controller's subsystem or elsewhere.
+// yields reports whether the controller's host may not use its identifier because another NQN is registered with
+// it, with a volume of the controller's subsystem (here) or elsewhere.
 func (c *Controller) yields(other nvmeof.NQN, here bool) bool {
 	return here || !c.keyed || c.target.keyed(other)
 }
 
-// dismissOthers ends the controllers of hosts that use an identifier with which another
-// host is registered with the volume of a namespace that is added, and returns when their
-// queues execute no commands any more.
+// dismissOthers ends the controllers of hosts that use an identifier with which another host is registered for the
+// volume of a namespace being added. It returns when their queues no longer execute commands.
 func (s *Subsystem) dismissOthers(v *storage.Volume) {
 	if v == nil {
-		return // there is no device yet, so no host is connected
+		return // no device was added yet, so no host is connected
 	}
 	t, dismissed := s.target, 0
 	for _, r := range v.Reservations.State().Registrants {
@@ -131,12 +129,12 @@ func (s *Subsystem) dismissOthers(v *storage.Volume) {
 		}
 	}
 	if dismissed > 0 {
-		t.barrier() // the controllers' shards
-		t.barrier() // those of their queues
+		t.barrier() // for the controllers' shards
+		t.barrier() // for those of their queues
 	}
 }
 
-// has reports whether a volume is one of the subsystem's.
+// has reports whether a namespace of the subsystem has the volume.
 func (s *Subsystem) has(v *storage.Volume) bool {
 	for ns := range s.table().All {
 		if ns.Volume == v {
@@ -158,8 +156,8 @@ func (t *Target) barrier() {
 	}
 }
 
-// dismiss ends the controllers with a host identifier that have another NQN, of those that
-// which selects, or all if it is nil.
+// dismiss ends the controllers with a host identifier and an NQN other than but, those that which selects, or
+// all if which is nil. It returns how many.
 func (t *Target) dismiss(id capsule.HostID, but nvmeof.NQN, why string, which func(*Controller) bool) (dismissed int) {
 	for _, s := range t.Subsystems() {
 		s.mu.Lock()

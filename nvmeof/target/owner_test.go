@@ -16,15 +16,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// posing is the Connect data of a host that uses an identifier of its choice.
+// posing returns the Connect data of a host with an identifier of its choice.
 func posing(sub *Subsystem, nqn string, id capsule.HostID) capsule.ConnectData {
 	d := connectData()
 	d.SubNQN, d.HostNQN, d.HostID = nqnField(sub.NQN()), nqnField(nqn), id
 	return d
 }
 
-// wantAnothers wants a Connect refused for its host identifier, in a way that lets the
-// host try again, and a line with the name of whose it is.
+// wantAnothers checks that a Connect is refused because of its host identifier, with a status that the host
+// retries, and a log line that names the owner.
 func (f *fixture) wantAnothers(d capsule.ConnectData, owner string) {
 	f.t.Helper()
 	f.logs.TakeAll()
@@ -42,9 +42,8 @@ func (f *fixture) wantAnothers(d capsule.ConnectData, owner string) {
 
 const nqnA, nqnB = "nqn.2014-08.org.nvmexpress:host:a", "nqn.2014-08.org.nvmexpress:host:b"
 
-// TestIdentifierOfAnother: who connects with the identifier of a host that is connected,
-// or registered, would write through its reservation. It cannot connect, to whatever
-// subsystem.
+// TestIdentifierOfAnother: a host with the identifier of a host that is connected or registered could write in
+// spite of the reservation. It cannot connect to any subsystem.
 func TestIdentifierOfAnother(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
@@ -62,8 +61,8 @@ func TestIdentifierOfAnother(t *testing.T) {
 		}
 	}
 	a := f.tenant("a", f.sub, 0)
-	second := f.tenant("a", other, 1) // its own name may use it wherever it likes
-	refused()                         // it is connected
+	second := f.tenant("a", other, 1) // the owner may use it anywhere
+	refused()                         // the owner is connected
 	second.io.lose()
 	second.admin.lose()
 	refused()
@@ -71,7 +70,7 @@ func TestIdentifierOfAnother(t *testing.T) {
 	a.acquire(capsule.StatusSuccess, 1, exclusiveAccess)
 	a.io.lose()
 	a.admin.lose()
-	refused() // it is registered
+	refused() // the owner is registered
 	a = f.tenant("a", f.sub, 0)
 	a.io.wantOK(reserveCommand(capsule.IOReservationRegister, 1, capsule.ReservationCommand{Action: capsule.UnregisterKey}, a.key, 0))
 	a.io.lose()
@@ -81,8 +80,8 @@ func TestIdentifierOfAnother(t *testing.T) {
 	f.wantAnothers(posing(f.sub, nqnA, capsule.HostID{15: 'a'}), nqnB)
 }
 
-// TestIdentifierAfterARestart: who registered is known after it, before it has come back,
-// and when the namespace comes later than the one who poses as it.
+// TestIdentifierAfterARestart: registered hosts own their identifiers after a restart, before they have
+// reconnected, and when the namespace is added after the impostor has connected.
 func TestIdentifierAfterARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r")
 	open := func(f *fixture) {
@@ -115,8 +114,8 @@ func TestIdentifierAfterARestart(t *testing.T) {
 	f.tenant("a", f.sub, 0).wantAccess(2, true, true)
 }
 
-// TestIdentifiersAndKeys: with keys an identifier is that of who proved to be the host,
-// while it is away, too; who has not proved anything keeps nobody out.
+// TestIdentifiersAndKeys: with keys, an identifier belongs to the host that has authenticated, even while it is
+// disconnected; a host that has not authenticated excludes no other.
 func TestIdentifiersAndKeys(t *testing.T) {
 	k := newKeyed(t)
 	key := newKey(t)
@@ -132,7 +131,7 @@ func TestIdentifiersAndKeys(t *testing.T) {
 	}
 	refused()
 
-	// It had connected before; what it proves does not make it the first.
+	// It had connected before, but its authentication comes later.
 	x := k.exchange(func(c *auth.HostConfig) { c.HostNQN, c.HostKey, c.ControllerKey = nqnB, key, auth.Key{} })
 	second.sendAuth(x)
 	second.receiveAuth(x)
@@ -140,16 +139,16 @@ func TestIdentifiersAndKeys(t *testing.T) {
 	second.start(authReceiveCommand(4096))
 	<-second.closed
 	h.lose()
-	refused() // the host is away
+	refused() // the owner is disconnected
 	k.admin()
-	k.sub.RemoveHost(testHostNQN) // for good
+	k.sub.RemoveHost(testHostNQN) // permanently
 	for k.sub.connectedControllers() > 0 {
 		k.target.barrier()
 	}
 	k.dial(0, 0, 32).wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, nqnA, testHostID)))
 }
 
-// TestProofDisplaces: who has nothing to prove gives way to the host that has.
+// TestProofDisplaces: a host without a key yields to one that has authenticated.
 func TestProofDisplaces(t *testing.T) {
 	k := newKeyed(t)
 	k.sub.AllowHost(nqnA)
@@ -160,8 +159,8 @@ func TestProofDisplaces(t *testing.T) {
 	k.wantAnothers(posing(k.sub, nqnA, testHostID), testHostNQN)
 }
 
-// TestRegistrationAndKeys: what a host without a key registers where anybody may connect
-// keeps no host that proves who it is from another subsystem, but keeps it from the volume.
+// TestRegistrationAndKeys: a registration by a host without a key, where any host may connect, does not exclude a
+// host that authenticates from other subsystems, but from the volume.
 func TestRegistrationAndKeys(t *testing.T) {
 	k := newKeyed(t)
 	public, err := k.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":public"})
@@ -183,7 +182,7 @@ func TestRegistrationAndKeys(t *testing.T) {
 	io.lose()
 	admin.lose()
 	k.sub.AllowHost(nqnB)
-	k.wantAnothers(posing(k.sub, nqnB, testHostID), nqnA) // who has no key either
+	k.wantAnothers(posing(k.sub, nqnB, testHostID), nqnA) // it has no key either
 	h, _ := k.admin()
 	k.wantAnothers(posing(public, testHostNQN, testHostID), nqnA)
 	k.wantAnothers(pose, testHostNQN)
@@ -191,7 +190,7 @@ func TestRegistrationAndKeys(t *testing.T) {
 	_, err = public.AddNamespace(NamespaceConfig{Store: another})
 	k.must(err)
 	h.wantOK(identifyCommand(1, capsule.CNSNamespace))
-	_, err = k.sub.AddNamespace(NamespaceConfig{Store: store}) // which it would fence, or be fenced from
+	_, err = k.sub.AddNamespace(NamespaceConfig{Store: store}) // where it would fence the other one, or be fenced
 	k.must(err)
 	<-h.closed
 	again := k.dial(0, 0, 32)
@@ -199,9 +198,8 @@ func TestRegistrationAndKeys(t *testing.T) {
 	again.lose()
 }
 
-// TestIdentifierInTheNameOfAnother: a host, with a key or without, that registers with the
-// identifier that follows from the name of a host with a key, before that one has ever
-// connected, would keep it out, for good.
+// TestIdentifierInTheNameOfAnother: if another host, with or without a key, could register with the identifier
+// that is in the NQN of a host with a key, before that one has ever connected, it would exclude it permanently.
 func TestIdentifierInTheNameOfAnother(t *testing.T) {
 	k := newKeyed(t)
 	theirs := uuid.MustParse("99999999-8888-7777-6666-555555555555")
@@ -225,12 +223,12 @@ func TestIdentifierInTheNameOfAnother(t *testing.T) {
 	if l := k.logs.FilterMessage("host disconnected").All(); len(l) != 1 || !strings.Contains(fmt.Sprint(l[0].ContextMap()), string(named)) {
 		t.Errorf("logged %v", l)
 	}
-	k.must(k.sub.SetHost(HostConfig{NQN: named})) // without a key anybody can use the name as well
+	k.must(k.sub.SetHost(HostConfig{NQN: named})) // without a key, any host can use the name as well
 	k.dial(0, 0, 32).wantOK(connectCommand(capsule.Connect{SQSIZE: 31}, posing(k.sub, nqnA, capsule.HostID(theirs))))
 }
 
-// TestReadersCannotReserve: a host that may only read cannot keep those that write from
-// it, but can give up what it got when it could write, too.
+// TestReadersCannotReserve: a host that may only read cannot exclude writers, but can release what it acquired
+// when it could still write.
 func TestReadersCannotReserve(t *testing.T) {
 	f := newFixture(t)
 	path := ReservationFile(filepath.Join(t.TempDir(), "r"))
@@ -264,8 +262,8 @@ func TestReadersCannotReserve(t *testing.T) {
 	b.io.wantOK(readOf(2))
 }
 
-// TestSecondIdentifier: a host that comes back after a crash with another identifier is
-// refused with the reason, and may retry.
+// TestSecondIdentifier: a host that returns after a crash with another identifier is refused with the reason, and
+// may retry.
 func TestSecondIdentifier(t *testing.T) {
 	f := newFixture(t)
 	first, id := f.connectAdmin(0)
@@ -289,7 +287,7 @@ func (s *Subsystem) connectedControllers() int {
 	return len(s.controllers)
 }
 
-// watchedReservations call a function when they begin to save.
+// watchedReservations calls a function when it begins to save.
 type watchedReservations struct {
 	*slowReservations
 	begin func()
@@ -300,8 +298,8 @@ func (w *watchedReservations) Save(b []byte) error {
 	return w.slowReservations.Save(b)
 }
 
-// TestIdentifierWhileItIsRegistered: who comes with the identifier of a host that has gone while
-// its registration is being saved does not get it, nor has it when that is done.
+// TestIdentifierWhileItIsRegistered: a host with the identifier of a host that has disconnected while its
+// registration is being saved does not get the identifier, neither then nor afterwards.
 func TestIdentifierWhileItIsRegistered(t *testing.T) {
 	f := newFixture(t)
 	slow := &slowReservations{proceed: make(chan struct{})}
@@ -329,8 +327,8 @@ func TestIdentifierWhileItIsRegistered(t *testing.T) {
 	f.wantAnothers(posing(f.sub, nqnB, a.id), nqnA)
 }
 
-// TestIdentifierWhileTheNamespaceIsAway: nor does somebody get it while the namespace is away with
-// which its host, which has gone too, is registered; that one is let in.
+// TestIdentifierWhileTheNamespaceIsAway: the same holds while the namespace is away for which the owner, which is
+// disconnected too, is registered; the owner is admitted.
 func TestIdentifierWhileTheNamespaceIsAway(t *testing.T) {
 	f := newFixture(t)
 	store := newFakeStore(1 << 20)
@@ -350,9 +348,9 @@ func TestIdentifierWhileTheNamespaceIsAway(t *testing.T) {
 	f.wantAnothers(posing(f.sub, nqnB, a.id), nqnA)
 }
 
-// TestRegisteredComesBack: a host with a key that uses the identifier of a host without one, in
-// another subsystem, while that one is away, keeps it from what it is registered with for as long
-// as it is connected itself, and not for good.
+// TestRegisteredComesBack: a host with a key that uses, in another subsystem, the identifier of a disconnected
+// host without a key excludes that from its registration for as long as it is connected itself, and not
+// permanently.
 func TestRegisteredComesBack(t *testing.T) {
 	k := newKeyed(t)
 	public, err := k.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":public"})
@@ -388,7 +386,7 @@ func TestRegisteredComesBack(t *testing.T) {
 	gone(public)
 
 	h, _ := k.admin()
-	k.wantAnothers(posing(public, nqnA, testHostID), testHostNQN) // both would have it
+	k.wantAnothers(posing(public, nqnA, testHostID), testHostNQN) // each would exclude the other
 	h.lose()
 	gone(k.sub)
 	a = connect(public, nqnA)
@@ -396,7 +394,7 @@ func TestRegisteredComesBack(t *testing.T) {
 	k.wantAnothers(posing(public, nqnB, testHostID), nqnA)
 	k.wantAnothers(posing(k.sub, nqnB, testHostID), nqnA)
 	second.lose()
-	h, _ = k.admin() // which has proved who it is
+	h, _ = k.admin() // it has authenticated
 	<-a.closed
 	h.lose()
 	gone(k.sub)

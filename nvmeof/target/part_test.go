@@ -9,9 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestHostLeavesAdminQueueFirst: a host that disconnects its admin queue, as SPDK's do for
-// a reset, has a moment to disconnect the others itself, in which nothing is executed. Who
-// loses it has not.
+// TestHostLeavesAdminQueueFirst: a host that disconnects its admin queue first, as SPDK does for a reset, has a
+// moment to disconnect the others itself; nothing is executed in it. A host that loses the admin queue does not.
 func TestHostLeavesAdminQueueFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

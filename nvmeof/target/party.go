@@ -10,20 +10,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// publicSize is the memory of a worker's public arena, from which commands get their
-// buffers that anybody may send: those of connections whose host has not been admitted,
-// and of discovery controllers. The buffers of hosts do not depend on what they do.
+// publicSize is the size of a worker's public arena, which has the buffers for commands that any peer may send:
+// those of connections whose hosts have not been admitted, and of discovery controllers. So they do not use the
+// buffers of admitted hosts.
 const publicSize = 4 << 20
 
-// A partyName tells parties apart: a host that has an entry of its own by its name, and all
-// others by their address, since they can call themselves what they like.
+// A partyName identifies a party: a host with an entry of its own by its NQN, and all others by their address,
+// since they can use any name.
 type partyName struct {
 	host nvmeof.NQN
 	addr netip.Addr
 }
 
-// A party is one of those who share what a worker has: a host with all its queues there,
-// or an address. It belongs to the worker's shard, and lasts as long as it has queues.
+// A party shares the resources of a worker with others: it is a host with all its queues there, or an address. It
+// belongs to the worker's shard, and exists as long as it has queues.
 type party struct {
 	name    partyName
 	index   storage.Party
@@ -34,7 +34,7 @@ type party struct {
 	fabric  fabric.Party
 }
 
-// join returns the party of that name, with one more queue.
+// join returns the party of that name, and adds a queue to it.
 func (w *worker) join(name partyName) *party {
 	p := w.parties[name]
 	if p == nil {
@@ -50,7 +50,7 @@ func (w *worker) join(name partyName) *party {
 	return p
 }
 
-// leave ends a queue's part in a party.
+// leave removes a queue from a party.
 func (w *worker) leave(p *party) {
 	if p.queues--; p.queues == 0 {
 		delete(w.parties, p.name)
@@ -58,7 +58,7 @@ func (w *worker) leave(p *party) {
 	}
 }
 
-// place is the lowest index that no party has.
+// place returns the lowest index that no party has.
 func (w *worker) place() storage.Party {
 	i := slices.Index(w.places, nil)
 	if i < 0 {
@@ -68,8 +68,8 @@ func (w *worker) place() storage.Party {
 	return storage.Party(i)
 }
 
-// admitted gives the queue the shares of its host, from now on. Those of discovery
-// controllers keep the shares that they came with.
+// admitted gives the queue the shares of its host. Queues of discovery controllers keep the shares of their
+// address.
 func (q *queue) admitted() {
 	c := q.controller
 	if c.discovery() || q.host != nil {

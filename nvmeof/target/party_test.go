@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// shares tells whose shares a queue has.
+// shares returns which shares a queue uses.
 func (h *hostQueue) shares() (strangers, named bool, parties []partyName) {
 	h.t.Helper()
 	h.call(func() {
@@ -23,9 +23,8 @@ func (h *hostQueue) shares() (strangers, named bool, parties []partyName) {
 	return strangers, named, parties
 }
 
-// TestImpostorHasNoShare: who connects under the name of a host with a key has
-// the strangers' buffers and room for data, and nothing of the host's, until it has
-// authenticated, on each queue.
+// TestImpostorHasNoShare: a connection under the name of a host with a key uses the buffers and the room for data
+// of unknown hosts, and none of the host's, until it has authenticated, on each queue.
 func TestImpostorHasNoShare(t *testing.T) {
 	k := newKeyed(t)
 	for _, qid := range []capsule.QID{0, 1} {
@@ -59,7 +58,7 @@ func TestImpostorHasNoShare(t *testing.T) {
 	}
 }
 
-// TestPartiesOfANetwork: one network of IPv6 is one stranger, whatever addresses it uses.
+// TestPartiesOfANetwork: one IPv6 network is one party, whatever addresses it uses.
 func TestPartiesOfANetwork(t *testing.T) {
 	f := newFixture(t)
 	var all []*hostQueue

@@ -12,15 +12,15 @@ import (
 
 // A Peer is a listener of another target that serves the same subsystems.
 type Peer struct {
-	Port PortID         // its identifier, which no other listener has, of whatever target
+	Port PortID         // its identifier, unique among the listeners of all targets
 	Addr netip.AddrPort // where hosts reach it
-	// Provider is PRTYPE, if its device reports that; default: it does not.
+	// Provider is PRTYPE, if its device reports that; default: none.
 	Provider uint8
-	// Subsystems are on it; nil: those that [Subsystem.SetPorts] exposes there.
+	// Subsystems are those exposed on it; nil: those that [Subsystem.SetPorts] exposes there.
 	Subsystems []nvmeof.NQN
 }
 
-// exposes reports whether a subsystem with these ports is on the listener.
+// exposes reports whether a subsystem is exposed on the listener.
 func (p *Peer) exposes(e *exposure) bool {
 	if p.Subsystems == nil {
 		return exposedOn(e.ports, p.Port)
@@ -28,7 +28,7 @@ func (p *Peer) exposes(e *exposure) bool {
 	return slices.Contains(p.Subsystems, e.nqn)
 }
 
-// record is the log's entry of a subsystem there.
+// record returns the log entry of a subsystem on the listener.
 func (p *Peer) record(nqn nvmeof.NQN) discoverylog.Record {
 	return discoverylog.Record{
 		Kind: capsule.SubsystemNVM, Transport: capsule.TransportRDMA, Provider: p.Provider, Port: uint16(p.Port), Addr: p.Addr,
@@ -43,11 +43,10 @@ func (p *Peer) check() error {
 	return nil
 }
 
-// SetPeers makes the listeners of the other targets those that the discovery log has beside
-// the target's own: of each subsystem for the hosts that it allows. The generation of a log
-// that changes so is at least the given one, which is to increase with each change of the
-// list, whatever target it is of: so hosts that read the log of one target after that of
-// another take none for older than it is. Hosts whose log changes are notified.
+// SetPeers sets the listeners of the other targets, which the discovery log lists beside the target's own: for
+// each subsystem, to the hosts that it allows. If a log changes, its generation becomes at least the given one.
+// The caller must increase that with each change of the list at any target, so that hosts which read the log of
+// one target after that of another do not take it for an older one. Hosts whose logs change are notified.
 func (g *Gateway) SetPeers(peers []Peer, generation uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,12 +73,12 @@ func (g *Gateway) SetPeers(peers []Peer, generation uint64) error {
 	slices.SortFunc(next, func(a, b Peer) int { return int(a.Port) - int(b.Port) })
 	t.reshapeLocked(nil, func() {
 		t.peers = next
-		t.generation = max(t.generation+1, generation) - 1 // reveal adds one
+		t.generation = max(t.generation+1, generation) - 1 // reveal increments it
 	})
 	return nil
 }
 
-// Peers are those that SetPeers set.
+// Peers returns the listeners that SetPeers set.
 func (g *Gateway) Peers() []Peer {
 	if g.target == nil {
 		return nil

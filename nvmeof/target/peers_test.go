@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestPeers: listeners of other targets are in the log of the hosts that may use what is
-// there, with the generation that all targets have, and a host is told.
+// TestPeers: listeners of other targets are in the logs of hosts that may use the subsystems there, with the
+// generation of all targets, and hosts are notified.
 func TestPeers(t *testing.T) {
 	f, g := withGateway(t)
 	f.listen("192.0.2.1:4420")

@@ -12,22 +12,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
 
-// maxPersistentLog bounds the Persistent Event log of a controller, and so the memory of its
-// context. PELS says it in units of 64 KiB.
+// maxPersistentLog limits the Persistent Event log of a controller, and so the memory of its context. PELS reports
+// it in units of 64 KiB.
 const maxPersistentLog = 16 << 10
 
-// maxPersistentPart is how many events of each part of the target's log are looked at: a host may
-// ask as often as it likes, and its shard has other work.
+// maxPersistentPart limits how many events of each part of the target's log are examined: a host may read the log
+// as often as it likes, and its shard has other work.
 const maxPersistentPart = 256
 
 func persistentLogLength(*Controller) uint64 { return maxPersistentLog }
 
-// persistentLog is the Persistent Event log (NVMe base 2.0, 5.16.1.14): what a host reads in parts
-// is what was there when it established the context.
+// persistentLog returns the Persistent Event log (NVMe base 2.0, 5.16.1.14). What a host reads in parts is the log
+// as it was when the host established the context.
 func persistentLog(c *Controller, f capsule.GetLogPage) ([]byte, capsule.Status) {
 	const wrongOrder = capsule.StatusCommandSequence | capsule.StatusDNR
 	switch capsule.PersistentAction(f.LSP & 3) {
-	case capsule.PersistentRelease: // "the command completes successfully" without a context too
+	case capsule.PersistentRelease: // "the command completes successfully" even without a context
 		c.persistent = nil
 		return make([]byte, maxPersistentLog), capsule.StatusSuccess
 	case capsule.PersistentRead:
@@ -49,8 +49,8 @@ func persistentLog(c *Controller, f capsule.GetLogPage) ([]byte, capsule.Status)
 	return c.persistent, capsule.StatusSuccess
 }
 
-// persistentEvents is the log with the newest events that there is room for: what concerns the
-// subsystem, the namespaces that the host sees, and the host itself.
+// persistentEvents returns the log with the newest events that fit: those of the subsystem, of the namespaces that
+// the host sees, and of the host itself.
 func persistentEvents(c *Controller) []byte {
 	var smart [capsule.SMARTLogSize]byte
 	health := c.smart(slices.Collect(c.view.All))
@@ -70,7 +70,7 @@ func persistentEvents(c *Controller) []byte {
 		}
 		b, head.Events = p.Append(b), head.Events+1
 	}
-	for len(b)%4 != 0 { // a host reads dwords
+	for len(b)%4 != 0 { // hosts read dwords
 		b = append(b, 0)
 	}
 	head.Length = uint64(len(b))
@@ -78,8 +78,8 @@ func persistentEvents(c *Controller) []byte {
 	return b
 }
 
-// persistentHistory yields the host's events, the newest first. Starts are those of the subsystem's record, which has
-// the number of each: the target's own log does not know it, and may be older than the subsystem, or be lost.
+// persistentHistory yields the host's events, the newest first. Power cycles come from the subsystem's record,
+// which has their numbers: the target's own log does not have them, and may be older than the subsystem, or lost.
 func persistentHistory(c *Controller) iter.Seq[capsule.PersistentEvent] {
 	return func(yield func(capsule.PersistentEvent) bool) {
 		event := func(t capsule.PersistentType, millis int64, data []byte) bool {
@@ -106,22 +106,22 @@ func persistentHistory(c *Controller) iter.Seq[capsule.PersistentEvent] {
 	}
 }
 
-// powerOnData is a start of the target, which is a power cycle of the subsystem (NVMe base 2.0, 5.16.1.14:
+// powerOnData encodes a start of the target, which is a power cycle of the subsystem (NVMe base 2.0, 5.16.1.14:
 // Power-on or Reset Event).
 func powerOnData(c *Controller, cycle life.Cycle) []byte {
 	return capsule.PersistentPowerOnData(cycle.Firmware, c.id, uint32(cycle.Number), uint64(cycle.At))
 }
 
-// Texts by which the log recognises events.
+// Texts by which the log recognizes events.
 const (
 	textAdded   = "namespace added"
 	textRemoved = "namespace removed"
 )
 
-// persistentEvent is an event in the form of the specification, or a vendor specific one; nil: it
-// is not the host's business. Hosts without a name are not one host. Of a text a host gets what happened, and not the
-// reason and what else is said after a colon or a semicolon: that is for administrators, and names other hosts,
-// whose names may be all that they have to say.
+// persistentEvent returns an event in the form of the specification, or a vendor specific one; nil if it does not
+// concern the host. Hosts without a name are not treated as one host. Of a text, hosts get the part before a colon
+// or semicolon, which says what happened. The rest, such as the reason, is for administrators, and may name other
+// hosts, whose names may be the only secret that protects them.
 func persistentEvent(c *Controller, e *events.Event) (capsule.PersistentType, []byte) {
 	ours := e.Subsystem == string(c.subsystem.nqn)
 	switch {

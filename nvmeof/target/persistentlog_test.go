@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/life"
 )
 
-// TestPersistentEventLog reads the log in parts of one context, and finds what concerns the host.
+// TestPersistentEventLog reads the log in parts of one context, and finds the host's events.
 func TestPersistentEventLog(t *testing.T) {
 	f := newFixture(t)
 	f.target.log.Events.Begin("test")
@@ -61,7 +61,7 @@ func TestPersistentEventLog(t *testing.T) {
 	ask(wrongOrder, capsule.PersistentRead, 512, 0)
 }
 
-// eventsIn are the events of a log, with their headers.
+// eventsIn returns the events of a log, with their headers.
 func eventsIn(page []byte) (all [][]byte) {
 	at := capsule.PersistentHeaderSize
 	for range binary.LittleEndian.Uint32(page[4:]) {
@@ -72,8 +72,8 @@ func eventsIn(page []byte) (all [][]byte) {
 	return all
 }
 
-// TestPowerCyclesOfLog: each start has the number and the firmware that it had, through restarts of
-// targets, whatever became of their logs; and they are among the events at their times.
+// TestPowerCyclesOfLog: each power cycle keeps its number and firmware across restarts of targets, even if their
+// logs are lost; they are ordered among the events by time.
 func TestPowerCyclesOfLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	record := life.Record{PowerCycles: 6, Cycles: []life.Cycle{{Number: 5, At: 1000, Firmware: "1.0.0"}, {Number: 6, At: 2000, Firmware: "1.1.0"}}}
@@ -113,7 +113,7 @@ func TestPowerCyclesOfLog(t *testing.T) {
 	read("8 1.2.3", "7 1.2.3", "6 1.1.0", "5 1.0.0")
 }
 
-// TestPersistentEventsOfOthers: a host reads nothing about others, nor about what it does not see.
+// TestPersistentEventsOfOthers: a host gets no events of other hosts, nor of namespaces that it does not see.
 func TestPersistentEventsOfOthers(t *testing.T) {
 	f := newFixture(t)
 	f.connectAdmin(0)
@@ -134,8 +134,8 @@ func TestPersistentEventsOfOthers(t *testing.T) {
 	}
 }
 
-// TestPersistentEventsNameNobody: what a host reads of itself names no other host, also where that host was
-// preempted, or has the identifier that this one gives; and hosts without a name read nothing of administrators.
+// TestPersistentEventsNameNobody: a host's events name no other host, even if that was preempted, or owns the
+// identifier that this one uses; and hosts without a name get no events of administrators.
 func TestPersistentEventsNameNobody(t *testing.T) {
 	f := newFixture(t)
 	a, b := f.tenant("a", f.sub, 0), f.tenant("bystander", f.sub, 1)

@@ -7,20 +7,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// probePeriod is how often it is noted whether a host is silent, where the keep alive
-// timer does not do so. The transport of one that is silent then has to acknowledge a
-// message, so that controllers without keep alive end with their hosts.
+// probePeriod is the interval at which silence of a host is noted, unless the keep alive timer does that. The
+// transport of a silent host then has to acknowledge a message, so that controllers without keep alive end with
+// their hosts.
 const probePeriod = 2 * time.Second
 
-// A presence is when a host was last heard. It belongs to its controller's shard, but for
-// heardAt.
+// A presence tracks when a host was last heard. It belongs to its controller's shard, except heardAt.
 type presence struct {
 	controller *Controller
 	timer      shard.Timer
 	probed     bool          // the host was silent when the timer fired last, and was probed
 	active     bool          // a command has arrived since the keep alive timer was set
 	born       time.Duration // constant
-	heardAt    atomic.Int64  // when it was last noted that a command had arrived; see Target.age
+	heardAt    atomic.Int64  // when the arrival of a command was last noted; see Target.age
 }
 
 func (p *presence) init(c *Controller) {
@@ -29,7 +28,8 @@ func (p *presence) init(c *Controller) {
 	p.heardAt.Store(int64(p.born))
 }
 
-// age is a clock that all shards have in common, and that goes on while the machine sleeps, as those of hosts do.
+// age is the target's clock. It is common to all shards, and continues while the machine sleeps, as hosts' clocks
+// do.
 func (t *Target) age() time.Duration { return time.Since(t.started) + t.slept() }
 
 // notice notes whether a command has arrived on any queue since the last call.
@@ -40,8 +40,8 @@ func (p *presence) notice() {
 	}
 }
 
-// silence is for how long no command has arrived, as far as that was noted, and whether
-// the association ends. Any goroutine may call it.
+// silence returns for how long no arrival of a command has been noted, and whether the association is ending. It
+// may be called by any goroutine.
 func (p *presence) silence(now time.Duration) (d time.Duration, ending bool) {
 	c := p.controller
 	c.mu.Lock()
@@ -58,7 +58,7 @@ func (p *presence) silence(now time.Duration) (d time.Duration, ending bool) {
 	return d, c.dying
 }
 
-// arm starts the timer where that of the keep alive does not do as well.
+// arm starts the timer, unless the keep alive timer is at least as frequent.
 func (p *presence) arm() {
 	c := p.controller
 	if c.keep.Enabled() && c.keep.Timeout() <= probePeriod {
@@ -68,7 +68,7 @@ func (p *presence) arm() {
 	}
 }
 
-// due looks at a host whose keep alive timer is off or slow.
+// due checks a host whose keep alive timer is disabled or slow.
 func (p *presence) due() {
 	c, before := p.controller, p.heardAt.Load()
 	p.notice()
@@ -79,8 +79,7 @@ func (p *presence) due() {
 	c.shard.SetTimer(&p.timer, probePeriod)
 }
 
-// lost notes that the connection has ended by an error, as it does if the host does not
-// acknowledge a probe.
+// lost notes that the connection has ended by an error, which happens if the host does not acknowledge a probe.
 func (p *presence) lost() {
 	if c := p.controller; p.probed && !c.admin.traffic.Load() {
 		c.target.controllerCounts.unanswered.Add(1)

@@ -17,10 +17,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestManyHostsOfLargeWrites is row 113: a hundred hosts write 1 MiB at a time, one of
-// them with 128 commands outstanding all the while, through buffers for a few. The
-// memory stays what it was, every command ends well, and he who has much outstanding
-// keeps nobody from the buffers: a write waits for those that were there before it.
+// TestManyHostsOfLargeWrites is row 113: a hundred hosts write 1 MiB at a time, one of them with 128 commands
+// outstanding throughout, with buffers for only a few. Memory use does not grow, every command succeeds, and the
+// host with many outstanding commands does not starve others: a write only waits for those that arrived before it.
 func TestManyHostsOfLargeWrites(t *testing.T) {
 	const hosts, outstanding, arena = 100, 128, 4 << 20
 	f := newFixture(t, func(c *Config) { c.Shards, c.Arena, c.MaxQueues = 1, arena, 1 })
@@ -36,7 +35,7 @@ func TestManyHostsOfLargeWrites(t *testing.T) {
 	}
 	greedy, others := queues[0], queues[1:]
 	ended, stop := make(chan *hostCommand, outstanding), make(chan struct{})
-	follow := func(c *hostCommand) { // its own response, on the common channel
+	follow := func(c *hostCommand) { // adds its response to the common channel
 		if r := <-c.response; !r.status.OK() {
 			t.Errorf("a write of the greedy host: %v", r.status)
 		}
@@ -78,8 +77,8 @@ func TestManyHostsOfLargeWrites(t *testing.T) {
 	})
 }
 
-// TestLinesAreLimited is row 114 for the log: whatever a peer repeats, it fills no disk,
-// and what is left out is counted.
+// TestLinesAreLimited is row 114 for the log: whatever a peer repeats, it cannot fill a disk, and suppressed lines
+// are counted.
 func TestLinesAreLimited(t *testing.T) {
 	const times = 300
 	for _, c := range []struct {
@@ -150,7 +149,7 @@ func comeAndGo(f *fixture) (again func()) {
 	}
 }
 
-// A fullDisk takes no line.
+// A fullDisk accepts no lines.
 type fullDisk struct{ tried atomic.Int32 }
 
 func (d *fullDisk) Write([]byte) (int, error) { d.tried.Add(1); return 0, syscall.ENOSPC }

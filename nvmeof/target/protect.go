@@ -11,14 +11,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// Namespace write protection (NVMe base 2.0, 8.12), which hosts set. It is the
-// namespace's, for all hosts of the subsystem. It survives the target, whose end is a
-// power cycle to hosts, if [SubsystemConfig.State] is set; otherwise an administrator
-// protects for longer than that with SetReadOnly.
+// Hosts set namespace write protection (NVMe base 2.0, 8.12). It belongs to the namespace, for all hosts of the
+// subsystem. If [SubsystemConfig.State] is set, it survives the target, whose end is a power cycle to hosts.
+// Otherwise an administrator can use SetReadOnly, which lasts.
 const writeProtection = capsule.NWPCSupported | capsule.NWPCUntilOff
 
-// protects reports whether hosts may protect namespaces. Those of a group of gateways they may not: at
-// another gateway, to which a namespace moves, nobody would know of it.
+// protects reports whether hosts may protect namespaces. They may not in a group of gateways: when a namespace
+// moves to another gateway, that would not know its protection.
 func protects(t *Target) bool { return t.cfg.Gateway == nil }
 
 func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
@@ -32,9 +31,9 @@ func getWriteProtection(c *Controller, r *request, _ uint32) capsule.Status {
 	return capsule.StatusSuccess
 }
 
-// setWriteProtection changes the state, and completes when what was written before is
-// durable. Writes that have begun on other shards are executed. One that requests what another
-// command is about to set does the same: that one may fail.
+// setWriteProtection changes the state, and completes when earlier writes are durable. Writes that have begun on
+// other shards are executed. A command that requests the state that another one is about to set does the same
+// work, since the other one may fail.
 func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	ns, status := c.view.Have(r.cmd.NSID)
 	want := capsule.WriteProtection(v & 7)
@@ -69,7 +68,7 @@ func setWriteProtection(c *Controller, r *request, v uint32) capsule.Status {
 	return statusLater
 }
 
-// protecting is a Set Features that waits for a flush.
+// protecting is a Set Features command that waits for a flush.
 type protecting struct {
 	request *request
 	ns      *storage.Namespace
@@ -77,7 +76,7 @@ type protecting struct {
 	flush   flush
 }
 
-// flushed continues when what was written is durable.
+// flushed continues when earlier writes are durable.
 func (p *protecting) flushed(err error) {
 	w := &p.request.queue.controller.flushing
 	w.protecting = slices.DeleteFunc(w.protecting, func(o *protecting) bool { return o == p })
@@ -91,8 +90,8 @@ func (p *protecting) flushed(err error) {
 	}
 }
 
-// save saves the state, if the subsystem has a store for it. One that has failed may have
-// saved it nonetheless: what was before is saved again, now and, if that fails, later.
+// save saves the state, if the subsystem has a store for it. A store that has failed may have saved it
+// nonetheless, so the previous state is saved again, now and, if that fails, later.
 func (p *protecting) save() {
 	s := p.request.queue.controller.subsystem
 	p.request.outside(&s.life, func() func() {
@@ -100,19 +99,19 @@ func (p *protecting) save() {
 		if err := s.save(); err != nil {
 			status = capsule.StatusInternalError
 			p.change.End(false)
-			_ = s.save() // which logs an error
+			_ = s.save() // errors are logged
 			p.noteUnsaved(err)
 		}
 		return func() { p.end(status) }
 	})
 }
 
-// noteUnsaved says why the command fails. That counters are not saved is said once, and may have been before.
+// noteUnsaved logs why the command fails. The failure to save counters is logged once, perhaps earlier.
 func (p *protecting) noteUnsaved(err error) {
 	c := p.request.queue.controller
 	c.target.log.Trouble("write protection not saved, command failed", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
 		zap.Uint32("nsid", uint32(p.ns.ID)), zap.Error(err))
-	happenedTo(c, p.ns, events.Namespace, events.Error, "write protection not saved, command failed: "+err.Error())
+	recordNamespaceEvent(c, p.ns, events.Namespace, events.Error, "write protection not saved, command failed: "+err.Error())
 }
 
 // end completes the command, and reverts the state if it failed.

@@ -46,7 +46,7 @@ func TestWriteProtection(t *testing.T) {
 	h.wantOK(protect(2, 0))
 	io.wantOK(write(2))
 
-	// Only the end of the target takes the second state back.
+	// Only the end of the target ends the second state.
 	h.wantOK(protect(2, 2))
 	h.wantStatus(capsule.StatusFeatureNotChangeable|dnr, protect(2, 0))
 	h.wantStatus(capsule.StatusFeatureNotChangeable|dnr, protect(2, 1))
@@ -59,7 +59,7 @@ func TestWriteProtection(t *testing.T) {
 	h.wantStatus(capsule.StatusInvalidNamespace|dnr, protect(0, 1))
 }
 
-// TestWriteProtectionNeedsAFlush leaves the namespace as it was where the flush fails.
+// TestWriteProtectionNeedsAFlush: if the flush fails, the namespace stays as it was.
 func TestWriteProtectionNeedsAFlush(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -70,7 +70,7 @@ func TestWriteProtectionNeedsAFlush(t *testing.T) {
 	h.wantProtection(2, capsule.WriteProtectNone)
 }
 
-// A failingState is a StateStore that takes its time and then fails, once.
+// A failingState is a StateStore that takes some time and then fails, once.
 type failingState struct {
 	savedState
 	fails atomic.Bool
@@ -85,7 +85,7 @@ func (s *failingState) Save(b []byte) error {
 	return s.savedState.Save(b)
 }
 
-// TestProtectUnsaved: the log says why a host's command failed that the store of the state could not save, also where
+// TestProtectUnsaved: the log has the reason why a host's command failed whose state could not be saved, even if
 // counters could not be saved before.
 func TestProtectUnsaved(t *testing.T) {
 	state := &failingState{end: make(chan struct{})}
@@ -107,8 +107,8 @@ func TestProtectUnsaved(t *testing.T) {
 	a.admin.wantProtection(1, capsule.WriteProtectNone)
 }
 
-// TestProtectTwice: who sets the state that another host is about to set is answered when it is
-// durable, and keeps it although the other one's command fails.
+// TestProtectTwice: a host that sets the state which another host is about to set gets the completion when that is
+// durable, and keeps the state even if the other one's command fails.
 func TestProtectTwice(t *testing.T) {
 	protectBoth := func(a, b *tenant, underWay func() bool) (first, second *hostCommand) {
 		first = a.admin.start(protect(1, uint32(capsule.WriteProtected)))

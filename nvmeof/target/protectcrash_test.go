@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// keptProtection is the protection with which a target would start from what is saved in a file.
+// keptProtection returns the protection with which a target would start from the record in a file.
 func keptProtection(t *testing.T, path string) capsule.WriteProtection {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -26,9 +26,9 @@ func keptProtection(t *testing.T, path string) capsule.WriteProtection {
 	return r.Begin(time.Now(), "", "", 1).Namespaces[1].Protection
 }
 
-// TestProtectionPowerFails: after a power failure at any point of a change of the write protection
-// it is what it was or what was requested, and the latter once the command has completed. "Write
-// Protect Until Power Cycle" is no protection then (NVMe base 2.0, 8.12).
+// TestProtectionPowerFails: after a power failure at any point of a change of the write protection, the state is
+// the old or the new one, and the new one if the command has completed. "Write Protect Until Power Cycle" is no
+// protection then (NVMe base 2.0, 8.12).
 func TestProtectionPowerFails(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		path := filepath.Join(disk.Dir, "state")
@@ -53,8 +53,8 @@ func TestProtectionPowerFails(t *testing.T) {
 	})
 }
 
-// TestProtectionSavedInDoubt: where a change of the write protection cannot be saved it is as before,
-// also after a restart, although the file may have had what was not acknowledged for a moment.
+// TestProtectionSavedInDoubt: if a change of the write protection cannot be saved, the state stays, even after a
+// restart, although the file may have had the unacknowledged state for a moment.
 func TestProtectionSavedInDoubt(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		path := filepath.Join(disk.Dir, "state")
@@ -71,7 +71,7 @@ func TestProtectionSavedInDoubt(t *testing.T) {
 			}
 		}
 		set(capsule.StatusSuccess, capsule.WriteProtected)
-		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpSyncDir, Err: syscall.EIO, Count: 1}) // when the file is in its place
+		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpSyncDir, Err: syscall.EIO, Count: 1}) // after the file was replaced
 		set(capsule.StatusInternalError, capsule.WriteProtectNone)
 		a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 		wantKept(capsule.WriteProtected)
@@ -80,15 +80,15 @@ func TestProtectionSavedInDoubt(t *testing.T) {
 		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpSyncDir, Err: syscall.EIO, Count: 2})
 		set(capsule.StatusInternalError, capsule.WriteProtected)
 		a.io.wantOK(writeOf(1))
-		if err := s.save(); err != nil { // as it is done each minute
+		if err := s.save(); err != nil { // as is done each minute
 			t.Error(err)
 		}
 		wantKept(capsule.WriteProtectNone)
 	})
 }
 
-// TestProtectionReturns: protection until the power goes is there again with a namespace that is
-// removed, or away for a while, in the same run of the target: there was no power cycle.
+// TestProtectionReturns: protection until the next power cycle stays when a namespace is removed, or away for a
+// while, and added again during the same run of the target: there was no power cycle.
 func TestProtectionReturns(t *testing.T) {
 	for _, state := range []StateStore{nil, new(savedState)} {
 		f, s := living(t, state)
@@ -108,8 +108,8 @@ func TestProtectionReturns(t *testing.T) {
 	}
 }
 
-// TestProtectionReturnsEarly: it is there, and so is what hosts have counted, although commands of
-// before still hang at the store when the namespace is back.
+// TestProtectionReturnsEarly: it stays, and so do the counters, even if earlier commands still hang in the store
+// when the namespace returns.
 func TestProtectionReturnsEarly(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		f, s := living(t, nil)

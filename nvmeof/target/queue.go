@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A wire is what a queue uses of its connection: the [fabric.TargetQueue].
+// A wire is the part of a connection that a queue uses: the [fabric.TargetQueue].
 type wire interface {
 	SetEntries(n int)
 	SetParty(p *fabric.Party, admitted bool)
@@ -25,8 +25,8 @@ type wire interface {
 	Disconnect()
 }
 
-// A queue is one connection: after Connect a controller's admin queue or one of
-// its I/O queues. It belongs to a worker's shard.
+// A queue is one connection: after Connect, an admin queue or I/O queue of a controller. It belongs to a worker's
+// shard.
 type queue struct {
 	target   *Target
 	worker   *worker
@@ -40,28 +40,28 @@ type queue struct {
 	qpn      rdmatransport.QPN
 
 	controller *Controller // nil before Connect
-	leaving    *request    // a Disconnect command that was accepted; the queue ends when it is done
-	why        string      // we disconnected; empty if the host did
+	leaving    *request    // an accepted Disconnect command; the queue ends when it is done
+	why        string      // the reason for a disconnect by the target; empty if the host disconnected
 	failed     bool
-	parted     bool        // the host disconnected, before we did
+	parted     bool        // the host disconnected first
 	parting    bool        // no command is executed any more: the host is about to disconnect
-	refused    bool        // there is no connection
-	timer      shard.Timer // Connect must arrive before it
-	waiter     *waiter     // among those that wait; belongs to the target's waiting
-	proven     bool        // does not wait any more
-	gaveWay    bool        // to a newer connection
+	refused    bool        // the connection request was refused
+	timer      shard.Timer // limits the time until Connect
+	waiter     *waiter     // its entry in the target's waiting, which owns it
+	proven     bool        // no longer waiting for its host to be admitted
+	gaveWay    bool        // ended in favour of a newer connection
 	moved      bool        // another process continues it
 	auth       authentication
-	mapping    mapping // belongs to the target's memory
-	onClosed   func()  // frees what the connection was given
+	mapping    mapping // belongs to Target.memory
+	onClosed   func()  // frees the resources of the connection
 
-	origin *party       // of the peer's address
-	host   *party       // once the host is admitted, else nil
+	origin *party       // party of the peer's address
+	host   *party       // party of the host once it is admitted, else nil
 	share  *shard.Share // from which commands get their buffers
 
 	requests []request
-	first    *request // a fused first half whose second has not arrived
-	unseen   []unseen // commands for namespaces that the host has not identified, in order
+	first    *request // a fused first half whose second half has not arrived
+	unseen   []unseen // commands for namespaces that the host has not identified yet, in order
 	look     shard.Timer
 	pieces   [2]rdmatransport.SGE
 	counts   queueCounts
@@ -71,12 +71,12 @@ type queue struct {
 	traffic atomic.Bool
 }
 
-// newQueue returns a queue of a listener, which has received no command yet.
+// newQueue returns a queue of a listener. It has received no command yet.
 func (t *Target) newQueue(w *worker, l *Listener, id capsule.QID, entries uint32) *queue {
 	return &queue{target: t, worker: w, shard: w.shard, listener: l, id: id, entries: entries}
 }
 
-// start prepares the queue for n requests at a time.
+// start prepares the queue for n concurrent requests.
 func (q *queue) start(n int) {
 	q.requests = make([]request, n)
 	for i := range q.requests {
@@ -90,7 +90,7 @@ func (q *queue) start(n int) {
 	q.shard.SetTimer(&q.timer, q.target.cfg.ConnectTimeout)
 }
 
-// heard no longer counts the connection among those that wait: its host is admitted.
+// heard ends the connection's wait for admission: its host is admitted.
 func (q *queue) heard() {
 	if q.id != 0 && !placeQueue(q.controller, q) {
 		q.disconnect("queue identifier is in use, or its controller is not enabled any more")
@@ -104,7 +104,7 @@ func (q *queue) heard() {
 	q.target.waiting.prove(q, !q.controller.discovery())
 }
 
-// refuseSilent drops a connection that has sent no Connect command.
+// refuseSilent drops a connection on which no Connect command has arrived.
 func (q *queue) refuseSilent() {
 	if q.controller == nil {
 		q.target.waiting.silent.Add(1)
@@ -117,7 +117,7 @@ func (q *queue) refuseSilent() {
 // Command implements [fabric.Handler].
 func (q *queue) Command(c *fabric.Command) { q.take(c, &c.SQE, int(c.Index)) }
 
-// take begins the command of a context of the connection.
+// take begins a command in the request with the given index.
 func (q *queue) take(l link, cmd *capsule.Command, index int) {
 	r := &q.requests[index]
 	q.counts.commands++
@@ -125,8 +125,8 @@ func (q *queue) take(l link, cmd *capsule.Command, index int) {
 	q.begin(r)
 }
 
-// Reused implements [fabric.Handler]. When SPDK's hosts detach they give commands the
-// identifiers of Asynchronous Event Requests for which they no longer wait.
+// Reused implements [fabric.Handler]. SPDK hosts that detach reuse the identifiers of Asynchronous Event Requests
+// that they no longer wait for.
 func (q *queue) Reused(c *fabric.Command) bool {
 	if q.controller == nil || q.id != 0 {
 		return false
@@ -154,7 +154,7 @@ func (q *queue) Slow() {
 // Done implements [fabric.Handler].
 func (q *queue) Done(c *fabric.Command) { q.finished(int(c.Index)) }
 
-// finished ends a request. The queue ends with its last response.
+// finished ends a request. The queue ends after the response to Disconnect or to failed authentication.
 func (q *queue) finished(index int) {
 	r := &q.requests[index]
 	orderly := q.leaving == r
@@ -168,8 +168,8 @@ func (q *queue) finished(index int) {
 	}
 }
 
-// Failed implements [fabric.Handler]: no request may wait for the connection. Those that
-// a backend has complete by themselves.
+// Failed implements [fabric.Handler]. No request may wait for the connection any more. Those that a backend has
+// complete by themselves.
 func (q *queue) Failed(err error) {
 	if errors.Is(err, fabric.ErrUndelivered) {
 		q.target.undelivered.Add(1)
@@ -202,7 +202,7 @@ func (q *queue) Closed() {
 	}
 }
 
-// disconnect ends the connection. Called in the queue's shard, more than once.
+// disconnect ends the connection. Called in the queue's shard, possibly more than once.
 func (q *queue) disconnect(why string) {
 	if q.refused {
 		return
@@ -213,7 +213,7 @@ func (q *queue) disconnect(why string) {
 	q.wire.Disconnect()
 }
 
-// part ends the commands, and soon the connection if the host does not.
+// part ends the commands, and after a short time the connection, if the host has not disconnected.
 func (q *queue) part() {
 	if q.failed || q.parting {
 		return
@@ -224,8 +224,7 @@ func (q *queue) part() {
 	q.endRequests()
 }
 
-// logEnd logs once per association that it has ended, and each queue that was lost
-// otherwise than by a disconnect.
+// logEnd logs the end of an association once, and each queue that was lost other than by a disconnect.
 func (q *queue) logEnd(err error) {
 	c := q.controller
 	if c == nil {
@@ -259,10 +258,10 @@ func (q *queue) endRequests() {
 	q.shard.StopTimer(&q.look)
 }
 
-// executesIO reports whether it is an I/O queue that is connected.
+// executesIO reports whether the queue is a connected I/O queue.
 func (q *queue) executesIO() bool { return q.controller != nil && q.id != 0 }
 
-// noteError adds a command that failed to the controller's error log.
+// noteError adds a failed command to the controller's error log.
 func (q *queue) noteError(r *request, s capsule.Status) {
 	if q.controller == nil || q.failed {
 		return
@@ -274,8 +273,8 @@ func (q *queue) noteError(r *request, s capsule.Status) {
 	})
 }
 
-// lossRemedy is what to look at where a host acknowledged nothing any more. It may be gone; but
-// one that is there got the small packets by which it connected.
+// lossRemedy returns what to check if a host no longer acknowledged anything. The host may be gone; but if it is
+// not, it did receive the small packets of the connection setup.
 func lossRemedy(err error) string {
 	var transfer *fabric.TransferError
 	if !errors.As(err, &transfer) || transfer.Status != rdmatransport.StatusRetryExceeded {
@@ -297,11 +296,11 @@ func (q *queue) logRefusal(f capsule.Connect, d *capsule.ConnectData, no refusal
 		fields = append(fields, zap.String("remedy", no.remedy))
 	}
 	q.target.log.Trouble("connect refused", fields...)
-	happened(q.target, events.Refused, events.Warning, events.Event{Address: q.remote.String(), Host: printable(&d.HostNQN), Subsystem: printable(&d.SubNQN),
+	recordEvent(q.target, events.Refused, events.Warning, events.Event{Address: q.remote.String(), Host: printable(&d.HostNQN), Subsystem: printable(&d.SubNQN),
 		Text: because(because("connect refused", no.reason), no.remedy)})
 }
 
-// printable is a name from a peer in a printable form: quoted unless it is a valid NQN.
+// printable returns a name from a peer in printable form: quoted unless it is a valid NQN.
 func printable(f *capsule.NQNField) string {
 	if f.Check() == nil {
 		return f.String()

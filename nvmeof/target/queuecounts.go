@@ -2,15 +2,15 @@ package target
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// queueCounts count what one queue has done. They belong to its shard.
+// queueCounts has the counters of one queue. They belong to its shard.
 type queueCounts struct {
 	commands, answers     uint64
 	readBytes, writeBytes uint64
-	copied                uint64 // Reads whose leases ended before they were acknowledged
+	copied                uint64 // Reads whose leases ended before the data was acknowledged
 	slowed                uint64 // see fabric.Handler.Slow
 }
 
-// answered counts a response without data, and the data of a Write that succeeded.
+// answered counts a response without data, and the data of a successful Write.
 func (c *queueCounts) answered(r *request, s capsule.Status) {
 	c.answers++
 	if s.OK() && capsule.IOOpcode(r.cmd.Opcode) == capsule.IOWrite {
@@ -24,14 +24,13 @@ func (c *queueCounts) sent(bytes int) {
 	c.readBytes += uint64(bytes)
 }
 
-// A counted is a queue whose counters are to be read, and where to store them.
+// A counted is a queue whose counters are to be read, and the place to store them.
 type counted struct {
 	queue *queue
 	to    *QueueInfo
 }
 
-// readCounts reads the counters of queues in their shards. Those of a shard that has
-// ended stay zero.
+// readCounts reads the counters of queues in their shards. Counters of a shard that has ended stay zero.
 func readCounts(queues []counted) {
 	for w, own := range byWorker(queues) {
 		_ = w.shard.Call(func() {

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestQueueCounts: bytes count where the command succeeded.
+// TestQueueCounts: bytes are counted if the command succeeded.
 func TestQueueCounts(t *testing.T) {
 	var c queueCounts
 	r := &request{cmd: &capsule.Command{Opcode: capsule.Opcode(capsule.IOWrite)}, data: make([]byte, 4096)}

@@ -8,17 +8,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// queueMemory is the memory that queues map, Config.QueueMemory at most. A queue keeps its
-// part for as long as its host stays connected, so that who takes all of it locks others
-// out for as long. Therefore nobody has more than he leaves free: a host alone has at
-// most half, two have a third each, and one that comes later finds as much as the one
-// before it has left. The last of it is for addresses of hosts that are connected, or were
-// lately, so that those come back, whoever takes the rest.
+// queueMemory limits the memory that queues map to Config.QueueMemory. A queue keeps its part for as long as its
+// host stays connected, so a host that takes all of it would lock others out for as long. Therefore none has more
+// than it leaves free: a single host has at most half, two have a third each, and a later one finds as much as the
+// one before it has left. The last part is reserved for addresses of hosts that are connected, or recently were,
+// so that those can reconnect whatever others use.
 //
-// A queue counts for the address that it comes from, and for its host instead as soon as that
-// has authenticated. The name of a host without a key proves nothing. What strangers have whose
-// host is not known yet counts by itself: a network of IPv6 counts as one address, and
-// who says nothing takes no part of what its hosts may have. Any goroutine uses it.
+// A queue counts for its address, and for its host instead as soon as that has authenticated. The name of a host
+// without a key proves nothing. Queues of unknown hosts count separately: an IPv6 network counts as one address,
+// and connections that send nothing do not reduce what its hosts may have. Any goroutine may use it.
 type queueMemory struct {
 	refused atomic.Uint64
 
@@ -28,26 +26,26 @@ type queueMemory struct {
 	by    map[account]int64
 }
 
-// An account is for what counts together.
+// An account is the unit for which queues are counted together.
 type account struct {
 	of     partyName
-	silent bool // of strangers, until their host is known
+	silent bool // of queues whose hosts are not known yet
 }
 
-// A mapping is what a queue has of the queue memory, under its mutex.
+// A mapping is a queue's part of the queue memory. It is protected by the mutex of queueMemory.
 type mapping struct {
 	account
 	bytes int64
 }
 
 const (
-	returning     = 8  // the part of queue memory that is for known addresses
-	returningEach = 32 // and the part of all that one of them may have if it takes from that
+	returning     = 8  // the last 1/returning of the queue memory is for known addresses
+	returningEach = 32 // and 1/returningEach of all is the limit for each that takes from it
 )
 
 func (m *queueMemory) init(limit int64) { m.limit, m.by = limit, map[account]int64{} }
 
-// set takes memory that no queue has by itself, and reports whether there was as much.
+// set takes memory that belongs to no single queue, and reports whether there was enough.
 func (m *queueMemory) set(n int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,14 +56,14 @@ func (m *queueMemory) set(n int64) bool {
 	return true
 }
 
-// unset gives back what set took.
+// unset returns what set took.
 func (m *queueMemory) unset(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used -= n
 }
 
-// take takes memory for a queue from an address, or tells why not.
+// take takes memory for a queue from an address, or returns the reason why it cannot.
 func (m *queueMemory) take(q *mapping, from netip.Addr, n int64, known bool) (why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +81,7 @@ func (m *queueMemory) take(q *mapping, from netip.Addr, n int64, known bool) (wh
 	return ""
 }
 
-// admit has what a queue took count for those of its address whose host is known.
+// admit moves what a queue took to the account of the known hosts of its address.
 func (m *queueMemory) admit(q *mapping) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +91,8 @@ func (m *queueMemory) admit(q *mapping) {
 	}
 }
 
-// refuses tells why somebody who has so much may not have n more of what is free.
+// refuses returns the reason why an account that has held bytes may not take n of the free ones, or an empty
+// string.
 func (m *queueMemory) refuses(held, n, free int64, known bool) string {
 	room := free - m.limit/returning
 	switch {
@@ -115,7 +114,7 @@ func (m *queueMemory) add(q *mapping, a account, n int64) {
 	m.by[a] += n
 }
 
-// give gives back what a queue took.
+// give returns what a queue took.
 func (m *queueMemory) give(q *mapping) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +129,8 @@ func (m *queueMemory) remove(q *mapping) {
 	q.bytes = 0
 }
 
-// own has what a queue took count for its host, which has proved who it is, or tells why
-// not.
+// own moves what a queue took to the account of its host, which has authenticated, or returns the reason why it
+// cannot.
 func (m *queueMemory) own(q *mapping, host nvmeof.NQN) (why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,7 +148,7 @@ func (m *queueMemory) own(q *mapping, host nvmeof.NQN) (why string) {
 	return ""
 }
 
-// mapped is how much is taken.
+// mapped returns how many bytes are taken.
 func (m *queueMemory) mapped() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,8 +24,7 @@ func hoard(m *queueMemory, from string, n int64, known bool) (qs []*mapping) {
 	}
 }
 
-// arriveWithMemory has a connection come as the target does it; those that give way free
-// what they have.
+// arriveWithMemory adds a connection as the target does; connections that it displaces free their memory.
 func arriveWithMemory(l *lobby, m *queueMemory, from string, n int64) (q *queue, why string) {
 	addr := netip.MustParseAddr(from)
 	if l.w.refuses(addr, l.now) {
@@ -42,7 +41,7 @@ func arriveWithMemory(l *lobby, m *queueMemory, from string, n int64) (q *queue,
 	return q, ""
 }
 
-// TestQueueMemoryIsShared is about who gets how much, in queues of a thousandth.
+// TestQueueMemoryIsShared tests the limits, with queues of a thousandth of the memory.
 func TestQueueMemoryIsShared(t *testing.T) {
 	const queue, all = 1 << 20, 1000
 	addr := func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
@@ -78,7 +77,7 @@ func TestQueueMemoryIsShared(t *testing.T) {
 		t.Error("it does not count for the host")
 	}
 	before := m.refused.Load()
-	if why := m.own(qs[0], testHostNQN); why != "" { // has a queue, and there is room for a few
+	if why := m.own(qs[0], testHostNQN); why != "" { // it has a queue, and there is room for a few
 		t.Error(why)
 	}
 	for _, q := range qs[1:] {
@@ -96,8 +95,8 @@ func TestQueueMemoryIsShared(t *testing.T) {
 	}
 }
 
-// TestSilentNeighbours: who says nothing, from ever other addresses of the IPv6 network in which
-// hosts are, takes neither their memory nor the places of those that come.
+// TestSilentNeighbours: connections that send nothing, from ever new addresses of the IPv6 network of hosts, take
+// neither the hosts' memory nor the places of those that connect.
 func TestSilentNeighbours(t *testing.T) {
 	const bytes, all = 1 << 20, 1 << 30
 	l := newLobby(t)
@@ -127,8 +126,8 @@ func TestSilentNeighbours(t *testing.T) {
 	}
 }
 
-// TestOneHostTakesQueueMemory: a host that connects queues until it is refused leaves as
-// much to another one that comes later, and is told what to do.
+// TestOneHostTakesQueueMemory: a host that connects queues until it is refused leaves as much to a later one, and
+// gets a remedy.
 func TestOneHostTakesQueueMemory(t *testing.T) {
 	n := softroce.NewNetwork(1)
 	open := func(a string) rdmatransport.Device {

@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// TestLargestRecords: the most that hosts and administrators can have a target save is read by the next start.
+// TestLargestRecords: the largest records that hosts and administrators can cause can be read at the next start.
 func TestLargestRecords(t *testing.T) {
 	dir := t.TempDir()
 	name := nvmeof.NQN("nqn.2014-08.org.example:" + strings.Repeat("<", capsule.MaxNQN)) // six bytes each in JSON
@@ -33,7 +33,7 @@ func TestLargestRecords(t *testing.T) {
 	counted = counted.Begin(time.Unix(1, 0), "firmware", "boot", 1)
 	one := life.Namespace{Protection: capsule.WriteProtected, Counts: health.Counts{Reads: math.MaxUint64, Writes: math.MaxUint64,
 		ReadBytes: math.MaxUint64, WriteBytes: math.MaxUint64, MediaErrors: math.MaxUint64, Busy: math.MaxInt64}}
-	for i := range 2 * capsule.NSID(nvmeof.MaxNamespaces) { // each in turn makes room for another one, and may come back
+	for i := range 2 * capsule.NSID(nvmeof.MaxNamespaces) { // each replaces another one, which may return
 		one.UUID = uuid.UUID{2, byte(i), byte(i >> 8)}
 		counted.Note(i%nvmeof.MaxNamespaces+1, one)
 	}

@@ -15,8 +15,8 @@ import (
 type Referral struct {
 	Addr      netip.AddrPort        // required
 	Transport capsule.TransportType // default RDMA
-	NQN       nvmeof.NQN            // of the discovery subsystem; default: the one that all have
-	Port      PortID                // in that service's log; default 0
+	NQN       nvmeof.NQN            // of the discovery subsystem; default: the well-known one
+	Port      PortID                // in the log of that service; default 0
 	Secure    bool                  // it requires hosts to authenticate
 }
 
@@ -65,8 +65,7 @@ func (t *Target) AddReferral(r Referral) error {
 	return nil
 }
 
-// RemoveReferral removes the referral to that address, by that transport and with
-// that NQN.
+// RemoveReferral removes the referral to that address, with that transport and NQN.
 func (t *Target) RemoveReferral(r Referral) error {
 	r = r.complete()
 	t.mu.Lock()

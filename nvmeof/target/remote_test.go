@@ -28,7 +28,7 @@ var (
 	hostAddr   = netip.MustParseAddr("192.0.2.2")
 )
 
-// A provider opens the devices of a target and of a host that reach each other.
+// A provider opens the devices of a target and of a host that can reach each other.
 type provider func(t *testing.T) (target, host rdmatransport.Device)
 
 func overLoopback(t *testing.T) (target, host rdmatransport.Device) {
@@ -43,7 +43,7 @@ func overLoopback(t *testing.T) (target, host rdmatransport.Device) {
 	return open(targetAddr), open(hostAddr)
 }
 
-// overSoftroce is an in-memory network with faults both ways, path MTU 1024.
+// overSoftroce returns an in-memory network with faults in both directions and path MTU 1024.
 func overSoftroce(seed uint64, faults softroce.Faults) provider {
 	return func(t *testing.T) (target, host rdmatransport.Device) {
 		n := softroce.NewNetwork(seed)
@@ -59,13 +59,13 @@ func overSoftroce(seed uint64, faults softroce.Faults) provider {
 	}
 }
 
-// A remote is a target and a host with a provider between them.
+// A remote is a target and a host, connected by a provider.
 type remote struct {
 	t      *testing.T
 	target *Target
 	sub    *Subsystem
 	store  *memory.Store
-	served backend.Store // store, or another one
+	served backend.Store // store, or another one in its place
 	logs   *observer.ObservedLogs
 	devs   [2]rdmatransport.Device
 	addr   netip.AddrPort
@@ -125,7 +125,7 @@ func (r *remote) openHost(must func(error)) {
 	r.shard.Start()
 }
 
-// close ends both sides and checks that nothing is left.
+// close closes both sides and checks that nothing is left.
 func (r *remote) close() {
 	r.t.Helper()
 	for _, q := range r.queues {
@@ -151,14 +151,14 @@ func (r *remote) close() {
 	}
 }
 
-// A remoteQueue is a host's queue over the wire.
+// A remoteQueue is a host's queue over a network.
 type remoteQueue struct {
 	r     *remote
 	hq    *fabric.HostQueue
 	ended chan struct{}
 }
 
-// dial makes the RDMA connection of a queue.
+// dial establishes the RDMA connection of a queue.
 func (r *remote) dial(qid capsule.QID, depth int) *remoteQueue {
 	r.t.Helper()
 	q, err := r.tryDial(qid, depth)
@@ -168,7 +168,7 @@ func (r *remote) dial(qid capsule.QID, depth int) *remoteQueue {
 	return q
 }
 
-// tryDial is dial where the target may refuse.
+// tryDial is dial that the target may refuse.
 func (r *remote) tryDial(qid capsule.QID, depth int) (*remoteQueue, error) {
 	r.t.Helper()
 	q := &remoteQueue{r: r, ended: make(chan struct{})}
@@ -229,7 +229,7 @@ func (q *remoteQueue) start(cmd capsule.Command, offset, length int) chan *fabri
 	return done
 }
 
-// do sends a command and wants success.
+// do sends a command and checks that it succeeds.
 func (q *remoteQueue) do(cmd capsule.Command, offset, length int) capsule.Completion {
 	q.r.t.Helper()
 	req := <-q.start(cmd, offset, length)
@@ -280,7 +280,7 @@ func rwCommand(op capsule.IOOpcode, slba capsule.LBA, blocks uint32) capsule.Com
 	return c
 }
 
-// lossy is a bad network.
+// lossy is a network with many faults.
 var lossy = softroce.Faults{
 	Loss: 0.02, Duplicate: 0.02, Corrupt: 0.01, Reorder: 0.05,
 	Delay: 50 * time.Microsecond, Jitter: 20 * time.Microsecond,

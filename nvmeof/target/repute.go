@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// suspicion is for how long an address, and others of its network, are suspect after
-	// a host has failed to authenticate from there.
+	// suspicion is how long an address, and its IPv6 network, are suspect after a host at the address has failed
+	// to authenticate.
 	suspicion = time.Minute
-	// maxRepute bounds the addresses of which something is known.
+	// maxRepute limits the number of addresses that are remembered.
 	maxRepute = 1024
 )
 
-// A standing is what an address is thought of, the best first.
+// A standing is the reputation of an address, the best first.
 type standing int
 
 const (
-	known   standing = iota // a host has authenticated from there since one has failed
-	unknown                 // neither has lately
-	suspect                 // one has failed there, or elsewhere in its IPv6 network
+	known   standing = iota // a host has authenticated from there since the last failure
+	unknown                 // neither has happened recently
+	suspect                 // a host has failed there, or elsewhere in its IPv6 network
 	standings
 )
 
-// repute is what is known of the addresses from which hosts authenticate.
+// repute has the reputation of addresses from which hosts authenticate.
 type repute map[netip.Addr]mark
 
-// A mark is the last that happened at an address.
+// A mark is the most recent result at an address.
 type mark struct {
 	proved bool
 	at     time.Time
@@ -55,8 +55,8 @@ func (r repute) failed(from netip.Addr, now time.Time) {
 	}
 }
 
-// set forgets what is over where there is no room, or else some address, those that have
-// proved something last.
+// set records a result. At the limit, it removes expired ones or, if there are none, any address, those where a
+// host has authenticated last.
 func (r repute) set(at netip.Addr, m mark) {
 	if _, ok := r[at]; !ok && len(r) >= maxRepute {
 		for a, old := range r {

@@ -8,40 +8,39 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A link is what a request uses of the command that it executes: the queue's
-// [fabric.Command].
+// A link is the part of a command that a request uses: the queue's [fabric.Command].
 type link interface {
 	Wrong() capsule.Status                                 // the status of a malformed capsule
 	Length() int                                           // bytes of data that the SGL describes
 	InCapsule() []byte                                     // data in the capsule
-	Fetch(pieces []rdmatransport.SGE)                      // from host memory; then fetched
-	Reading() bool                                         // an RDMA READ of that is in flight
-	Respond(s capsule.Status, result uint64)               // then done
-	RespondData(pieces []rdmatransport.SGE, result uint64) // then done, until which the memory must not change
-	Charge(n int)                                          // as many bytes more to the turns of its host
+	Fetch(pieces []rdmatransport.SGE)                      // fetches the data from host memory, then calls fetched
+	Reading() bool                                         // an RDMA READ of Fetch is in flight
+	Respond(s capsule.Status, result uint64)               // sends the response, then calls done
+	RespondData(pieces []rdmatransport.SGE, result uint64) // the same with data; the memory must not change until done
+	Charge(n int)                                          // charges n more bytes to its host in the dispatcher
 	Movable() bool                                         // MoveData is possible
-	MoveData(to rdmatransport.SGE) bool                    // of RespondData, to memory with the same content
+	MoveData(to rdmatransport.SGE) bool                    // moves the data of RespondData to memory with the same content
 }
 
-// A stage is what a request waits for. Each has one event that ends it.
+// A stage is what a request waits for. Exactly one event ends each.
 type stage uint8
 
 const (
 	stageIdle     stage = iota // no command
-	stageFused                 // a fused half that waits for the other
+	stageFused                 // one half of a fused operation waits for the other
 	stageBuffer                // waits for a buffer of the arena
 	stageScratch               // waits for a buffer of the worker's scratch arena
 	stageFetch                 // waits for the host's data
 	stageLease                 // waits in its lane for a lease
-	stageGate                  // waits for a paused namespace
+	stageGate                  // waits at the gate of a namespace, which is paused
 	stageUnseen                // waits for its host to identify the namespace
-	stageBackend               // the backend has it, or gets it this turn
-	stageHeld                  // an Asynchronous Event Request, or the authenticator has its message
+	stageBackend               // was submitted to the backend, or will be in this turn
+	stageHeld                  // an Asynchronous Event Request, or the authenticator processes the message
 	stageAnswered              // waits for the response's acknowledgement
 )
 
-// A request is one command from its arrival to the acknowledgement of its response. There
-// is one for every context of the queue, which is reused.
+// A request is one command, from its arrival to the acknowledgement of its response. Each context of the queue has
+// one, which is reused.
 type request struct {
 	queue *queue
 	cmd   *capsule.Command
@@ -58,10 +57,10 @@ type request struct {
 
 	measured
 
-	fault    uint16         // see blame
+	fault    uint16         // the field to blame; see blame
 	stopped  capsule.Status // the status with which the command has to end early
-	volatile bool           // it writes without force unit access
-	extra    *extra         // state of rarer commands; nil: none
+	volatile bool           // it writes without Force Unit Access
+	extra    *extra         // state of less common commands; nil: none
 	op       storage.Operation
 }
 
@@ -71,7 +70,7 @@ func (r *request) init(q *queue) {
 	r.op.Owner = r
 }
 
-// begin takes a command.
+// begin initializes the request for a command.
 func (r *request) begin(l link, cmd *capsule.Command) {
 	r.link, r.cmd = l, cmd
 	r.result, r.data, r.perform, r.io, r.stopped = 0, nil, nil, nil, capsule.StatusSuccess
@@ -79,11 +78,11 @@ func (r *request) begin(l link, cmd *capsule.Command) {
 	r.op.Request, r.fault, r.volatile = backend.Request{}, capsule.ParameterUnknown, false
 }
 
-// wantBuffer gets memory for the command's data, now or later.
+// wantBuffer gets a buffer for the command's data, now or later.
 func (r *request) wantBuffer() { r.wantBufferOf(r.link.Length()) }
 
-// wantBufferOf gets n bytes, of which the data takes the first. Where that is less than
-// the length of data for the host the rest is zeroes.
+// wantBufferOf gets a buffer of n bytes for the beginning of the data. If the host requests more, the rest is
+// zero.
 func (r *request) wantBufferOf(n int) {
 	share := r.queue.share
 	if b, ok := share.Alloc(n); ok {
@@ -94,8 +93,7 @@ func (r *request) wantBufferOf(n int) {
 	share.Wait(&r.waiter, n)
 }
 
-// buffered continues with memory for the data: to fetch it from the host, or to fill it
-// for the host.
+// buffered continues with a buffer for the data: the data is fetched into it, or generated in it for the host.
 func (r *request) buffered(b shard.Buffer) {
 	r.buffer = b
 	r.data = b.Bytes()
@@ -113,14 +111,14 @@ func (r *request) buffered(b shard.Buffer) {
 	r.ready()
 }
 
-// fetch fetches the command's data into memory of a buffer.
+// fetch fetches the command's data into a buffer.
 func (r *request) fetch(into []byte, b shard.Buffer) {
 	r.queue.pieces[0] = rdmatransport.SGE{Buf: into, LKey: r.queue.worker.keyOf(b)}
 	r.moving = r.queue.worker.turn.Now
 	r.link.Fetch(r.queue.pieces[:1])
 }
 
-// ready continues when the data has arrived, or there is memory for it.
+// ready continues when the data has arrived, or there is a buffer for it.
 func (r *request) ready() {
 	if r.stopped != capsule.StatusSuccess {
 		r.end(r.stopped)
@@ -133,14 +131,14 @@ func (r *request) ready() {
 	r.perform(r)
 }
 
-// What a command costs for each namespace that it looks at, in bytes of data that take as long.
+// Costs of a command for each namespace that it visits, in bytes of data whose transfer takes as long.
 const (
 	lookCost   = 128
 	healthCost = 1 << 10
 )
 
-// chargeAll counts what the command costs that looks at each namespace of its host: with thousands of them others
-// would wait for many that each take as long as a thousand Reads.
+// chargeAll charges a command that visits each namespace of its host: with thousands of namespaces, others would
+// wait for many commands that each take as long as a thousand Reads.
 func (r *request) chargeAll(cost int) {
 	n := 0
 	for range r.queue.controller.view.Listed {
@@ -149,7 +147,7 @@ func (r *request) chargeAll(cost int) {
 	r.link.Charge(n * cost)
 }
 
-// direction is the direction in which the command transfers data.
+// direction returns the direction in which the command transfers data.
 func (r *request) direction() capsule.Direction {
 	if r.cmd.Opcode == capsule.OpcodeFabrics {
 		return r.cmd.FabricsType().Direction()
@@ -157,7 +155,7 @@ func (r *request) direction() capsule.Direction {
 	return capsule.AdminOpcode(r.cmd.Opcode).Direction()
 }
 
-// finish completes the command without data and frees what it held.
+// finish completes the command without data and frees its resources.
 func (r *request) finish(s capsule.Status) {
 	r.queue.counts.answered(r, s)
 	r.answered(s)
@@ -178,9 +176,8 @@ func (r *request) finishData(b []byte, key rdmatransport.LKey) {
 	r.link.RespondData(r.queue.pieces[:1], r.result)
 }
 
-// finishBuffer completes the command with the data in the buffer, and zeroes up to the
-// length that the host wants, and leaves the namespace: nothing there has to wait until the
-// host acknowledges.
+// finishBuffer completes the command with the data in the buffer, followed by zeroes up to the length that the
+// host requests. It leaves the namespace at once: nothing there has to wait until the host acknowledges the data.
 func (r *request) finishBuffer() {
 	r.op.Release()
 	q, rest := r.queue, r.link.Length()-len(r.data)
@@ -199,8 +196,7 @@ func (r *request) finishBuffer() {
 	r.link.RespondData(q.pieces[:], r.result)
 }
 
-// await calls perform when the command's data has arrived, or there is memory for n bytes
-// of it.
+// await calls perform when the command's data has arrived, or there is a buffer for n bytes of it.
 func (r *request) await(perform func(*request), n int) {
 	r.perform = perform
 	if in := r.link.InCapsule(); in != nil {
@@ -217,7 +213,7 @@ func (r *request) performNow(perform func(*request)) {
 	perform(r)
 }
 
-// clearForHost clears the memory of data for the host, if the command has such data.
+// clearForHost clears the buffer and reports true if the command sends data to the host.
 func (r *request) clearForHost() bool {
 	if !r.buffer.Valid() || r.direction() != capsule.ControllerToHost {
 		return false
@@ -226,7 +222,7 @@ func (r *request) clearForHost() bool {
 	return true
 }
 
-// keep holds the request, which whoever called it completes.
+// keep holds the request. The caller completes it later.
 func (r *request) keep() { r.stage = stageHeld }
 
 // done ends the request: the queue no longer uses the command.
@@ -239,7 +235,7 @@ func (r *request) done() {
 	r.stage, r.link, r.cmd = stageIdle, nil, nil
 }
 
-// release frees the buffer, the lease, the lane and the gate, whichever are held.
+// release frees the buffer, the lease, the lane and the gate that the request holds.
 func (r *request) release() {
 	if r.buffer.Valid() {
 		r.buffer.Release()

@@ -18,7 +18,7 @@ const (
 	conflict        = capsule.StatusReservationConflict | dnr
 )
 
-// A tenant is a host with a name of one letter, and its key.
+// A tenant is a host that is named by one letter, and its key.
 type tenant struct {
 	admin, io *hostQueue
 	id        capsule.HostID
@@ -68,7 +68,7 @@ func (h *tenant) preempt(nsid capsule.NSID, action uint8, t capsule.ReservationT
 	return reserveCommand(capsule.IOReservationAcquire, nsid, capsule.ReservationCommand{Action: action, Type: t}, h.key, key)
 }
 
-// report is the reservation as the host sees it.
+// report returns the reservation as the host sees it.
 func (h *tenant) report(nsid capsule.NSID) (head capsule.ReservationStatus, all []capsule.ReservationRegistrant) {
 	h.io.t.Helper()
 	b := make([]byte, 4096)
@@ -93,7 +93,7 @@ func (h *tenant) report(nsid capsule.NSID) (head capsule.ReservationStatus, all 
 	return head, all
 }
 
-// wantAccess checks every command of the read and of the write group.
+// wantAccess checks every command of the read and write groups.
 func (h *tenant) wantAccess(nsid capsule.NSID, reads, writes bool) {
 	h.io.t.Helper()
 	status := func(ok bool) capsule.Status {
@@ -123,8 +123,8 @@ func (h *tenant) wantAccess(nsid capsule.NSID, reads, writes bool) {
 	h.io.wantPair(a, b, first, second)
 }
 
-// TestReservation walks through the types with two hosts on two shards, one of them
-// in another subsystem, which exports the same store.
+// TestReservation tests all types with two hosts on two shards, one of them in another subsystem that exports the
+// same store.
 func TestReservation(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
@@ -163,7 +163,7 @@ func TestReservation(t *testing.T) {
 		a.release(capsule.StatusSuccess, 1, x.typ)
 		c.wantAccess(1, true, true)
 	}
-	// Another path of the same host shares the reservation; losing it changes nothing.
+	// Another path of the same host shares the reservation; its loss changes nothing.
 	a.acquire(capsule.StatusSuccess, 1, exclusiveAccess)
 	a.io.lose()
 	a.admin.lose()
@@ -175,8 +175,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestReservationsRefused: a namespace that hosts may not reserve says so and refuses; what
-// is reserved elsewhere holds there too.
+// TestReservationsRefused: a namespace that hosts may not reserve reports that and refuses commands; a reservation
+// made elsewhere applies there too.
 func TestReservationsRefused(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + ":other"})
@@ -219,7 +219,7 @@ func TestBadReservationCommands(t *testing.T) {
 	f := newFixture(t)
 	a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 1)
 	a.register(capsule.StatusSuccess, 1)
-	b.acquire(conflict, 1, writeExclusive) // no registrant
+	b.acquire(conflict, 1, writeExclusive) // not a registrant
 	a.acquire(capsule.StatusSuccess, 1, writeExclusive)
 	a.release(invalidField, 1, exclusiveAccess)
 	length := capsule.StatusSGLDataLength | dnr
@@ -247,8 +247,8 @@ func TestBadReservationCommands(t *testing.T) {
 	f.wantNothingHeld(a.io)
 }
 
-// TestPreemptAndAbortOfStalled: a host that does not deliver the data of its writes, and
-// keeps its connection up, does not keep others from fencing it.
+// TestPreemptAndAbortOfStalled: a host that does not deliver the data of its writes, and keeps its connection,
+// does not prevent others from fencing it.
 func TestPreemptAndAbortOfStalled(t *testing.T) {
 	f := newFixture(t)
 	f.target.fetchTimeout = 50 * time.Millisecond
@@ -274,11 +274,11 @@ func TestPreemptAndAbortOfStalled(t *testing.T) {
 	if f.logs.FilterMessageSnippet("does not deliver the data").Len() != 1 {
 		t.Error("the log has no reason why its queue ended")
 	}
-	b.admin.wantOK(identifyCommand(1, capsule.CNSNamespace)) // the rest of it is left alone
+	b.admin.wantOK(identifyCommand(1, capsule.CNSNamespace)) // its other queues are not affected
 }
 
-// TestPreemptAndAbort: the commands of the preempted host end before the command
-// that preempts it, whatever they wait for.
+// TestPreemptAndAbort: the commands of the preempted host end before the preempting command completes, whatever
+// they wait for.
 func TestPreemptAndAbort(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.BackendDepth = 2 })
 	s := newFakeStore(4 << 20)
@@ -315,7 +315,7 @@ func TestPreemptAndAbort(t *testing.T) {
 			t.Errorf("write %d, which the store had: %v", i, r.status)
 		}
 	}
-	p.wantPending() // for the one that fetches
+	p.wantPending() // for the command that fetches its data
 	b.io.call(func() { b.io.q.requests[fetching.index].ready() })
 	if r := <-fetching.response; r.status != capsule.StatusAbortedByPreempt {
 		t.Errorf("the write whose data came late: %v", r.status)
@@ -446,8 +446,7 @@ func TestReservationFeatures(t *testing.T) {
 	}
 }
 
-// TestReservationSurvives is row 85: the reservation is there after a restart, and a
-// file that is damaged is an error.
+// TestReservationSurvives is row 85: the reservation survives a restart, and a damaged file is an error.
 func TestReservationSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reservation")
 	open := func(path string) (*fixture, error) {
@@ -506,8 +505,7 @@ func TestReservationsOfTwoVolumesInOneFile(t *testing.T) {
 	}
 }
 
-// TestReservationsOfTwoTargetsInOneFile: the second target is refused for as long as the
-// first has the namespace.
+// TestReservationsOfTwoTargetsInOneFile: the second target is refused as long as the first has the namespace.
 func TestReservationsOfTwoTargetsInOneFile(t *testing.T) {
 	first, second := newFixture(t), newFixture(t)
 	path := ReservationFile(filepath.Join(t.TempDir(), "r"))
@@ -529,7 +527,7 @@ type brokenReservations struct{ err error }
 func (b *brokenReservations) Load() ([]byte, error) { return nil, nil }
 func (b *brokenReservations) Save([]byte) error     { return b.err }
 
-// TestReservationNotSaved: what cannot be saved does not happen, and the log says so.
+// TestReservationNotSaved: a change that cannot be saved has no effect, and that is logged.
 func TestReservationNotSaved(t *testing.T) {
 	f := newFixture(t)
 	broken := &brokenReservations{}
@@ -550,7 +548,7 @@ func TestReservationNotSaved(t *testing.T) {
 	for range 100 {
 		a.acquire(capsule.StatusInternalError, 2, exclusiveAccess)
 	}
-	if n := f.target.log.Events.Last() - before; n > 50 { // equal ones of ten seconds are counted in one
+	if n := f.target.log.Events.Last() - before; n > 50 { // equal events within ten seconds are counted as one
 		t.Errorf("%d events by one host", n)
 	}
 	broken.err = nil

@@ -14,24 +14,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A Reservation is what hosts have reserved of a namespace.
+// A Reservation describes the registrants and the reservation of a namespace.
 type Reservation struct {
-	Type        capsule.ReservationType // none: nothing
-	Generation  uint32                  // counts changes of the registrants
-	Persist     bool                    // through power loss
-	Registrants []Registrant            // oldest first
+	Type        capsule.ReservationType // 0: no reservation
+	Generation  uint32                  // number of changes of the registrants
+	Persist     bool                    // across a power loss
+	Registrants []Registrant            // the oldest first
 }
 
-// A Registrant is a host that is registered for reservations, also while it is away.
+// A Registrant is a host that is registered for reservations, even while it is disconnected.
 type Registrant struct {
-	NQN       nvmeof.NQN // empty: of a record without names
+	NQN       nvmeof.NQN // empty if the record has no names
 	ID        capsule.HostID
 	Key       capsule.ReservationKey
-	Holds     bool // the reservation, alone or with others
-	Connected bool // to whichever subsystem
+	Holds     bool // it holds the reservation, alone or with others
+	Connected bool // to any subsystem
 }
 
-// Reservation is that of the namespace's store, whatever subsystems export it.
+// Reservation returns the reservation of the namespace's store, which all subsystems that export it share.
 func (n *Namespace) Reservation() Reservation {
 	v := n.ns.Volume
 	if v == nil {
@@ -45,7 +45,7 @@ func (n *Namespace) Reservation() Reservation {
 	return out
 }
 
-// SaveReservations saves what is to survive a power loss again, where the [ReservationStore] has lost it.
+// SaveReservations saves the part that survives a power loss again, after the [ReservationStore] has lost it.
 func (n *Namespace) SaveReservations() error {
 	if n.ns.Volume == nil {
 		return nil // it is away
@@ -53,18 +53,17 @@ func (n *Namespace) SaveReservations() error {
 	return n.ns.Volume.Reservations.Resave()
 }
 
-// ClearReservation ends the reservation and all registrations, as a registrant can do it by
-// Reservation Release: where there is none left that comes back nobody else can. It returns
-// when that is saved, if anything of it is, and notifies all registrants; see also
-// [Namespace.Unregister].
+// ClearReservation ends the reservation and all registrations, as a registrant can by Reservation Release. If no
+// registrant will ever return, nothing else can. It returns when the change is saved, if it has to be, and
+// notifies all registrants; see also [Namespace.Unregister].
 func (n *Namespace) ClearReservation() error {
 	return n.administer("reservation and all registrations cleared by an administrator", (*storage.Reservations).Clear)
 }
 
-// Unregister ends the registration of one host as its preemption does, and what that host has
-// reserved for itself. It returns when that is saved, if anything of it is, and notifies the
-// host and, as at the end of a reservation, the others. It is a [StateError] if the host is not
-// registered. Commands that the host has under way complete.
+// Unregister ends the registration of one host as its preemption does, and the reservation that the host holds
+// alone. It returns when the change is saved, if it has to be, and notifies the host and, as at the end of a
+// reservation, the others. If the host is not registered, the error is a [StateError]. Commands that the host has
+// under way complete.
 func (n *Namespace) Unregister(host capsule.HostID) error {
 	var name nvmeof.NQN
 	for _, r := range n.Reservation().Registrants {
@@ -81,7 +80,7 @@ func (n *Namespace) Unregister(host capsule.HostID) error {
 	}, zap.String("host", string(name)), zap.Stringer("host-id", uuid.UUID(host)))
 }
 
-// administer changes the reservation for an administrator. It may block.
+// administer makes an administrator's change of the reservation. It may block.
 func (n *Namespace) administer(what string, change func(*storage.Reservations) (reservation.Outcome, error), about ...zap.Field) error {
 	v, t := n.ns.Volume, n.subsystem.target
 	if v == nil {
@@ -93,7 +92,7 @@ func (n *Namespace) administer(what string, change func(*storage.Reservations) (
 		return n.unfit(err)
 	}
 	t.notifyReserved(v, out.Notices)
-	n.happened(events.Reservation, events.Warning, what)
+	n.recordEvent(events.Reservation, events.Warning, what)
 	t.log.Info(what, append(about, zap.String("subsystem", string(n.subsystem.nqn)), zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("export", v.Name),
 		zap.Int("registrants before", len(before.Registrants)), zap.Int("now", len(v.Reservations.State().Registrants)),
 		zap.Bool("reserved", v.Reservations.Guard() != nil))...)

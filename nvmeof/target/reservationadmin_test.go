@@ -10,9 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestUnregister: a host that is gone for ever keeps a namespace from the others, which have not
-// registered, until an administrator ends that; then it is free, also after a restart, and those
-// who are registered have heard of it.
+// TestUnregister: a host that no longer exists excludes the others, which have not registered, from a namespace
+// until an administrator ends its registration. Then the namespace is free, even after a restart, and registrants
+// are notified.
 func TestUnregister(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r")
 	open := func() (*fixture, *Namespace) {
@@ -63,7 +63,7 @@ func TestUnregister(t *testing.T) {
 	f.must(f.target.Close())
 }
 
-// TestClearReservation: likewise, with all that are registered.
+// TestClearReservation is the same for all registrants.
 func TestClearReservation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r")
 	open := func() (*fixture, *Namespace) {
@@ -92,7 +92,7 @@ func TestClearReservation(t *testing.T) {
 	}
 }
 
-// TestUnregisterNotSaved: what cannot be saved is not answered as done, and not done.
+// TestUnregisterNotSaved: a change that cannot be saved returns an error, and has no effect.
 func TestUnregisterNotSaved(t *testing.T) {
 	f := newFixture(t)
 	store := &brokenReservations{}

@@ -6,8 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// startReservation starts Reservation Register, Acquire or Release. Linux sends 16 bytes
-// with each of them.
+// startReservation starts Reservation Register, Acquire or Release. Linux sends 16 bytes with each of them.
 func startReservation(_ *queue, r *request) {
 	want := capsule.ReservationKeysSize
 	if capsule.IOOpcode(r.cmd.Opcode) == capsule.IOReservationRelease {
@@ -34,12 +33,12 @@ func runReservation(r *request) {
 	cmd := reservation.Command{
 		Opcode: capsule.IOOpcode(r.cmd.Opcode), Host: r.queue.controller.hostID, Fields: r.cmd.ReservationCommand(),
 	}
-	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // as long as it must be
+	cmd.Keys, _ = capsule.DecodeReservationKeys(keys[:]) // cannot fail: the length is right
 	ns, c := r.op.Gate.Namespace, r.queue.controller
 	cmd.CanPersist = ns.Volume.Reservations.Persists()
 	q, turn := r.queue, ns.Volume.Reservations.Ask()
 	r.outside(ns.Volume.Reservations, func() func() {
-		status := capsule.StatusSQDeleted // nobody waits for it any more
+		status := capsule.StatusSQDeleted // the queue has ended
 		if !q.auth.ended.Load() {
 			status = c.reserve(ns, turn, cmd)
 			countReservation(q.target, &cmd, status)
@@ -48,16 +47,16 @@ func runReservation(r *request) {
 	})
 }
 
-// outside runs f, which changes something and may block, outside of the shard, and the function
-// that f returns in the shard.
+// outside calls f, which makes a change and may block, outside of the shard, and then the function that f returns,
+// in the shard.
 func (r *request) outside(what any, f func() func()) {
 	r.stage = stageHeld
 	q := r.queue
 	q.target.errands.do(errandLine{q.host.name, what}, func() { q.shard.Do(f()) })
 }
 
-// startReport starts Reservation Report. Over fabrics host identifiers have 16 bytes, so
-// it must request the extended structure.
+// startReport starts Reservation Report. Over fabrics, host identifiers have 16 bytes, so it must request the
+// extended data structure.
 func startReport(_ *queue, r *request) {
 	f := r.cmd.ReservationReport()
 	switch l := r.enter(r.cmd.NSID); {
@@ -84,8 +83,8 @@ func runReport(r *request) {
 	})
 }
 
-// confirmed answers a command by the state of reservations: at once where no other target has them, and
-// else when it is sure that none has changed them.
+// confirmed calls answer with the state of reservations: at once if no other target shares them, otherwise when it
+// is certain that no other target has changed them.
 func (r *request) confirmed(v *storage.Reservations, answer func(*reservation.State)) {
 	if !v.Shared() {
 		answer(v.State())

@@ -12,29 +12,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// A ReservationStore keeps the reservation of one volume through a power loss. Its
-// methods may block, and are called one at a time.
+// A ReservationStore keeps the reservation of one volume across a power loss. Its methods may block, and are
+// called one at a time.
 type ReservationStore interface {
-	// Load returns what was last saved, nil if nothing was.
+	// Load returns what was saved last, or nil if nothing was.
 	Load() ([]byte, error)
-	// Save returns when b is durable; what was saved before stays if it fails.
+	// Save returns when b is durable. If it fails, what was saved before stays.
 	Save(b []byte) error
 }
 
-// A RecordError is why what a [ReservationStore] or a [StateStore] has cannot be used. It ends with what to do, which
-// is to remove the file where nobody relies on what it had: how, who made the store may say after it.
+// A RecordError is why the record in a [ReservationStore] or a [StateStore] cannot be used. Its text ends with the
+// remedy: to remove the file if nothing relies on its contents. The owner of the store may append how.
 type RecordError = storage.RecordError
 
-// A ReservationLocker is a ReservationStore that one target at a time may use.
+// A ReservationLocker is a ReservationStore that only one target at a time may use.
 type ReservationLocker interface {
-	// Lock is called before Load, unlock when the volume is closed. It fails at once if
-	// another target uses it.
+	// Lock is called before Load, and unlock when the volume is closed. It fails at once if another target has
+	// locked the store.
 	Lock() (unlock func() error, err error)
 }
 
-// A ReservationFile saves a reservation in the file of that name. The file is replaced as
-// a whole, so that a power failure leaves the old content or the new; a file beside it,
-// of the same name with ".lock", excludes other processes.
+// A ReservationFile saves a reservation in the file of that name. The file is replaced as a whole, so that a power
+// failure leaves the old content or the new. A file beside it, with the suffix ".lock", excludes other processes.
 type ReservationFile string
 
 func (f ReservationFile) file() kept.File { return kept.File{Name: string(f), What: "reservations"} }
@@ -42,33 +41,33 @@ func (f ReservationFile) file() kept.File { return kept.File{Name: string(f), Wh
 // Lock implements [ReservationLocker]. The lock file is never removed.
 func (f ReservationFile) Lock() (unlock func() error, err error) { return f.file().Lock() }
 
-// Load implements [ReservationStore]. A file that does not exist yet is no error.
+// Load implements [ReservationStore]. It is no error if the file does not exist yet.
 func (f ReservationFile) Load() ([]byte, error) { return f.file().Load() }
 
-// Check reports what is wrong with the file, if it is there, without locking it.
+// Check reports whether the file is damaged, without locking it. It is no error if the file does not exist.
 func (f ReservationFile) Check() error {
 	return storage.CheckReservations(f.file(), reservation.Owner{})
 }
 
-// CheckFor is Check for a namespace of a subsystem, as it is configured: a file that another
-// namespace has written is wrong too.
+// CheckFor is Check for a namespace with this configuration: a file that another namespace has written is an error
+// too.
 func (f ReservationFile) CheckFor(subsystem nvmeof.NQN, c NamespaceConfig) error {
 	return storage.CheckReservations(f.file(), c.owner(subsystem))
 }
 
-// HoldsFor reports whether the file, which is that of another namespace, has reservations of the
-// one that is configured so, as it has where two have changed places.
+// HoldsFor reports whether the file, which belongs to another namespace, has reservations of the namespace with
+// this configuration. That is so if two files have been exchanged.
 func (f ReservationFile) HoldsFor(subsystem nvmeof.NQN, c NamespaceConfig) bool {
 	return storage.HoldReservations(f.file(), c.owner(subsystem))
 }
 
-// owner is how a record of reservations names a namespace that is configured so.
+// owner returns the name, in a record of reservations, of a namespace with this configuration.
 func (c *NamespaceConfig) owner(subsystem nvmeof.NQN) reservation.Owner {
 	return ownerOf(subsystem, storage.Identity{ID: c.NSID, UUID: c.UUID, NGUID: c.NGUID, EUI64: c.EUI64}, c.Name)
 }
 
-// ownerOf is how a record of reservations names a namespace. Of what is exported it has a path, or an
-// image in its pool: other names are no one's own.
+// ownerOf returns the name of a namespace in a record of reservations. It contains the export only if that is a
+// path, or an image with its pool: other names are not unique.
 func ownerOf(subsystem nvmeof.NQN, i storage.Identity, export string) reservation.Owner {
 	o := reservation.Owner{Subsystem: subsystem, NSID: i.ID}
 	if strings.Contains(export, "/") {

@@ -14,21 +14,21 @@ func (c *Controller) reservationNotice(id capsule.NSID, what capsule.Reservation
 	}
 }
 
-// reservationLog is the oldest page, or an empty one.
+// reservationLog returns the oldest page, or an empty one.
 func (c *Controller) reservationLog(capsule.GetLogPage) []byte {
 	b := make([]byte, capsule.ReservationLogSize)
 	c.notices.Encode(b)
 	return b
 }
 
-// reservationLogRead drops the page that was read. The next one raises the event again.
+// reservationLogRead removes the page that was read. The next one raises the event again.
 func (c *Controller) reservationLogRead() {
 	if c.notices.Read() {
 		c.events.Raise(state.EventReservation)
 	}
 }
 
-// eachNamespace calls f with the namespace of a command for a feature, or with all.
+// eachNamespace calls f with the namespace of a feature command, or with all namespaces.
 func (c *Controller) eachNamespace(r *request, f func(*storage.Namespace)) capsule.Status {
 	if r.cmd.NSID == capsule.NSIDBroadcast {
 		r.chargeAll(lookCost)
@@ -78,8 +78,8 @@ func getReservationPersist(c *Controller, r *request, _ uint32) capsule.Status {
 	return statusLater
 }
 
-// setReservationPersist fails where nothing can be saved, and for hosts that may not
-// write. With the broadcast identifier it sets the others.
+// setReservationPersist fails if the namespace has no store for it, and for hosts that may not write. With the
+// broadcast identifier it skips such namespaces.
 func setReservationPersist(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	var all []*storage.Reservations

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestNoticesOfReplaced: what a host has not read of the reservations of a namespace is not told of another that replaces it,
-// and what it is told of others stays.
+// TestNoticesOfReplaced: unread reservation notices of a namespace are not reported after it was replaced; those
+// of others are.
 func TestNoticesOfReplaced(t *testing.T) {
 	f := newFixture(t)
 	add := func(id capsule.NSID, u uuid.UUID) {

@@ -13,8 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// notifyReserved adds notices to the logs of the hosts' controllers in all subsystems that
-// export the volume.
+// notifyReserved adds notices to the logs of the hosts' controllers in all subsystems that export the volume.
 func (t *Target) notifyReserved(v *storage.Volume, notices []reservation.Notice) {
 	if len(notices) == 0 {
 		return
@@ -34,8 +33,8 @@ func (s *Subsystem) notifyReservation(id capsule.NSID, notices []reservation.Not
 	}
 }
 
-// dropNotices removes what hosts have not read yet of the reservations of a namespace that another has replaced: they
-// would take it to be of that one.
+// dropNotices removes the unread notices of a namespace that another one has replaced: hosts would take them for
+// notices of the new one.
 func dropNotices(s *Subsystem, id capsule.NSID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +47,8 @@ func dropNotices(s *Subsystem, id capsule.NSID) {
 	}
 }
 
-// abortReserved aborts the commands that hosts have under way on the volume (NVMe base
-// 2.0, 8.19.7), and calls done after the last of them has ended.
+// abortReserved aborts the commands that hosts have under way on the volume (NVMe base 2.0, 8.19.7), and calls
+// done after the last of them has ended.
 func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done func()) {
 	abortCommands(t, selection{
 		queue:   func(q *queue) bool { return slices.Contains(hosts, q.controller.hostID) },
@@ -57,15 +56,15 @@ func (t *Target) abortReserved(v *storage.Volume, hosts []capsule.HostID, done f
 	}, capsule.StatusAbortedByPreempt, done)
 }
 
-// awaitAborted waits until the commands that hosts have under way on a volume have ended.
+// awaitAborted aborts the commands that hosts have under way on a volume, and waits until they have ended.
 func (t *Target) awaitAborted(v *storage.Volume, hosts []capsule.HostID) {
 	ended := make(chan struct{})
 	t.abortReserved(v, hosts, func() { close(ended) })
 	t.urge(ended, nil, t.fetchTimeout, func(q *queue) bool { return q.holdsUpStop(v) })
 }
 
-// reserve executes a command that changes the reservation of a namespace's volume. It is
-// called outside of the shards, and may block.
+// reserve executes a command that changes the reservation of a namespace's volume. It is called outside of the
+// shards, and may block.
 func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd reservation.Command) capsule.Status {
 	v, t := ns.Volume, c.target
 	cmd.NQN = c.hostNQN
@@ -73,7 +72,7 @@ func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd res
 		t.log.Trouble("reservation refused", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.String("subsystem", string(c.subsystem.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", "host may only read the namespace"),
 			zap.String("remedy", mayWrite(c, ns)))
-		happenedTo(c, ns, events.Refused, events.Warning, cmd.Opcode.String()+" refused: host may only read the namespace")
+		recordNamespaceEvent(c, ns, events.Refused, events.Warning, cmd.Opcode.String()+" refused: host may only read the namespace")
 		return capsule.StatusAccessDenied | capsule.StatusDNR
 	}
 	before := v.Reservations.State()
@@ -85,11 +84,11 @@ func (c *Controller) reserve(ns *storage.Namespace, turn storage.Ticket, cmd res
 	if err != nil { // the state has not changed
 		t.log.Trouble("reservation not saved, command failed", zap.Stringer("command", cmd.Opcode), zap.String("host", string(c.hostNQN)),
 			zap.Uint32("nsid", uint32(ns.ID)), zap.String("export", v.Name), zap.Error(err))
-		// Not one of the store: a host can cause as many as it likes, and those have no rate.
-		happenedTo(c, ns, events.Reservation, events.Error, "reservation not saved, command failed: "+err.Error())
+		// Not a store event: hosts can cause any number of these, and the rate of store events is not limited.
+		recordNamespaceEvent(c, ns, events.Reservation, events.Error, "reservation not saved, command failed: "+err.Error())
 	}
 	if out.Status.OK() {
-		happenedTo(c, ns, events.Reservation, events.Info, describeReservation(&cmd, before, v.Reservations.State()))
+		recordNamespaceEvent(c, ns, events.Reservation, events.Info, describeReservation(&cmd, before, v.Reservations.State()))
 	}
 	return out.Status
 }

@@ -12,10 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// The rights of a controller's host, which may change while the host is connected.
-
-// withhold keeps the rights of a host that may be about to lose its permission, but those to
-// some namespaces: none are added.
+// withhold freezes the rights of a host that may be about to lose its permission: it gets none for further
+// namespaces, and loses those to the namespaces in but.
 func (c *Controller) withhold(but ...capsule.NSID) {
 	before := c.view.Rights.Load()
 	named := map[capsule.NSID]Access{}
@@ -28,7 +26,7 @@ func (c *Controller) withhold(but ...capsule.NSID) {
 	c.view.Rights.Store(access.NewRights(AccessNone, named))
 }
 
-// grant changes the host's rights and raises the events of what changes.
+// grant changes the host's rights and raises the events for namespaces that change.
 func (c *Controller) grant(now *access.Rights) {
 	before := c.view.Rights.Swap(now)
 	c.protested.Store(false)
@@ -49,12 +47,12 @@ func (c *Controller) grant(now *access.Rights) {
 	}
 }
 
-// mayWrite is the remedy for a host that may only read a namespace.
+// mayWrite returns the remedy for a host that may only read a namespace.
 func mayWrite(c *Controller, ns *storage.Namespace) string {
 	return fmt.Sprintf("nvmeof host set %s -n %s --access write, or --namespace %d=write", word(c.hostNQN), word(c.subsystem.nqn), uint32(ns.ID))
 }
 
-// refusedWrite logs, once, why a Write of the host fails.
+// refusedWrite logs why a Write of the host fails, once.
 func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	if c.protested.Load() || c.protested.Swap(true) {
 		return
@@ -70,14 +68,14 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	case ns.Protection() != capsule.WriteProtectNone:
 		reason, remedy = "a host write-protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
 	}
-	happened(c.target, events.Refused, events.Warning, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN),
+	recordEvent(c.target, events.Refused, events.Warning, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN),
 		Address: c.admin.remote.String(), Text: because("write refused: "+reason, remedy)})
 	c.target.log.Trouble("write refused", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
 		zap.Uint32("nsid", uint32(ns.ID)), zap.String("reason", reason), zap.String("remedy", remedy))
 }
 
-// mayReserve reports whether the host may execute a command that changes a reservation:
-// one that may only read cannot reserve, but can release and unregister.
+// mayReserve reports whether the host may execute a command that changes a reservation: a host that may only read
+// cannot reserve, but it can release and unregister.
 func (c *Controller) mayReserve(ns *storage.Namespace, cmd *reservation.Command) bool {
 	if c.view.Rights.Load().To(ns.ID) == AccessWrite {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
-// A scene has everything that discovery logs are made of, for all subsystems or for some.
+// A scene has everything from which discovery logs are made, for all subsystems or for some.
 type scene struct {
 	listeners  []*Listener
 	subsystems []exposure
@@ -17,15 +17,14 @@ type scene struct {
 	peers      []Peer
 }
 
-// An exposure is a subsystem's part: its listeners and its hosts.
+// An exposure is the part of a scene for one subsystem.
 type exposure struct {
 	nqn   nvmeof.NQN
 	ports *[]PortID
 	hosts *access.List[HostConfig]
 }
 
-// scene is the present exposure of some subsystems of the target, or of all if scope is
-// nil. Called with mu held.
+// scene returns the current scene with the subsystems in scope, or with all if scope is nil. Called with mu held.
 func (t *Target) scene(scope []*Subsystem) *scene {
 	s := &scene{listeners: t.listeners, referrals: t.referrals, peers: t.peers}
 	if scope == nil {
@@ -39,8 +38,8 @@ func (t *Target) scene(scope []*Subsystem) *scene {
 	return s
 }
 
-// kept is a copy of the scene that later changes of hosts do not affect. Without
-// listeners nobody reads it.
+// kept returns the scene with a copy of the hosts, which later changes do not affect. It is empty if there are no
+// listeners, since no host can read it then.
 func (s *scene) kept() *scene {
 	if len(s.listeners) == 0 {
 		return &scene{}
@@ -51,9 +50,9 @@ func (s *scene) kept() *scene {
 	return s
 }
 
-// records adds the log of a host, but for the record of the discovery service itself: each
-// subsystem that allows the host, once for every listener on which it is exposed, ordered
-// by listener, those of other targets last; and the referrals.
+// records returns the log of a host, except the record of the discovery service itself. It has each subsystem that
+// allows the host, once for every listener on which it is exposed, ordered by listener, with those of other
+// targets last; and then the referrals.
 func (s *scene) records(host nvmeof.NQN) (out []discoverylog.Record) {
 	for _, l := range s.listeners {
 		for i := range s.subsystems {
@@ -75,7 +74,7 @@ func (s *scene) records(host nvmeof.NQN) (out []discoverylog.Record) {
 	return out
 }
 
-// key stands for a host: those that no subsystem names have the same log, whatever they call themselves.
+// key returns the name under which a host's log is cached: all hosts that no subsystem names have the same log.
 func (s *scene) key(host nvmeof.NQN) nvmeof.NQN {
 	for i := range s.subsystems {
 		if s.subsystems[i].hosts.Named(host) != nil {
@@ -85,7 +84,7 @@ func (s *scene) key(host nvmeof.NQN) nvmeof.NQN {
 	return ""
 }
 
-// record adds the log entry of a subsystem at a listener, if the host gets one.
+// record appends the log entry of a subsystem at a listener, if the host gets one.
 func (e *exposure) record(out []discoverylog.Record, r discoverylog.Record, host nvmeof.NQN) []discoverylog.Record {
 	h := e.hosts.Find(host)
 	if h == nil {
@@ -97,17 +96,15 @@ func (e *exposure) record(out []discoverylog.Record, r discoverylog.Record, host
 	return append(out, r)
 }
 
-// reshape changes what hosts see of some subsystems, or of all if scope is nil, and
-// notifies the discovery controllers whose log changes, and no others. Within a
-// [Target.Change] they are notified at the end of that.
+// reshape makes a change of what hosts see of the subsystems in scope, or of all if scope is nil. It notifies
+// exactly the discovery controllers whose logs change. Within a [Target.Change] they are notified at its end.
 func (t *Target) reshape(scope []*Subsystem, change func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reshapeLocked(scope, change)
 }
 
-// reshapeLocked is reshape with mu held. A controller's generation changes with
-// its log, under mu.
+// reshapeLocked is reshape with mu held. A controller's generation changes with its log, under mu.
 func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
 	if t.shown != nil {
 		change()
@@ -120,8 +117,8 @@ func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
 	t.reveal(before, scope)
 }
 
-// discoveryLogs are the logs of all discovery controllers for a scene. Called with mu,
-// and that of the discovery subsystem, held.
+// discoveryLogs returns the logs of all discovery controllers for a scene. Called with mu, and that of the
+// discovery subsystem, held.
 func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
 	logs := make(map[*Controller][]discoverylog.Record, len(t.discSub.controllers))
 	made := make(map[nvmeof.NQN][]discoverylog.Record)
@@ -137,7 +134,7 @@ func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
 	return logs
 }
 
-// reveal notifies the controllers whose log has changed. Called as discoveryLogs is.
+// reveal notifies the controllers whose logs have changed. Called with the same mutexes held as discoveryLogs.
 func (t *Target) reveal(before map[*Controller][]discoverylog.Record, scope []*Subsystem) {
 	t.generation++
 	t.shownLogs.changed()

@@ -6,23 +6,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Served is a namespace as hosts find it.
+// Served describes a namespace as hosts see it.
 type Served struct {
 	UUID      uuid.UUID
 	NGUID     [16]byte
 	Size      int64 // bytes
 	BlockSize int
-	// ReadOnly says that no host may write: by NamespaceConfig or SetReadOnly, or since the store is read-only.
+	// ReadOnly means that no host may write: because of NamespaceConfig or SetReadOnly, or of a read-only store.
 	ReadOnly      bool
 	StoreReadOnly bool
-	// Protection is what a host has set. [capsule.WriteProtected] ends when a host ends it,
-	// [capsule.WriteProtectedUntilOff] with the target, but not with a move to another process.
+	// Protection is what a host has set. [capsule.WriteProtected] lasts until a host ends it,
+	// [capsule.WriteProtectedUntilOff] until the target ends, but not if it moves to another process.
 	Protection capsule.WriteProtection
 	Paused     bool // see Namespace.Pause
 }
 
-// Served is how hosts find the namespace. It reports false while nothing is known of its store.
-// It waits for no change that is being made.
+// Served describes the namespace as hosts see it. It returns false while nothing is known of its store. It does
+// not wait for changes under way.
 func (n *Namespace) Served() (Served, bool) {
 	shape, known := n.ns.Shape()
 	if !known {

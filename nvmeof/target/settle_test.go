@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestWhoMayStay: hosts are judged by what a change of several steps has come to.
+// TestWhoMayStay: hosts are checked against the result of a change of several steps.
 func TestWhoMayStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, change func(s *Subsystem)
@@ -37,7 +37,7 @@ func TestWhoMayStay(t *testing.T) {
 			a := f.associate(testHostNQN, f.at)
 			f.must(f.target.Change(func() error {
 				c.change(f.sub)
-				// Whoever may have to go does not see what comes meanwhile.
+				// A host that may have to go does not see namespaces that are added meanwhile.
 				f.export(newFakeStore(1 << 20))
 				return nil
 			}))
@@ -53,8 +53,8 @@ func TestWhoMayStay(t *testing.T) {
 	}
 }
 
-// TestWithheld: a host that is taken out by a step of a change sees nothing that a later
-// step adds, and goes on with what it has until the end.
+// TestWithheld: a host that a step of a change removes does not see what later steps add, and keeps what it has
+// until the end.
 func TestWithheld(t *testing.T) {
 	f := newFixture(t)
 	a := f.associate(testHostNQN, f.at)
@@ -68,8 +68,8 @@ func TestWithheld(t *testing.T) {
 	<-a.admin.closed
 }
 
-// TestConfigure: what a subsystem says of itself changes for those that come; those that
-// are there, and what they have set, stay.
+// TestConfigure: a changed configuration of a subsystem applies to hosts that connect later. Connected hosts, and
+// their settings, stay.
 func TestConfigure(t *testing.T) {
 	f := newFixture(t)
 	a := f.associate(testHostNQN, f.at)

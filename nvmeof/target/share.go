@@ -8,30 +8,28 @@ import (
 	"go.uber.org/zap"
 )
 
-// The identifiers of a subsystem's controllers are shared. A host gets as many as
-// Config.MaxHostControllers; in the discovery service, which is open to hosts of any name,
-// an address does. An address gets no more than half of all, whatever names it uses, and
-// the last of them are for those that have none.
+// All controllers of a subsystem share its identifiers. A host gets at most Config.MaxHostControllers; in the
+// discovery service, which is open to hosts of any name, that is the limit of an address. An address gets no more
+// than half of all, whatever names it uses, and the last ones are for hosts and addresses without a controller.
 
 const (
-	// staleAfter is how long a controller has been silent if another of the same host may
-	// take its place. It is above the time in which a host without keep alive that is not
-	// there any more does not answer a probe.
+	// staleAfter is how long a controller has to be silent before a new one of the same host may replace it. It is
+	// longer than the time within which a host without keep alive that is gone fails to answer a probe.
 	staleAfter = 15 * probePeriod
-	// reserve is the part of all identifiers that is for those that have none.
+	// The last 1/reserve of all identifiers is for hosts and addresses that have none.
 	reserve = 16
 )
 
-// controllerCounts are a target's, written by all shards.
+// controllerCounts are the counters of a target, written by all shards.
 type controllerCounts struct {
 	refused, displaced, unanswered atomic.Uint64
 }
 
-// ControllerCounts counts what the limits of controllers did since the target's start.
+// ControllerCounts counts the effects of the limits on controllers since the target's start.
 type ControllerCounts struct {
-	Refused    uint64 `json:"refused"`    // Connect commands of hosts that had, or of subsystems that have, as many as there may be
-	Displaced  uint64 `json:"displaced"`  // controllers that ended for another one of the same host
-	Unanswered uint64 `json:"unanswered"` // controllers without keep alive that ended since their host did not answer a probe
+	Refused    uint64 `json:"refused"`    // Connect commands refused because the host or the subsystem had its maximum
+	Displaced  uint64 `json:"displaced"`  // controllers that ended in favour of another one of the same host
+	Unanswered uint64 `json:"unanswered"` // controllers without keep alive that ended because their host did not answer a probe
 }
 
 // ControllerCounts returns the counters.
@@ -40,21 +38,20 @@ func (t *Target) ControllerCounts() ControllerCounts {
 	return ControllerCounts{c.refused.Load(), c.displaced.Load(), c.unanswered.Load()}
 }
 
-// A share is what the host of a controller has of a subsystem's identifiers.
+// A share counts the controllers of a subsystem, as they matter for one of its hosts.
 type share struct {
-	own     int         // of the host, or in the discovery service of the address
-	leaving int         // of those that end
-	address int         // of the same address, whoever the host is, unless it has authenticated
-	taken   int         // of all hosts, within the range of identifiers
-	yields  *Controller // of its own, the one to end for another
-	since   time.Duration
-	near    bool // that one is of the same address
+	own     int           // of the host, or in the discovery service of its address
+	leaving int           // those of own that are ending
+	address int           // of its address, for any host, except those that have authenticated
+	taken   int           // of all hosts, within the range of identifiers
+	yields  *Controller   // the one of own that ends in favour of another
+	since   time.Duration // how long yields has been silent
+	near    bool          // yields has the same address
 }
 
-// shareOf counts for a controller that joins, or for one whose host has proved who it is.
-// Anyone can use the name of a host with a key until it has to authenticate, so before that
-// a controller counts, and yields, only among those of its address that have not authenticated
-// either. Called with the subsystem's mu held.
+// shareOf counts for a controller that joins or, with proven, for one whose host has authenticated. Anyone can use
+// the name of a host with a key until authentication is required. So before that a controller counts, and yields,
+// only among those of its address that have not authenticated either. Called with the subsystem's mu held.
 func shareOf(s *Subsystem, c *Controller, proven bool) (sh share) {
 	now := s.target.age()
 	for _, o := range s.controllers {
@@ -83,9 +80,9 @@ func shareOf(s *Subsystem, c *Controller, proven bool) (sh share) {
 	return sh
 }
 
-// count adds another controller of the same host. The one to yield is of the same address,
-// if there is one, and has been silent for longest, and long enough; of those that have to
-// authenticate first it is the oldest.
+// count adds another controller of the same host. A controller yields if it has been silent for long enough:
+// preferably one of the same address, and the one that has been silent for longest. A controller that still has to
+// authenticate may always yield, the oldest first.
 func (sh *share) count(o *Controller, near bool, now time.Duration) {
 	sh.own++
 	since, ending := o.presence.silence(now)
@@ -101,9 +98,9 @@ func (sh *share) count(o *Controller, near bool, now time.Duration) {
 	}
 }
 
-// makeRoom refuses a controller whose host or address has as many as it may have, or as
-// all together may have. If the host has one that is silent that one ends first. Called
-// with the subsystem's mu held.
+// makeRoom refuses a controller if its host, its address or the subsystem has the maximum number of controllers.
+// If the host has a silent one, that one is ended; if only the host's own limit is reached, the new one replaces
+// it. Called with the subsystem's mu held.
 func makeRoom(s *Subsystem, c *Controller) refusal {
 	limit, sh := s.target.cfg.MaxHostControllers, shareOf(s, c, false)
 	identifiers := int(c.traits.max-c.traits.min) + 1
@@ -111,7 +108,7 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	free := min(s.target.cfg.MaxControllers-len(s.controllers), identifiers-sh.taken)
 	var no refusal
 	switch {
-	case free <= 0: // those of hosts that have failed end by their keep alive, or unanswered probes
+	case free <= 0: // those of failed hosts end by their keep alive timeout or unanswered probes
 		no = allInUse()
 	case sh.own >= 2*limit, sh.own-sh.leaving >= limit && sh.yields == nil:
 		no = tooMany()
@@ -133,9 +130,9 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	return no
 }
 
-// crowdOf is the controller of the discovery service that ends where few places are left, which
-// anybody can take who has many addresses: the oldest of the network that has most, but for
-// those of addresses from which hosts are connected, or were lately. Called with mu held.
+// crowdOf returns the controller of the discovery service that ends when few places are left, which a peer with
+// many addresses can cause. It is the oldest one of the network that has the most, not counting addresses from
+// which hosts are connected, or recently were. Called with mu held.
 func crowdOf(s *Subsystem) (oldest *Controller) {
 	t := s.target
 	now, age := time.Now(), t.age()
@@ -165,7 +162,7 @@ func allInUse() refusal {
 	return busy("all controller identifiers are in use", moreIdentifiers)
 }
 
-// makeRoomProven is makeRoom for a controller whose host has just proved who it is, and counts for others as such
+// makeRoomProven is makeRoom for a controller whose host has just authenticated, and which counts as authenticated
 // from then on.
 func makeRoomProven(c *Controller) (no refusal) {
 	s := c.subsystem

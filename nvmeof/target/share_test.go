@@ -19,8 +19,8 @@ func (f *fixture) try(d capsule.ConnectData, from string, kato uint32) (*hostQue
 	return h, h.do(connectCommand(capsule.Connect{SQSIZE: 1, KATO: kato}, d)).status
 }
 
-// TestOneHostTakesAllControllers: whoever connects as many controllers without keep alive as
-// there are identifiers leaves some to others, in each way to be somebody (row 92).
+// TestOneHostTakesAllControllers: a host that connects as many controllers without keep alive as there are
+// identifiers leaves some to others, whatever identity it uses (row 92).
 func TestOneHostTakesAllControllers(t *testing.T) {
 	const attacker, honest = "192.0.2.66", "192.0.2.7"
 	invented := func(i int) nvmeof.NQN { return nvmeof.NQN(fmt.Sprintf("nqn.2026-11.io.example:%d", i)) }
@@ -62,7 +62,7 @@ func TestOneHostTakesAllControllers(t *testing.T) {
 				default:
 					t.Fatalf("controller %d: %v", i, status)
 				}
-				f.target.arrivals.from = nil // as if seconds passed
+				f.target.arrivals.from = nil // as if seconds had passed
 			}
 			if n := len(held); n == 0 || n > f.target.cfg.MaxControllers/2 {
 				t.Errorf("one address holds %d of %d controllers", n, f.target.cfg.MaxControllers)
@@ -84,8 +84,8 @@ func TestOneHostTakesAllControllers(t *testing.T) {
 	}
 }
 
-// TestDiscoveryFromManyAddresses: who connects to the discovery service from ever other addresses,
-// as one IPv6 network has them, keeps nobody else from it.
+// TestDiscoveryFromManyAddresses: connections to the discovery service from ever new addresses, as an IPv6 network
+// has them, exclude no other host from it.
 func TestDiscoveryFromManyAddresses(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.MaxControllers = 64; c.Revalidate = -1 })
 	d := dataOf(capsule.DiscoveryNQN, otherHostNQN)
@@ -98,7 +98,7 @@ func TestDiscoveryFromManyAddresses(t *testing.T) {
 		if h, status := f.try(d, fmt.Sprintf("2001:db8::%x", i+1), 0); !status.OK() {
 			h.lose()
 		}
-		f.target.barrier() // those that gave way have gone
+		f.target.barrier() // displaced controllers have ended
 		if i%16 > 0 {
 			continue
 		}
@@ -116,8 +116,8 @@ func TestDiscoveryFromManyAddresses(t *testing.T) {
 	}
 }
 
-// TestStaleControllersGoFirst is row 92: a host at its limit is told to come again while all of its
-// controllers are in use, and else gets the place of its own that was silent for longest.
+// TestStaleControllersGoFirst is row 92: a host at its limit has to retry while all of its controllers are in use;
+// otherwise the one that has been silent for longest is replaced.
 func TestStaleControllersGoFirst(t *testing.T) {
 	for name, d := range map[string]capsule.ConnectData{
 		"I/O": dataOf(testSubNQN, testHostNQN), "discovery": dataOf(capsule.DiscoveryNQN, testHostNQN),
@@ -167,8 +167,8 @@ func TestStaleControllersGoFirst(t *testing.T) {
 	}
 }
 
-// TestProbe: a host without keep alive that is silent stays as long as its transport
-// answers; if that does not its controller ends.
+// TestProbe: a silent host without keep alive stays as long as its transport answers; otherwise its controller
+// ends.
 func TestProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(c *Config) { c.Revalidate = -1 })
@@ -203,9 +203,8 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// TestImpostorsLimit is row 92: controllers of somebody who knows a host's names, and not its
-// key, do not count for the host, end in time, and take the place of none that is the host's,
-// even at its own address.
+// TestImpostorsLimit is row 92: controllers of a peer that knows a host's names, but not its key, do not count for
+// the host, end in time, and replace none of the host's, even at its own address.
 func TestImpostorsLimit(t *testing.T) {
 	for _, from := range []string{"192.0.2.66", "192.0.2.2"} {
 		t.Run(from, func(t *testing.T) {
@@ -238,7 +237,7 @@ func TestImpostorsLimit(t *testing.T) {
 				}
 				hosts[0].property(capsule.PropertyCSTS)
 				hosts[2].property(capsule.PropertyCSTS)
-				k.admin() // in the place of its own that was silent for longest
+				k.admin() // replaces its own that has been silent for longest
 				if hosts[0].gone() || !hosts[1].gone() || hosts[2].gone() || hosts[3].gone() {
 					t.Error("another one ended than the one that was silent for longest")
 				}

@@ -13,13 +13,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// flushAll flushes namespaces of a controller's subsystem, some at a time: a store that hangs
-// delays no other.
+// flushAll flushes namespaces of a controller's subsystem, several at a time, so that a store that hangs does not
+// delay others.
 type flushAll struct {
 	c      *Controller
 	when   string                        // for the log
 	which  func(*storage.Namespace) bool // nil: all
-	ended  func(err error)               // with the first failure, or errForgone
+	ended  func(err error)               // called with the first error, or errForgone
 	after  capsule.NSID
 	active []flushOf
 	err    error
@@ -31,22 +31,22 @@ type flushOf struct {
 	*flush
 }
 
-// flushes is how many flushes of a controller are under way at a time: each may have a thread.
+// flushes is how many concurrent flushes a controller has: each may occupy a thread.
 const flushes = 16
 
-// errForgone ends flushes with the association for which they were.
+// errForgone ends flushes whose association has ended.
 var errForgone = errors.New("the association has ended")
 
-// A shutdown waits for the I/O queues, and then for a flush.
+// A shutdown is the state of a controller's shutdown: it waits for the I/O queues, and then for a flush.
 type shutdown struct {
 	waiting, active bool
-	timer           shard.Timer // looks after the flush
+	timer           shard.Timer // supervises the flush
 }
 
-// hangCheck is how often a shutdown looks whether it waits for what it need not wait for.
+// hangCheck is the interval at which a shutdown checks for flushes that it need not wait for.
 const hangCheck = time.Second
 
-// flushWhenDrained begins the shutdown. It is called once per shutdown.
+// flushWhenDrained begins a shutdown.
 func (c *Controller) flushWhenDrained() {
 	c.shutdown.waiting = true
 	c.drained()
@@ -71,7 +71,7 @@ func (c *Controller) drained() {
 		c.shard.StopTimer(&s.timer)
 		switch {
 		case err == errForgone:
-		case s.waiting: // a reset in the meantime has ended the shutdown, and this is for another one
+		case s.waiting: // a reset has ended that shutdown meanwhile, and another one has begun
 			c.drained()
 		case c.props.CSTS.Shutdown() == capsule.ShutdownOccurring:
 			c.props.ShutdownDone()
@@ -87,9 +87,8 @@ func (c *Controller) drained() {
 	}
 }
 
-// ofUse reports whether a shutdown waits until what was written to a namespace is durable.
-// Where its store hangs that may take for ever, and is of no use to a host that has written
-// nothing there.
+// ofUse reports whether a shutdown waits for the flush of a namespace. If its store hangs, that could take
+// forever, and a host that has written nothing there does not need it.
 func (f *flushAll) ofUse(ns *storage.Namespace) bool {
 	if !ns.Volume.Hangs() {
 		return true
@@ -99,14 +98,13 @@ func (f *flushAll) ofUse(ns *storage.Namespace) bool {
 	return f.c.written.Has(ns.ID)
 }
 
-// begin flushes, and reports whether all is flushed, after it has called ended.
+// begin begins the flushes. It returns true if all are done, after calling ended.
 func (f *flushAll) begin() bool {
 	f.c.flushing.all = append(f.c.flushing.all, f)
 	return f.next()
 }
 
-// next flushes the next namespaces in order, or reports that all are flushed, after it
-// has called ended.
+// next begins flushes of further namespaces, in order. It returns true if all are done, after calling ended.
 func (f *flushAll) next() bool {
 	table := f.c.view.Table.Load()
 	for len(f.active) < flushes && f.after < table.Last() {
@@ -115,7 +113,7 @@ func (f *flushAll) next() bool {
 		if ns == nil || !ns.Volume.Info.Volatile || f.which != nil && !f.which(ns) {
 			continue
 		}
-		if l := ns.Volume.Lane(f.c.admin.worker.lanes.Index); l.Attached { // else the device is being removed
+		if l := ns.Volume.Lane(f.c.admin.worker.lanes.Index); l.Attached { // otherwise the device is being removed
 			n := flushOf{ns, new(flush)}
 			f.active = append(f.active, n)
 			n.start(l, func(err error) { f.flushed(n, err) })
@@ -144,7 +142,7 @@ func (f *flushAll) flushed(n flushOf, err error) {
 	f.next()
 }
 
-// forgo waits for the flushes of some namespaces no longer. With an error it ends the whole.
+// forgo stops waiting for the flushes of some namespaces. With an error it ends f.
 func (f *flushAll) forgo(which func(*storage.Namespace) bool, err error) {
 	before := len(f.active)
 	f.active = slices.DeleteFunc(f.active, func(n flushOf) bool {
@@ -162,14 +160,14 @@ func (f *flushAll) forgo(which func(*storage.Namespace) bool, err error) {
 	}
 }
 
-// A flushing is what waits for flushes in the name of a controller.
+// flushing has the operations of a controller that wait for flushes.
 type flushing struct {
 	all        []*flushAll
 	protecting []*protecting
 }
 
-// forgo waits for no flush any more: nobody would learn that it has ended, and what waits for
-// a store that hangs is not to grow with each association.
+// forgo stops waiting for all flushes: the host cannot learn of their end any more, and the number of waiting
+// operations must not grow with each association while a store hangs.
 func (w *flushing) forgo() {
 	for _, f := range slices.Clone(w.all) {
 		f.forgo(func(*storage.Namespace) bool { return true }, errForgone)

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// shutDown begins a normal shutdown, and returns how long it took; limit: it is not complete.
+// shutDown begins a normal shutdown, and returns how long it took, or limit if it did not complete.
 func (h *hostQueue) shutDown(limit time.Duration) time.Duration {
 	h.t.Helper()
 	began := time.Now()
@@ -23,8 +23,8 @@ func (h *hostQueue) shutDown(limit time.Duration) time.Duration {
 	return limit
 }
 
-// TestOthersShutDownWhileStoreHangs: a store that hangs keeps no host from shutting down that
-// has written nothing there: at once where that is known, and as soon as it is otherwise.
+// TestOthersShutDownWhileStoreHangs: a store that hangs delays no host's shutdown that has written nothing there:
+// at once if the hang is known, otherwise as soon as it is.
 func TestOthersShutDownWhileStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -51,9 +51,9 @@ func TestOthersShutDownWhileStoreHangs(t *testing.T) {
 			h.lose()
 			<-h.closed
 		}
-		// Who has written there is told that it is durable when it is.
+		// A host that has written there gets the completion only when the data is durable.
 		reset.setCC(0)
-		reset.setCC(linuxCC.WithEnable(true)) // its queues end, what was written is as before
+		reset.setCC(linuxCC.WithEnable(true)) // its queues end, its writes are still recorded
 		for _, h := range []*hostQueue{writer, reset} {
 			if took := h.shutDown(time.Minute); took < time.Minute {
 				t.Errorf("complete after %v, although the store hangs", took)
@@ -69,7 +69,8 @@ func TestOthersShutDownWhileStoreHangs(t *testing.T) {
 	})
 }
 
-// TestAbruptShutdownWaits: an abrupt shutdown is complete when no write can have an effect any more, and flushes nothing.
+// TestAbruptShutdownWaits: an abrupt shutdown is complete when no write can have an effect any more, and flushes
+// nothing.
 func TestAbruptShutdownWaits(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -98,8 +99,8 @@ func TestAbruptShutdownWaits(t *testing.T) {
 	}
 }
 
-// TestShutdownAfterReset: the flush of a shutdown that a reset has ended is not that of the next one: what was written
-// in between is flushed before that is complete.
+// TestShutdownAfterReset: the flush of a shutdown that a reset has ended does not count for the next shutdown:
+// data written in between is flushed before that completes.
 func TestShutdownAfterReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -129,8 +130,8 @@ func TestShutdownAfterReset(t *testing.T) {
 	})
 }
 
-// TestFlushesEndWithTheirHosts: hosts that come, have everything flushed, and go, while a store
-// hangs, leave nothing that grows, and have no controller any more.
+// TestFlushesEndWithTheirHosts: hosts that connect, flush everything and disconnect while a store hangs leave
+// nothing that grows, and no controllers.
 func TestFlushesEndWithTheirHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

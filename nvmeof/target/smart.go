@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// smartLog is the SMART / Health Information page (NVMe base 2.0, 5.16.1.3).
+// smartLog returns the SMART / Health Information page (NVMe base 2.0, 5.16.1.3).
 func (c *Controller) smartLog(list []*storage.Namespace) []byte {
 	s := c.smart(list)
 	b := make([]byte, capsule.SMARTLogSize)
@@ -20,8 +20,7 @@ func (c *Controller) smartLog(list []*storage.Namespace) []byte {
 	return b
 }
 
-// smart is the page of some namespaces. Commands and data are those of all hosts of the
-// subsystem.
+// smart returns the page for some namespaces. Its counters of commands and data cover all hosts of the subsystem.
 func (c *Controller) smart(list []*storage.Namespace) capsule.SMARTLog {
 	l := &c.subsystem.life
 	var n health.Counts
@@ -39,14 +38,14 @@ func (c *Controller) smart(list []*storage.Namespace) capsule.SMARTLog {
 	return s
 }
 
-// knowHealth notes what is so as the host enables the controller: that is no event. Linux resets the
-// controller upon EventFailure, which would otherwise come again after each reset.
+// knowHealth records the health when the host enables the controller, so that it is not reported by an event.
+// Linux resets the controller after EventFailure, which would otherwise be raised again after each reset.
 func knowHealth(c *Controller) {
 	list := slices.Collect(c.view.All)
 	c.warned, c.failures = c.warnings(list), failures(list)
 }
 
-// checkHealth reports new warnings. One that has ended is reported again when it returns.
+// checkHealth reports new warnings. A warning that has ended is reported again when it returns.
 func (c *Controller) checkHealth() {
 	if !c.props.Accepting() {
 		return
@@ -54,23 +53,22 @@ func (c *Controller) checkHealth() {
 	warned, failed := c.warned, c.failures
 	knowHealth(c)
 	if c.failures > failed {
-		c.raise(state.EventFailure) // Linux resets the controller upon it: not for what still works
+		c.raise(state.EventFailure) // Linux resets the controller after this event, so it is only raised for failures
 	}
 	if fresh := c.warned &^ warned; fresh != 0 {
 		c.raise(uint32(fresh))
 	}
 }
 
-// remind raises the events of warnings that there are, and that the host has just enabled (NVMe base 2.0,
-// 5.27.1.8: "If the condition for an event is true when the corresponding notice is enabled, then an event
-// is sent to the host").
+// remind raises the events for existing warnings which the host has just enabled (NVMe base 2.0, 5.27.1.8: "If the
+// condition for an event is true when the corresponding notice is enabled, then an event is sent to the host").
 func remind(c *Controller, enabled uint8) {
 	now := c.warnings(slices.Collect(c.view.All)) & enabled
 	c.warned |= now
 	c.events.Raise(uint32(now))
 }
 
-// failures is how many namespaces accept no writes any more.
+// failures returns how many namespaces no longer accept writes.
 func failures(list []*storage.Namespace) (n int) {
 	for _, ns := range list {
 		if ns.Volume.Health.Load().Warnings()&capsule.WarningReadOnly != 0 {
@@ -80,8 +78,8 @@ func failures(list []*storage.Namespace) (n int) {
 	return n
 }
 
-// warnings is Critical Warning for some namespaces: that of their stores, and of the
-// thresholds that this host has set.
+// warnings returns Critical Warning for some namespaces: the warnings of their stores, and those of the thresholds
+// that this host has set.
 func (c *Controller) warnings(list []*storage.Namespace) (w uint8) {
 	for _, ns := range list {
 		h := ns.Volume.Health.Load()

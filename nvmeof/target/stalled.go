@@ -6,13 +6,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// fetchTimeout is how long a host may take to send the data of a command that others
-// wait for. A host that keeps its connection and does not answer RDMA READs could delay
-// them for as long as it likes.
+// fetchTimeout is how long a host may take to send the data of a command that others wait for. A host that keeps
+// its connection and does not answer RDMA READs could otherwise delay them for any time.
 const fetchTimeout = 3 * time.Second
 
-// urge waits for ended, and reports false if late comes first. After timeout it ends the
-// queues that cause the delay, which holdsUp reports in their shards.
+// urge waits for ended, and returns false if late comes first. After each timeout it ends the queues that cause
+// the delay, those for which holdsUp returns true in their shards.
 func (t *Target) urge(ended <-chan struct{}, late <-chan time.Time, timeout time.Duration, holdsUp func(*queue) bool) bool {
 	again := time.NewTicker(timeout)
 	defer again.Stop()

@@ -7,9 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestStalledHost: a host that does not deliver the data of a write, and keeps its
-// connection up, keeps nobody from pausing the namespace or taking it out, while the
-// commands of all others are held.
+// TestStalledHost: a host that does not deliver the data of a write, and keeps its connection, does not prevent
+// the pause or removal of the namespace, during which the commands of all others are held.
 func TestStalledHost(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(f *fixture) error{
@@ -28,7 +27,7 @@ func TestStalledHost(t *testing.T) {
 				h.io.start(c).wantPending()
 			}
 			stall(a, 1)
-			stall(b, 2) // which nobody waits for
+			stall(b, 2) // no other command waits for it
 			done := make(chan error, 1)
 			go func() { done <- act(f) }() // ends at the latest with a's queue
 			select {

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// TestLinuxStartUpSequence goes through what a Linux 6.12 host does from Connect
-// to the first read, and checks all that it checks on the way.
+// TestLinuxStartUpSequence executes the commands of a Linux 6.12 host from Connect to the first read, with its
+// checks.
 func TestLinuxStartUpSequence(t *testing.T) {
 	f := newFixture(t)
 	h := f.dial(0, 0, 32)

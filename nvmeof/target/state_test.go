@@ -13,8 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// living is a fixture with a second subsystem that keeps its state, whose namespace 1
-// counts.
+// living returns a fixture with a second subsystem that has a state, and whose namespace 1 has counters.
 func living(t *testing.T, state StateStore) (*fixture, *Subsystem) {
 	t.Helper()
 	f := newFixture(t)
@@ -59,8 +58,8 @@ func (h *tenant) bye() {
 	h.admin.lose()
 }
 
-// TestLifeSurvives: a target that starts again goes on counting where it ended; one that
-// was killed has an unsafe shutdown more. Write protection stays, but that until power off.
+// TestLifeSurvives: a target continues the counters of its previous run; after a kill there is one more unsafe
+// shutdown. Write protection stays, except that until the next power cycle.
 func TestLifeSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	f, s := living(t, StateFile(path))
@@ -71,7 +70,7 @@ func TestLifeSurvives(t *testing.T) {
 	a.io.wantStatus(capsule.StatusInvalidNamespace|dnr, ioCommand(capsule.IOFlush, 77, nil, nil))
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtected))
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 2, uint32(capsule.WriteProtectedUntilOff))
-	killed, err := os.ReadFile(path) // as it is now: protected, with what was counted until then
+	killed, err := os.ReadFile(path) // as it is now: protected, with the counters so far
 	f.must(err)
 	a.bye()
 	f.must(f.target.Close())
@@ -86,7 +85,7 @@ func TestLifeSurvives(t *testing.T) {
 	a.io.wantOK(writeOf(2))
 	a.setFeature(capsule.StatusSuccess, capsule.FeatureNamespaceWriteProtect, 1, uint32(capsule.WriteProtectNone))
 	a.io.wantOK(writeOf(1))
-	f.must(s.RemoveNamespace(2)) // what it counted is kept, for when it comes back
+	f.must(s.RemoveNamespace(2)) // its counters are kept for its return
 	if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 2, Name: "two"}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +100,9 @@ func TestLifeSurvives(t *testing.T) {
 	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 }
 
-// TestStateOfAnotherNamespace is not that of what took its place, and a log has that this may be written,
-// though hosts have protected what was there: the same data may have been brought back without its identity.
+// TestStateOfAnotherNamespace: another namespace does not get the state of the one that it replaces. If that was
+// protected, a log line says that the new one may be written: the same data may have been restored without its
+// identity.
 func TestStateOfAnotherNamespace(t *testing.T) {
 	f, s := living(t, nil)
 	was := s.table().Get(1).UUID
@@ -124,8 +124,8 @@ func TestStateOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// TestBadStateFile: a subsystem whose state cannot be read, or that another target has, is
-// not there: hosts could write where they are not to.
+// TestBadStateFile: a subsystem whose state cannot be read, or is in use by another target, cannot be added: hosts
+// could write to protected namespaces.
 func TestBadStateFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	f, _ := living(t, StateFile(path))
@@ -149,7 +149,7 @@ func TestBadStateFile(t *testing.T) {
 	f.must(add(path + ".new.one"))
 }
 
-// countedState counts how often it is written, and fails on demand.
+// countedState counts how often it is saved, and fails on demand.
 type countedState struct {
 	saves atomic.Int64
 	err   error
@@ -158,8 +158,7 @@ type countedState struct {
 func (c *countedState) Load() ([]byte, error) { return nil, nil }
 func (c *countedState) Save([]byte) error     { c.saves.Add(1); return c.err }
 
-// TestStateIsWrittenSeldom: once a minute at most while hosts write, and never while they
-// do not, but for an hour that has passed.
+// TestStateIsWrittenSeldom: at most once a minute while hosts send commands, and otherwise only once an hour.
 func TestStateIsWrittenSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &countedState{}
@@ -183,8 +182,7 @@ func TestStateIsWrittenSeldom(t *testing.T) {
 	})
 }
 
-// TestStateMoves: another place has what the first one had, which another target may have
-// then.
+// TestStateMoves: the new store gets the record of the old one, which another target may then use.
 func TestStateMoves(t *testing.T) {
 	dir := t.TempDir()
 	first, second := StateFile(filepath.Join(dir, "first")), StateFile(filepath.Join(dir, "second"))
@@ -213,7 +211,7 @@ func TestStateMoves(t *testing.T) {
 	f.must(unlock())
 }
 
-// TestProtectionNotSaved: what does not survive is not protected.
+// TestProtectionNotSaved: a namespace is not protected if that cannot be saved.
 func TestProtectionNotSaved(t *testing.T) {
 	state := &countedState{}
 	f, s := living(t, state)
@@ -229,8 +227,8 @@ func TestProtectionNotSaved(t *testing.T) {
 	a.io.wantStatus(capsule.StatusNamespaceWriteProtected|dnr, writeOf(1))
 }
 
-// TestAwaitedState: no namespace comes before the state is known, and another place that is
-// named instead keeps what it has.
+// TestAwaitedState: no namespace can be added before the state is known, and a store that is configured instead
+// keeps its record.
 func TestAwaitedState(t *testing.T) {
 	dir := t.TempDir()
 	bad, good := StateFile(filepath.Join(dir, "bad")), StateFile(filepath.Join(dir, "good"))
@@ -266,7 +264,7 @@ func TestAwaitedState(t *testing.T) {
 	}
 }
 
-// A hungState is a StateStore that does not answer once it hangs.
+// A hungState is a StateStore that does not answer while it hangs.
 type hungState struct {
 	savedState
 	hangs  atomic.Bool
@@ -280,7 +278,7 @@ func (s *hungState) Save(b []byte) error {
 	return s.savedState.Save(b)
 }
 
-// TestStateHangs: the state of a subsystem whose store hangs delays that of others, and not the
+// TestStateHangs: a subsystem whose state store hangs delays the saving of other subsystems' states, but not the
 // examination of namespaces' stores.
 func TestStateHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 type stopping uint8
 
 const (
-	stopNot   stopping = iota // it completes as usual: the store has it, or it has ended
-	stopLater                 // it ends when the operation under way has
+	stopNot   stopping = iota // it completes as usual: the store has it, or it has completed
+	stopLater                 // it ends when the current operation has
 	stopNow                   // it has completed
 )
 
-// stop ends a command early with a status, and counts it, as far as tryStop can.
+// stop is tryStop that also counts a command that ends early.
 func (r *request) stop(s capsule.Status) stopping {
 	io := r.io != nil
 	how := r.tryStop(s)
@@ -25,15 +25,14 @@ func (r *request) stop(s capsule.Status) stopping {
 	return how
 }
 
-// tryStop ends a command early with a status: at once while it waits for a resource of ours,
-// later while its data is transferred or between two operations. An operation that the
-// store has cannot be stopped.
+// tryStop ends a command early with a status: at once while it waits for a resource of the target, later while its
+// data is transferred or between two operations. An operation that was submitted to the store cannot be stopped.
 func (r *request) tryStop(s capsule.Status) stopping {
 	switch r.stage {
 	case stageFused:
 		switch {
 		case r.extra != nil && r.extra.partner != nil:
-			return r.extra.partner.stop(s) // the second half is the one under way
+			return r.extra.partner.stop(s) // the second half is the active one
 		case r.queue.first == r:
 			r.queue.first = nil
 		}
@@ -67,20 +66,20 @@ func (r *request) tryStop(s capsule.Status) stopping {
 	return stopNow
 }
 
-// abortCauses are those of commands that end early, by their status.
+// abortCauses are the labels of the causes for which commands end early, by their status.
 var abortCauses = map[capsule.Status]string{
 	capsule.StatusAbortRequested: "host", capsule.StatusSQDeleted: "disconnect", capsule.StatusAbortedByPreempt: "preempt",
 	capsule.StatusAccessDenied: "withdrawn",
 }
 
-// whenEnded calls f when a command that is to be stopped later has ended.
+// whenEnded calls f when a command that is stopping has ended.
 func (r *request) whenEnded(f func()) {
 	x := r.wantExtra()
 	x.ended = append(x.ended, f)
 }
 
-// abort stops the command with that identifier, and calls ended with whether it was
-// aborted when it has completed.
+// abort stops the command with that identifier. It calls ended when the command has completed, with whether it was
+// aborted.
 func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
 	for i := range q.requests {
 		r := &q.requests[i]
@@ -100,9 +99,9 @@ func (q *queue) abort(cid capsule.CID, ended func(aborted bool)) {
 	ended(false)
 }
 
-// holdsUp reports whether a command in a namespace that which selects waits for an RDMA READ of its data, or
-// for the acknowledgement of data that cannot be copied. One whose READ is queued delays
-// no other.
+// holdsUp reports whether a command in a namespace that which selects waits for an RDMA READ of its
+// data, or for the acknowledgement of data that cannot be copied. A command whose READ is still queued does not
+// count.
 func (q *queue) holdsUp(which func(*storage.Namespace) bool) bool {
 	for i := range q.requests {
 		r := &q.requests[i]
@@ -113,8 +112,7 @@ func (q *queue) holdsUp(which func(*storage.Namespace) bool) bool {
 	return q.fetching(func(r *request) bool { return r.op.Gate != nil && which(r.op.Gate.Namespace) && r.link.Reading() })
 }
 
-// holdsUpStop reports whether a command on a volume that is to be stopped waits for an
-// RDMA READ of its data.
+// holdsUpStop reports whether a command on a volume that is stopping waits for an RDMA READ of its data.
 func (q *queue) holdsUpStop(v *storage.Volume) bool {
 	return q.fetching(func(r *request) bool { return !r.stopped.OK() && r.op.Lane != nil && r.op.Lane.Volume == v })
 }

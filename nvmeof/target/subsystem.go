@@ -20,29 +20,28 @@ type SubsystemConfig struct {
 	Serial string     // at most 20 ASCII characters; default: derived from the NQN
 	Model  string     // at most 40 ASCII characters; default "nvmeof"
 
-	// Controllers get identifiers from MinController to MaxController; default: those of
-	// [Config].
+	// Controllers get identifiers from MinController to MaxController; default: the range in [Config].
 	MinController, MaxController capsule.ControllerID
 
-	// RefuseDuplicates refuses a host that has a controller through the same listener
-	// already, until that one has ended. The default is to allow it, as Linux does: the
-	// host may have lost its connection before the target notices.
+	// RefuseDuplicates refuses a host that already has a controller through the same listener, until that has
+	// ended. The default is to allow it, as Linux does: the host may have lost its connection before the target
+	// notices.
 	RefuseDuplicates bool
 
-	// State saves the counters of the subsystem's lifetime, and the write protection that
-	// hosts set, through restarts of the target; default: nothing, and both end with it.
+	// State saves the counters of the subsystem's lifetime, and the write protection that hosts set, across
+	// restarts of the target; default: nothing, and both end with the target.
 	State StateStore
-	// AwaitState lets AddSubsystem succeed where State cannot be read, or another target
-	// uses it. Since the namespaces that hosts have protected are not known then,
-	// AddNamespace fails with the reason until they are; each call tries again.
+	// AwaitState lets AddSubsystem succeed if State cannot be read, or another target uses it. Since it is unknown
+	// then which namespaces hosts have protected, AddNamespace fails with the reason until State can be read; each
+	// call tries again.
 	AwaitState bool
 
-	// Version is the NVMe version that controllers report, 1.2.1 to 2.0.0, the default.
-	// It does not change what they do.
+	// Version is the NVMe version that controllers report, from 1.2.1 to 2.0.0, which is the default. It does not
+	// change their behaviour.
 	Version capsule.Version
 }
 
-// A Subsystem is what hosts connect to: namespaces and the hosts that may use them.
+// A Subsystem has namespaces, and the hosts that may connect to it and use them.
 type Subsystem struct {
 	target     *Target
 	nqn        nvmeof.NQN
@@ -50,27 +49,27 @@ type Subsystem struct {
 	traits     atomic.Pointer[traits]
 	hosts      access.List[HostConfig]
 	namespaces atomic.Pointer[storage.Table] // for shards
-	exports    atomic.Pointer[[]*Namespace]  // the same by identifier, for administrators
+	exports    atomic.Pointer[[]*Namespace]  // the active namespaces by identifier, for administrators
 	progress   atomic.Uint32                 // Software Progress Marker
 	unsafe     atomic.Uint64                 // associations that ended without a shutdown
-	ports      atomic.Pointer[[]PortID]      // where it is exposed, ascending; nil: everywhere
+	ports      atomic.Pointer[[]PortID]      // the ports on which it is exposed, ascending; nil: all
 
-	errors atomic.Uint64 // entries of all error logs
+	errors atomic.Uint64 // number of entries of all error logs
 	life   lifetime
 
 	change     changeLock
 	past       map[capsule.NSID]lineage // the last namespace at each NSID; under change
-	departed   departures               // what the change under way has removed; under change
-	generation atomic.Uint32            // of namespaces; changed under change
+	departed   departures               // the namespaces that the change under way has removed; under change
+	generation atomic.Uint32            // of namespaces; written under change
 
 	counting sync.Mutex
 	regroups ana.Changes
 
-	mu          sync.Mutex // controllers; shards lock it, so nothing may block under it
+	mu          sync.Mutex // protects controllers; shards lock it, so nothing may block under it
 	controllers map[capsule.ControllerID]*Controller
 	last        capsule.ControllerID
-	removed     bool       // no controller joins any more
-	empty       *sync.Cond // no controllers are left
+	removed     bool       // no controller can join any more
+	empty       *sync.Cond // signalled when no controllers are left
 }
 
 func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
@@ -93,18 +92,17 @@ func newSubsystem(t *Target, c SubsystemConfig) (*Subsystem, error) {
 	return s, nil
 }
 
-// NQN is the subsystem's name.
+// NQN returns the subsystem's name.
 func (s *Subsystem) NQN() nvmeof.NQN { return s.nqn }
 
-// table is the namespaces as they are now.
+// table returns the current namespaces.
 func (s *Subsystem) table() *storage.Table { return s.namespaces.Load() }
 
 // Namespaces lists the active namespaces in the order of their identifiers.
 func (s *Subsystem) Namespaces() []*Namespace { return slices.Clone(*s.exports.Load()) }
 
-// join gives a new controller its identifier (NVMe base 2.0, 3.1.1: the dynamic
-// controller model). What admit has checked may have changed, and is checked again:
-// changes after this find the controller.
+// join gives a new controller its identifier (NVMe base 2.0, 3.1.1: the dynamic controller model). It repeats the
+// checks of admit, since the configuration may have changed; later changes find the controller.
 func (s *Subsystem) join(c *Controller) refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +129,7 @@ func (s *Subsystem) join(c *Controller) refusal {
 	return allInUse()
 }
 
-// judge checks whether a controller may join, and gives it the host's rights. Called with
-// mu held.
+// judge checks whether a controller may join, and gives it the host's rights. Called with mu held.
 func (s *Subsystem) judge(c *Controller) refusal {
 	switch {
 	case s.removed:
@@ -157,14 +154,14 @@ func (s *Subsystem) judge(c *Controller) refusal {
 	return refusal{}
 }
 
-// duplicate refuses a host that is connected. Later it may not be.
+// duplicate refuses a host that is connected already. A retry may succeed, so Do Not Retry is not set.
 func duplicate(s *Subsystem) refusal {
 	return busy("host has a controller through this listener already",
 		fmt.Sprintf("nvme disconnect on the host, or nvmeof subsystem set %s --refuse-duplicates=false", word(s.nqn)))
 }
 
-// connected reports whether another controller has the same host and listener. Where hosts have keys, one that
-// has not authenticated does not count. Called with mu held.
+// connected reports whether another controller has the same host and listener. If the host has a key, a controller
+// that has not authenticated does not count. Called with mu held.
 func (s *Subsystem) connected(c *Controller) bool {
 	for _, o := range s.controllers {
 		if o != c && o.hostNQN == c.hostNQN && o.hostID == c.hostID && o.listener == c.listener && o.trusted() {
@@ -186,8 +183,7 @@ func (s *Subsystem) leave(c *Controller) {
 	}
 }
 
-// Disconnect ends a controller and with it the host's connections; the host may
-// connect again.
+// Disconnect ends a controller, and with it the host's connections; the host may connect again.
 func (s *Subsystem) Disconnect(id capsule.ControllerID) error {
 	c := s.controller(id)
 	if c == nil {
@@ -203,10 +199,9 @@ func (s *Subsystem) controller(id capsule.ControllerID) *Controller {
 	return s.controllers[id]
 }
 
-// otherHostID returns a controller of the same host NQN with another host identifier: one
-// of the two is an impostor, or was there before a crash. Where hosts have keys, one that
-// has not authenticated does not exclude others, and hosts without a name do not exclude
-// each other.
+// otherHostID returns a controller of the same host NQN with another host identifier: one of the two is an
+// impostor, or existed before the host crashed. If the host has a key, a controller that has not authenticated
+// does not exclude others. Hosts without a name do not exclude each other.
 func (s *Subsystem) otherHostID(nqn nvmeof.NQN, id capsule.HostID) *Controller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,9 +213,8 @@ func (s *Subsystem) otherHostID(nqn nvmeof.NQN, id capsule.HostID) *Controller {
 	return nil
 }
 
-// secondIdentifier refuses a host that is connected with another identifier. That
-// controller ends if the host has crashed, hence without DNR; by itself only if it has a
-// keep alive timeout.
+// secondIdentifier refuses a host that is connected with another identifier. If the host has crashed, that
+// controller ends, hence without Do Not Retry; it ends by itself only if it has a keep alive timeout.
 func secondIdentifier(c *Controller) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
 		reason: "host NQN is connected with another host identifier",

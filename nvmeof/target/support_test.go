@@ -22,7 +22,7 @@ const (
 	supportEnd   = "<!-- end of the table -->\n"
 )
 
-// A covered row has a name and the test that shows that it works.
+// covered has the name of a table row, and the test that covers it.
 type covered struct{ name, test string }
 
 var adminTests = map[capsule.AdminOpcode]string{
@@ -109,7 +109,7 @@ var logTests = map[capsule.LID]covered{
 	capsule.LogReservation:       {"reservation notifications", "TestReservationNotices"},
 }
 
-// A supportTable is what the dispatch tables have, row by row.
+// A supportTable has the contents of the dispatch tables, row by row.
 type supportTable struct {
 	t     *testing.T
 	tests map[string]string // file by name
@@ -169,7 +169,7 @@ func (s *supportTable) write(t *Target) string {
 	return s.b.String()
 }
 
-// testsHere finds the tests of this package and of those inside it.
+// testsHere returns the tests of this package and of its internal packages.
 func testsHere(t *testing.T) map[string]string {
 	files, err := filepath.Glob("*_test.go")
 	inner, err2 := filepath.Glob("internal/*/*_test.go")
@@ -191,7 +191,7 @@ func testsHere(t *testing.T) map[string]string {
 	return tests
 }
 
-// TestSupportTable holds the table of docs/compatibility.md against the dispatch tables.
+// TestSupportTable compares the table of docs/compatibility.md with the dispatch tables.
 func TestSupportTable(t *testing.T) {
 	s := &supportTable{t: t, tests: testsHere(t)}
 	want := s.write(newFixture(t).target)

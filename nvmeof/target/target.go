@@ -22,8 +22,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Target serves subsystems on one or more devices. Its methods may be called from any
-// goroutine but a shard's.
+// A Target serves subsystems on one or more devices. Its methods may be called from any goroutine except a
+// shard's.
 type Target struct {
 	cfg      Config
 	log      *peerlog.Log
@@ -42,14 +42,14 @@ type Target struct {
 	logs     [256]logRow
 
 	controllerCounts controllerCounts
-	undelivered      atomic.Uint64 // see Undelivered
-	slowed           atomic.Uint64 // see Slowed
+	undelivered      atomic.Uint64
+	slowed           atomic.Uint64
 
 	memory  queueMemory
-	waiting waiting // connections without a Connect command, or that have not authenticated yet
+	waiting waiting // connections without a Connect command, or not yet authenticated
 	cancel  context.CancelFunc
 	context context.Context
-	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls of devices
+	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls by devices
 
 	errands       errands
 	authenticator authenticator
@@ -57,13 +57,13 @@ type Target struct {
 	started       time.Time
 	clock         func() time.Duration // [boottime.Now]
 	slept         func() time.Duration // [boottime.Slept]
-	sequence      atomic.Uint32        // of challenges
+	sequence      atomic.Uint32        // of authentication challenges
 
 	volumes      storage.Volumes
-	identifiers  access.Identifiers // of hosts, and who uses them
+	identifiers  access.Identifiers // of hosts, and which NQN each belongs to
 	causes       meter.Causes
 	unsettled    unsettled
-	fetchTimeout time.Duration // constant
+	fetchTimeout time.Duration // constant after New
 
 	mu         sync.Mutex
 	closed     bool
@@ -75,16 +75,16 @@ type Target struct {
 	late       lateHosts
 	referrals  []Referral
 	peers      []Peer // by port; see Gateway.SetPeers
-	generation uint64 // counts changes of what the discovery log has for anybody
-	changing   int    // how many [Target.Change] are under way
-	shown      *scene // the discovery log meanwhile; else nil
+	generation uint64 // number of changes of any host's discovery log
+	changing   int    // number of [Target.Change] calls under way
+	shown      *scene // the discovery log during them; otherwise nil
 	shownLogs  shownLogs
-	trace      *Trace      // that has not ended; nil: none
-	mover      *Mover      // that has not resumed; nil: none
-	moved      atomic.Bool // another Target or process goes on with the hosts, and this one is to be closed
+	trace      *Trace      // the one that has not ended, or nil
+	mover      *Mover      // the one that has not resumed, or nil
+	moved      atomic.Bool // another Target or process serves the hosts now; this one has to be closed
 }
 
-// New starts a target without subsystems or listeners, on Config.Device if that is set.
+// New starts a target without subsystems or listeners, on Config.Device if it is set.
 func New(cfg Config) (*Target, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -110,7 +110,7 @@ func New(cfg Config) (*Target, error) {
 	if _, err := rand.Read(seed[:]); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}
-	// A host that reconnects after a restart finds no identifier of before in use.
+	// A random start: a host that reconnects after a restart does not find its old identifiers in use.
 	t.firstID = capsule.ControllerID(binary.LittleEndian.Uint16(seed[:])) % capsule.ControllerIDMax
 	t.sequence.Store(binary.LittleEndian.Uint32(seed[2:]))
 	t.context, t.cancel = context.WithCancel(context.Background())
@@ -131,7 +131,7 @@ func New(cfg Config) (*Target, error) {
 	return t, nil
 }
 
-// AddSubsystem creates a subsystem, at which no host is allowed yet.
+// AddSubsystem creates a subsystem that allows no host yet.
 func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	s, err := newSubsystem(t, c)
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.closed: // nobody would let the store go again
+	case t.closed: // otherwise nothing would release the state store
 		return nil, errors.Join(fmt.Errorf("subsystem %s: the target is %w", c.NQN, rdmatransport.ErrClosed), s.endLife(!s.life.inherits))
 	case t.subsystems[c.NQN] != nil, c.NQN == capsule.DiscoveryNQN, c.NQN == t.discSub.nqn:
 		return nil, errors.Join(fmt.Errorf("subsystem %s exists already", c.NQN), s.endLife(!s.life.inherits))
@@ -155,7 +155,7 @@ func (t *Target) AddSubsystem(c SubsystemConfig) (*Subsystem, error) {
 	return s, nil
 }
 
-// subsystem finds a subsystem by the name that a host sent, or returns nil.
+// subsystem finds a subsystem by the name that a host sent. It returns nil if there is none.
 func (t *Target) subsystem(nqn *capsule.NQNField) *Subsystem {
 	if nqn.Is(capsule.DiscoveryNQN) || nqn.Is(string(t.discSub.nqn)) {
 		return t.discSub
@@ -165,14 +165,13 @@ func (t *Target) subsystem(nqn *capsule.NQNField) *Subsystem {
 	return t.subsystems[nvmeof.NQN(nqn.String())]
 }
 
-// Unfinished names the exports, in order, whose stores have commands of hosts that they
-// have not finished, or do not answer. Close waits for them.
+// Unfinished lists the names of exports, in order, whose stores have not finished commands of hosts, or do not
+// answer. Close waits for them.
 func (t *Target) Unfinished() []string { return t.volumes.Unfinished(nil) }
 
-// Close ends all connections, waits until nothing of them is in flight, and
-// stops the shards. Stores stay open. One that hangs delays it: [Target.Unfinished] names
-// that store. Subsystems whose hosts do not use it are closed, and their state saved, without
-// waiting for it.
+// Close ends all connections, waits until none of their operations is in flight, and stops the shards. Stores stay
+// open. A store that hangs delays it: [Target.Unfinished] names that store. Subsystems whose hosts do not use that
+// store are closed, and their state saved, without waiting for it.
 func (t *Target) Close() error {
 	t.mu.Lock()
 	if t.closed {

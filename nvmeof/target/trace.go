@@ -10,34 +10,33 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// ErrTracing says that a target's commands are being traced already.
+// ErrTracing means that the commands of a target are being traced already.
 var ErrTracing = errors.New("commands are being traced already")
 
-// A TraceFilter says which commands are traced: those for which each field that is set is
-// right.
+// A TraceFilter selects the commands that are traced: those that match all fields that are set.
 type TraceFilter struct {
 	Host       nvmeof.NQN
 	Subsystem  nvmeof.NQN
-	NSID       capsule.NSID  // then no command of an admin queue, or of fabrics
-	SlowerThan time.Duration // then no Asynchronous Event Request: they wait for their event
+	NSID       capsule.NSID  // if set, admin and fabrics commands do not match
+	SlowerThan time.Duration // if set, Asynchronous Event Requests do not match: they wait for their event
 }
 
-// A TracedCommand is a command that was answered.
+// A TracedCommand is a completed command.
 type TracedCommand struct {
 	Time       time.Time // of its arrival
 	Host       nvmeof.NQN
-	Subsystem  nvmeof.NQN           // empty, as Host: there is no controller
-	Controller capsule.ControllerID // as Queue
+	Subsystem  nvmeof.NQN           // empty, like Host, if there is no controller
+	Controller capsule.ControllerID // 0 if there is no controller
 	Queue      capsule.QID
 	Command    capsule.Command
 	Status     capsule.Status
-	// Latency is the time from the arrival of the capsule until the response was sent, or where
-	// that has data for the host, until the host has acknowledged those.
+	// Latency is the time from the arrival of the capsule until the response was sent; if that has data for the
+	// host, until the host has acknowledged the data.
 	Latency time.Duration
-	Storage time.Duration // of Latency, in which the store had it; -1: it did not
-	Fabric  time.Duration // of Latency, in which its data was on its way
+	Storage time.Duration // the part of Latency in which the store had it; -1: it was not submitted
+	Fabric  time.Duration // the part of Latency in which its data was transferred
 
-	arrived int64 // in the shard's clock
+	arrived int64 // by the shard's clock
 }
 
 // tracedRecords is how many commands each shard keeps until they are read.
@@ -47,11 +46,11 @@ const tracedRecords = 4096
 type tracing struct {
 	filter  TraceFilter
 	records []TracedCommand
-	begun   int // records from there on were answered in this turn, and their times are not known
+	begun   int // records from here on completed in this turn, and their times are not known yet
 	dropped uint64
 }
 
-// add appends a record of a command that was answered now, if the filter lets it through.
+// add appends a record of a command that completes now, if it matches the filter.
 func (t *tracing) add(r *request, s capsule.Status) *TracedCommand {
 	c, f := r.queue.controller, &t.filter
 	switch {
@@ -73,12 +72,12 @@ func (t *tracing) add(r *request, s capsule.Status) *TracedCommand {
 	return x
 }
 
-// awaitsEvent reports an Asynchronous Event Request.
+// awaitsEvent reports whether the command is an Asynchronous Event Request.
 func (r *request) awaitsEvent() bool {
 	return r.queue.id == 0 && capsule.AdminOpcode(r.cmd.Opcode) == capsule.AdminAsyncEvent
 }
 
-// delivered adds a command whose data the host has acknowledged.
+// delivered appends a command whose data the host has acknowledged.
 func (t *tracing) delivered(r *request, now int64) {
 	if time.Duration(now-r.arrived) < t.filter.SlowerThan {
 		return
@@ -88,8 +87,8 @@ func (t *tracing) delivered(r *request, now int64) {
 	}
 }
 
-// next gives those that were answered in the last turn their times, since responses are sent at
-// the end of a turn.
+// next sets the times of the commands that completed in the last turn, since responses are sent at the end of a
+// turn.
 func (t *tracing) next(now int64) {
 	kept := t.records[:t.begun]
 	for i := t.begun; i < len(t.records); i++ {
@@ -104,14 +103,14 @@ func (t *tracing) next(now int64) {
 	t.records, t.begun = kept, len(kept)
 }
 
-// take gives the records whose times are known, in exchange for an empty list.
+// take returns the records whose times are known, and keeps the empty list for later records.
 func (t *tracing) take(empty []TracedCommand) []TracedCommand {
 	out := t.records[:t.begun]
 	t.records, t.begun = append(empty[:0], t.records[t.begun:]...), 0
 	return out
 }
 
-// follow has the commands of the worker traced; nil: no more. Turns cost nothing for it else.
+// follow starts the tracing of the worker's commands; nil stops it. While it is stopped it costs nothing.
 func (w *worker) follow(t *tracing) {
 	w.tracing = t
 	if t == nil {
@@ -124,16 +123,16 @@ func (w *worker) follow(t *tracing) {
 	})
 }
 
-// A Trace follows the commands of a target. One goroutine at a time uses it.
+// A Trace records the commands of a target. It must not be used by several goroutines at a time.
 type Trace struct {
 	target  *Target
 	filter  TraceFilter
-	empty   map[*worker][]TracedCommand // for the shards
+	empty   map[*worker][]TracedCommand // lists to pass to the shards
 	dropped map[*worker]uint64
 }
 
-// NewTrace begins to follow the commands of t that the filter lets through. It fails with
-// [ErrTracing] while another trace of t has not ended. A target that is Config.Unmeasured has none.
+// NewTrace begins to record the commands of t that match the filter. It fails with [ErrTracing] while t has
+// another trace, and if Config.Unmeasured is set.
 func NewTrace(t *Target, f TraceFilter) (*Trace, error) {
 	if t.cfg.Unmeasured {
 		return nil, errors.New("target: commands of a target that is not measured cannot be traced")
@@ -148,11 +147,11 @@ func NewTrace(t *Target, f TraceFilter) (*Trace, error) {
 	if busy {
 		return nil, ErrTracing
 	}
-	_, _ = tr.Read() // which begins it
+	_, _ = tr.Read() // begins the trace
 	return tr, nil
 }
 
-// workers are those of all devices that there are now, until the trace has ended.
+// workers returns those of all current devices, or nil if the trace has ended.
 func (tr *Trace) workers() (all []*worker) {
 	tr.target.mu.Lock()
 	defer tr.target.mu.Unlock()
@@ -165,9 +164,8 @@ func (tr *Trace) workers() (all []*worker) {
 	return all
 }
 
-// Read returns the commands that were answered since the last Read, in the order in which they
-// arrived, and how many were lost since the trace began, because too many came between two Reads. It wakes
-// the shards.
+// Read returns the commands that completed since the last Read, in the order of their arrival, and how many were
+// lost since the trace began because too many came between two Reads. It wakes the shards.
 func (tr *Trace) Read() (commands []TracedCommand, dropped uint64) {
 	for _, w := range tr.workers() {
 		empty := tr.empty[w]
@@ -175,7 +173,7 @@ func (tr *Trace) Read() (commands []TracedCommand, dropped uint64) {
 			empty = make([]TracedCommand, 0, tracedRecords)
 		}
 		var full []TracedCommand
-		var start time.Time // of the shard's clock
+		var start time.Time // the zero of the shard's clock
 		if w.shard.Call(func() {
 			if w.tracing == nil {
 				w.follow(&tracing{filter: tr.filter, records: make([]TracedCommand, 0, tracedRecords)})

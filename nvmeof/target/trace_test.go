@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestTrace: commands of all queues are followed, with their status and times, as long as
-// somebody wants that.
+// TestTrace: commands of all queues are recorded, with their status and times, while a trace is active.
 func TestTrace(t *testing.T) {
 	r := newRemote(t, overLoopback)
 	if _, err := r.sub.AddNamespace(NamespaceConfig{Store: newNullStore(1 << 20)}); err != nil {
@@ -43,7 +42,7 @@ func TestTrace(t *testing.T) {
 	all = slices.DeleteFunc(all, ofAdmin)
 	want := []struct {
 		op             capsule.IOOpcode
-		ok, fabric, st bool // whether it succeeded, has data on their way, was in the store
+		ok, fabric, st bool // it succeeded, transferred data, was submitted to the store
 	}{{capsule.IORead, true, true, false}, {capsule.IOWrite, true, true, true}, {capsule.IOFlush, true, false, false}, {capsule.IORead, false, false, false}}
 	if len(all) != len(want) {
 		t.Fatalf("%d I/O commands: %+v", len(all), all)
@@ -74,7 +73,7 @@ func startTrace(t *testing.T, target *Target, f TraceFilter) *Trace {
 	return trace
 }
 
-// traced reads until there is enough. What the host has seen is counted soon.
+// traced reads until there is enough. Commands that the host has seen complete are recorded soon.
 func traced(t *testing.T, trace *Trace, enough func([]TracedCommand) bool) (all []TracedCommand) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !enough(all); {
@@ -87,7 +86,7 @@ func traced(t *testing.T, trace *Trace, enough func([]TracedCommand) bool) (all 
 	return all
 }
 
-// TestTraceFilter: what nobody asked for is left out, and what finds no room is counted.
+// TestTraceFilter: commands that do not match are omitted, and those without room are counted.
 func TestTraceFilter(t *testing.T) {
 	r := &request{queue: &queue{id: 1, controller: &Controller{hostNQN: "nqn.h", subsystem: &Subsystem{nqn: "nqn.s"}}},
 		io: &ioRow{}, cmd: &capsule.Command{NSID: 7}, measured: measured{arrived: 100}}
@@ -117,8 +116,7 @@ func TestTraceFilter(t *testing.T) {
 	}
 }
 
-// BenchmarkTrace is what the answer of a command costs, while nobody traces and while somebody
-// does.
+// BenchmarkTrace measures the cost of a command's completion, with and without an active trace.
 func BenchmarkTrace(b *testing.B) {
 	for name, traced := range map[string]*tracing{"off": nil, "on": {records: make([]TracedCommand, 0, tracedRecords)}} {
 		b.Run(name, func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
-// traits are the configuration that a subsystem and its controllers report. They are
-// immutable: a change makes others, for controllers that connect later.
+// traits has the configuration that a subsystem and its controllers report. It is immutable: a change creates
+// another one, for controllers that connect later.
 type traits struct {
 	serial, model string
 	refuse        bool // RefuseDuplicates
@@ -19,10 +19,10 @@ type traits struct {
 	min, max      capsule.ControllerID
 }
 
-// newTraits checks what is configured.
+// newTraits checks the configuration.
 func newTraits(t *Config, c SubsystemConfig) (*traits, error) {
 	if c.Serial == "" {
-		// Stable across restarts: hosts know their paths to a subsystem by it.
+		// Stable across restarts, since hosts recognize the paths to a subsystem by it.
 		sum := sha256.Sum256([]byte(c.NQN))
 		c.Serial = hex.EncodeToString(sum[:10])
 	}
@@ -51,10 +51,9 @@ func newTraits(t *Config, c SubsystemConfig) (*traits, error) {
 	return &traits{c.Serial, c.Model, c.RefuseDuplicates, c.Version, first, last}, nil
 }
 
-// Configure changes what AddSubsystem was given, except the name. It applies to
-// controllers that connect later. Another State is given the present record, in place of
-// what it may have had; if the earlier one could not be read yet the record of the new
-// one is used.
+// Configure changes the configuration given to AddSubsystem, except the name. It applies to controllers that
+// connect later. If State changes, the current record replaces that of the new store; if the old one could not be
+// read yet, the record of the new one is used.
 func (s *Subsystem) Configure(c SubsystemConfig) error {
 	c.NQN = s.nqn
 	x, err := newTraits(&s.target.cfg, c)

@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// takeSlowly has the gremlin post no receive any more: responses are answered by RNR NAKs,
-// which it has told the target to bear without end.
+// takeSlowly stops the gremlin's posting of receives: responses get RNR NAKs, which it has told the target to
+// retry without limit.
 func (g *gremlin) takeSlowly() { g.r.call(func() { g.slow = true }) }
 
 // takeOne posts one receive.
@@ -28,14 +28,13 @@ func (g *gremlin) takeOne() {
 	})
 }
 
-// TestResponsesNotTaken: a host that answers but takes no response loses the queue in
-// bounded time, and with it the leases that others wait for. One that takes a response now
-// and then keeps it.
+// TestResponsesNotTaken: a host that answers but accepts no response loses the queue in bounded time, and with it
+// the leases that others wait for. One that accepts a response now and then keeps it.
 func TestResponsesNotTaken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		each time.Duration // a receive is posted; 0: none
+		each time.Duration // interval between posted receives; 0: none
 		ends bool
 	}{
 		{"takes nothing", 0, true},
@@ -49,7 +48,7 @@ func TestResponsesNotTaken(t *testing.T) {
 				g.takeSlowly()
 				read := rwCommand(capsule.IORead, 0, 1)
 				read.Flags, read.SGL = capsule.FlagsSGL, g.keyed(0, 4096, false)
-				for range 62 { // of 64 receives Connect had one
+				for range 62 { // of 64 receives, Connect used one
 					if e := g.do(read, nil); !e.Status.OK() {
 						t.Fatalf("%+v", e)
 					}

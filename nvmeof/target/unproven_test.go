@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestUnprovenQueuesHarmNobody: whoever knows a host's names but not its key, and connects its I/O queues
-// before it does, keeps it from nothing, and keeps no association of it alive.
+// TestUnprovenQueuesHarmNobody: a peer that knows a host's names but not its key, and connects I/O queues before
+// the host does, does not exclude the host, and keeps none of its associations alive.
 func TestUnprovenQueuesHarmNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyed(t)
@@ -25,7 +25,7 @@ func TestUnprovenQueuesHarmNobody(t *testing.T) {
 		thief, _ := k.connect(1, id)
 		h.wantOK(adminCommand(capsule.AdminSetFeatures, capsule.SetFeatures{FID: capsule.FeatureNumberOfQueues, Value: 0x10001}, nil))
 		io, _ := k.connect(1, id)
-		other, _ := k.connect(1, id) // of the host too, and one too many
+		other, _ := k.connect(1, id) // also of the host, and one too many
 		io.authenticate(k.exchange())
 		io.wantOK(readOf(1))
 		thief.wantStatus(required, readOf(1))
@@ -39,19 +39,19 @@ func TestUnprovenQueuesHarmNobody(t *testing.T) {
 		io.lose()
 		start := time.Now()
 		for !h.gone() {
-			thief.wantStatus(required, readOf(1)) // which is no command of the host
+			thief.wantStatus(required, readOf(1)) // it does not count as a command of the host
 			time.Sleep(100 * time.Millisecond)
 		}
 		if d := time.Since(start); d > 5*time.Second {
 			t.Errorf("a host that is gone is given up after %v", d)
 		}
-		<-thief.closed // with the association
+		<-thief.closed // it ends with the association
 		k.close2(t)
 	})
 }
 
-// TestUnprovenDuplicates: where a host may have one controller through a listener, one that has not
-// authenticated keeps it from none, and of two that do the first stays.
+// TestUnprovenDuplicates: if a host may have only one controller through a listener, one that has not
+// authenticated excludes no other, and of two that authenticate the first stays.
 func TestUnprovenDuplicates(t *testing.T) {
 	k := newKeyed(t)
 	s, err := k.target.AddSubsystem(SubsystemConfig{NQN: testSubNQN + "2", RefuseDuplicates: true})
@@ -75,7 +75,7 @@ func TestUnprovenDuplicates(t *testing.T) {
 	all[1].property(capsule.PropertyCSTS)
 }
 
-// TestMoveBesideStrangers: whoever does not go on with an authentication keeps no hosts from moving.
+// TestMoveBesideStrangers: a connection that does not continue its authentication does not prevent a move.
 func TestMoveBesideStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, n := overMovable(7, softroce.Faults{Delay: 20 * time.Microsecond})
@@ -84,7 +84,7 @@ func TestMoveBesideStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, io := r.controller(1)
-		r.dial(0, 32) // who says nothing goes along
+		r.dial(0, 32) // a connection without a Connect command moves too
 		stranger := r.dial(0, 32)
 		d := connectData()
 		d.HostNQN, d.CNTLID = capsule.MakeNQNField(testHostNQN+"2"), capsule.ControllerIDDynamic

@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestUnreadyHost: a host that cannot be let in yet is refused for now, on every queue and where
-// all hosts are allowed too, and is not let in without its key afterwards.
+// TestUnreadyHost: a host that is not ready is refused temporarily, on every queue and even if all hosts are
+// allowed, and is not admitted without its key afterwards.
 func TestUnreadyHost(t *testing.T) {
 	k := newKeyed(t)
 	_, cntlid := k.admin()

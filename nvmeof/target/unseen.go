@@ -9,41 +9,40 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// statusUnseen is the status of a command whose host has not identified the namespace
-// since another replaced it. Hosts with several paths retry as soon as they have
-// identified it, those with one a few times.
+// statusUnseen is the status of a command whose host has not identified the namespace since it was replaced. Hosts
+// with several paths retry as soon as they have identified it, those with one path a few times.
 const statusUnseen = capsule.StatusInternalPathError
 
-// How long commands wait for their host to identify the namespace. A timer looks at them,
-// so that no other code has to.
+// How long commands wait for their host to identify the namespace. A timer checks them, so that no other code has
+// to.
 const (
 	lookPeriod = 50 * time.Millisecond
-	// replacedWait is for commands of a namespace that was replaced since the host
-	// connected: it bounds the rate of their retries.
+	// replacedWait is for commands to a namespace that was replaced after the host connected: it limits the rate
+	// of their retries.
 	replacedWait = 250 * time.Millisecond
-	// identifyWait is for a host that has connected again, and sends commands of before
-	// ahead of its Identify commands, as Linux does. It is counted from the last Identify
-	// command, since a host identifies one namespace after another.
+	// identifyWait is for a host that has reconnected, and sends earlier commands before its Identify commands, as
+	// Linux does. It is counted from the last Identify command, since a host identifies namespaces one after
+	// another.
 	identifyWait = 5 * time.Second
-	identifyMost = 20 * time.Second // for a host that does not identify it; Linux aborts a command after 30 s
-	// compareWait is how long a host that has read the identity of a namespace needs at
-	// most to notice that it is another.
+	identifyMost = 20 * time.Second // maximum for a host that does not identify it; Linux aborts a command after 30 s
+	// compareWait is the maximum time that a host needs to notice, after it has read the identity of a namespace,
+	// that it is another one.
 	compareWait = 250 * time.Millisecond
 )
 
-// An unseen is a command for a namespace that its host has not identified. It is not
-// executed when the host has: it may be meant for another one. It completes such that the
-// host retries it, if it still means to.
+// An unseen is a command for a namespace that its host has not identified. When the host has identified it, the
+// command is not executed, since it may be meant for another namespace, but completes such that the host retries
+// it, if that is still intended.
 type unseen struct {
 	r          *request
-	ns         *storage.Namespace
-	since      int64 // when it arrived
-	identified int64 // when it arrived, or the host's last Identify command was noticed
-	seen       int64 // when it was noticed that the namespace is identified; 0: it is not
+	ns         *storage.Namespace // the namespace when it arrived
+	since      int64              // when it arrived
+	identified int64              // when it arrived, or when the host's last Identify command was noticed
+	seen       int64              // when it was noticed that the host has identified the namespace; 0: it has not
 	asks       uint32
 }
 
-// awaitIdentify holds a command, which has not begun.
+// awaitIdentify holds a command that has not begun.
 func (r *request) awaitIdentify(ns *storage.Namespace) {
 	q, now := r.queue, r.queue.shard.Now()
 	r.stage = stageUnseen
@@ -58,7 +57,7 @@ func (q *queue) forgetUnseen(r *request) {
 	q.unseen = slices.DeleteFunc(q.unseen, func(u unseen) bool { return u.r == r })
 }
 
-// lookAgain completes those that have waited long enough.
+// lookAgain completes the commands that have waited long enough.
 func (q *queue) lookAgain() {
 	now, all := q.shard.Now(), q.unseen
 	q.unseen = nil
@@ -72,8 +71,7 @@ func (q *queue) lookAgain() {
 		case ns != u.ns || u.over(&q.controller.view, now):
 			u.r.end(statusUnseen)
 		case u.silent(now) && !q.controller.view.Replaced(ns):
-			// The host has identified nothing since: it keeps what it knows over a
-			// reconnect.
+			// The host has identified nothing since then: it keeps what it knew before it reconnected.
 			q.controller.presume(ns)
 			u.r.io.start(q, u.r)
 		default:
@@ -102,7 +100,7 @@ func (u *unseen) over(v *storage.View, now int64) bool {
 	return now-u.since >= int64(identifyMost)
 }
 
-// silent reports whether the host has identified nothing for long.
+// silent reports whether the host has identified nothing for identifyWait.
 func (u *unseen) silent(now int64) bool {
 	return u.seen == 0 && now-u.identified >= int64(identifyWait)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// verifierOf is what a host reads.
+// verifierOf returns the verifier that a host reads.
 func verifierOf(t *testing.T, f *fixture, s *Subsystem) capsule.WriteVerifier {
 	t.Helper()
 	h := f.tenant("a", s, 0)
@@ -39,16 +39,16 @@ func verified(t *testing.T, state StateStore, boot string) (*fixture, *Subsystem
 	return f, s, store
 }
 
-// TestWriteVerifier: it changes when the machine has restarted since a target ran that had not ended in
-// order, with what hosts wrote flushed, and not otherwise.
+// TestWriteVerifier: it changes if and only if the machine has restarted since a target ran that did not end in
+// order, with the hosts' data flushed.
 func TestWriteVerifier(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		kill     bool
-		fail     bool // the flush at the end
+		fail     bool // the flush at the end fails
 		boot     string
 		changes  bool
-		notKnown bool // which boot it is
+		notKnown bool // the boot is unknown
 	}{
 		{name: "ended, same boot", boot: "a"},
 		{name: "ended, another boot", boot: "b"},
@@ -81,8 +81,8 @@ func TestWriteVerifier(t *testing.T) {
 	}
 }
 
-// TestWriteVerifierInherited: what was written through a target that was killed is flushed at the end of the next one in
-// the same boot. It ends in order after that alone.
+// TestWriteVerifierInherited: data that was written through a target that was killed is flushed at the end of the
+// next one in the same boot. Only then has it ended in order.
 func TestWriteVerifierInherited(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		state := new(savedState)
@@ -109,14 +109,14 @@ func TestWriteVerifierInherited(t *testing.T) {
 	}
 }
 
-// TestWriteVerifierOfLeft: what was written to a namespace is flushed as it leaves, for a while or for good; where that
-// cannot be its subsystem does not end in order.
+// TestWriteVerifierOfLeft: data written to a namespace is flushed when it is removed or suspended. If that fails,
+// its subsystem does not end in order.
 func TestWriteVerifierOfLeft(t *testing.T) {
 	for _, row := range []struct {
 		name    string
-		back    bool // it comes back, with another store of the same content
-		fail    bool // the flush
-		device  bool // is removed before
+		back    bool // it returns, with another store of the same content
+		fail    bool // the flush fails
+		device  bool // the device is removed before
 		changes bool
 	}{
 		{name: "removed"}, {name: "suspended", back: true},
@@ -159,7 +159,8 @@ func TestWriteVerifierOfLeft(t *testing.T) {
 	}
 }
 
-// TestWriteVerifierOfLeaving: a subsystem has not ended in order while the flush of a namespace that leaves is under way.
+// TestWriteVerifierOfLeaving: a subsystem does not end in order while the flush of a removed namespace is under
+// way.
 func TestWriteVerifierOfLeaving(t *testing.T) {
 	state := new(savedState)
 	f, s, store := verified(t, state, "a")
@@ -192,7 +193,8 @@ func TestWriteVerifierOfLeaving(t *testing.T) {
 	}
 }
 
-// TestStateOfRefused: the state of a subsystem that could not be added is that of a target which has ended in order.
+// TestStateOfRefused: the state of a subsystem that could not be added is that of a target that has ended in
+// order.
 func TestStateOfRefused(t *testing.T) {
 	state := new(savedState)
 	f, s, _ := verified(t, new(savedState), "a")
@@ -203,12 +205,12 @@ func TestStateOfRefused(t *testing.T) {
 	f.tenant("a", s, 0).wantLife(2, 0, 0, 0)
 }
 
-// flushed reports whether the store was, since ops was called.
+// flushed reports whether the store was flushed since the last call of ops.
 func (s *fakeStore) flushed() bool {
 	return slices.ContainsFunc(s.ops(), func(r backend.Request) bool { return r.Op == backend.OpFlush })
 }
 
-// TestWriteVerifierWithoutDevice: what a target without a device cannot flush at its end may be lost.
+// TestWriteVerifierWithoutDevice: data that a target without a device cannot flush at its end may be lost.
 func TestWriteVerifierWithoutDevice(t *testing.T) {
 	state := new(savedState)
 	f, s, _ := verified(t, state, "a")
@@ -241,7 +243,7 @@ func TestEndWhileStoreHangs(t *testing.T) {
 	f.must(<-closed)
 }
 
-// TestNoWriteVerifier: without a state that survives nobody knows.
+// TestNoWriteVerifier: without a state, there is no verifier.
 func TestNoWriteVerifier(t *testing.T) {
 	f, s, _ := verified(t, nil, "a")
 	if v := verifierOf(t, f, s); v != 0 {
@@ -259,8 +261,8 @@ func TestNoWriteVerifier(t *testing.T) {
 	}
 }
 
-// TestWriteVerifierOfKind: a namespace without a volatile cache in the machine loses nothing, and verifiers of a state, and of no other
-// one, have their keeper in common.
+// TestWriteVerifierOfKind: a namespace without a volatile cache in the machine has no verifier, and all namespaces
+// of a state have the same one.
 func TestWriteVerifierOfKind(t *testing.T) {
 	f, s, store := verified(t, new(savedState), "a")
 	first := verifierOf(t, f, s)
@@ -291,8 +293,8 @@ type fullState struct{}
 func (fullState) Load() ([]byte, error) { return nil, nil }
 func (fullState) Save([]byte) error     { return backend.ErrNoSpace }
 
-// TestFlushedAtTheEnd: what hosts wrote is durable when a target, or a subsystem, has ended in order;
-// what nobody wrote is not flushed.
+// TestFlushedAtTheEnd: hosts' data is durable when a target, or a subsystem, has ended in order; stores without
+// writes are not flushed.
 func TestFlushedAtTheEnd(t *testing.T) {
 	for _, write := range []bool{true, false} {
 		f, s, store := verified(t, nil, "a")
@@ -307,7 +309,7 @@ func TestFlushedAtTheEnd(t *testing.T) {
 	}
 }
 
-// A cachedMemory is memory that leases, in front of something that is not volatile.
+// A cachedMemory is memory with leases that is a cache of something durable.
 type cachedMemory struct {
 	*memory.Store
 	flushes atomic.Int32
@@ -339,8 +341,8 @@ func (q *countingQueue) Submit(rs []backend.Request) int {
 	return q.Queue.Submit(rs)
 }
 
-// TestLeaserWithCache: what hosts have written to memory that is a cache is flushed at the end, and what they read with
-// force unit access before they have it.
+// TestLeaserWithCache: data written to memory that is a cache is flushed at the end, and a Read with Force Unit
+// Access flushes it before the host gets the data.
 func TestLeaserWithCache(t *testing.T) {
 	f := newFixture(t)
 	memory, err := memory.New(memory.Config{Size: 1 << 20, BlockSize: 512})
@@ -364,8 +366,8 @@ func TestLeaserWithCache(t *testing.T) {
 	f.must(memory.Close())
 }
 
-// TestMovedUnflushed: nothing is flushed while associations move, which hosts would wait for. The target that goes on
-// with them flushes at its end what hosts wrote before, and only then is the state one of a target that ended in order.
+// TestMovedUnflushed: nothing is flushed during a move, since hosts would wait for that. The target that continues
+// flushes at its end what hosts wrote before, and only then has the state that of a target that ended in order.
 func TestMovedUnflushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open, n := overMovable(1, softroce.Faults{Delay: 20 * time.Microsecond})

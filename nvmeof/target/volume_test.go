@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 )
 
-// TestPinnedPages: a device that pins pages does not get the memory of a store that
-// gives freed pages back, which would be other memory soon.
+// TestPinnedPages: a device that pins pages does not use the memory of a store that frees pages: freed pages could
+// be reused for other memory.
 func TestPinnedPages(t *testing.T) {
 	const own = 5 // two arenas of each shard, and the zeroes
 	for _, pins := range []bool{false, true} {
@@ -28,8 +28,7 @@ func TestPinnedPages(t *testing.T) {
 	}
 }
 
-// TestNamespaceWithoutName: what a program exports without a name for it is called by its type
-// where it is spoken of.
+// TestNamespaceWithoutName: a store that is exported without a name is called by its type in logs.
 func TestNamespaceWithoutName(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)

@@ -22,22 +22,22 @@ func (f *fixture) leased() (shared, exclusive bool) {
 	return shared, exclusive
 }
 
-// TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged: a lost packet is sent
-// again from the store's memory, so a write must wait.
+// TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged: a lost packet is retransmitted from the store's memory, so
+// a write must wait.
 func TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged(t *testing.T) {
 	f := newFixture(t)
 	_, io := f.both()
 	rw := capsule.ReadWrite{Blocks: 8}
 	io.call(func() { io.holdAck = true })
 	io.wantOK(ioCommand(capsule.IORead, 1, rw, make([]byte, 4096)))
-	io.call(func() {}) // the response is on its way
+	io.call(func() {}) // the response is being sent
 	if shared, exclusive := f.leased(); !shared || exclusive {
 		t.Errorf("after the response: shared lease free %v, exclusive %v; want readers only", shared, exclusive)
 	}
 	write := io.start(ioCommand(capsule.IOWrite, 1, rw, bytes.Repeat([]byte{9}, 4096)))
-	io.turns(10) // in each the shard tries again
+	io.turns(10) // the shard retries in each
 	write.wantPending()
-	// Another range does not wait, and neither does what lies behind it.
+	// Commands for other ranges do not wait, even behind it.
 	elsewhere := ioCommand(capsule.IOWrite, 1, capsule.ReadWrite{SLBA: 1 << 10, Blocks: 8}, make([]byte, 4096))
 	io.wantOK(elsewhere)
 	io.ack()
@@ -50,11 +50,10 @@ func TestReadHoldsItsLeaseUntilTheResponseIsAcknowledged(t *testing.T) {
 	}
 }
 
-// TestLeaseDoesNotWaitForThePeer: who waits for blocks that a host has read and does not
-// acknowledge gets them soon: the data that may have to be sent again is copied. Where there
-// is no buffer for that, or the device reads the memory by itself, the host has a second
-// before its queue ends. Its further Reads lease nothing for a while, also after it has come
-// back.
+// TestLeaseDoesNotWaitForThePeer: a command that waits for blocks that a host has read and does not acknowledge
+// gets them soon: the data that may have to be retransmitted is copied. If there is no buffer for that, or the
+// device reads the memory by itself, the host has a second before its queue ends. Its further Reads take no leases
+// for a while, even after it has reconnected.
 func TestLeaseDoesNotWaitForThePeer(t *testing.T) {
 	rw := capsule.ReadWrite{Blocks: 8}
 	for _, c := range []struct {
@@ -83,7 +82,7 @@ func TestLeaseDoesNotWaitForThePeer(t *testing.T) {
 				}
 				for _, other := range []*hostCommand{
 					ioCommand(capsule.IOWrite, 1, rw, bytes.Repeat([]byte{9}, 4096)),
-					ioCommand(capsule.IOWriteZeroes, 1, rw, nil), // which waits in the store
+					ioCommand(capsule.IOWriteZeroes, 1, rw, nil), // it waits in the store
 				} {
 					began := time.Now()
 					writer.wantOK(other)
@@ -125,7 +124,7 @@ func TestLeaseDoesNotWaitForThePeer(t *testing.T) {
 	}
 }
 
-// wantLateness connects a host that is late, which leases nothing for a while.
+// wantLateness connects a host that is late, whose Reads take no leases for a while.
 func (f *fixture) wantLateness(rw capsule.ReadWrite) {
 	f.t.Helper()
 	_, id := f.connectAdmin(0)
@@ -146,7 +145,7 @@ func (f *fixture) wantLateness(rw capsule.ReadWrite) {
 	}
 }
 
-// TestPauseDoesNotWaitForThePeer: nor does who pauses the namespace.
+// TestPauseDoesNotWaitForThePeer is the same for the pause of the namespace.
 func TestPauseDoesNotWaitForThePeer(t *testing.T) {
 	for name, movable := range map[string]bool{"copied": true, "queue ends": false} {
 		t.Run(name, func(t *testing.T) {
@@ -169,8 +168,8 @@ func TestPauseDoesNotWaitForThePeer(t *testing.T) {
 	}
 }
 
-// TestConflictingCommandsKeepTheirOrder: a write that waits is not overtaken by
-// a later read of the same blocks, though that could have its lease.
+// TestConflictingCommandsKeepTheirOrder: a waiting write is not overtaken by a later read of the same blocks,
+// although that could get its lease.
 func TestConflictingCommandsKeepTheirOrder(t *testing.T) {
 	f := newFixture(t)
 	_, io := f.both()
@@ -190,8 +189,8 @@ func TestConflictingCommandsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestOverlappingWritesKeepTheirOrder: the second write's own blocks are free,
-// but it must not land before the first, which covers them too.
+// TestOverlappingWritesKeepTheirOrder: the second write's own blocks are free, but it must not be executed before
+// the first, which covers them too.
 func TestOverlappingWritesKeepTheirOrder(t *testing.T) {
 	f := newFixture(t)
 	_, io := f.both()
@@ -213,8 +212,8 @@ func TestOverlappingWritesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestBuffersRunOut: with all buffers in use commands wait in order, and a queue
-// that ends leaves no waiter behind (row 112).
+// TestBuffersRunOut: when all buffers are in use, commands wait in order, and a queue that ends leaves no waiter
+// behind (row 112).
 func TestBuffersRunOut(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Arena = 1 << 20 })
 	s := newFakeStore(4 << 20)
@@ -250,7 +249,7 @@ func TestBuffersRunOut(t *testing.T) {
 	})
 }
 
-// TestBackendQueueRunsFull: what a store does not take waits.
+// TestBackendQueueRunsFull: operations that a store does not accept wait.
 func TestBackendQueueRunsFull(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.BackendDepth = 4 })
 	s := newFakeStore(1 << 20)
@@ -278,7 +277,7 @@ type lossCase struct {
 	name  string
 	cmd   func() *hostCommand
 	setUp func(f *fixture, s *fakeStore, io *hostQueue)
-	after func(f *fixture, s *fakeStore) // lets go of what setUp holds
+	after func(f *fixture, s *fakeStore) // releases what setUp holds
 }
 
 func lossCases() []lossCase {
@@ -309,8 +308,8 @@ func lossCases() []lossCase {
 	}
 }
 
-// TestQueueLostAtEveryStage is row 71: whatever a command waits for when its
-// queue ends, it is completed once and everything is given back.
+// TestQueueLostAtEveryStage is row 71: whatever a command waits for when its queue ends, it completes once and all
+// its resources are released.
 func TestQueueLostAtEveryStage(t *testing.T) {
 	for _, c := range lossCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -343,10 +342,10 @@ func TestQueueLostAtEveryStage(t *testing.T) {
 	}
 }
 
-// wantNothingHeld checks buffers, lanes and leases of a queue's shard.
+// wantNothingHeld checks that buffers, lanes and leases of a queue's shard are free.
 func (f *fixture) wantNothingHeld(io *hostQueue) {
 	f.t.Helper()
-	io.turns(1) // a response may be here before its acknowledgement is there
+	io.turns(1) // the response may arrive before its acknowledgement is processed
 	io.call(func() {
 		arena := io.q.shard.Arena()
 		if arena.Free() != len(arena.Bytes()) {
@@ -363,7 +362,7 @@ func (f *fixture) wantNothingHeld(io *hostQueue) {
 	}
 }
 
-// TestNoCommandAllocates is the data path's steady state, without the network.
+// TestNoCommandAllocates tests the steady state of the data path, without the network.
 func TestNoCommandAllocates(t *testing.T) {
 	f := newFixture(t)
 	f.export(newNullStore(1 << 20))

@@ -11,33 +11,31 @@ import (
 	"go.uber.org/zap"
 )
 
-// Anybody can begin a connection and then say nothing. Such connections have bounded room,
-// in which a newer one takes the place of the oldest of the address that has most: a host
-// that goes on within the time that a flood needs to fill the room is never affected, and a
-// flood from few addresses affects only itself. Hosts that are connected, or were lately,
-// have room of their own.
+// Any peer can open a connection and then send nothing. The number of such connections is bounded. At the limit a
+// new one displaces the oldest of the address that has the most. So a host that continues before a flood has
+// reached the limit is never affected, and a flood from few addresses only affects itself. Hosts that are
+// connected, or recently were, have a separate limit.
 
 const (
 	maxSilent = 512 // the default of Config.MaxSilent
-	knownRoom = 8   // times as much for known addresses
-	// acquainted is how long an address is known after its last connection.
+	knownRoom = 8   // factor by which the limit is higher for known addresses
+	// acquainted is how long an address stays known after its last connection.
 	acquainted = time.Hour
-	// leastWait is how long a connection has at least before another one of the same address
-	// takes its place: that bounds what a flood from one address costs.
+	// leastWait is the minimum time before a connection is displaced by another one of the same address; it bounds
+	// the cost of a flood from one address.
 	leastWait = time.Second
-	// maxAcquainted bounds the addresses without a connection that are known.
+	// maxAcquainted bounds the number of known addresses without a connection.
 	maxAcquainted = 4096
 )
 
 var errGaveWay = errors.New("made room for a newer connection")
 
-// AdmissionCounts counts connections that ended before they were of use, since the target's
-// start.
+// AdmissionCounts counts the connections that ended before their hosts were admitted, since the target's start.
 type AdmissionCounts struct {
-	GaveWay uint64 `json:"gave-way"` // to newer ones, see Config.MaxSilent
-	Refused uint64 `json:"refused"`  // requests of addresses whose others had come within the last second
-	Silent  uint64 `json:"silent"`   // that sent no Connect command within Config.ConnectTimeout
-	// Memory are those for which there was no memory, or none for their address or host: see
+	GaveWay uint64 `json:"gave-way"` // displaced by newer ones, see Config.MaxSilent
+	Refused uint64 `json:"refused"`  // requests refused because their address had reached its limit within the last second
+	Silent  uint64 `json:"silent"`   // no Connect command arrived within Config.ConnectTimeout
+	// Memory counts those for which there was no memory, or none for their address or host: see
 	// Config.QueueMemory.
 	Memory uint64 `json:"memory"`
 }
@@ -48,33 +46,33 @@ func (t *Target) AdmissionCounts() AdmissionCounts {
 	return AdmissionCounts{w.gaveWay.Load(), w.refused.Load(), w.silent.Load(), t.memory.refused.Load()}
 }
 
-// waiting has the connections whose host is not known yet. Any goroutine uses it.
+// waiting has the connections whose hosts are not known yet. It may be used by any goroutine.
 type waiting struct {
 	gaveWay, refused, silent atomic.Uint64
 
 	mu        sync.Mutex
 	strangers room
 	known     room
-	hosts     map[netip.Addr]*acquaintance // by address, not by origin: who has a host in its network is none
+	hosts     map[netip.Addr]*acquaintance // by address, not by origin: a host makes only its own address known, not its network
 }
 
-// An acquaintance is an address from which an allowed host has connected to a subsystem
-// other than discovery, which is open to all.
+// An acquaintance is an address from which an allowed host has connected to a subsystem other than the discovery
+// subsystem, which is open to all.
 type acquaintance struct {
 	queues int
-	last   time.Time // when there was a queue
+	last   time.Time // when it last had a queue
 }
 
-// A room has so many places.
+// A room is a limited set of waiting connections.
 type room struct {
 	places, each int
-	memory       int64 // bytes that the connections may map; 0: any number
+	memory       int64 // limit of bytes that the connections may map; 0: no limit
 	used         int64
-	oldest       list.List // of *waiter, from the oldest on
+	oldest       list.List // of *waiter, the oldest first
 	origins      map[netip.Addr]*origin
 }
 
-// An origin is what an address has of a room.
+// An origin counts the connections of one address in a room.
 type origin struct {
 	count  int
 	memory int64
@@ -85,11 +83,11 @@ type waiter struct {
 	room   *room
 	queue  *queue
 	addr   netip.Addr
-	origin netip.Addr // of addr
+	origin netip.Addr // originOf(addr)
 	memory int64
 	since  time.Time
 	at     *list.Element
-	known  bool // proven, and counted in hosts
+	known  bool // admitted, and counted in hosts
 }
 
 func (w *waiting) init(places int, memory int64) {
@@ -98,19 +96,19 @@ func (w *waiting) init(places int, memory int64) {
 	w.hosts = map[netip.Addr]*acquaintance{}
 }
 
-// originOf is what counts as one address: whoever has an IPv6 address has 2^64 of them.
+// originOf returns the address as which an address counts: a host with an IPv6 address has 2^64 of them.
 func originOf(a netip.Addr) netip.Addr {
 	if a = plain(a); a.Is6() {
-		p, _ := a.Prefix(64) // which cannot fail
+		p, _ := a.Prefix(64) // cannot fail
 		return p.Addr()
 	}
 	return a
 }
 
-// plain is an address as it is compared with others.
+// plain returns an address in the form in which it is compared.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// roomOf is where connections of an address wait.
+// roomOf returns the room in which connections of an address wait.
 func (w *waiting) roomOf(addr netip.Addr, now time.Time) *room {
 	if h := w.hosts[plain(addr)]; h != nil && (h.queues > 0 || now.Sub(h.last) < acquainted) {
 		return &w.known
@@ -118,15 +116,15 @@ func (w *waiting) roomOf(addr netip.Addr, now time.Time) *room {
 	return &w.strangers
 }
 
-// knows reports whether a host is connected from an address, or was lately.
+// knows reports whether a host is connected from an address, or recently was.
 func (w *waiting) knows(addr netip.Addr, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.roomOf(addr, now) == &w.known
 }
 
-// refuses reports whether a request costs more than its address may. Nothing has been done
-// for it yet. An address of which none waits is not refused for what others of its network have.
+// refuses reports whether a request exceeds the limit of its address. It is called before any work for the
+// request. An address without a waiting connection is not refused because of others of its network.
 func (w *waiting) refuses(addr netip.Addr, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +142,7 @@ func (w *waiting) refuses(addr netip.Addr, now time.Time) bool {
 	return true
 }
 
-// enter adds a connection, and returns those that have to give way to it.
+// enter adds a connection, and returns those that it displaces.
 func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,8 +166,8 @@ func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 	}
 }
 
-// relieve returns connections that give way because there is no memory for one from an
-// address: of the address that has most, if that is another.
+// relieve returns a connection to end because there is no memory for one from an address: one of the address that
+// has the most, if that is another address.
 func (w *waiting) relieve(from netip.Addr) (out []*queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,8 +190,8 @@ func (w *waiting) relieve(from netip.Addr) (out []*queue) {
 	return nil
 }
 
-// prove ends the wait of a connection: its host is what it says, as far as it has to show
-// that. Discovery does not make a host known.
+// prove ends the wait of a connection whose host is admitted. A host that is admitted to discovery does not become
+// known.
 func (w *waiting) prove(q *queue, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,7 +212,7 @@ func (w *waiting) prove(q *queue, known bool) {
 	h.queues++
 }
 
-// leave forgets a connection that has ended.
+// leave removes a connection that has ended.
 func (w *waiting) leave(q *queue, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,8 +230,8 @@ func (w *waiting) leave(q *queue, now time.Time) {
 	q.waiter = nil
 }
 
-// forget keeps the number of addresses without a connection within bounds: those that have
-// been gone for longest are strangers again.
+// forget bounds the number of known addresses without a connection: it removes the one that has been without one
+// for longest.
 func (w *waiting) forget(now time.Time) {
 	if len(w.hosts) <= maxAcquainted {
 		return
@@ -248,7 +246,7 @@ func (w *waiting) forget(now time.Time) {
 	delete(w.hosts, oldest)
 }
 
-// count is how many connections wait.
+// count returns how many connections wait.
 func (w *waiting) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +280,7 @@ func (r *room) remove(p *waiter) {
 	}
 }
 
-// first is the oldest connection that is meant, of which there is one.
+// first returns the oldest connection for which meant returns true.
 func (r *room) first(meant func(*waiter) bool) *waiter {
 	for e := r.oldest.Front(); e != nil; e = e.Next() {
 		if p := e.Value.(*waiter); meant(p) {
@@ -292,7 +290,7 @@ func (r *room) first(meant func(*waiter) bool) *waiter {
 	return nil
 }
 
-// most is how many places the address has that has most.
+// most returns how many connections the address with the most has.
 func (r *room) most() (n int) {
 	for _, o := range r.origins {
 		n = max(n, o.count)
@@ -300,14 +298,14 @@ func (r *room) most() (n int) {
 	return n
 }
 
-// giveWay ends connections whose places others have.
+// giveWay ends connections that others have displaced.
 func (t *Target) giveWay(qs []*queue) {
 	for _, q := range qs {
 		q.shard.Do(q.giveWay)
 	}
 }
 
-// giveWay ends a connection that waits, unless its host has been heard meanwhile.
+// giveWay ends a waiting connection, unless its host has been admitted meanwhile.
 func (q *queue) giveWay() {
 	if q.proven || q.failed {
 		return

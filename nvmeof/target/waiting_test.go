@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A lobby is a waiting with connections that are only names.
+// A lobby is a waiting with dummy connections.
 type lobby struct {
 	t   *testing.T
 	w   waiting
@@ -24,7 +24,7 @@ func newLobby(t *testing.T) *lobby {
 	return l
 }
 
-// arrive adds connections from an address, and returns them and those that gave way.
+// arrive adds connections from an address, and returns them and those that they displaced.
 func (l *lobby) arrive(from string, n int, memory int64) (in, out []*queue) {
 	for range n {
 		q := &queue{remote: netip.AddrPortFrom(netip.MustParseAddr(from), 1)}
@@ -46,7 +46,7 @@ func (l *lobby) leave(qs ...*queue) {
 	}
 }
 
-// wantNone wants none of the connections to have given way.
+// wantNone checks that none of the connections was displaced.
 func (l *lobby) wantNone(what string, qs, out []*queue) {
 	l.t.Helper()
 	for _, q := range qs {
@@ -57,7 +57,7 @@ func (l *lobby) wantNone(what string, qs, out []*queue) {
 	}
 }
 
-// TestSilentGiveWay: who gives way to whom.
+// TestSilentGiveWay tests which connections are displaced.
 func TestSilentGiveWay(t *testing.T) {
 	const queue = 300 << 10 // bytes
 	t.Run("one address", func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestSilentGiveWay(t *testing.T) {
 	})
 }
 
-// TestSilentMemory: who gives way for memory.
+// TestSilentMemory tests which connections are displaced for memory.
 func TestSilentMemory(t *testing.T) {
 	const queue = 300 << 10 // bytes
 	t.Run("of strangers", func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestSilentMemory(t *testing.T) {
 	})
 }
 
-// TestRefusedCheaply: an address is refused more than it has places for in a second, before
-// anything is mapped; nobody else is.
+// TestRefusedCheaply: connections of an address beyond its limit within a second are refused before memory is
+// mapped; those of others are not.
 func TestRefusedCheaply(t *testing.T) {
 	l := newLobby(t)
 	admitted := 0
@@ -166,8 +166,8 @@ func TestRefusedCheaply(t *testing.T) {
 	}
 }
 
-// TestKnownHostsDoNotGiveWay: hosts that are connected, or were, do not notice a flood,
-// with 128 I/O queues each that wait for one another, and several behind one address.
+// TestKnownHostsDoNotGiveWay: a flood does not affect hosts that are or were connected, with 128 I/O queues each
+// that wait for one another, and several behind one address.
 func TestKnownHostsDoNotGiveWay(t *testing.T) {
 	l := newLobby(t)
 	flood := func() (out []*queue) {
@@ -200,8 +200,8 @@ func TestKnownHostsDoNotGiveWay(t *testing.T) {
 	}
 }
 
-// TestKnownAddressesAreBounded: those that have been gone for longest are forgotten, and
-// those that are there are not.
+// TestKnownAddressesAreBounded: the addresses without a connection for longest are forgotten; those with one are
+// not.
 func TestKnownAddressesAreBounded(t *testing.T) {
 	l := newLobby(t)
 	stays, _ := l.arrive("192.0.2.1", 1, 0)
@@ -220,7 +220,7 @@ func TestKnownAddressesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDiscoveryMakesNobodyKnown: it is open to all.
+// TestDiscoveryMakesNobodyKnown: discovery is open to all.
 func TestDiscoveryMakesNobodyKnown(t *testing.T) {
 	f := newFixture(t)
 	h := f.dial(0, 0, 32)
@@ -236,7 +236,7 @@ func TestDiscoveryMakesNobodyKnown(t *testing.T) {
 	}
 }
 
-// TestGivesWay: the connection ends, unless its host has been heard meanwhile.
+// TestGivesWay: the connection ends, unless its host has been admitted meanwhile.
 func TestGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(c *Config) { c.MaxSilent = 8 })

@@ -6,16 +6,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
-// Volatile Write Cache (NVMe base 2.0, 5.27.1.4). The cache is the operating system's and
-// the drive's, which hosts share, so a host disables it for its own writes: each is
-// executed as one with Force Unit Access. The feature is the controller's, and enabled
-// again by a reset.
+// Volatile Write Cache (NVMe base 2.0, 5.27.1.4). The caches are those of the operating system and the drive,
+// which hosts share. So a host disables the cache only for its own writes, which are executed with Force Unit
+// Access. The feature belongs to the controller, and a reset enables it again.
 const writeCacheOn = 1
 
-// setWriteCache, to disable the cache, also makes durable what was written before: hosts
-// may send no Flush from then on. The value changes when that has succeeded; while the
-// flush is under way it is still enabled, and another request to disable it waits for a
-// flush too.
+// setWriteCache sets the feature. When it disables the cache, it also flushes earlier writes, since hosts may send
+// no Flush from then on. The value changes when that has succeeded. While the flush is under way the cache still
+// counts as enabled, and another request to disable it waits for a flush too.
 func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	on := v&1 != 0
 	if on || c.durable.Load() && c.features.values[capsule.FeatureVolatileWriteCache] != writeCacheOn {
@@ -31,13 +29,13 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 		switch away := unflushedAway(c); {
 		case err == errForgone:
 			status = capsule.StatusSQDeleted
-		case !c.durable.Load(): // a reset in between has enabled it
+		case !c.durable.Load(): // a reset has enabled it meanwhile
 			status = capsule.StatusAbortRequested | capsule.StatusDNR
 		case err != nil || away:
 			if status = capsule.StatusANAInaccessible; err != nil {
 				status = storage.StatusOf(backend.OpFlush, err)
 			}
-			if c.features.values[capsule.FeatureVolatileWriteCache] == writeCacheOn { // else another request has disabled it
+			if c.features.values[capsule.FeatureVolatileWriteCache] == writeCacheOn { // otherwise another request has disabled it
 				c.durable.Store(false)
 			}
 		default:
@@ -54,8 +52,8 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	return statusLater
 }
 
-// unflushedAway reports whether what was written to a namespace that the host sees, and that is away, may not be durable:
-// it was suspended, and its flush has not ended, or has failed; or its group was lost without one.
+// unflushedAway reports whether writes to a namespace that the host sees, and that is away, may not be durable: it
+// was suspended, and its flush has not ended, or has failed; or its group was lost without a flush.
 func unflushedAway(c *Controller) bool {
 	g := c.target.cfg.Gateway
 	for n := range c.view.Listed {

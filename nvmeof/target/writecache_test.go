@@ -21,8 +21,8 @@ func (h *hostQueue) wantCache(want uint64) {
 	}
 }
 
-// wantDurable checks whether each command that changes blocks of namespace 2, whose store s
-// is, has force unit access.
+// wantDurable checks whether each command that changes blocks of namespace 2, whose store is s, has Force Unit
+// Access.
 func (h *hostQueue) wantDurable(s *fakeStore, want bool) {
 	h.t.Helper()
 	s.ops()
@@ -45,8 +45,8 @@ func (h *hostQueue) wantDurable(s *fakeStore, want bool) {
 	}
 }
 
-// TestWriteCacheOff: with the write cache off whatever this controller writes is durable
-// when it is answered, and what was written before when the feature is set.
+// TestWriteCacheOff: when the write cache is disabled, every write of this controller is durable when it
+// completes, and earlier writes are when the feature command completes.
 func TestWriteCacheOff(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -68,14 +68,14 @@ func TestWriteCacheOff(t *testing.T) {
 	admin.wantCache(0)
 	io.wantDurable(s, true)
 	_, other := f.connectAdmin(0)
-	f.connectIO(other, 1, 1).wantDurable(s, false) // another controller has its own
+	f.connectIO(other, 1, 1).wantDurable(s, false) // another controller has its own value
 	admin.wantOK(setCache(1))
 	admin.wantCache(1)
 	io.wantDurable(s, false)
 }
 
-// TestWriteCacheStaysOn where what was written before cannot be made durable, and is on
-// again after a reset.
+// TestWriteCacheStaysOn: the cache stays enabled if earlier writes cannot be made durable, and is enabled again
+// after a reset.
 func TestWriteCacheStaysOn(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -93,8 +93,8 @@ func TestWriteCacheStaysOn(t *testing.T) {
 	f.connectIO(id, 1, 1).wantDurable(s, false)
 }
 
-// TestWriteCacheOffTwice: a second command to switch the write cache off, while the flush of
-// the first is under way, promises no more than the store can hold.
+// TestWriteCacheOffTwice: a second command to disable the write cache, during the flush of the first one, does not
+// succeed unless the data is durable.
 func TestWriteCacheOffTwice(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -116,8 +116,8 @@ func TestWriteCacheOffTwice(t *testing.T) {
 	io.wantDurable(s, false)
 }
 
-// TestWriteCacheStaysOff: a command to switch the write cache off that fails late takes nothing back
-// of what another one has promised meanwhile.
+// TestWriteCacheStaysOff: a command to disable the write cache that fails late does not revert another one that
+// has succeeded meanwhile.
 func TestWriteCacheStaysOff(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -147,12 +147,12 @@ func TestWriteCacheStaysOff(t *testing.T) {
 	io.wantDurable(s, true)
 }
 
-// TestWriteCacheOffBehind: what has begun before the write cache is switched off, and ends after that, is durable when it
-// is answered.
+// TestWriteCacheOffBehind: a write that has begun before the write cache is disabled, and ends after that, is
+// durable when it completes.
 func TestWriteCacheOffBehind(t *testing.T) {
 	for _, x := range []struct {
 		name string
-		copy bool // the store can
+		copy bool // the store can copy
 		cmd  *hostCommand
 	}{
 		{"write", false, writeOf(2)},
@@ -185,7 +185,7 @@ func TestWriteCacheOffBehind(t *testing.T) {
 	}
 }
 
-// TestFusedWriteCacheOffBehind is the same of a pair.
+// TestFusedWriteCacheOffBehind is the same for a fused operation.
 func TestFusedWriteCacheOffBehind(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -206,7 +206,7 @@ func TestFusedWriteCacheOffBehind(t *testing.T) {
 	}
 }
 
-// switchOff switches the write cache off while the store holds one operation, which does not end by that.
+// switchOff disables the write cache while the store holds one operation, which does not end by that.
 func (s *fakeStore) switchOff(f *fixture, admin *hostQueue) {
 	f.t.Helper()
 	off := admin.start(setCache(0))
@@ -226,8 +226,8 @@ func (s *fakeStore) switchOff(f *fixture, admin *hostQueue) {
 	s.ops()
 }
 
-// TestCopyWriteCacheOffWithin: a copy of which one part was written before the write cache was switched off, and one
-// after, is flushed once.
+// TestCopyWriteCacheOffWithin: a copy with one part written before the write cache was disabled, and one after, is
+// flushed once.
 func TestCopyWriteCacheOffWithin(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)
@@ -252,8 +252,8 @@ func TestCopyWriteCacheOffWithin(t *testing.T) {
 	}
 }
 
-// TestWriteCacheOffAway: what is written to a namespace that is away by now is durable as well when the feature is set, or it is
-// not set: while its flush is under way, and where its group was lost.
+// TestWriteCacheOffAway: disabling the write cache covers writes to a namespace that is away by now, or it fails:
+// while its flush is under way, and if its group was lost.
 func TestWriteCacheOffAway(t *testing.T) {
 	f := newFixture(t)
 	s := newFakeStore(1 << 20)

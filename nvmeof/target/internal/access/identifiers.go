@@ -7,10 +7,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Identifiers maps each host identifier to the host that owns it. Reservations identify hosts
-// by their identifiers, which any host can send, so a host NQN that uses one excludes
-// others from it: as long as it is connected or, if it has authenticated, for good. The
-// zero value has none.
+// Identifiers maps each host identifier to the host that owns it. Reservations identify hosts by their
+// identifiers, which any host can send, so a host NQN that uses one excludes others from it: as long as it is
+// connected or, if it has authenticated, permanently. The zero value has no entries.
 type Identifiers struct {
 	mu  sync.Mutex
 	ids map[capsule.HostID]use
@@ -18,16 +17,15 @@ type Identifiers struct {
 
 type use struct {
 	nqn    nvmeof.NQN
-	uses   int  // controllers
-	proven bool // the name had a key, and has authenticated
+	uses   int  // number of controllers
+	proven bool // the host had a key, and has authenticated
 
-	// A guest is another host that is registered with the identifier, while this one is away.
+	// A guest is another host that is registered with the identifier and uses it while this one is disconnected.
 	guest  nvmeof.NQN
-	guests int // controllers
+	guests int // number of controllers of the guest
 }
 
-// now is who uses an identifier. A host that is away and no longer has a key leaves it to its
-// guest.
+// now returns the user of an identifier. A disconnected host that no longer has a key leaves it to its guest.
 func (o *Identifiers) now(id capsule.HostID, keyed func(nqn nvmeof.NQN) bool) (use, bool) {
 	u, found := o.ids[id]
 	if u.guests > 0 && u.uses == 0 && !keyed(u.nqn) {
@@ -40,16 +38,15 @@ func (o *Identifiers) now(id capsule.HostID, keyed func(nqn nvmeof.NQN) bool) (u
 type Claim struct {
 	ID     capsule.HostID
 	NQN    nvmeof.NQN
-	Proven bool // it has authenticated as the host of this name
-	// Registered says that it is registered with the identifier where it connects, so that it
-	// may come back there while whoever else used the identifier is away.
+	Proven bool // it has authenticated as the host of this NQN
+	// Registered means that it is registered with the identifier where it connects, so that it may return there
+	// while the other user of the identifier is disconnected.
 	Registered bool
 }
 
-// Take adds a use that Release ends, unless the identifier is another host's. A host that
-// has authenticated takes it from one that has not, whose name is displaced. keyed
-// reports whether a host has a key: one that no longer has owns nothing while it is
-// disconnected.
+// Take adds a use, which Release ends, unless the identifier belongs to another host. A host that has
+// authenticated takes it from one that has not, whose NQN is returned as displaced. keyed reports whether a host
+// has a key: a host that no longer has one owns nothing while it is disconnected.
 func (o *Identifiers) Take(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder, displaced nvmeof.NQN, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,8 +78,7 @@ func (o *Identifiers) Take(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder, di
 	return c.NQN, displaced, true
 }
 
-// forget frees what a host used before, so that it owns one identifier while it is
-// disconnected and not as many as it likes.
+// forget frees the identifiers that a host used before, so that a disconnected host owns only one.
 func (o *Identifiers) forget(nqn nvmeof.NQN) {
 	for id, now := range o.ids {
 		switch {
@@ -95,7 +91,7 @@ func (o *Identifiers) forget(nqn nvmeof.NQN) {
 	}
 }
 
-// Other returns the name of the host that has the identifier, if the host may not use it.
+// Other returns the host that has the identifier, if the claiming host may not use it.
 func (o *Identifiers) Other(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder nvmeof.NQN, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +102,7 @@ func (o *Identifiers) Other(c Claim, keyed func(nqn nvmeof.NQN) bool) (holder nv
 	return now.nqn, true
 }
 
-// Release ends a use. A host that was displaced has none to end.
+// Release ends a use. It does nothing for a host that was displaced.
 func (o *Identifiers) Release(id capsule.HostID, nqn nvmeof.NQN) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -29,7 +29,7 @@ func TestIdentifiers(t *testing.T) {
 
 	keys = map[nvmeof.NQN]bool{"k": true, "l": true}
 	take(one, "k", true, "k", "b")
-	o.Release(one, "b") // has none any more
+	o.Release(one, "b") // it has no use left
 	take(one, "l", true, "k", "")
 	o.Release(one, "k")
 	take(one, "l", true, "k", "") // away, and its owner
@@ -46,8 +46,8 @@ func TestIdentifiers(t *testing.T) {
 	}
 }
 
-// TestGuests: a host that is registered may use its identifier while another one, which has a key
-// and used it last, is away; it yields when that returns, and has it when that loses its key.
+// TestGuests: a host that is registered may use its identifier while another host, which has a key and used it
+// last, is disconnected. It yields when that one returns, and keeps it when that one loses its key.
 func TestGuests(t *testing.T) {
 	var o Identifiers
 	keys := map[nvmeof.NQN]bool{"k": true}
@@ -73,7 +73,7 @@ func TestGuests(t *testing.T) {
 		t.Error("a guest does not use it")
 	}
 	take(one, "k", false, "k", "a")
-	o.Release(one, "a") // has none any more
+	o.Release(one, "a") // it has no use left
 	o.Release(one, "k")
 	take(one, "a", true, "a", "")
 	take(two, "k", false, "k", "") // and now another one instead

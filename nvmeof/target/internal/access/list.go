@@ -9,21 +9,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Host is one host that is allowed, with its configuration. It is immutable.
+// A Host is a host that is allowed, with its configuration. It is immutable.
 type Host[C any] struct {
 	NQN    nvmeof.NQN
 	Config C
 	Rights *Rights
 }
 
-// A List has the hosts that may connect. The zero value allows none.
+// A List lists the hosts that may connect. The zero value allows none.
 type List[C any] struct {
 	mu    sync.Mutex
 	any   bool
 	hosts map[nvmeof.NQN]*Host[C]
 }
 
-// Set adds a host, or replaces the one of that name.
+// Set adds a host, or replaces the one with its NQN.
 func (l *List[C]) Set(h *Host[C]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +33,7 @@ func (l *List[C]) Set(h *Host[C]) {
 	l.hosts[h.NQN] = h
 }
 
-// Remove reports whether there was such a host.
+// Remove removes a host, and reports whether it was in the list.
 func (l *List[C]) Remove(nqn nvmeof.NQN) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *List[C]) Remove(nqn nvmeof.NQN) bool {
 	return found
 }
 
-// AllowAny allows every host, or only those that were set.
+// AllowAny sets whether every host is allowed, or only those that were added by Set.
 func (l *List[C]) AllowAny(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,22 +56,22 @@ func (l *List[C]) Any() bool {
 	return l.any
 }
 
-// Clone is the list as it is now.
+// Clone returns a copy of the list.
 func (l *List[C]) Clone() *List[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &List[C]{any: l.any, hosts: maps.Clone(l.hosts)}
 }
 
-// Named returns a host that was set, or nil.
+// Named returns a host that was added by Set, or nil.
 func (l *List[C]) Named(nqn nvmeof.NQN) *Host[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hosts[nqn]
 }
 
-// Find returns the entry by which a host is allowed, or nil. A host that is allowed only
-// because all are has all rights and no configuration.
+// Find returns the entry by which a host is allowed, or nil. A host that is only allowed because all hosts are has
+// all rights and no configuration.
 func (l *List[C]) Find(nqn nvmeof.NQN) *Host[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *List[C]) Find(nqn nvmeof.NQN) *Host[C] {
 	return nil
 }
 
-// All returns the hosts that were set, by name.
+// All returns the hosts that were added by Set, by name.
 func (l *List[C]) All() []*Host[C] {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Level is what a host may do with a namespace.
+// A Level is a host's right to a namespace.
 type Level uint8
 
 const (
 	Write Level = iota // read and write
-	Read               // what changes blocks fails
+	Read               // commands that change blocks fail
 	None               // the namespace does not exist for the host
 )
 
@@ -27,13 +27,13 @@ func (l Level) String() string {
 	return fmt.Sprintf("access %d", uint8(l))
 }
 
-// Rights are a host's levels in a form that is quick to look up; nil are all rights.
+// Rights has the levels of a host in a form for fast lookup. A nil Rights allows everything.
 type Rights struct {
 	rest  Level
 	named []Level // by NSID
 }
 
-// NewRights has rest for every namespace that is not named, those to come included.
+// NewRights returns rights with the level rest for every namespace, present or future, that is not in named.
 func NewRights(rest Level, named map[capsule.NSID]Level) *Rights {
 	r := &Rights{rest: rest}
 	for id := range named {
@@ -47,7 +47,7 @@ func NewRights(rest Level, named map[capsule.NSID]Level) *Rights {
 	return r
 }
 
-// To is the right to one namespace.
+// To returns the level for a namespace.
 func (r *Rights) To(id capsule.NSID) Level {
 	switch {
 	case r == nil:

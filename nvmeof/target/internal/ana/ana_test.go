@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTablesDoNotChange: shards read one while the next is made.
+// TestTablesDoNotChange: shards read a table while the next one is created.
 func TestTablesDoNotChange(t *testing.T) {
 	a, err := NewTable(map[capsule.ANAGroup]capsule.ANAState{2: capsule.ANANonOptimized})
 	if err != nil {
@@ -34,7 +34,7 @@ func TestTablesDoNotChange(t *testing.T) {
 	}
 }
 
-// TestLogCounts: the page's count and the group's are sums of both sorts of changes.
+// TestLogCounts: the counts of the page and of groups are sums of both kinds of changes.
 func TestLogCounts(t *testing.T) {
 	a, err := NewTable(nil)
 	if err != nil {
@@ -66,8 +66,8 @@ func TestLogCounts(t *testing.T) {
 	}
 }
 
-// TestWorseOfTwo: what an administrator names, and what the target owns, hold together, and a
-// change that nobody sees is not counted.
+// TestWorseOfTwo: the administrator's states and the target's ownership apply together, and a change without an
+// effect is not counted.
 func TestWorseOfTwo(t *testing.T) {
 	states := []capsule.ANAState{capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAChange, capsule.ANAInaccessible, capsule.ANAPersistentLoss}
 	for i, named := range states {

@@ -2,20 +2,20 @@ package ana
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Changes counts the changes of a subsystem's groups other than of their states:
-// namespaces that were added, removed or moved.
+// Changes counts the changes of a subsystem's groups other than those of their states: namespaces that were added,
+// removed or moved.
 type Changes struct {
 	groups [Away + 1]uint64
 	total  uint64
 }
 
-// Note counts such a change of a group.
+// Note counts a change of a group.
 func (c *Changes) Note(g capsule.ANAGroup) {
 	c.groups[g]++
 	c.total++
 }
 
-// Advance has the counts go on from others that no host has seen above n.
+// Advance raises the counts by n, so that they continue from counts up to n that hosts may have seen.
 func (c *Changes) Advance(n uint64) {
 	for g := range c.groups {
 		c.groups[g] += n
@@ -23,17 +23,17 @@ func (c *Changes) Advance(n uint64) {
 	c.total += n
 }
 
-// Members are the namespaces that a host sees, ascending, by group.
+// Members has the namespaces that a host sees, ascending, by group.
 type Members [Away + 1][]capsule.NSID
 
-// Add puts a namespace, of a higher identifier than those before it, into its group.
+// Add adds a namespace to its group. Namespaces must be added in ascending order.
 func (m *Members) Add(g capsule.ANAGroup, id capsule.NSID) { m[g] = append(m[g], id) }
 
-// Count is the change count of a page.
+// Count returns the change count of a page.
 func Count(path *Table, regroups *Changes) uint64 { return path.total + regroups.total }
 
-// Log is the ANA log page (NVMe base 2.0, 5.16.1.13), with the members or without. Its
-// change counts never decrease as long as both tables only grow.
+// Log returns the ANA log page (NVMe base 2.0, 5.16.1.13), without the namespaces if groupsOnly is set. Its change
+// counts never decrease as long as the counts of path and regroups do not.
 func Log(path *Table, regroups *Changes, members *Members, groupsOnly bool) []byte {
 	b := make([]byte, capsule.ANALogHeaderSize)
 	head := capsule.ANALogHeader{CHGCNT: Count(path, regroups)}

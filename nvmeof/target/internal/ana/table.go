@@ -6,21 +6,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// MaxGroups is how many groups administrators have: 1 to MaxGroups.
+// MaxGroups is the number of groups for administrators: 1 to MaxGroups.
 const MaxGroups = 128
 
-// Away is the group of namespaces whose stores are missing for now. It is inaccessible
-// through every listener, and is ANAGRPMAX.
+// Away is the group of namespaces whose stores are missing for now. It is inaccessible through every listener. It
+// is ANAGRPMAX.
 const Away = MaxGroups + 1
 
-// Transition is ANATT: how many seconds a host waits for the end of the Change state
-// before it stops using the path.
+// Transition is ANATT: how many seconds a host waits for the end of the Change state before it stops using the
+// path.
 const Transition = 10
 
 // States has a state for each group, by number.
 type States [Away + 1]capsule.ANAState
 
-// All has every group in one state.
+// All returns States with every group in the same state.
 func All(state capsule.ANAState) (s States) {
 	for g := range s {
 		s[g] = state
@@ -28,17 +28,17 @@ func All(state capsule.ANAState) (s States) {
 	return s
 }
 
-// A Table has the state of each group through a listener: the worse of what an administrator
-// has named for the listener, and of what the target may do with the group, whatever listener.
+// A Table has the state of each group on a listener: the worse of the state that an administrator has set for the
+// listener (named) and the state that the target's ownership of the group allows (owned).
 type Table struct {
 	state   States
 	named   States
 	owned   States
-	changes [Away + 1]uint64 // of the state, since the listener is there
+	changes [Away + 1]uint64 // number of changes of the state since the listener was added
 	total   uint64
 }
 
-// NewTable has all groups optimized but for those that are named.
+// NewTable returns a table with all groups optimized, except those in named.
 func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
 	t := &Table{named: All(capsule.ANAOptimized), owned: All(capsule.ANAOptimized)}
 	t.named[Away] = capsule.ANAInaccessible
@@ -52,7 +52,7 @@ func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
 	return t, nil
 }
 
-// Check checks a group and a state that are configured.
+// Check checks a configured group and state.
 func Check(g capsule.ANAGroup, state capsule.ANAState) error {
 	if !Valid(g) {
 		return fmt.Errorf("ANA group %d: 1 to %d", g, MaxGroups)
@@ -67,13 +67,13 @@ func Check(g capsule.ANAGroup, state capsule.ANAState) error {
 // Valid reports whether a group exists for administrators.
 func Valid(g capsule.ANAGroup) bool { return g >= 1 && g <= MaxGroups }
 
-// State is the state of a group, which must exist.
+// State returns the state of a group, which must exist.
 func (t *Table) State(g capsule.ANAGroup) capsule.ANAState { return t.state[g] }
 
-// Named is the state that an administrator has named for a group.
+// Named returns the state that an administrator has set for a group.
 func (t *Table) Named(g capsule.ANAGroup) capsule.ANAState { return t.named[g] }
 
-// With returns a table for which an administrator has named another state of a group.
+// With returns a table with another state of a group, set by an administrator.
 func (t *Table) With(g capsule.ANAGroup, state capsule.ANAState) *Table {
 	next := *t
 	next.named[g] = state
@@ -81,7 +81,7 @@ func (t *Table) With(g capsule.ANAGroup, state capsule.ANAState) *Table {
 	return &next
 }
 
-// Owned returns a table of a target that may do something else with its groups.
+// Owned returns a table with other states that the target's ownership allows.
 func (t *Table) Owned(owned *States) *Table {
 	next := *t
 	next.owned = *owned
@@ -89,7 +89,7 @@ func (t *Table) Owned(owned *States) *Table {
 	return &next
 }
 
-// settle makes each state the worse of its two, and counts those that are other ones.
+// settle sets each state to the worse of the two, and counts the changes.
 func (t *Table) settle() {
 	for g := range t.state {
 		state := worse(t.named[g], t.owned[g])
@@ -102,7 +102,7 @@ func (t *Table) settle() {
 	}
 }
 
-// worse is the one of two states in which a host can do less, and for longer.
+// worse returns the state in which a host can do less, or for a longer time.
 func worse(a, b capsule.ANAState) capsule.ANAState {
 	if rank(b) > rank(a) {
 		return b
@@ -124,8 +124,8 @@ func rank(s capsule.ANAState) int {
 	return 4 // persistent loss
 }
 
-// Status is the status of commands in the state of a group: those that fail do so without
-// Do Not Retry, so that a host with another path uses it.
+// Status returns the status of commands for a group in its current state. Errors have no Do Not Retry bit, so that
+// a host with another path uses that.
 func (t *Table) Status(g capsule.ANAGroup) capsule.Status {
 	switch t.state[g] {
 	case capsule.ANAInaccessible:

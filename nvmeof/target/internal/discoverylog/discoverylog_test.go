@@ -26,7 +26,7 @@ func TestDiscoveryEntryAddresses(t *testing.T) {
 	}
 }
 
-// TestPartsAreOfOnePage: whatever a host reads at a time, and past the end.
+// TestPartsAreOfOnePage: whatever length a host reads at a time, and past the end.
 func TestPartsAreOfOnePage(t *testing.T) {
 	records := []Record{
 		{Kind: capsule.SubsystemNVM, Transport: capsule.TransportRDMA, Port: 1, Addr: netip.MustParseAddrPort("192.0.2.1:4420"), NQN: "nqn.2026-11.io.example:a"},

@@ -1,6 +1,6 @@
-// Package discoverylog is the discovery log page (NVMe base 2.0, 5.16.1.23): the records
-// that one host gets, and the page made of them.
+// Package discoverylog implements the discovery log page (NVMe base 2.0, 5.16.1.23): the records for a host, and
+// the page made from them.
 //
-// Records are comparable, so that a change can be compared with what the log of each host
-// was. Which host gets which records is decided by the caller.
+// Records are comparable, so that a host's log can be compared before and after a change. The caller decides which
+// host gets which records.
 package discoverylog

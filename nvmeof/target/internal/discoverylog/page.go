@@ -6,9 +6,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Fill fills b with the page from an offset, and returns the length of the whole page,
-// which is never allocated since it may be long. The first record is that of the discovery service
-// itself. A host that reads the page in parts compares the generation, which changes with the log.
+// Fill fills b with the page from an offset, and returns the length of the whole page, which is never allocated
+// since it may be long. The first record is that of the discovery service itself. A host that reads the page in
+// parts compares the generation, which changes with the log.
 func Fill(b []byte, offset uint64, first Record, rest []Record, generation uint64, local netip.Addr) (length uint64) {
 	count := 1 + uint64(len(rest))
 	length = capsule.DiscoveryHeaderSize + count*capsule.DiscoveryEntrySize

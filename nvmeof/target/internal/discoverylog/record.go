@@ -8,23 +8,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// AdminDepth is the largest admin queue, in entries: ASQSZ.
+// AdminDepth is the maximum number of entries of an admin queue: ASQSZ.
 const AdminDepth = 128
 
-// A Record is one entry of the log, as far as it depends on the host.
+// A Record is the part of a log entry that does not depend on how the host connected.
 type Record struct {
 	Kind      capsule.SubsystemType
 	Transport capsule.TransportType
 	Provider  uint8 // PRTYPE; 0: not reported
 	Port      uint16
-	Addr      netip.AddrPort // unspecified: the address to which the host connected
+	Addr      netip.AddrPort // if unspecified, the address to which the host connected
 	NQN       nvmeof.NQN
 	TREQ      uint8
 	EFLAGS    uint16
 }
 
-// Entry is the record for a host that connected to the target at local, which replaces an
-// address that a listener leaves unspecified.
+// Entry returns the entry for a host that connected to the target's address local. That replaces an unspecified
+// address.
 func (r *Record) Entry(local netip.Addr) capsule.DiscoveryEntry {
 	addr := r.Addr.Addr()
 	if addr.IsUnspecified() {

@@ -33,7 +33,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestThresholds: each of the two is set and read on its own, and of no other sensor.
+// TestThresholds: the two thresholds are set and read separately, and only for the composite sensor.
 func TestThresholds(t *testing.T) {
 	const cool = 298
 	l := DefaultLimits()
@@ -55,7 +55,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestSMARTTakesTheWorst of several stores, and sums what hosts did.
+// TestSMARTTakesTheWorst: the log has the worst values of several stores, and the sums of the hosts' counters.
 func TestSMARTTakesTheWorst(t *testing.T) {
 	self := backend.Health{PowerCycles: 1, UnsafeShutdowns: 2}
 	l := Log(self, nil, &Counts{})

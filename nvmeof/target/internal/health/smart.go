@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Counts counts the commands and data of hosts.
+// Counts has the counters of hosts' commands and data.
 type Counts struct {
 	Reads, Writes         uint64 // commands
 	ReadBytes, WriteBytes uint64
@@ -15,10 +15,9 @@ type Counts struct {
 	Busy                  time.Duration
 }
 
-// Log sums the counts of hosts and takes the worst of what stores and drives report.
-// Commands and data are the hosts', not what drives count, which may have other users.
-// self is what holds without any drive. Warnings and the number of errors are the
-// controller's.
+// Log returns the SMART page with the counters of hosts and the worst values of stores and drives. Commands and
+// data are those of the hosts, not the counters of drives, which may have other users. self has values that do not
+// depend on drives. The caller sets warnings and the number of errors.
 func Log(self backend.Health, stores []*State, n *Counts) capsule.SMARTLog {
 	l := capsule.SMARTLog{AvailableSpare: 100, SpareThreshold: SpareThreshold}
 	drive := self
@@ -41,7 +40,7 @@ func Log(self backend.Health, stores []*State, n *Counts) capsule.SMARTLog {
 	return l
 }
 
-// worst takes the larger of each wear. A drive reports zero for what it does not know.
+// worst returns the larger of each wear value. A drive reports zero for values that it does not know.
 func worst(a, b backend.Health) backend.Health {
 	a.Used = max(a.Used, b.Used)
 	a.PowerCycles = max(a.PowerCycles, b.PowerCycles)

@@ -5,24 +5,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// SpareThreshold is the percentage of room left below which hosts are warned.
+// SpareThreshold is the percentage of free space below which hosts are warned.
 const SpareThreshold = 10
 
-// A State is the state of a store when it was last examined.
+// A State is the state of a store at its last examination.
 type State struct {
-	// Spare is how much of what the store may still allocate its file system has left, in
-	// percent. A preallocated store allocates nothing.
+	// Spare is the free space of the store's file system, in percent of what the store may still allocate. A
+	// preallocated store allocates nothing.
 	Spare  uint8
 	Drive  backend.Health // zero if there is no drive
-	Failed bool           // the store accepts no writes any more
-	Lost   string         // why what is written will be lost, and the remedy; empty: it will not
-	Cut    string         // why the size is wrong, with data lost beyond it; empty: it is not
+	Failed bool           // the store no longer accepts writes
+	Lost   string         // why writes will be lost, and the remedy; empty: they will not
+	Cut    string         // why the size is wrong, with data beyond it lost; empty: it is right
 }
 
-// Sound is the state of a store that has not been examined.
+// Sound returns the state of a store that has not been examined yet.
 func Sound() *State { return &State{Spare: 100} }
 
-// Warnings are the bits of Critical Warning that the state sets.
+// Warnings returns the bits of Critical Warning for the state.
 func (s *State) Warnings() uint8 {
 	w := uint8(s.Drive.Warning) // the same bits
 	if s.Short() {
@@ -37,10 +37,10 @@ func (s *State) Warnings() uint8 {
 	return w
 }
 
-// Short reports whether the room left is below SpareThreshold.
+// Short reports whether Spare is below SpareThreshold.
 func (s *State) Short() bool { return s.Spare < SpareThreshold }
 
-// Temperature is the drive's in kelvins, or [Unknown] if no drive reports one.
+// Temperature returns the drive's temperature in kelvins, or [Unknown] if no drive reports one.
 func (s *State) Temperature() uint16 {
 	if s.Drive.Known&backend.HealthTemperature != 0 {
 		return s.Drive.Temperature
@@ -48,7 +48,7 @@ func (s *State) Temperature() uint16 {
 	return Unknown
 }
 
-// PercentLeft is how much of need is free, both in bytes.
+// PercentLeft returns free in percent of need, at most 100; both are in bytes.
 func PercentLeft(free, need int64) uint8 {
 	switch {
 	case need <= 0 || free >= need:

@@ -9,17 +9,17 @@ const (
 	Critical = 273 + 90 // CCTEMP
 )
 
-// Limits are the thresholds of the composite temperature, the only sensor: reaching one
-// is a critical warning (NVMe base 2.0, 5.27.1.3).
+// Limits has the thresholds of the composite temperature, the only sensor. Reaching one is a critical warning
+// (NVMe base 2.0, 5.27.1.3).
 type Limits struct{ over, under uint16 }
 
-// DefaultLimits warn at WCTEMP, as the specification has it where that is given.
+// DefaultLimits warns at WCTEMP, as the specification requires if that is reported.
 func DefaultLimits() Limits { return Limits{over: Warning} }
 
-// Exceeded reports whether a temperature is a warning.
+// Exceeded reports whether a temperature has reached a threshold.
 func (l Limits) Exceeded(t uint16) bool { return t != Unknown && (t >= l.over || t <= l.under) }
 
-// Pick is the threshold that a value of the feature selects, to be set or read, or nil.
+// Pick returns the threshold that the feature value f selects, to be set or read, or nil if f is invalid.
 func (l *Limits) Pick(f capsule.TemperatureThreshold, set bool) *uint16 {
 	switch {
 	case f.Invalid, f.Sensor != 0 && !(set && f.Sensor == capsule.AllSensors):
@@ -30,11 +30,11 @@ func (l *Limits) Pick(f capsule.TemperatureThreshold, set bool) *uint16 {
 	return &l.over
 }
 
-// MovedLimits are [Limits] on their way to another process.
+// MovedLimits is [Limits] on its way to another process.
 type MovedLimits struct{ Over, Under uint16 }
 
-// Export returns the limits.
+// Export returns the limits for another process.
 func (l Limits) Export() MovedLimits { return MovedLimits{l.over, l.under} }
 
-// Restore returns the limits as they were.
+// Restore returns the limits of the other process.
 func (m MovedLimits) Restore() Limits { return Limits{m.Over, m.Under} }

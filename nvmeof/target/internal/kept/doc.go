@@ -1,3 +1,3 @@
-// Package kept saves state of a target to files so that it survives a power failure. One
-// target at a time may use a file.
+// Package kept saves state of a target in files so that it survives a power failure. Only one target at a time may
+// use a file.
 package kept

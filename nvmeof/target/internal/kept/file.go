@@ -11,23 +11,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
-// A File is saved as a whole, so that a power failure leaves the old content or the new;
-// a file beside it, of the same name with ".lock", excludes other processes.
+// A File is replaced as a whole, so that a power failure leaves the old content or the new. A file beside it, with
+// the suffix ".lock", excludes other processes.
 type File struct {
 	Name string
-	What string // what is saved: the first word of errors
+	What string // describes the contents; begins the text of errors
 }
 
-// String is the file's name.
+// String returns the file's name.
 func (f File) String() string { return f.Name }
 
-// maxFile is above what the most registrants, or namespaces with those that may come back, take, in
-// bytes: 1.3 and 2.2 MB. What has more is not saved, since nobody would read it again.
+// maxFile is the maximum size in bytes. It exceeds the size of records with the maximum number of registrants (1.3
+// MB), and of namespaces and departed namespaces (2.2 MB). A larger record is not saved, since it could not be
+// read again.
 const maxFile = 4 << 20
 
-// Lock fails at once if another process uses the file. The lock file is never removed.
-// Since its name was not configured it is created and opened in place, and symbolic links
-// are not followed.
+// Lock locks the file. It fails at once if another process has locked it. The lock file is never removed. Since
+// its name was not configured, it is created and opened in place, and symbolic links are not followed.
 func (f File) Lock() (unlock func() error, err error) {
 	name := f.Name + ".lock"
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
@@ -50,7 +50,7 @@ func (f File) Lock() (unlock func() error, err error) {
 	return file.Close, nil
 }
 
-// Load returns what was last saved, nil if nothing was. A file that does not exist yet is no error.
+// Load returns what was saved last, or nil if nothing was. It is no error if the file does not exist yet.
 func (f File) Load() ([]byte, error) {
 	b, err := namedfile.Read(context.Background(), f.Name, maxFile)
 	switch {
@@ -64,7 +64,7 @@ func (f File) Load() ([]byte, error) {
 	return b, nil
 }
 
-// Save returns when b is durable; what was saved before stays if it fails.
+// Save returns when b is durable. If it fails, what was saved before stays.
 func (f File) Save(b []byte) error {
 	if len(b) > maxFile {
 		return fmt.Errorf("%s in %s: %d bytes are more than the %d that would be read again", f.What, f.Name, len(b), maxFile)

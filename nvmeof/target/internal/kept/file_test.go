@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFile: what is saved is loaded, one process at a time has the file, and errors name it.
+// TestFile: Load returns what was saved, one process at a time can lock the file, and errors name it.
 func TestFile(t *testing.T) {
 	f := File{filepath.Join(t.TempDir(), "state"), "reservations"}
 	if b, err := f.Load(); b != nil || err != nil {
@@ -40,7 +40,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestBadFile: files that were not written by Save, and places where nothing can be.
+// TestBadFile: files that were not written by Save, and paths that cannot be written.
 func TestBadFile(t *testing.T) {
 	dir := t.TempDir()
 	f := File{filepath.Join(dir, "state"), "reservations"}

@@ -1,4 +1,3 @@
-// Package life has the counters of a subsystem's lifetime, and the settings of hosts that
-// persist, as a value that is saved: a [Record]. It survives restarts of the target,
-// which are power cycles to hosts.
+// Package life implements a [Record] of the counters of a subsystem's lifetime, and of the persistent settings of
+// hosts. It is saved and survives restarts of the target, which are power cycles to hosts.
 package life

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
 )
 
-// FuzzDecode: a record that is taken is one that is saved, whoever wrote it.
+// FuzzDecode: a record that decodes can be encoded, whatever its origin.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"running":true,"power-cycles":3,"unsafe-shutdowns":1,"errors":2,"on-seconds":100,"namespaces":[{"nsid":1,"uuid":"8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a","reads":1,"busy-seconds":7,"write-protected":true}]}`,
 		`{"cycles":[{"number":3,"at":1700000000000,"firmware":"1.2.3"}]}`, `{"cycles":[{"number":3,"firmware":"123456789"}]}`,
@@ -45,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestCycles: so many are kept, in order.
+// TestCycles: a limited number is kept, in order.
 func TestCycles(t *testing.T) {
 	var r Record
 	for i := range maxCycles + 2 {

@@ -17,50 +17,49 @@ import (
 
 // A Record is the state of a subsystem at one time.
 type Record struct {
-	Running bool // the target that saved it had not ended yet, or not with everything flushed
-	// Verifier is another one if the machine restarted while Running. Boot is the boot of the
-	// machine since the record began; empty: not known.
+	Running bool // the target that saved it had not ended yet, or had ended with unflushed data
+	// Verifier changes if the machine restarted while Running. Boot identifies the boot of the machine in which
+	// the record's target runs; empty: unknown.
 	Verifier        capsule.WriteVerifier
 	Boot            string
 	PowerCycles     uint64
 	UnsafeShutdowns uint64
-	Errors          uint64 // entries of error logs
+	Errors          uint64 // number of entries of error logs
 	On              time.Duration
-	Cycles          []Cycle                    // the last ones, in order
-	Namespaces      map[capsule.NSID]Namespace // also of those that have been removed
-	// Departed are namespaces that hosts had protected and whose NSID another one has by now, the
-	// oldest first: they may come back.
+	Cycles          []Cycle                    // the most recent ones, in order
+	Namespaces      map[capsule.NSID]Namespace // includes those that have been removed
+	// Departed has the namespaces that hosts had protected and whose NSIDs others have now, the oldest first: they
+	// may return.
 	Departed []Namespace
 }
 
-// maxDeparted bounds those that are kept: as many as a subsystem can have namespaces.
+// maxDeparted limits Departed, to the number of namespaces that a subsystem can have.
 const maxDeparted = 1 << 12
 
 // A Cycle is a power cycle of the subsystem: a start of its target.
 type Cycle struct {
 	Number   uint64
-	At       int64  // milliseconds since 1970
-	Firmware string // revision
+	At       int64  // in milliseconds since 1970
+	Firmware string // firmware revision
 }
 
-// Limits of the cycles that are kept.
+// Limits of the cycles in a record.
 const (
 	maxCycles   = 32
 	maxFirmware = 8 // bytes of the field FR
 )
 
-// A Namespace is the state of one namespace, or of the last that had its NSID.
+// A Namespace is the state of one namespace, or of the last one that had its NSID.
 type Namespace struct {
 	UUID   uuid.UUID
 	Counts health.Counts
-	// Protection is what a host has set. Of a record that was saved that which ends with a
-	// power cycle is not there.
+	// Protection is what a host has set. A saved record does not contain protection that ends with a power cycle.
 	Protection capsule.WriteProtection
 }
 
-// Begin is the record of a target of that firmware that starts in a boot of the machine, made from the
-// one that was saved. What was not flushed is lost where the machine restarted meanwhile: then the
-// verifier is another one, from the fresh one.
+// Begin returns the record for a target that starts with that firmware in a boot of the machine; r is the saved
+// record. If the machine has restarted meanwhile, unflushed data is lost: then the verifier changes, derived from
+// fresh.
 func (r Record) Begin(now time.Time, firmware, boot string, fresh capsule.WriteVerifier) Record {
 	switch {
 	case r.Verifier == 0:
@@ -83,7 +82,7 @@ func (r Record) Begin(now time.Time, firmware, boot string, fresh capsule.WriteV
 	return r
 }
 
-// Note notes the state of the namespace at an NSID.
+// Note sets the state of the namespace at an NSID.
 func (r *Record) Note(id capsule.NSID, n Namespace) {
 	if was, there := r.Namespaces[id]; there && was.UUID != n.UUID && was.Protection != capsule.WriteProtectNone {
 		r.Departed = append(r.Departed, was)
@@ -93,7 +92,7 @@ func (r *Record) Note(id capsule.NSID, n Namespace) {
 	r.Namespaces[id] = n
 }
 
-// Take is the state that a namespace had, which is at an NSID from now on, wherever it was before.
+// Take returns the earlier state of a namespace that is at an NSID from now on, even if it had another one before.
 func (r *Record) Take(id capsule.NSID, named uuid.UUID) (n Namespace, found bool) {
 	if n, found = r.Namespaces[id]; found && n.UUID == named {
 		return n, true
@@ -128,7 +127,7 @@ type stored struct {
 	OnSeconds       int64         `json:"on-seconds"`
 	Cycles          []storedCycle `json:"cycles,omitempty"`
 	Namespaces      []storedOne   `json:"namespaces"`
-	Departed        []storedOne   `json:"departed,omitempty"` // without their NSIDs
+	Departed        []storedOne   `json:"departed,omitempty"` // without NSIDs
 }
 
 type storedCycle struct {
@@ -188,7 +187,7 @@ func (n *storedOne) namespace() (Namespace, error) {
 		MediaErrors: n.MediaErrors, Busy: time.Duration(n.BusySeconds) * time.Second}, protection}, nil
 }
 
-// Decode decodes what Encode returned; nil is an empty record.
+// Decode decodes the result of Encode; nil is an empty record.
 func Decode(b []byte) (Record, error) {
 	if b == nil {
 		return Record{}, nil
@@ -226,7 +225,7 @@ func Decode(b []byte) (Record, error) {
 	return r, nil
 }
 
-// isTime reports whether that many seconds are a time.Duration.
+// isTime reports whether a number of seconds fits in a time.Duration.
 func isTime(seconds int64) bool {
 	return seconds >= 0 && seconds <= int64(math.MaxInt64/time.Second)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestProtectedNamespaces: what hosts have protected is found again by its UUID, wherever it is and
-// whatever has had its NSID meanwhile, also from a record that was saved; and only what it was last.
+// TestProtectedNamespaces: protection that hosts have set is found again by UUID, whatever the NSID is and has
+// been used for meanwhile, even in a record that was saved; and only the last state counts.
 func TestProtectedNamespaces(t *testing.T) {
 	one, two, three := uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 	r := Record{}.Begin(time.Unix(1, 0), "", "", 1)
 	r.Note(1, Namespace{UUID: one, Protection: capsule.WriteProtected})
 	r.Note(2, Namespace{UUID: two})
-	r.Note(1, Namespace{UUID: three}) // in the place of the first
+	r.Note(1, Namespace{UUID: three}) // it replaces the first
 	if _, found := r.Take(2, uuid.UUID{9}); found {
 		t.Error("one that was never there is found")
 	}
@@ -30,7 +30,7 @@ func TestProtectedNamespaces(t *testing.T) {
 	if n, found := r.Take(3, one); !found || n.Protection != capsule.WriteProtected || len(r.Departed) > 0 {
 		t.Errorf("it is %+v, %v, and %d are left", n, found, len(r.Departed))
 	}
-	r.Note(3, Namespace{UUID: one}) // a host takes the protection back
+	r.Note(3, Namespace{UUID: one}) // a host ends the protection
 	if n, found := r.Take(4, one); !found || n.Protection != capsule.WriteProtectNone || len(r.Namespaces) != 3 {
 		t.Errorf("it is %+v, %v, of %d", n, found, len(r.Namespaces))
 	}

@@ -5,41 +5,41 @@ import (
 	"sync"
 )
 
-// A Kind is what happens to hosts beside their I/O commands.
+// A Kind is the kind of an occurrence other than an I/O command.
 type Kind uint8
 
 const (
 	Connects     Kind = iota // Connect commands; the cause is "ok", or why they failed
-	Rejects                  // connection requests that were rejected; why
-	Disconnects              // associations and queues that ended; why
-	KeepAlives               // associations that ended since their host was silent
-	Admin                    // admin and fabrics commands; the command, and as detail the status
-	AsyncEvents              // asynchronous events that were reported; their type
-	Aborts                   // I/O commands that ended early; why
-	Discoveries              // reads of the discovery log; their result
-	Reservations             // commands that change reservations; what they do, and as detail the result
-	ANAChanges               // states of ANA groups that were changed; the new one, and as detail the group
+	Rejects                  // connection requests that were rejected; the cause is why
+	Disconnects              // associations and queues that ended; the cause is why
+	KeepAlives               // associations that ended because their hosts were silent
+	Admin                    // admin and fabrics commands; the cause is the command, the detail the status
+	AsyncEvents              // asynchronous events that were reported; the cause is their type
+	Aborts                   // I/O commands that ended early; the cause is why
+	Discoveries              // reads of the discovery log; the cause is their result
+	Reservations             // commands that change reservations; the cause is their action, the detail the result
+	ANAChanges               // changed states of ANA groups; the cause is the new state, the detail the group
 	Kinds
 )
 
-// A Cause is something that happened, and why.
+// A Cause identifies a counter: an occurrence, and its reason.
 type Cause struct {
 	Kind      Kind
-	Subsystem string // of KeepAlives
+	Subsystem string // for KeepAlives
 	Cause     string
 	Detail    string
 }
 
-// Causes count what happens seldom. Any goroutine may use them.
+// Causes counts infrequent occurrences. It may be used by any goroutine.
 type Causes struct {
 	mu sync.Mutex
 	n  map[Cause]uint64
 }
 
-// maxCauses is how many different ones are counted, so that nobody takes memory with them.
+// maxCauses limits the number of different causes, so that peers cannot use up memory.
 const maxCauses = 4096
 
-// Count counts one.
+// Count counts one occurrence.
 func (c *Causes) Count(k Kind, subsystem, cause, detail string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *Causes) Count(k Kind, subsystem, cause, detail string) {
 	c.n[at]++
 }
 
-// All are the counts.
+// All returns the counts.
 func (c *Causes) All() map[Cause]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,7 +42,7 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestErrorsAreBounded has a peer that finds a way to many statuses take no memory.
+// TestErrorsAreBounded: a peer that causes many different statuses uses no more memory.
 func TestErrorsAreBounded(t *testing.T) {
 	var n Namespace
 	for i := range 1000 {
@@ -71,7 +71,7 @@ func TestOp(t *testing.T) {
 	}
 }
 
-// TestTurnsAllocate nothing when their list has its size.
+// TestTurnsAllocate: turns allocate nothing when their list has reached its size.
 func TestTurnsAllocate(t *testing.T) {
 	var a Turn
 	var n Namespace
@@ -99,7 +99,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// BenchmarkCommand is what a Read from memory costs: the command, and its data on their way.
+// BenchmarkCommand measures the cost of a Read from memory: the command and the transfer of its data.
 func BenchmarkCommand(b *testing.B) {
 	var t Turn
 	var n Namespace

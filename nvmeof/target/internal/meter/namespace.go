@@ -7,28 +7,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/latency"
 )
 
-// A Namespace counts the commands of one namespace in one shard. The zero value has counted
-// none; what a command needs is allocated with the first of its kind.
+// A Namespace counts the commands of one namespace in one shard. The zero value is ready for use; the histograms
+// of each kind of command are allocated with the first command of the kind.
 type Namespace struct {
 	ops           [Ops]*times
-	Read, Written uint64 // bytes of commands that succeeded
-	InFlight      int    // commands that have entered and were not answered
+	Read, Written uint64 // bytes of successful commands
+	InFlight      int    // commands that have entered and have not completed
 	errors        []Failed
 }
 
-// times are how long commands took, and of that the store.
+// times has the durations of commands, and of the part in the store.
 type times struct{ command, store latency.Histogram }
 
-// Failed counts the commands that ended with a status.
+// Failed counts the commands that failed with a status.
 type Failed struct {
 	Status capsule.Status // without Do Not Retry, More and the retry delay
 	N      uint64
 }
 
-// maxErrors is how many different statuses are counted, far more than a target sends.
+// maxErrors limits the number of different statuses. It is far above the number that a target sends.
 const maxErrors = 64
 
-// count counts a command that was answered.
+// count counts a completed command.
 func (n *Namespace) count(op Op, took, stored int64) {
 	t := n.ops[op]
 	if t == nil {
@@ -55,7 +55,7 @@ func (n *Namespace) fail(f Failed) {
 	n.errors[i].N += f.N
 }
 
-// Add adds what the same namespace has counted in another shard.
+// Add adds the counters of the same namespace in another shard.
 func (n *Namespace) Add(o *Namespace) {
 	for i, t := range o.ops {
 		if t == nil {
@@ -75,8 +75,8 @@ func (n *Namespace) Add(o *Namespace) {
 	}
 }
 
-// Times are how long commands of a kind took, and the store's part of that where it had one;
-// nil where there were none.
+// Times returns the durations of the commands of a kind, and of the part in the store for those that were
+// submitted to it; nil if there were no commands.
 func (n *Namespace) Times(op Op) (command, store *latency.Histogram) {
 	if t := n.ops[op]; t != nil {
 		return &t.command, &t.store
@@ -84,5 +84,5 @@ func (n *Namespace) Times(op Op) (command, store *latency.Histogram) {
 	return nil, nil
 }
 
-// Errors are the statuses that commands failed with.
+// Errors returns the statuses with which commands failed.
 func (n *Namespace) Errors() []Failed { return slices.Clone(n.errors) }

@@ -6,7 +6,7 @@ import "github.com/nvmeof-go/nvmeof/capsule"
 type Op uint8
 
 const (
-	Other Op = iota // reservations, and opcodes that do not exist
+	Other Op = iota // reservation commands, and opcodes that do not exist
 	Read
 	Write
 	Flush
@@ -15,15 +15,15 @@ const (
 	Deallocate // Dataset Management
 	Copy
 	Verify
-	Ops // how many there are
+	Ops // the number of kinds
 )
 
-// String is the name in metrics.
+// String returns the name in metrics.
 func (o Op) String() string {
 	return [Ops]string{"other", "read", "write", "flush", "compare", "zeroes", "dsm", "copy", "verify"}[o]
 }
 
-// OpOf is the kind of an opcode of the NVM command set.
+// OpOf returns the kind of an opcode of the NVM command set.
 func OpOf(o capsule.IOOpcode) Op {
 	switch o {
 	case capsule.IORead:

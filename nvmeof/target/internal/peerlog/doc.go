@@ -1,3 +1,3 @@
-// Package peerlog is a log that limits the lines that peers can cause to so many in a
-// second, and counts the rest.
+// Package peerlog implements a log that limits the number of lines per second that peers can cause, and counts the
+// others.
 package peerlog

@@ -9,15 +9,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// A Log is a logger, with limits for lines that a peer can cause.
+// A Log is a logger with limits for lines that a peer can cause.
 type Log struct {
 	*zap.Logger
-	Events   *events.Log // of what an administrator looks up later; nil: none
-	Troubles Limit       // of errors
-	Comings  Limit       // of hosts that connect and disconnect, so that these do not suppress errors
+	Events   *events.Log // for events that an administrator looks up later; nil: none
+	Troubles Limit       // limits errors
+	Comings  Limit       // limits hosts that connect and disconnect, separately so that they do not suppress errors
 }
 
-// How many lines there are in a second at most.
+// Maximum numbers of lines per second.
 const (
 	Troubles = 20
 	Comings  = 100
@@ -31,8 +31,7 @@ func New(l *zap.Logger) *Log {
 // Trouble logs an error: the peer, the reason and the remedy.
 func (l *Log) Trouble(msg string, fields ...zap.Field) { l.Troubles.Write(l.Warn, msg, fields) }
 
-// A Limit bounds lines per second: those beyond it are counted, and the next line has the
-// count.
+// A Limit limits the lines per second. Those beyond the limit are counted, and the next line contains the count.
 type Limit struct {
 	mu         sync.Mutex
 	perSecond  int // constant
@@ -41,8 +40,7 @@ type Limit struct {
 	suppressed uint64
 }
 
-// allow reports whether a line may be written now, and how many were suppressed before
-// it.
+// allow reports whether a line may be written now, and how many were suppressed before it.
 func (l *Limit) allow(now time.Time) (suppressed uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

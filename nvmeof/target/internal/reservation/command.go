@@ -7,29 +7,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Command is one of the three that change a state.
+// A Command is one of the three commands that change a state.
 type Command struct {
 	Opcode capsule.IOOpcode // Register, Acquire or Release
 	Host   capsule.HostID
 	NQN    nvmeof.NQN // of the host
 	Fields capsule.ReservationCommand
-	Keys   capsule.ReservationKeys // Release: the first alone
+	Keys   capsule.ReservationKeys // of Release only the first is used
 
 	// CanPersist means that the state can be saved, to survive a power loss.
 	CanPersist bool
 }
 
-// A Notice is to be sent to all controllers of a host.
+// A Notice is sent to all controllers of a host.
 type Notice struct {
 	Host capsule.HostID
 	What capsule.ReservationNotice
 }
 
-// An Outcome is the result of a command, beside the state.
+// An Outcome is the result of a command, apart from the state.
 type Outcome struct {
 	Status  capsule.Status
 	Notices []Notice
-	Abort   []capsule.HostID // whose commands must end before this one completes
+	Abort   []capsule.HostID // hosts whose commands must end before this one completes
 }
 
 const (
@@ -37,11 +37,11 @@ const (
 	invalid  = capsule.StatusInvalidField | capsule.StatusDNR
 )
 
-// Apply executes a command. The state is unchanged where the status is an error.
+// Apply executes a command. If the status is an error, the state is unchanged.
 func (s State) Apply(c Command) (State, Outcome) {
 	next, out := s, Outcome{}
 	if _, found := s.Other(c.Host, c.NQN); found {
-		return s, fail(conflict) // the host identifier is registered by another host NQN
+		return s, fail(conflict) // another host NQN is registered with the host identifier
 	}
 	switch c.Opcode {
 	case capsule.IOReservationRegister:
@@ -61,7 +61,7 @@ func (s State) Apply(c Command) (State, Outcome) {
 
 func fail(s capsule.Status) Outcome { return Outcome{Status: s} }
 
-// register is Reservation Register (NVMe base 2.0, 8.19.2 to 8.19.4).
+// register executes Reservation Register (NVMe base 2.0, 8.19.2 to 8.19.4).
 func (s *State) register(c Command) (out Outcome) {
 	switch c.Fields.Persist {
 	case capsule.PersistNoChange:
@@ -81,7 +81,7 @@ func (s *State) register(c Command) (out Outcome) {
 	case capsule.RegisterKey:
 		switch {
 		case c.Keys.Other == 0:
-			return fail(invalid) // 0 stands for all registrants where it is preempted
+			return fail(invalid) // when it is preempted, 0 stands for all registrants
 		case at < 0:
 			return s.add(c)
 		case s.Registrants[at].Key != c.Keys.Other:
@@ -102,7 +102,7 @@ func (s *State) register(c Command) (out Outcome) {
 			return fail(invalid)
 		case !proved:
 			return fail(conflict)
-		case at < 0: // a host that is not registered may do that too
+		case at < 0: // allowed, even if the host is not registered
 			return s.add(c)
 		}
 		s.Registrants = slices.Clone(s.Registrants)
@@ -128,11 +128,11 @@ func (s *State) add(c Command) (out Outcome) {
 	return out
 }
 
-// makeRoom ends the oldest registration of a name that has as many as it can have. Otherwise a
-// host that calls itself by ever more identifiers would leave no place to others, for good.
-// The holder stays: a reservation ends by the commands that are for it, and no other.
+// makeRoom ends the oldest registration of an NQN that has the maximum number of them. Otherwise a host that uses
+// ever more identifiers would permanently use up the registrations of others. The holder stays: only the commands
+// for that end a reservation.
 func (s *State) makeRoom(nqn nvmeof.NQN) []Notice {
-	if nqn == "" { // not one host
+	if nqn == "" { // hosts without an NQN are not one host
 		return nil
 	}
 	n, oldest := 0, -1
@@ -152,8 +152,8 @@ func (s *State) makeRoom(nqn nvmeof.NQN) []Notice {
 	return []Notice{{gone, capsule.NoticeRegistrationPreempted}}
 }
 
-// unregister removes one host. Its reservation ends with it, as one of all registrants
-// does with the last of them.
+// unregister removes one host. Its reservation ends with it; a reservation of all registrants ends with the last
+// of them.
 func (s *State) unregister(host capsule.HostID) (out Outcome) {
 	held := s.Holds(host)
 	s.Registrants = s.without(func(r Registrant) bool { return r.Host == host })
@@ -169,7 +169,7 @@ func (s *State) unregister(host capsule.HostID) (out Outcome) {
 	return out
 }
 
-// notify returns a notice for every registrant but one host.
+// notify returns a notice for every registrant except the given host.
 func (s *State) notify(not capsule.HostID, what capsule.ReservationNotice) (out []Notice) {
 	for _, r := range s.Registrants {
 		if r.Host != not {
@@ -179,7 +179,7 @@ func (s *State) notify(not capsule.HostID, what capsule.ReservationNotice) (out 
 	return out
 }
 
-// acquire is Reservation Acquire (8.19.5 and 8.19.7).
+// acquire executes Reservation Acquire (8.19.5 and 8.19.7).
 func (s *State) acquire(c Command) Outcome {
 	switch {
 	case c.Fields.IgnoreKey || !c.Fields.Type.Valid() || c.Fields.Action > capsule.PreemptAndAbort:
@@ -197,7 +197,7 @@ func (s *State) acquire(c Command) Outcome {
 	return fail(conflict)
 }
 
-// preempt unregisters the hosts with a key, and takes their reservation.
+// preempt unregisters the hosts with a key, and takes over their reservation.
 func (s *State) preempt(c Command) (out Outcome) {
 	own, key, before := c.Host, c.Keys.Other, s.Type
 	all := before.AllRegistrants()
@@ -231,7 +231,7 @@ func (s *State) preempt(c Command) (out Outcome) {
 	return out
 }
 
-// release is Reservation Release (8.19.6 and 8.19.8).
+// release executes Reservation Release (8.19.6 and 8.19.8).
 func (s *State) release(c Command) (out Outcome) {
 	switch {
 	case c.Fields.IgnoreKey || c.Fields.Action > capsule.ClearReservation:
@@ -259,8 +259,8 @@ func (s *State) clear(notices []Notice) Outcome {
 	return Outcome{Notices: notices}
 }
 
-// Clear is what an administrator does in place of a registrant: the Clear action of
-// Reservation Release, of which all registrants are notified.
+// Clear is the Clear action of Reservation Release, executed by an administrator instead of a registrant. All
+// registrants are notified.
 func (s State) Clear() (State, Outcome) {
 	var all []Notice
 	for _, r := range s.Registrants {
@@ -270,8 +270,8 @@ func (s State) Clear() (State, Outcome) {
 	return s, out
 }
 
-// Evict ends one registration as its preemption does, and what that host holds alone with
-// it: there is nobody who takes it. A host that is not registered is a conflict.
+// Evict ends one registration as its preemption does, and the reservation that the host holds alone: no host takes
+// it over. The status is a conflict if the host is not registered.
 func (s State) Evict(host capsule.HostID) (State, Outcome) {
 	if !s.registered(host) {
 		return s, fail(conflict)

@@ -1,6 +1,5 @@
-// Package reservation is the state machine of a namespace's reservation (NVMe base 2.0,
-// 8.19): a command goes in; the next state, a status and the hosts to be notified come
-// out. A [State] is immutable.
+// Package reservation implements the state machine of a namespace's reservation (NVMe base 2.0, 8.19): a command
+// is applied to a state, and results in the next state, a status and the hosts to notify. A [State] is immutable.
 //
-// Hosts are distinguished by their identifiers, whatever controllers they have.
+// Hosts are identified by their host identifiers, whatever controllers they have.
 package reservation

@@ -11,48 +11,49 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/sealed"
 )
 
-// A stateRecord is a state as it is stored, sealed.
+// A stateRecord is the stored form of a state.
 type stateRecord struct {
 	Generation  uint32             `json:"generation"`
 	Type        uint8              `json:"type"`
 	Holder      string             `json:"holder,omitempty"`
 	Registrants []registrantRecord `json:"registrants"`
-	// Volatile says that the state does not survive a power loss, which is the end of all
-	// targets that serve the namespace. EncodeAll writes it.
+	// Volatile means that the state does not survive a power loss, that is the end of all targets which serve the
+	// namespace. Only EncodeAll sets it.
 	Volatile bool `json:"volatile,omitempty"`
 }
 
-// A noticeRecord is a notice of the change that made a record.
+// A noticeRecord is a notice of the change that led to the record.
 type noticeRecord struct {
 	Host string                    `json:"host"`
 	What capsule.ReservationNotice `json:"what"`
 }
 
-// Numbers of JSON have 53 bits, so keys are text.
+// registrantRecord has the key as text, since JSON numbers only have 53 bits.
 type registrantRecord struct {
 	Host string     `json:"host"`
 	Key  string     `json:"key"`
 	NQN  nvmeof.NQN `json:"nqn,omitempty"`
 }
 
-// An Owner is the namespace that names the store of a record. The zero value is not known.
+// An Owner identifies the namespace to which the store of a record belongs. The zero value means that it is
+// unknown.
 type Owner struct {
 	Subsystem nvmeof.NQN   `json:"subsystem"`
 	NSID      capsule.NSID `json:"nsid"`
 	UUID      string       `json:"uuid,omitempty"`
 	NGUID     string       `json:"nguid,omitempty"`
 	EUI64     string       `json:"eui64,omitempty"`
-	// Export is the path, or image, whose data hosts have reserved. Empty: it is not known, or has no
-	// name of its own.
+	// Export is the path or image whose data hosts have reserved. It is empty if it is unknown or has no unique
+	// name.
 	Export string `json:"export,omitempty"`
 }
 
 // At reports whether o and p have the same NSID.
 func (o Owner) At(p Owner) bool { return o.Subsystem == p.Subsystem && o.NSID == p.NSID }
 
-// Same reports whether hosts know o as the same namespace, or an administrator has given it another
-// identifier or NSID: then it exports the same. One that is not known may be any. What exports another
-// thing at the same NSID is another namespace, unless it is not known by what hosts identify the two.
+// Same reports whether o and p are the same namespace: for hosts, or because they have the same export under
+// another identifier or NSID. An unknown owner may be any namespace. Another export at the same NSID is another
+// namespace, unless the identifiers are unknown.
 func (o Owner) Same(p Owner) bool {
 	shared := func(a, b string) bool { return a == b && a != "" }
 	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
@@ -76,7 +77,7 @@ func (o Owner) String() string {
 	return fmt.Sprintf("namespace %d of %s (%s%s)", o.NSID, o.Subsystem, of, o.Export)
 }
 
-// An ownedRecord is the body of a record of version 2; that of version 1 is its State.
+// An ownedRecord is the body of a record of version 2. In version 1 the body was the State field.
 type ownedRecord struct {
 	Namespace Owner           `json:"namespace"`
 	State     json.RawMessage `json:"state"`
@@ -85,8 +86,8 @@ type ownedRecord struct {
 
 const recordVersion = 2
 
-// Encode returns the state of a namespace in the form that Decode reads. It omits what does not
-// survive a power loss.
+// Encode returns the state of a namespace in the form that Decode reads. It omits a state that does not survive a
+// power loss.
 func (s *State) Encode(of Owner) ([]byte, error) {
 	if !s.Persist {
 		return seal(ownedRecord{Namespace: of, State: []byte("null")})
@@ -94,8 +95,8 @@ func (s *State) Encode(of Owner) ([]byte, error) {
 	return s.EncodeAll(of, nil)
 }
 
-// EncodeAll is Encode with what does not survive a power loss, for other targets that serve the
-// namespace, and with the notices of the change that has made the state.
+// EncodeAll is Encode without that omission, for other targets that serve the namespace. It includes the notices
+// of the change that led to the state.
 func (s *State) EncodeAll(of Owner, notices []Notice) ([]byte, error) {
 	body := stateRecord{Registrants: []registrantRecord{}, Generation: s.Generation, Type: uint8(s.Type), Volatile: !s.Persist}
 	if s.Holder != (capsule.HostID{}) {
@@ -123,14 +124,14 @@ func seal(r ownedRecord) ([]byte, error) {
 	return sealed.Seal(recordVersion, text)
 }
 
-// DecodeNotices decodes a record of EncodeAll, with its notices.
+// DecodeNotices decodes the result of EncodeAll, with its notices.
 func DecodeNotices(b []byte) (s State, of Owner, notices []Notice, err error) {
 	if s, of, err = Decode(b); err != nil {
 		return s, of, nil, err
 	}
 	var r ownedRecord
 	if body, err := sealed.Open(recordVersion, b); err != nil || json.Unmarshal(body, &r) != nil {
-		return s, of, nil, nil // of version 1
+		return s, of, nil, nil // version 1 has none
 	}
 	for _, n := range r.Notices {
 		x := Notice{What: n.What}
@@ -141,7 +142,7 @@ func DecodeNotices(b []byte) (s State, of Owner, notices []Notice, err error) {
 	return s, of, notices, nil
 }
 
-// Survive returns what of a record is left when all targets that serve the namespace have ended.
+// Survive returns the part of a record that survives the end of all targets which serve the namespace.
 func Survive(b []byte) ([]byte, error) {
 	s, of, err := Decode(b)
 	if err != nil {
@@ -150,8 +151,8 @@ func Survive(b []byte) ([]byte, error) {
 	return s.Encode(of)
 }
 
-// Decode decodes what Encode returned, also of version 1, whose owner is not known. Any deviation
-// is an error: if a reservation were lost hosts would overwrite each other's data.
+// Decode decodes the result of Encode, including that of version 1, whose owner is unknown. Any deviation is an
+// error: if a reservation were lost, hosts would overwrite each other's data.
 func Decode(b []byte) (State, Owner, error) {
 	body, err := sealed.Open(recordVersion, b)
 	if err != nil {

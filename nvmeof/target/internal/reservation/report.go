@@ -2,9 +2,9 @@ package reservation
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Report is the extended data structure of Reservation Report. Each controller of a registrant
-// has an entry, by the function, which may be nil; a host that is registered need not be
-// connected, and has one that names no controller, as the dynamic controller model has it.
+// Report returns the extended data structure of Reservation Report. It has an entry for each controller of a
+// registrant; controllers, which may be nil, returns them. A registrant that is not connected has an entry without
+// a controller, as in the dynamic controller model.
 func (s *State) Report(controllers func(capsule.HostID) []capsule.ControllerID) []byte {
 	var all []capsule.ReservationRegistrant
 	for _, r := range s.Registrants {

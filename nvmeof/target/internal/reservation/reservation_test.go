@@ -24,7 +24,7 @@ const (
 
 var allTypes = []capsule.ReservationType{wrEx, exAc, wrExRO, exAcRO, wrExAR, exAcAR}
 
-// Hosts are letters.
+// host returns the identifier of a host that is named by a letter.
 func host(name byte) capsule.HostID { return capsule.HostID{15: name} }
 
 func register(h byte, action uint8, current, next capsule.ReservationKey) Command {
@@ -49,8 +49,8 @@ func with(c Command, change func(*Command)) Command {
 
 func ignoring(c Command) Command { return with(c, func(c *Command) { c.Fields.IgnoreKey = true }) }
 
-// registered is a state in which each host of the text is registered, with 10 for
-// a, 11 for b and so on, and the first one holds the reservation.
+// registered returns a state in which each host of the text is registered, with the keys 10 for a, 11 for b and so
+// on, and the first one holds the reservation.
 func registered(hosts string, t capsule.ReservationType) State {
 	s := State{Generation: 5}
 	for _, h := range []byte(hosts) {
@@ -62,7 +62,7 @@ func registered(hosts string, t capsule.ReservationType) State {
 	return s
 }
 
-// describe is "type/holder: a=10 b=11".
+// describe returns "type/holder: a=10 b=11".
 func describe(s State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d", s.Type)
@@ -83,7 +83,7 @@ func notices(what capsule.ReservationNotice, hosts string) (out []Notice) {
 	return out
 }
 
-// TestCommands is row 85 where a key, a type or an action is wrong.
+// TestCommands is row 85 for wrong keys, types and actions.
 func TestCommands(t *testing.T) {
 	const ok = capsule.StatusSuccess
 	reg, unreg, repl := capsule.RegisterKey, capsule.UnregisterKey, capsule.ReplaceKey
@@ -94,10 +94,10 @@ func TestCommands(t *testing.T) {
 		before  State
 		cmd     Command
 		status  capsule.Status
-		after   string // unchanged where the status is an error
+		after   string // unchanged if the status is an error
 		notices []Notice
 		abort   string
-		counts  bool // the generation
+		counts  bool // the generation changes
 	}{
 		{"register", State{}, register('a', reg, 99, 10), ok, "0: a=10", nil, "", true},
 		{"register again with the same key", registered("a", 0), register('a', reg, 99, 10), ok, "0: a=10", nil, "", true},
@@ -199,8 +199,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestAllows is the table of command behaviour: holder, registrant and other host,
-// reading and writing.
+// TestAllows tests the table of command behaviour: holder, registrant and other host, reading and writing.
 func TestAllows(t *testing.T) {
 	for typ, want := range map[capsule.ReservationType]string{ // holder r w, registrant r w, other r w
 		0: "rwrwrw", wrEx: "rwr-r-", exAc: "rw----", wrExRO: "rwrwr-", exAcRO: "rwrw--", wrExAR: "rwrwr-", exAcAR: "rwrw--",
@@ -262,7 +261,7 @@ func TestPersist(t *testing.T) {
 	}
 }
 
-// TestTooManyRegistrants is row 85: memory does not follow what hosts request.
+// TestTooManyRegistrants is row 85: hosts cannot cause unlimited memory use.
 func TestTooManyRegistrants(t *testing.T) {
 	var s State
 	for i := range MaxRegistrants + 1 {
@@ -278,8 +277,8 @@ func TestTooManyRegistrants(t *testing.T) {
 	}
 }
 
-// TestOneNameTakesAllPlaces: a host that registers with one identifier after the
-// other leaves places to others, and its oldest registrations end, but for the holder's.
+// TestOneNameTakesAllPlaces: a host that registers with one identifier after the other leaves room for others; its
+// oldest registrations end, except the holder's.
 func TestOneNameTakesAllPlaces(t *testing.T) {
 	s, out := State{}, Outcome{}
 	as := func(i int) Command {
@@ -343,7 +342,7 @@ func TestRecord(t *testing.T) {
 		if err != nil || describe(got) != describe(s) || got.Generation != s.Generation || !got.Persist {
 			t.Errorf("%s comes back as %s, %v", describe(s), describe(got), err)
 		}
-		for i := range b { // every byte counts, as does every end
+		for i := range b { // every changed byte is an error, as is every truncation
 			bad := slices.Clone(b)
 			bad[i] ^= 4
 			if d, _, err := Decode(bad); err == nil && describe(d) != describe(s) {
@@ -364,7 +363,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestOwner: a record says whose it is, and one that was saved before records did is anybody's.
+// TestOwner: a record names its owner; one of the version without owners matches any.
 func TestOwner(t *testing.T) {
 	s := registered("ab", exAc)
 	s.Persist = true
@@ -395,7 +394,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// FuzzApply: whatever hosts send, the state is one that can be, and survives.
+// FuzzApply: whatever commands hosts send, the state is consistent, and survives encoding.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte{0, 'a', 0, 10, 0xc0, 1, 'a', 0, 10, 2})
 	f.Add([]byte{0, 'a', 0, 10, 0, 0, 'b', 0, 11, 0, 1, 'a', 0, 10, 6, 1, 'b', 1, 11, 1, 2, 'b', 1, 11, 0})
@@ -429,7 +428,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// FuzzDecode: no file makes a state that cannot be.
+// FuzzDecode: no file decodes to an inconsistent state.
 func FuzzDecode(f *testing.F) {
 	s := registered("ab", exAc)
 	s.Persist = true
@@ -444,8 +443,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestAdministrator: what no registrant does any more somebody does in its place, and those who
-// are left hear of it as if one had.
+// TestAdministrator: an administrator replaces registrants that no longer exist, and the remaining ones are
+// notified as if a registrant had acted.
 func TestAdministrator(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -7,56 +7,53 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// MaxRegistrants is how many hosts can be registered with one namespace, so that
-// no host can make the state grow without bound.
+// MaxRegistrants is how many hosts can be registered with one namespace. It bounds the size of a state.
 const MaxRegistrants = 1024
 
-// MaxOfName is how many of them one name can have. A host has one identifier at a time, and
-// may have had others, which are registered until somebody ends that.
+// MaxOfName is how many registrations one NQN can have. A host has one identifier at a time, but earlier ones stay
+// registered until they are removed.
 const MaxOfName = 8
 
 // A Registrant is a host with its key.
 type Registrant struct {
 	Host capsule.HostID
 	Key  capsule.ReservationKey
-	// NQN is the name with which it registered. Others cannot use its identifier as long
-	// as it is registered. Empty: it has none, or the record was saved by a version
-	// without names.
+	// NQN is the host's NQN at the registration. Other NQNs cannot use the identifier as long as it is registered.
+	// It is empty if the host has none, or the record was saved by a version without NQNs.
 	NQN nvmeof.NQN
 }
 
-// A State is a namespace's registrants and the reservation that one or all of them
-// hold. The zero value has none.
+// A State is a namespace's registrants and the reservation that one or all of them hold. The zero value has
+// neither.
 type State struct {
-	Generation  uint32 // counts changes of the registrants; wraps
+	Generation  uint32 // number of changes of the registrants; wraps
 	Type        capsule.ReservationType
-	Holder      capsule.HostID // unless Type is none, or for all registrants
-	Persist     bool           // through power loss
-	Registrants []Registrant   // oldest first; never written to
+	Holder      capsule.HostID // zero if Type is none or for all registrants
+	Persist     bool           // across a power loss
+	Registrants []Registrant   // oldest first; never modified
 }
 
-// Access is how a command uses the blocks of a namespace.
+// Access says how a command uses the blocks of a namespace.
 type Access uint8
 
 const (
 	Read  Access = 1 << iota // of the read command group
 	Write                    // of the write command group
-	None  Access = 0         // of neither: never in conflict
+	None  Access = 0         // neither: never in conflict
 )
 
-// Empty reports whether no host has anything there.
+// Empty reports whether no host is registered.
 func (s *State) Empty() bool { return len(s.Registrants) == 0 }
 
-// A Guard is a state as commands check it: whether a host is registered is found at once,
-// however many are.
+// A Guard is a state in a form for checking commands: it looks up registrants in constant time.
 type Guard struct {
 	*State
 	hosts map[capsule.HostID]struct{} // registered
-	// Lost says that the state is not known any more: another target has the namespace.
+	// Lost means that the state is unknown, since another target serves the namespace.
 	Lost bool
 }
 
-// NewGuard returns the guard of a state; nil if nothing is reserved.
+// NewGuard returns the guard of a state, or nil if nothing is reserved.
 func NewGuard(s *State) *Guard {
 	if s.Type == capsule.ReservationNone {
 		return nil
@@ -68,7 +65,7 @@ func NewGuard(s *State) *Guard {
 	return g
 }
 
-// Closed is the guard of a namespace whose state is lost: it allows nothing.
+// Closed returns the guard of a namespace whose state is lost. It allows nothing.
 func Closed() *Guard { return &Guard{State: new(State), Lost: true} }
 
 func (g *Guard) registered(host capsule.HostID) bool {
@@ -76,9 +73,8 @@ func (g *Guard) registered(host capsule.HostID) bool {
 	return found
 }
 
-// Allows reports whether a host's command may be executed, by the table of command
-// behaviour in the presence of a reservation (NVMe base 2.0, 8.19, and NVM command set
-// 1.0, 5.9).
+// Allows reports whether a host's command may be executed, by the table of command behaviour in the presence of a
+// reservation (NVMe base 2.0, 8.19, and NVM command set 1.0, 5.9).
 func (s *Guard) Allows(host capsule.HostID, a Access) bool {
 	if s.Lost {
 		return false
@@ -96,7 +92,7 @@ func (s *Guard) Allows(host capsule.HostID, a Access) bool {
 	return a == None || s.registered(host)
 }
 
-// Holds reports whether a host is the holder, or one of them.
+// Holds reports whether a host is a holder of the reservation.
 func (s *State) Holds(host capsule.HostID) bool {
 	switch {
 	case s.Type == capsule.ReservationNone:
@@ -118,8 +114,7 @@ func (s *State) find(host capsule.HostID) int {
 	return -1
 }
 
-// Other returns the name with which another host than nqn is registered with an
-// identifier.
+// Other returns the NQN, other than nqn, that is registered with a host identifier.
 func (s *State) Other(id capsule.HostID, nqn nvmeof.NQN) (other nvmeof.NQN, found bool) {
 	i := s.find(id)
 	if i < 0 || s.Registrants[i].NQN == "" || s.Registrants[i].NQN == nqn {
@@ -128,7 +123,7 @@ func (s *State) Other(id capsule.HostID, nqn nvmeof.NQN) (other nvmeof.NQN, foun
 	return s.Registrants[i].NQN, true
 }
 
-// Registered reports whether the host of a name is registered with an identifier.
+// Registered reports whether an NQN is registered with a host identifier.
 func (s *State) Registered(id capsule.HostID, nqn nvmeof.NQN) bool {
 	i := s.find(id)
 	return i >= 0 && s.Registrants[i].NQN == nqn
@@ -140,7 +135,7 @@ func (s *State) proves(host capsule.HostID, key capsule.ReservationKey) bool {
 	return i >= 0 && s.Registrants[i].Key == key
 }
 
-// Check reports whether a state that was saved is consistent.
+// Check reports whether a state that was loaded is consistent.
 func (s *State) Check() bool {
 	hosts := make(map[capsule.HostID]struct{}, len(s.Registrants))
 	for _, r := range s.Registrants {
@@ -174,7 +169,7 @@ func (s *State) reserve(t capsule.ReservationType, host capsule.HostID) {
 
 func (s *State) unreserve() { s.Type, s.Holder = capsule.ReservationNone, capsule.HostID{} }
 
-// without returns the registrants but those that drop selects.
+// without returns the registrants except those for which drop returns true.
 func (s *State) without(drop func(Registrant) bool) []Registrant {
 	return slices.DeleteFunc(slices.Clone(s.Registrants), drop)
 }

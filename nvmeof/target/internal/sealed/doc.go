@@ -1,3 +1,3 @@
-// Package sealed is the format of the files that a target saves to survive a power
-// failure: JSON in a record with a version and a checksum.
+// Package sealed implements the format of the files that a target saves to survive a power failure: JSON in a
+// record with a version and a checksum.
 package sealed

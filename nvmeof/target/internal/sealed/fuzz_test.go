@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzOpen: what opens is what was sealed, and a changed byte of it does not.
+// FuzzOpen: Open returns what was sealed, and fails if a byte was changed.
 func FuzzOpen(f *testing.F) {
 	b, err := Seal(1, []byte(`{"a":[1,2,"x"]}`))
 	if err != nil {
@@ -31,7 +31,7 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(body, compact.Bytes()) {
-			return // sealed by somebody else, with spaces: Seal keeps none
+			return // sealed by another program, with spaces, which Seal does not keep
 		}
 		if got, err := Open(1, again); err != nil || !bytes.Equal(got, body) {
 			t.Fatalf("%q became %q (%v)", body, got, err)

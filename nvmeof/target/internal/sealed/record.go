@@ -7,10 +7,10 @@ import (
 	"hash/crc32"
 )
 
-// A record is JSON, with a checksum of its body.
+// A record has a JSON body and its checksum.
 type record struct {
 	Version  int             `json:"version"`
-	Checksum string          `json:"crc32c"` // of State as it stands, in hexadecimal
+	Checksum string          `json:"crc32c"` // of the bytes of State, in hexadecimal
 	State    json.RawMessage `json:"state"`
 }
 
@@ -18,15 +18,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
 
-// ErrDamaged means that a record is not as it was sealed.
+// ErrDamaged means that a record differs from what was sealed.
 var ErrDamaged = errors.New("the record is damaged")
 
-// Seal returns a record of a version with a body, which is JSON.
+// Seal returns a record with a version and a JSON body.
 func Seal(version int, body []byte) ([]byte, error) {
 	return json.Marshal(record{version, checksum(body), body})
 }
 
-// Open returns the body that was sealed in a record.
+// Open returns the body of a record.
 func Open(version int, b []byte) (body []byte, err error) {
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {

@@ -2,7 +2,7 @@ package sealed
 
 import "testing"
 
-// TestSealed: what was changed, cut or of another version is no record.
+// TestSealed: a record that was changed, truncated or has another version is an error.
 func TestSealed(t *testing.T) {
 	b, err := Seal(3, []byte(`{"a":1}`))
 	if err != nil {

@@ -25,7 +25,7 @@ func (l *ChangedNamespaces) Add(id capsule.NSID) {
 	}
 }
 
-// Encode fills b; entry 0 is all ones where the list overflowed.
+// Encode fills b. If the list has overflowed, entry 0 is FFFFFFFFh.
 func (l *ChangedNamespaces) Encode(b []byte) {
 	if l.all {
 		capsule.PutNamespaceList(b, []capsule.NSID{capsule.NSIDBroadcast})
@@ -34,5 +34,5 @@ func (l *ChangedNamespaces) Encode(b []byte) {
 	capsule.PutNamespaceList(b, l.ids)
 }
 
-// Clear empties the list, which the host has read.
+// Clear empties the list after the host has read it.
 func (l *ChangedNamespaces) Clear() { l.ids, l.all = l.ids[:0], false }

@@ -1,8 +1,6 @@
-// Package state has those parts of a controller that are values: its properties with the
-// state machine of CC and CSTS, its keep alive timer, its events with the requests that
-// they complete, its list of changed namespaces, which of those that replaced others its
-// host has identified, and its reservation notices.
+// Package state has the parts of a controller that are plain values: its properties with the state machine of CC
+// and CSTS, its keep alive timer, its asynchronous events with the held requests, its list of changed namespaces,
+// its unidentified replaced namespaces, and its reservation notices.
 //
-// Their methods take the time where they need it; the values belong to the controller's
-// shard.
+// Methods that need the time take it as an argument. The values belong to the controller's shard.
 package state

@@ -2,18 +2,16 @@ package state
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// MaxEvents is how many Asynchronous Event Requests a controller holds; AERL is one less.
+// MaxEvents is how many Asynchronous Event Requests a controller holds. The AERL field is one less.
 const MaxEvents = 4
 
-// Events that have no bit in Asynchronous Event Configuration: every host gets them, and
-// none can disable them.
+// Events without a bit in Asynchronous Event Configuration: every host gets them, and none can disable them.
 const (
-	EventFailure     uint32 = 1 << 16 // a namespace accepts no writes any more
+	EventFailure     uint32 = 1 << 16 // a namespace no longer accepts writes
 	EventReservation uint32 = 1 << 30
 )
 
-// SupportedEvents is OAES of I/O controllers, and SupportedDiscoveryEvents of discovery
-// controllers.
+// SupportedEvents is OAES of I/O controllers, SupportedDiscoveryEvents that of discovery controllers.
 const (
 	SupportedEvents          = capsule.EventNamespaceAttribute | capsule.EventANAChange
 	SupportedDiscoveryEvents = capsule.EventDiscoveryChange
@@ -25,7 +23,7 @@ type notice struct {
 	event capsule.AsyncEvent
 }
 
-// kinds is in the order in which pending events are reported.
+// kinds lists the events in the order in which pending ones are reported.
 var kinds = [...]notice{
 	{capsule.EventNamespaceAttribute, capsule.AsyncEvent{Type: capsule.EventTypeNotice,
 		Info: capsule.NoticeNamespaceChanged, LID: capsule.LogChangedNamespaces}},
@@ -49,15 +47,14 @@ func smartEvent(info uint8) capsule.AsyncEvent {
 	return capsule.AsyncEvent{Type: capsule.EventTypeSMART, Info: info, LID: capsule.LogSMART}
 }
 
-// Events are a controller's held requests, of type R, and its pending events (NVMe base
-// 2.0, 5.2). An event that was reported is masked until the host has read its log page,
-// which has what happened meanwhile.
+// Events has a controller's held requests, of type R, and its pending events (NVMe base 2.0, 5.2). After an event
+// was reported, it is masked until the host has read its log page, which covers what happened meanwhile.
 type Events[R any] struct {
 	held    [MaxEvents]heldRequest[R]
 	n       int
 	Enabled uint32 // AEC
-	pending uint32 // happened, not reported
-	masked  uint32 // reported, log page not read
+	pending uint32 // have happened, but were not reported
+	masked  uint32 // were reported, but the log page was not read
 }
 
 type heldRequest[R any] struct {
@@ -65,7 +62,7 @@ type heldRequest[R any] struct {
 	request R
 }
 
-// Hold keeps a request until an event completes it, and reports whether there was room.
+// Hold holds a request until an event completes it. It returns false if there is no room.
 func (e *Events[R]) Hold(cid capsule.CID, r R) bool {
 	if e.n == MaxEvents {
 		return false
@@ -75,11 +72,11 @@ func (e *Events[R]) Hold(cid capsule.CID, r R) bool {
 	return true
 }
 
-// always are the events that none can disable.
+// always are the events that a host cannot disable.
 const always = EventFailure | EventReservation
 
-// Enable sets the events that the host has enabled, and returns those that were not. What is pending of
-// others is not reported any more.
+// Enable sets the events that the host has enabled, and returns those that were not enabled before. Other pending
+// events are dropped.
 func (e *Events[R]) Enable(events uint32) (fresh uint32) {
 	fresh = events &^ e.Enabled
 	e.Enabled = events
@@ -87,12 +84,12 @@ func (e *Events[R]) Enable(events uint32) (fresh uint32) {
 	return fresh
 }
 
-// Raise makes an event pending that the host has enabled.
+// Raise makes events pending, if the host has enabled them.
 func (e *Events[R]) Raise(bit uint32) {
 	e.pending |= bit & (e.Enabled | always) &^ e.masked
 }
 
-// Withdraw makes an event not pending that has nothing to tell any more.
+// Withdraw removes pending events that no longer have anything to report.
 func (e *Events[R]) Withdraw(bit uint32) { e.pending &^= bit }
 
 // Read unmasks the events of a log page.
@@ -104,7 +101,7 @@ func (e *Events[R]) Read(lid capsule.LID) {
 	}
 }
 
-// Next removes a held request and a pending event that completes it, if there are both.
+// Next removes and returns a held request and a pending event that completes it, if there are both.
 func (e *Events[R]) Next() (r R, event capsule.AsyncEvent, ok bool) {
 	if e.n == 0 {
 		return r, event, false
@@ -119,7 +116,7 @@ func (e *Events[R]) Next() (r R, event capsule.AsyncEvent, ok bool) {
 	return r, event, false
 }
 
-// Take removes the held request of a command.
+// Take removes and returns the held request with a command identifier.
 func (e *Events[R]) Take(cid capsule.CID) (r R, ok bool) {
 	for i := range e.n {
 		if e.held[i].cid == cid {
@@ -129,7 +126,7 @@ func (e *Events[R]) Take(cid capsule.CID) (r R, ok bool) {
 	return r, false
 }
 
-// TakeAny removes a held request, the last one first: the controller was reset.
+// TakeAny removes and returns a held request, the last one first. It is used by a controller reset.
 func (e *Events[R]) TakeAny() (r R, ok bool) {
 	if e.n == 0 {
 		return r, false
@@ -137,7 +134,7 @@ func (e *Events[R]) TakeAny() (r R, ok bool) {
 	return e.pop(e.n - 1), true
 }
 
-// Reset disables all events and drops those pending; it keeps held requests.
+// Reset disables all events and drops those pending. It keeps held requests.
 func (e *Events[R]) Reset() { e.Enabled, e.pending, e.masked = 0, 0, 0 }
 
 func (e *Events[R]) pop(i int) R {

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestEventsAreMasked: one that was reported is not again before its page was read.
+// TestEventsAreMasked: an event that was reported is not reported again before its log page was read.
 func TestEventsAreMasked(t *testing.T) {
 	var e Events[int]
 	for i := range MaxEvents {
@@ -59,7 +59,8 @@ func TestHeldRequestsAreTaken(t *testing.T) {
 	}
 }
 
-// TestReservationLogsTwoReads: two reads of the log that overlap drop the page that both have returned, and no other.
+// TestReservationLogsTwoReads: two overlapping reads of the log remove the page that both have returned, and no
+// other.
 func TestReservationLogsTwoReads(t *testing.T) {
 	var l ReservationLogs
 	for id := capsule.NSID(1); id <= 3; id++ {
@@ -89,7 +90,7 @@ func TestReservationLogsTwoReads(t *testing.T) {
 	}
 }
 
-// TestReservationLogsOverflow: what has no room is counted.
+// TestReservationLogsOverflow: notices without room are counted.
 func TestReservationLogsOverflow(t *testing.T) {
 	var l ReservationLogs
 	l.SetMask(2, 1<<capsule.NoticeReservationReleased)
@@ -116,7 +117,8 @@ func TestReservationLogsOverflow(t *testing.T) {
 	}
 }
 
-// TestEventsDisabled: what is disabled before it was reported is not, but for what none can disable.
+// TestEventsDisabled: events that are disabled before they are reported are dropped, except those that cannot be
+// disabled.
 func TestEventsDisabled(t *testing.T) {
 	var e Events[int]
 	if fresh := e.Enable(SupportedEvents); fresh != SupportedEvents {

@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// KeepAliveUnits is KAS: timeouts are rounded up to so many units of 100 ms.
+// KeepAliveUnits is KAS: timeouts are rounded up to multiples of this many units of 100 ms.
 const (
 	KeepAliveUnits = 10
 	granularity    = KeepAliveUnits * 100 * time.Millisecond
 )
 
-// KeepAlive is a controller's keep alive timer (NVMe base 2.0, 3.9) with
-// traffic based keep alive: any command restarts it. Times are nanoseconds of
-// the shard's clock.
+// KeepAlive is a controller's keep alive timer (NVMe base 2.0, 3.9) with traffic based keep alive: any command
+// restarts it. Times are nanoseconds of the shard's clock.
 type KeepAlive struct {
 	timeout  int64 // 0: none
 	deadline int64
-	late     bool   // the timeout has passed, and the grace runs
+	late     bool   // the timeout has passed, and the grace period runs
 	Millis   uint32 // the host's timeout, rounded up, as it is reported
 }
 
-// Set takes a KATO in milliseconds, 0 for none.
+// Set sets the timeout from a KATO in milliseconds; 0 means none.
 func (k *KeepAlive) Set(millis uint32, now int64) {
 	d := time.Duration(millis) * time.Millisecond
 	d = (d + granularity - 1) / granularity * granularity
@@ -29,14 +28,14 @@ func (k *KeepAlive) Set(millis uint32, now int64) {
 	k.Restart(now)
 }
 
-// Restart is called when a command has come.
+// Restart restarts the timer when a command has arrived.
 func (k *KeepAlive) Restart(now int64) {
 	if k.timeout != 0 {
 		k.deadline, k.late = now+k.timeout, false
 	}
 }
 
-// Fallback sets a timeout for a host that has set none, and which can send no Keep Alive.
+// Fallback sets a timeout for a host that has set none and can send no Keep Alive.
 func (k *KeepAlive) Fallback(d time.Duration, now int64) {
 	if k.timeout == 0 {
 		k.timeout = int64(d)
@@ -44,9 +43,9 @@ func (k *KeepAlive) Fallback(d time.Duration, now int64) {
 	}
 }
 
-// Grace extends the deadline by half the timeout, once, and reports whether it did. Every
-// half of KATO Linux checks whether commands have completed; if one completed right after
-// a check the next Keep Alive comes a whole KATO later, and must not be too late.
+// Grace extends the deadline by half the timeout, once, and reports whether it did. Linux checks at intervals of
+// half of KATO whether commands have completed. If one completed right after a check, the next Keep Alive comes a
+// whole KATO later, and must not be too late.
 func (k *KeepAlive) Grace(now int64) bool {
 	if k.late {
 		return false
@@ -55,16 +54,16 @@ func (k *KeepAlive) Grace(now int64) bool {
 	return true
 }
 
-// Timeout is how long a host may be silent; 0: for ever.
+// Timeout returns how long a host may be silent; 0 means forever.
 func (k *KeepAlive) Timeout() time.Duration { return time.Duration(k.timeout) }
 
 // Enabled reports whether there is a timeout.
 func (k *KeepAlive) Enabled() bool { return k.timeout != 0 }
 
-// Expired is true once at the deadline and from then on.
+// Expired reports whether the deadline has passed.
 func (k *KeepAlive) Expired(now int64) bool { return k.Enabled() && now >= k.deadline }
 
-// Next is when Expired has to be called next.
+// Next returns when Expired has to be called next.
 func (k *KeepAlive) Next() int64 {
 	if !k.Enabled() {
 		return math.MaxInt64

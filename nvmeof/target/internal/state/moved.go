@@ -8,30 +8,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// What follows is the state of a controller on its way to another process, whose clock is
-// another one: times are relative.
+// The types below are the state of a controller on its way to another process, which has another clock: times are
+// relative.
 
-// MovedEvents are [Events] without the held requests, which arrive again.
+// MovedEvents is [Events] without the held requests, which arrive again.
 type MovedEvents struct{ Enabled, Pending, Masked uint32 }
 
-// Export returns the events.
+// Export returns the events for another process.
 func (e *Events[R]) Export() MovedEvents { return MovedEvents{e.Enabled, e.pending, e.masked} }
 
-// Restore makes the events what they were.
+// Restore sets the events of another process.
 func (e *Events[R]) Restore(m MovedEvents) {
 	e.Enabled, e.pending, e.masked = m.Enabled, m.Pending, m.Masked
 }
 
-// MovedChanges are [ChangedNamespaces].
+// MovedChanges is [ChangedNamespaces] on its way to another process.
 type MovedChanges struct {
 	IDs []capsule.NSID
 	All bool
 }
 
-// Export returns the list.
+// Export returns the list for another process.
 func (l *ChangedNamespaces) Export() MovedChanges { return MovedChanges{slices.Clone(l.ids), l.all} }
 
-// Restore makes the list what it was.
+// Restore sets the list of another process.
 func (l *ChangedNamespaces) Restore(m MovedChanges) {
 	*l = ChangedNamespaces{all: m.All}
 	for _, id := range m.IDs {
@@ -39,7 +39,7 @@ func (l *ChangedNamespaces) Restore(m MovedChanges) {
 	}
 }
 
-// MovedSuccessors are [Unidentified].
+// MovedSuccessors is [Unidentified] on its way to another process.
 type MovedSuccessors struct {
 	Descriptors bool
 	Pending     []MovedSuccessor
@@ -50,10 +50,10 @@ type MovedSuccessor struct {
 	ID         capsule.NSID
 	Generation uint32
 	Kinds      IdentifyKind
-	Read       bool // everything that the host reads
+	Read       bool // the host has read everything that it reads
 }
 
-// Export returns the namespaces.
+// Export returns the namespaces for another process.
 func (s *Unidentified) Export() MovedSuccessors {
 	m := MovedSuccessors{Descriptors: s.descriptors}
 	for _, id := range slices.Sorted(maps.Keys(s.pending)) {
@@ -63,7 +63,7 @@ func (s *Unidentified) Export() MovedSuccessors {
 	return m
 }
 
-// Restore makes the namespaces what they were. What the host has read counts from now on.
+// Restore sets the namespaces of another process. The time since the host has read everything restarts.
 func (s *Unidentified) Restore(m MovedSuccessors, now int64) {
 	*s = Unidentified{descriptors: m.Descriptors, pending: make(map[capsule.NSID]*successor)}
 	for _, o := range m.Pending {
@@ -75,30 +75,30 @@ func (s *Unidentified) Restore(m MovedSuccessors, now int64) {
 	}
 }
 
-// MovedNotices are [ReservationLogs].
+// MovedNotices is [ReservationLogs] on its way to another process.
 type MovedNotices struct {
 	Pages []capsule.ReservationLog
 	Count uint64
 	Masks map[capsule.NSID]uint32
 }
 
-// Export returns the pages.
+// Export returns the pages for another process.
 func (l *ReservationLogs) Export() MovedNotices {
 	return MovedNotices{slices.Clone(l.pages), l.count, maps.Clone(l.masks)}
 }
 
-// Restore makes the pages what they were.
+// Restore sets the pages of another process.
 func (l *ReservationLogs) Restore(m MovedNotices) {
 	*l = ReservationLogs{pages: m.Pages[:min(len(m.Pages), maxReservationLogs)], count: m.Count, masks: m.Masks}
 }
 
-// MovedWritten are [Written].
+// MovedWritten is [Written] on its way to another process.
 type MovedWritten struct {
 	IDs []capsule.NSID
 	All bool
 }
 
-// Export returns the namespaces.
+// Export returns the namespaces for another process.
 func (w *Written) Export() MovedWritten {
 	m := MovedWritten{All: w.all}
 	for _, id := range w.ids {
@@ -109,7 +109,7 @@ func (w *Written) Export() MovedWritten {
 	return m
 }
 
-// Restore makes the namespaces what they were.
+// Restore sets the namespaces of another process.
 func (w *Written) Restore(m MovedWritten) {
 	*w = Written{}
 	for _, id := range m.IDs {
@@ -118,18 +118,18 @@ func (w *Written) Restore(m MovedWritten) {
 	w.all = w.all || m.All
 }
 
-// MovedKeepAlive is [KeepAlive]. The deadline is a whole timeout away again.
+// MovedKeepAlive is [KeepAlive] on its way to another process. The timer restarts there.
 type MovedKeepAlive struct {
 	Millis  uint32
-	Timeout time.Duration // also that of Fallback
+	Timeout time.Duration // includes that of Fallback
 }
 
-// Export returns the timeout.
+// Export returns the timeout for another process.
 func (k *KeepAlive) Export() MovedKeepAlive {
 	return MovedKeepAlive{k.Millis, time.Duration(k.timeout)}
 }
 
-// Restore starts the timeout anew.
+// Restore sets the timeout of another process, and restarts the timer.
 func (k *KeepAlive) Restore(m MovedKeepAlive, now int64) {
 	k.Set(m.Millis, now)
 	if m.Millis == 0 && m.Timeout > 0 {

@@ -15,37 +15,33 @@ const (
 	IdentifyDescriptors                          // CNS 03h: all identifiers
 )
 
-// IdentifySettle is how long a host that has read the identity of a namespace may still send
-// commands that are meant for the one before.
+// IdentifySettle is how long a host that has read the identity of a namespace may still send commands that are
+// meant for the previous one.
 const IdentifySettle = time.Second
 
-// An IdentifyEvent is the result of an Identify command for a namespace that has replaced
-// another.
+// An IdentifyEvent is the result of an Identify command for a namespace that has replaced another one.
 type IdentifyEvent uint8
 
 const (
 	IdentifyNothing IdentifyEvent = iota
 	IdentifyBegun                 // the namespace has to be reported as changed once more
-	IdentifySettles               // the host has read everything, and has identified it when Settled yields it
+	IdentifySettles               // the host has read everything; it has identified the namespace when Settled yields it
 	IdentifyKnown                 // the host has identified it
 )
 
-// Unidentified are the namespaces that have replaced others and that a host has not
-// identified yet.
+// Unidentified has the namespaces that have replaced others and that a host has not identified yet.
 //
-// A response of the controller is no proof that the host has processed it: a command may
-// be on its way that another of its threads sent, and hosts compare identifiers only when
-// they have read all. Hosts identify one namespace after another, and process each before
-// the next. So the proof is that a host which has read everything reads it again: Linux
-// reads the structure a second time once it has compared the identifiers of the first;
-// where they differ it removes its namespace and identifies the new one at the next event
-// of a change, as SPDK and this module's host do. A host that does not read it again is
-// given IdentifySettle.
+// A response of the controller does not prove that the host has processed it: another thread of the host may have
+// sent a command that is still under way, and hosts compare identifiers only when they have read all of them.
+// Hosts identify one namespace after another, and process each before the next. So the proof is that a host which
+// has read everything reads it again: Linux reads the structure a second time after it has compared the
+// identifiers of the first. If they differ, it removes its namespace and identifies the new one at the next change
+// event, as SPDK and this module's host do. A host that does not read it again gets IdentifySettle of time.
 //
-// What everything is depends on the host: not all read descriptors.
+// What a host reads in total depends on the host: not all read descriptors.
 type Unidentified struct {
 	pending     map[capsule.NSID]*successor
-	descriptors bool // the host has read those of some namespace
+	descriptors bool // the host has read the descriptors of some namespace
 }
 
 type successor struct {
@@ -54,12 +50,12 @@ type successor struct {
 	due        int64 // when the namespace counts as identified; 0: the host has not read everything
 }
 
-// Identified notes an Identify command about a namespace for which Note is not needed.
+// Identified records an Identify command for a namespace for which Note is not needed.
 func (s *Unidentified) Identified(k IdentifyKind) {
 	s.descriptors = s.descriptors || k == IdentifyDescriptors
 }
 
-// Note notes an Identify command about a namespace that the host has not identified yet.
+// Note records an Identify command for a namespace that the host has not identified yet.
 func (s *Unidentified) Note(id capsule.NSID, generation uint32, k IdentifyKind, now int64) IdentifyEvent {
 	s.Identified(k)
 	x := s.pending[id]
@@ -82,7 +78,7 @@ func (s *Unidentified) Note(id capsule.NSID, generation uint32, k IdentifyKind, 
 	return IdentifyNothing
 }
 
-// complete reports whether the host has read everything.
+// complete reports whether the host has read everything, and if so starts IdentifySettle.
 func (x *successor) complete(s *Unidentified, now int64) bool {
 	if x.kinds&IdentifyStructure == 0 || s.descriptors && x.kinds&IdentifyDescriptors == 0 {
 		return false
@@ -91,8 +87,8 @@ func (x *successor) complete(s *Unidentified, now int64) bool {
 	return true
 }
 
-// Settled yields, and forgets, each namespace whose identity the host has read long
-// enough ago, with its generation.
+// Settled removes and yields each namespace, with its generation, whose identity the host has read at least
+// IdentifySettle ago.
 func (s *Unidentified) Settled(now int64) iter.Seq2[capsule.NSID, uint32] {
 	return func(yield func(capsule.NSID, uint32) bool) {
 		for id, x := range s.pending {
@@ -106,7 +102,7 @@ func (s *Unidentified) Settled(now int64) iter.Seq2[capsule.NSID, uint32] {
 	}
 }
 
-// Next is when Settled has to be called next, 0 for never.
+// Next returns when Settled has to be called next; 0 means never.
 func (s *Unidentified) Next() (at int64) {
 	for _, x := range s.pending {
 		if x.due != 0 && (at == 0 || x.due < at) {

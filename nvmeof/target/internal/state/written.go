@@ -2,14 +2,13 @@ package state
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Written are namespaces in which something may be volatile since it was written there: the
-// first few, and then all.
+// Written has the namespaces to which data was written that may be volatile: the first few, beyond that all.
 type Written struct {
-	ids [8]capsule.NSID // the last one first; 0: none
+	ids [8]capsule.NSID // the most recent one first; 0: none
 	all bool
 }
 
-// Add adds a namespace. Most writes are where the one before was.
+// Add adds a namespace. Most writes go to the same namespace as the previous write.
 func (w *Written) Add(id capsule.NSID) {
 	if w.ids[0] != id {
 		w.add(id)
@@ -26,7 +25,7 @@ func (w *Written) add(id capsule.NSID) {
 	w.ids[0] = id
 }
 
-// Join adds all of another.
+// Join adds all namespaces of another Written.
 func (w *Written) Join(o *Written) {
 	w.all = w.all || o.all
 	for _, id := range o.ids {
@@ -36,7 +35,7 @@ func (w *Written) Join(o *Written) {
 	}
 }
 
-// Has reports whether a namespace is among them.
+// Has reports whether a namespace is included.
 func (w *Written) Has(id capsule.NSID) bool {
 	for _, have := range w.ids {
 		if have == id {

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestWritten: what was added is there, whatever came before it, and of a few nothing else is.
+// TestWritten: every namespace that was added is included, and with only a few, no other.
 func TestWritten(t *testing.T) {
 	for n := capsule.NSID(1); n < 20; n++ {
 		var w, joined Written

@@ -7,12 +7,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// counters count what hosts did through a gate. Other shards read them.
+// counters counts the operations of hosts through a gate. Other shards read them.
 type counters struct {
 	reads, writes, readBytes, writeBytes atomic.Uint64
 }
 
-// Count notes a finished operation.
+// Count counts a completed operation.
 func (c *counters) Count(op backend.Op, bytes int64) {
 	switch op {
 	case backend.OpRead:
@@ -24,7 +24,8 @@ func (c *counters) Count(op backend.Op, bytes int64) {
 	}
 }
 
-// Resume sets the counts of the namespace's past. Its lanes may have counted for longer.
+// Resume sets the counts from before the namespace was added. The lanes of its volume may have counted before,
+// too.
 func (n *Namespace) Resume(before health.Counts) {
 	var lanes health.Counts
 	n.AddTo(&lanes)
@@ -33,8 +34,8 @@ func (n *Namespace) Resume(before health.Counts) {
 	n.before = before
 }
 
-// AddTo adds what the namespace's gates counted, and the lanes of its volume, which other
-// namespaces may have too.
+// AddTo adds the counts of the namespace's gates, and of the lanes of its volume, which may belong to other
+// namespaces too.
 func (n *Namespace) AddTo(c *health.Counts) {
 	c.Reads += n.before.Reads
 	c.Writes += n.before.Writes

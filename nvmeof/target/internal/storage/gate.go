@@ -10,16 +10,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A Gate counts the operations of one shard in a namespace, and holds new ones while it
-// is shut. It belongs to the shard; while no shard has its index, to the mutex of
-// Volumes.
+// A Gate counts the operations of one shard in a namespace, and holds new ones while it is shut. It belongs to the
+// shard; while no shard has its index, it is protected by the mutex of Volumes.
 type Gate struct {
 	Namespace *Namespace
-	Lane      *Lane        // the shard's, of the namespace's volume
-	users     int          // operations that have entered
+	Lane      *Lane        // the lane of the shard to the namespace's volume
+	users     int          // number of operations that have entered
 	shut      bool         // new operations are held
 	held      []*Operation // operations that wait, in order
-	idle      []func()     // of all who wait until no operation is inside
+	idle      []func()     // called when no operation is inside
 
 	// Meter counts the commands that have entered.
 	Meter meter.Namespace
@@ -31,14 +30,14 @@ type Gate struct {
 type Entry uint8
 
 const (
-	Entered  Entry = iota // it is a user of the lane until it is released
+	Entered  Entry = iota // the operation uses the lane until it is released
 	Held                  // it waits; its owner is called when the gate opens
 	Conflict              // another host's reservation excludes it
-	Lost                  // another target has the namespace's reservations
+	Lost                  // another target serves the namespace
 )
 
-// Enter lets an operation of a host enter the namespace through the gate of a shard that
-// has queues. The access is what the host's reservation rights are checked for.
+// Enter lets an operation of a host enter the namespace through the gate of a shard that has queues, if the
+// reservation allows the host this access.
 func (n *Namespace) Enter(op *Operation, at Index, host capsule.HostID, a reservation.Access) Entry {
 	g := n.Gate(at)
 	if g.shut || g.Lane.full(0) {
@@ -63,7 +62,7 @@ func refused(g *reservation.Guard) Entry {
 	return Conflict
 }
 
-// Shut reports whether operations are held, or may be of which two enter together.
+// Shut reports whether operations are held, or would be if two entered together.
 func (g *Gate) Shut() bool { return g.shut || g.Lane.full(1) }
 
 // leave is called when an operation that has entered is released.
@@ -72,7 +71,7 @@ func (g *Gate) leave() {
 	g.report()
 }
 
-// report notifies those who wait for it, once, that no operation is inside.
+// report calls the waiting functions, once, if no operation is inside.
 func (g *Gate) report() {
 	if g.users > 0 || g.idle == nil {
 		return
@@ -84,8 +83,7 @@ func (g *Gate) report() {
 	}
 }
 
-// await has idle called when the last operation inside has left, whatever others do with
-// the gate until then.
+// await calls idle when the last operation inside has left, whether or not the gate is opened or shut meanwhile.
 func (g *Gate) await(idle func()) {
 	g.idle = append(g.idle, idle)
 	g.report()
@@ -97,26 +95,25 @@ func (g *Gate) close(idle func()) {
 	g.await(idle)
 }
 
-// open lets those that wait start again, in order.
+// open lets the waiting operations start again, in order.
 func (g *Gate) open() {
 	g.shut = false
 	g.admit()
 }
 
-// admit lets those that wait start again.
+// admit lets the waiting operations start again.
 func (g *Gate) admit() {
 	held := g.held
 	g.held = nil
 	for _, op := range held {
-		if op.outside == g { // its queue has not ended meanwhile
+		if op.outside == g { // false if its queue has ended meanwhile
 			op.outside = nil
 			op.Owner.Admitted()
 		}
 	}
 }
 
-// Hold keeps an operation until the gate opens. Their number is bounded by the entries of
-// queues.
+// Hold keeps an operation until the gate opens. The number of held operations is bounded by the entries of queues.
 func (g *Gate) Hold(op *Operation) {
 	op.outside = g
 	if g.held = append(g.held, op); g.Lane.stalled && !slices.Contains(g.Lane.gates, g) {
@@ -124,22 +121,21 @@ func (g *Gate) Hold(op *Operation) {
 	}
 }
 
-// Forget removes an operation that waits at a gate: its queue has ended.
+// Forget removes an operation that waits at a gate, because its queue has ended.
 func (op *Operation) Forget() {
 	g := op.outside
 	op.outside = nil
 	g.held = slices.DeleteFunc(g.held, func(h *Operation) bool { return h == op })
 }
 
-// An entrance is a gate and the shard to which it belongs at the time. If that shard has
-// been closed since, no operation is inside, and the gate may be another shard's.
+// An entrance is a gate and the shard to which it belonged at the time. If that shard has been closed since, no
+// operation is inside, and the gate may belong to another shard.
 type entrance struct {
 	*Gate
 	shard *shard.Shard
 }
 
-// shutFrom sets whether gates that are opened from now on are shut, and returns the
-// existing ones.
+// shutFrom sets whether gates that are created from now on are shut, and returns the existing ones.
 func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	all := n.Volume.volumes
 	all.mu.Lock()
@@ -153,7 +149,7 @@ func (n *Namespace) shutFrom(now bool) (out []entrance) {
 	return out
 }
 
-// quiet calls f for every gate in its shard, and done, in a shard or here, when no operation is
+// quiet calls f for every gate in its shard. It calls done, in a shard or before it returns, when no operation is
 // inside any more.
 func (n *Namespace) quiet(shut bool, f func(g *Gate, idle func()), done func()) {
 	left := new(atomic.Int32)
@@ -179,15 +175,15 @@ func (n *Namespace) Shut() <-chan struct{} {
 	return quiet
 }
 
-// Unshut lets the operations that wait go on.
+// Unshut lets the waiting operations continue.
 func (n *Namespace) Unshut() {
 	for _, e := range n.shutFrom(false) {
 		_ = e.shard.Call(e.open) // a shard that is closed has none
 	}
 }
 
-// Drain calls quiet, in a shard or before it returns, when no operation is inside that found the
-// namespace in an earlier table. Operations that were held look the namespace up again.
+// Drain calls quiet, in a shard or before it returns, when no operation is inside that found the namespace in an
+// earlier table. Held operations look up the namespace again.
 func (n *Namespace) Drain(quiet func()) { n.quiet(false, (*Gate).drain, quiet) }
 
 func (g *Gate) drain(idle func()) {

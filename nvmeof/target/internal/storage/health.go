@@ -12,12 +12,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
 )
 
-// AskDrives is the interval at which drives are queried for their health, each of which
-// may take seconds. The rest is read as often as sizes are.
+// AskDrives is the interval at which drives are queried for their health, which may take seconds for each. The
+// rest is read as often as sizes are.
 const AskDrives = time.Minute
 
-// Examine reads the state of the store, and reports whether there may be something to
-// report to hosts. The store stays open meanwhile; see Volumes.Release.
+// Examine reads the state of the store, and reports whether there may be something to report to hosts. The store
+// stays open meanwhile; see Volumes.Release.
 func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
 	if h.Lost != before.Lost {
@@ -27,7 +27,7 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 		return false
 	}
 	if h.Short() && !before.Short() {
-		v.happened(events.Warning, fmt.Sprintf("storage is running out: %d %% left of what it may need", h.Spare))
+		v.recordEvent(events.Warning, fmt.Sprintf("storage is running out: %d %% left of what it may need", h.Spare))
 		v.volumes.log.Warn("storage below a namespace is running out",
 			zap.String("export", v.Name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
 			zap.String("remedy", "free space in the file system, or preallocate the file"))
@@ -35,32 +35,31 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 	return true
 }
 
-// silence is how long a store may take to be examined before an administrator is told.
+// silence is how long the examination of a store may take before it is reported to administrators.
 const silence = 5 * time.Second
 
-// LookAt adopts the present size of the store and examines it, and reports whether there
-// may be something to report to hosts. If an earlier call has not returned, since the store
-// does not answer, this one does nothing.
+// LookAt adopts the current size of the store and examines the store. It reports whether there may be something to
+// report to hosts. It does nothing while an earlier call has not returned, because the store does not answer.
 func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
 	if v.asked.CompareAndSwap(0, v.volumes.age(now)) {
-		resized, changed = v.revalidate(false), v.Examine(now) // which counts what is allocated
+		resized, changed = v.revalidate(false), v.Examine(now) // Examine counts what is allocated
 		v.asked.Store(0)
 	}
 	_, is := v.Silent(now)
 	switch was := v.silent.Swap(is); {
 	case is && !was:
-		v.happened(events.Error, "does not answer: commands for it wait")
+		v.recordEvent(events.Error, "does not answer: commands for it wait")
 		v.volumes.log.Error("store does not answer: commands for it wait, and everything else goes on",
 			zap.String("export", v.Name), zap.String("remedy", "see what is wrong with its file system or device"))
 	case was && !is:
-		v.happened(events.Info, "answers again")
+		v.recordEvent(events.Info, "answers again")
 		v.volumes.log.Info("store answers again", zap.String("export", v.Name))
 	}
 	return resized, changed
 }
 
-// Silent reports whether the store has not answered for long, and since when: it is being
-// examined since then, or has completed nothing of what it has.
+// Silent reports whether the store has not answered for long, and since when: its examination has taken that long,
+// or it has completed none of its operations.
 func (v *Volume) Silent(now time.Time) (since time.Time, is bool) {
 	first := v.asked.Load()
 	for i := range v.lanes {
@@ -74,7 +73,7 @@ func (v *Volume) Silent(now time.Time) (since time.Time, is bool) {
 	return now.Add(-silent), first != 0 && silent >= silence
 }
 
-// Hangs reports whether the store has operations and completes none. Any shard may call it.
+// Hangs reports whether the store has operations and completes none. It may be called in any shard.
 func (v *Volume) Hangs() bool {
 	for i := range v.lanes {
 		if l := v.lanes[i].Load(); l != nil && l.stalledAt.Load() != 0 {
@@ -84,14 +83,14 @@ func (v *Volume) Hangs() bool {
 	return false
 }
 
-// logLost logs that what is written will be lost, or not any more.
+// logLost logs that writes will be lost or, if why is empty, no longer will.
 func (v *Volume) logLost(why string) {
 	if why == "" {
 		v.volumes.log.Info("file or device of a namespace is at its path again", zap.String("export", v.Name))
-		v.happened(events.Info, "is at its path again")
+		v.recordEvent(events.Info, "is at its path again")
 		return
 	}
-	v.happened(events.Error, "is no longer at its path, and what hosts write is lost when the target ends: "+why)
+	v.recordEvent(events.Error, "is no longer at its path, and what hosts write is lost when the target ends: "+why)
 	v.volumes.log.Error("file or device of a namespace is no longer at its path: what hosts write to it is lost when the target ends",
 		zap.String("export", v.Name), zap.String("why", why))
 }
@@ -121,7 +120,7 @@ func (v *Volume) ask(now time.Time) (before, h *health.State) {
 	return before, h
 }
 
-// spare compares what the store may still allocate, beside what is, with what is free.
+// spare compares the free space with what the store may still allocate, beyond allocated.
 func (v *Volume) spare(allocated int64, unknown error) uint8 {
 	r, ok := v.store.(backend.Roomer)
 	if !ok {
@@ -129,12 +128,12 @@ func (v *Volume) spare(allocated int64, unknown error) uint8 {
 	}
 	free, _, err := r.Room()
 	if err != nil || unknown != nil {
-		return 100 // not known
+		return 100 // unknown
 	}
 	return health.PercentLeft(free, int64(v.Bytes())-allocated)
 }
 
-// lost is the reason why what is written will be lost.
+// lost returns why writes will be lost, or an empty string.
 func (v *Volume) lost() string {
 	if d, ok := v.store.(backend.Detacher); ok {
 		if err := d.Detached(); err != nil {
@@ -144,7 +143,7 @@ func (v *Volume) lost() string {
 	return ""
 }
 
-// failed reports whether the store has failed for good.
+// failed reports whether the store has failed permanently.
 func (v *Volume) failed() bool {
 	if _, ok := v.store.(backend.Latcher); ok {
 		return v.Latched() != nil
@@ -157,7 +156,7 @@ func (v *Volume) failed() bool {
 	return false
 }
 
-// Latched is why the store makes nothing durable any more; nil: it does, or does not say.
+// Latched returns why the store can no longer make data durable. It is nil if it can, or does not report that.
 func (v *Volume) Latched() error {
 	if l, ok := v.store.(backend.Latcher); ok {
 		return l.Failed()
@@ -180,8 +179,8 @@ func (v *Volume) askDrive() backend.Health {
 	return h
 }
 
-// ClearFault clears the failure of the store or, if it has not failed, accepts its
-// present size as the right one. The store stays open meanwhile; see Volumes.Release.
+// ClearFault clears the failure of the store or, if it has not failed, accepts its current size. The store stays
+// open meanwhile; see Volumes.Release.
 func (v *Volume) ClearFault() error {
 	v.querying.Lock()
 	defer v.querying.Unlock()
@@ -207,7 +206,7 @@ func (v *Volume) ClearFault() error {
 	return nil
 }
 
-// happened records an event of the store.
-func (v *Volume) happened(s events.Severity, text string) {
+// recordEvent records an event of the store.
+func (v *Volume) recordEvent(s events.Severity, text string) {
 	v.volumes.log.Events.Record(events.Event{Kind: events.Store, Severity: s, Text: v.Name + " " + text})
 }

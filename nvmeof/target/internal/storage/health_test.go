@@ -11,16 +11,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// set is a time as it is when the machine's clock has been set forward by d, seconds: the
-// reading of the monotonic clock, which package time has beside it, is as it was.
+// set returns a time as it is after the machine's clock was set forward by d, which is in seconds. The reading of
+// the monotonic clock in it stays the same.
 func set(t time.Time, d time.Duration) time.Time {
-	const second = 1 << 30 // in the first word, of 1 bit, 33 of seconds, and 30 of nanoseconds
+	const second = 1 << 30 // in the first word, which has 1 bit, 33 bits of seconds, and 30 of nanoseconds
 	*(*uint64)(unsafe.Pointer(&t)) += uint64(int64(d/time.Second)) * second
 	return t
 }
 
-// TestClockIsSet is row 116: whether a store answers does not depend on the machine's clock, which may be
-// set by a year in either direction meanwhile.
+// TestClockIsSet is row 116: the detection of stores that do not answer does not depend on the machine's clock,
+// which may be set by a year in either direction meanwhile.
 func TestClockIsSet(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	now := time.Now()

@@ -9,28 +9,28 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// holes are what is gone of the storage of a store. Whoever empties a file that is served, and a host that
-// writes to its end before the size is looked at again, leave one of the size that it had.
+// holes counts lost storage of a store. If a file is truncated while it is served, and a host then writes to its
+// old end before the size is checked again, the file has its old size, but with a hole.
 type holes struct {
 	bytes    int64
-	accepted int64 // of them, by an administrator
+	accepted int64 // part of bytes that an administrator has accepted
 }
 
-// look notes how many bytes are gone now, and reports whether these are the first.
+// look sets how many bytes are missing now, and reports whether these are the first.
 func (h *holes) look(now int64) (first bool) {
 	first = h.bytes <= h.accepted && now > h.accepted
-	h.bytes, h.accepted = now, min(h.accepted, now) // hosts, or who restores the data, fill them
+	h.bytes, h.accepted = now, min(h.accepted, now) // holes shrink when hosts write there, or the data is restored
 	return first
 }
 
-// accept has those of now be right, and reports whether there were any.
+// accept accepts the current holes, and reports whether there were any that were not accepted.
 func (h *holes) accept() bool {
 	were := h.bytes > h.accepted
 	h.accepted = h.bytes
 	return were
 }
 
-// why is what is wrong with them; empty: nothing.
+// why describes the holes that were not accepted, or returns an empty string.
 func (h *holes) why() string {
 	if h.bytes <= h.accepted {
 		return ""
@@ -39,7 +39,7 @@ func (h *holes) why() string {
 		"stop the hosts, and restore the data; if nobody misses any: nvmeof namespace clear-fault", h.bytes-h.accepted)
 }
 
-// lookForHoles looks for them. Called with querying held.
+// lookForHoles queries the store for holes, and logs the first. Called with querying held.
 func (v *Volume) lookForHoles() {
 	p, ok := v.store.(backend.StorageKeeper)
 	if !ok {
@@ -49,7 +49,7 @@ func (v *Volume) lookForHoles() {
 	if err != nil || !v.holes.look(n) {
 		return
 	}
-	v.happened(events.Error, "has lost storage while it is served: "+v.holes.why())
+	v.recordEvent(events.Error, "has lost storage while it is served: "+v.holes.why())
 	v.volumes.log.Error("a file has lost storage while it is served: hosts read zeroes where there may have been data", zap.String("export", v.Name),
 		zap.Int64("bytes", n), zap.String("remedy", "stop the hosts, and restore the data"))
 }

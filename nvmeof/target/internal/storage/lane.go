@@ -12,48 +12,47 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Lane is the queue of one shard to one volume: a queue of its store, and the
-// operations that wait for room in that or for a lease. It belongs to the shard; while no
-// shard has its index, to the mutex of Volumes. The counters stay for the next shard of
-// that index.
+// A Lane is the queue of one shard to one volume: a queue of its store, and the operations that wait for room in
+// that or for a lease. It belongs to the shard; while no shard has its index, it is protected by the mutex of
+// Volumes. The counters stay for the next shard of that index.
 type Lane struct {
-	Volume *Volume // of the store
+	Volume *Volume
 	shard  *shard.Shard
 	slot   shard.Slot // called again while operations wait for leases
 	queue  backend.Queue
 	watch  backend.Watchable // the queue, if its descriptor wakes the shard
-	armed  bool              // since it last had users
+	armed  bool              // armed since it last had users
 
 	Leaser backend.Leaser // nil: none
 	Memory []byte
 	Key    rdmatransport.LKey
 
 	lanes   *lanes          // the shard's
-	listed  bool            // in lanes, which are polled
-	users   int             // operations that have the lane
+	listed  bool            // in lanes, where it is polled
+	users   int             // number of operations that use the lane
 	since   int64           // when the first of them entered
 	closing func()          // called when the last one has left
 	open    bool            // under the mutex of Volumes
 	idle    <-chan struct{} // closed when it has no users any more; nil: operations may enter; under the mutex of Volumes
-	// Attached means that operations may enter. It is the shard's.
+	// Attached means that operations may enter. It belongs to the shard.
 	Attached bool
 
 	submit  list.List[Operation]        // to be submitted to the store at the end of the turn
-	put     bool                        // submit may have operations
-	refused bool                        // the store took fewer than it has room for, and has ended none since
-	turns   turns                       // for which the store had no room
-	waiting list.List[Operation]        // for a lease
-	held    []*Operation                // that have shared leases, which last as long as their peers take
-	asked   uint32                      // how often those that had leases have been asked for them
-	urging  shard.Timer                 // runs while something has to wait for a lease
-	home    atomic.Pointer[shard.Shard] // the shard while the lane is attached; other shards read it
+	put     bool                        // submit may contain operations
+	refused bool                        // the store accepted fewer than it has room for, and has completed none since
+	turns   turns                       // operations for which the store had no room
+	waiting list.List[Operation]        // operations that wait for a lease
+	held    []*Operation                // operations with shared leases, which last as long as their peers take
+	asked   uint32                      // how often operations with leases have been asked to release them
+	urging  shard.Timer                 // runs while an operation waits for a lease
+	home    atomic.Pointer[shard.Shard] // the shard while the lane is attached; read by other shards
 	order   backend.Order               // of waiting
 
-	stall               // whether the store completes anything
-	depth  int          // operations that the store may have
+	stall               // tracks whether the store completes anything
+	depth  int          // maximum number of operations in the store
 	flight []*Operation // by slot; grows as needed, since most lanes are idle
-	vacant []uint32     // slots
-	issued uint32       // tags so far: the upper half of each, with the slot in the lower one
+	vacant []uint32     // free slots
+	issued uint32       // number of tags used; a tag has this in its upper half and the slot in the lower one
 
 	laneCounters
 }
@@ -61,8 +60,8 @@ type Lane struct {
 // laneCounters are read by other shards for the SMART log.
 type laneCounters struct {
 	mediaErrors atomic.Uint64
-	stalledAt   atomic.Int64  // by Volumes.age, 0: it is not; see stall
-	busy        atomic.Uint64 // nanoseconds with users
+	stalledAt   atomic.Int64  // by Volumes.age; 0: not stalled; see stall
+	busy        atomic.Uint64 // nanoseconds during which it had users
 	failed      atomic.Bool
 }
 
@@ -75,10 +74,10 @@ func (l *Lane) init(v *Volume, w *Shard, q backend.Queue, watch backend.Watchabl
 	l.urging.Func = l.urge
 }
 
-// firstTags is the initial number of tags.
+// firstTags is the initial number of slots.
 const firstTags = 8
 
-// room makes room for one more operation, and reports whether the store can have one.
+// room makes room for one more operation. It returns false if the store has its maximum.
 func (l *Lane) room() bool {
 	had := len(l.flight)
 	if len(l.vacant) > 0 || had == l.depth {
@@ -94,13 +93,13 @@ func (l *Lane) room() bool {
 	return true
 }
 
-// Count adds the lane's counters to the sums of a volume. Busy is the busiest shard's.
+// Count adds the lane's counters to the sums of a volume. Busy is that of the busiest shard.
 func (l *Lane) Count(c *health.Counts) {
 	c.MediaErrors += l.mediaErrors.Load()
 	c.Busy = max(c.Busy, time.Duration(l.busy.Load()))
 }
 
-// Enter makes the operation a user of the lane, which cannot close before it has left.
+// Enter makes the operation a user of the lane, which cannot be closed before the operation has left.
 func (l *Lane) Enter(op *Operation) {
 	op.Lane = l
 	if l.users == 0 {
@@ -112,9 +111,8 @@ func (l *Lane) Enter(op *Operation) {
 	}
 }
 
-// Lease takes the operation's range, shared or exclusively, and reports whether it is
-// held now. If not the owner is called later; conflicting operations get their leases in
-// order.
+// Lease leases the operation's range, shared or exclusively, and reports whether the lease is held now. If not,
+// the owner is called later. Conflicting operations get their leases in order.
 func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	op.exclusive = exclusive
 	if l.waiting.First() == nil || !l.order.Conflicts(op.Offset, op.Length, exclusive) {
@@ -136,9 +134,9 @@ func (l *Lane) Lease(op *Operation, exclusive bool) bool {
 	return false
 }
 
-// askInterval is how often, while an operation waits for a lease, the owners of leases are
-// asked for those that have been held for a whole interval, and by how much more the wait is
-// longer. Within a data center a response is acknowledged in far less.
+// askInterval is the interval at which, while an operation waits for a lease, the owners of leases are asked to
+// release those that have been held for a whole interval. The wait may be longer by as much. Within a data center
+// a response is acknowledged much faster.
 const askInterval = time.Millisecond
 
 // release ends a lease.
@@ -153,14 +151,14 @@ func (l *Lane) release(op *Operation) {
 	l.Leaser.Release(op.Offset, op.Length, op.exclusive)
 }
 
-// awaitLeases has those asked who hold leases, if something still waits for one then.
+// awaitLeases schedules urge.
 func (l *Lane) awaitLeases() {
 	if !l.urging.Running() {
 		l.shard.SetTimer(&l.urging, askInterval)
 	}
 }
 
-// urge asks all shards for the leases that they have held for long.
+// urge asks all shards to release leases that they have held for long, if an operation still waits for one.
 func (l *Lane) urge() {
 	if l.waiting.First() == nil && !l.stuck() {
 		return
@@ -184,12 +182,12 @@ func (l *Lane) urge() {
 	l.awaitLeases()
 }
 
-// stuck reports whether the store, which leases its memory, has operations that it did not
-// complete at once: they may wait for leases.
+// stuck reports whether the store, which leases its memory, has operations that it did not complete at once: they
+// may wait for leases.
 func (l *Lane) stuck() bool { return l.Leaser != nil && len(l.flight) > len(l.vacant) }
 
-// yield asks the owners of leases that were held for long: since it was called before the
-// last time, at least. An owner may release what it has.
+// yield asks the owners of leases that have been held since before the previous call. An owner may release its
+// lease.
 func (l *Lane) yield() {
 	l.asked++
 	for i := len(l.held) - 1; i >= 0; i-- {
@@ -203,7 +201,7 @@ func (l *Lane) yield() {
 	}
 }
 
-// Retry implements [shard.Consumer]: it leases what can be leased now.
+// Retry implements [shard.Consumer]. It leases what can be leased now.
 func (l *Lane) Retry() {
 	waiting := l.waiting
 	l.waiting, l.order = list.List[Operation]{}, backend.Order{}
@@ -221,8 +219,8 @@ func (l *Lane) Flush()                                     {}
 // Forget removes an operation that waits for a lease.
 func (l *Lane) Forget(op *Operation) { l.waiting.Remove(&op.link) }
 
-// Put submits an operation to the store, at the end of this turn if there is room, and
-// otherwise in its party's turn.
+// Put submits an operation to the store, at the end of this turn if there is room, otherwise when it is its
+// party's turn.
 func (l *Lane) Put(op *Operation) {
 	if op.Op != backend.OpRead && op.Op != backend.OpFlush {
 		l.Volume.NoteWritten()
@@ -235,11 +233,10 @@ func (l *Lane) Put(op *Operation) {
 	l.turns.add(op)
 }
 
-// Users is how many operations have entered the lane.
+// Users returns how many operations have entered the lane.
 func (l *Lane) Users() int { return l.users }
 
-// Withdraw removes an operation that the store does not have yet, and reports whether
-// that was so.
+// Withdraw removes an operation that was not submitted to the store yet. It returns false if it was submitted.
 func (l *Lane) Withdraw(op *Operation) bool {
 	switch {
 	case !op.link.Linked():
@@ -252,10 +249,10 @@ func (l *Lane) Withdraw(op *Operation) bool {
 	return true
 }
 
-// due reports whether there are operations that the store does not have.
+// due reports whether there are operations that were not submitted to the store.
 func (l *Lane) due() bool { return l.put || !l.turns.empty() }
 
-// pick has the operations submitted next whose turn it is, as many as there is room for.
+// pick selects the next operations to submit, by party, as many as there is room for.
 func (l *Lane) pick() {
 	for n := l.depth - len(l.flight) + len(l.vacant); n > 0; n-- {
 		op := l.turns.next()
@@ -266,7 +263,7 @@ func (l *Lane) pick() {
 	}
 }
 
-// Poll completes what the store has finished, and submits what is due.
+// Poll completes the operations that the store has finished, and submits those that are due.
 func (l *Lane) Poll() bool {
 	if l.users == 0 {
 		return false
@@ -287,8 +284,8 @@ func (l *Lane) Poll() bool {
 	return useful
 }
 
-// push submits as much as the store has room for. The rest waits for turns, but what a
-// store refused although there was room for its turn stays first.
+// push submits as much as the store has room for. The rest waits by party, but operations that were picked and
+// that the store refused although there was room stay first.
 func (l *Lane) push() (useful bool) {
 	fair := !l.turns.empty()
 	if l.submit.First() == nil {
@@ -338,8 +335,8 @@ func (l *Lane) pushPicked() (useful bool) {
 	return useful
 }
 
-// take completes the operation of one result. A tag is of one operation alone: what a store
-// returns a second time would otherwise end another one, whose data the store still has.
+// take completes the operation of one result. Tags are not reused: otherwise a result that a store returned twice
+// could complete another operation, whose data the store still uses.
 func (l *Lane) take(res *backend.Result) {
 	slot := uint32(res.Tag)
 	if uint64(slot) >= uint64(len(l.flight)) || l.flight[slot] == nil || l.flight[slot].Tag != res.Tag {
@@ -354,16 +351,15 @@ func (l *Lane) take(res *backend.Result) {
 	op.Owner.Completed(res.Err)
 }
 
-// blame ends the program, since the store's queue did what package backend excludes: who
-// has which memory is not known any more.
+// blame panics, since the store's queue has violated the contract of package backend: it is no longer known who
+// uses which memory.
 func (l *Lane) blame(what string) {
 	panic(fmt.Sprintf("namespace %s: the store (%T) breaks the contract of package backend, which backendtest.Run checks: %s",
 		l.Volume.Name, l.Volume.store, what))
 }
 
-// Arm reports whether the shard may sleep: the store's descriptor or notify wakes it, but
-// operations that are not submitted yet do not. Where the store has no room for these it
-// has others, whose ends it notifies.
+// Arm reports whether the shard may sleep: the store's descriptor or notification wakes it, but operations that
+// are not submitted yet do not. If the store has no room for these, it has others, and notifies their completion.
 func (l *Lane) Arm() bool {
 	waits := l.refused && len(l.flight) > len(l.vacant)
 	if l.due() && !waits && (len(l.vacant) > 0 || len(l.flight) < l.depth) {
@@ -372,7 +368,7 @@ func (l *Lane) Arm() bool {
 	if l.watch == nil || l.users == 0 && !l.armed {
 		return true
 	}
-	// Without users this clears the descriptor.
+	// Without users, this clears the descriptor.
 	l.armed = l.users > 0
 	return l.watch.Arm()
 }

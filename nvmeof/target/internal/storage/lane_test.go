@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// armQueue counts how often its descriptor was armed.
+// armQueue counts the calls of Arm.
 type armQueue struct {
 	backend.Queue
 	arms  int
@@ -17,8 +17,8 @@ type armQueue struct {
 func (q *armQueue) Descriptor() int { return -1 }
 func (q *armQueue) Arm() bool       { q.arms++; return !q.ready }
 
-// TestLaneArms: a lane whose store has a descriptor arms it before a sleep while
-// it has users, and once more after that, which clears it.
+// TestLaneArms: a lane whose store has a descriptor arms it before a sleep while it has users, and once more after
+// that, which clears it.
 func TestLaneArms(t *testing.T) {
 	q := &armQueue{}
 	l := &Lane{watch: q, vacant: []uint32{0}}
@@ -42,7 +42,7 @@ func TestLaneArms(t *testing.T) {
 	step("not handed over", false, 3)
 }
 
-// oddQueue takes another number of requests than it was given.
+// oddQueue accepts another number of requests than it was given.
 type oddQueue struct {
 	backend.Queue
 	taken int
@@ -50,8 +50,8 @@ type oddQueue struct {
 
 func (q *oddQueue) Submit(rs []backend.Request) int { return q.taken }
 
-// TestLaneBlames: a store that breaks its contract, of which an operation of another host would get the result,
-// ends the program with words that say whose mistake it is.
+// TestLaneBlames: a store that violates its contract, so that an operation of another host could get the result,
+// causes a panic that names it.
 func TestLaneBlames(t *testing.T) {
 	lane := func() *Lane {
 		v := &Volume{Name: "disk 1", store: &slowStore{}}
@@ -81,7 +81,7 @@ func TestLaneBlames(t *testing.T) {
 	}
 }
 
-// TestVolumeChecks: a store whose description cannot be right is refused before hosts find it.
+// TestVolumeChecks: a store with an impossible description is refused.
 func TestVolumeChecks(t *testing.T) {
 	for alignment, ok := range map[int]bool{0: true, 1: true, 512: true, 4096: true, -1: false, 3: false, 8192: false} {
 		s := &fixedStore{backend.Info{Size: 1 << 20, BlockSize: 512, Alignment: alignment}}
@@ -91,7 +91,7 @@ func TestVolumeChecks(t *testing.T) {
 	}
 }
 
-// fixedStore is a store of which nothing but its description is asked.
+// fixedStore is a store of which only the description is used.
 type fixedStore struct{ info backend.Info }
 
 func (s *fixedStore) Info() backend.Info                          { return s.info }
@@ -99,8 +99,8 @@ func (s *fixedStore) Allocated() (int64, error)                   { return 0, ni
 func (s *fixedStore) NewQueue(int, func()) (backend.Queue, error) { return nil, nil }
 func (s *fixedStore) Close() error                                { return nil }
 
-// TestLaneRoom: a lane takes memory for as many operations as there are at once, up to its
-// depth, and no tag is given twice.
+// TestLaneRoom: a lane allocates memory for as many operations as are concurrent, up to its depth, and never
+// reuses a tag.
 func TestLaneRoom(t *testing.T) {
 	for _, depth := range []int{1, 7, 8, 9, 100} {
 		l := &Lane{depth: depth}

@@ -6,13 +6,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// lanes are the lanes of a shard that have something to do. There is a lane for every
-// volume, perhaps a thousand, and each turn polls only these. They belong to the shard,
-// of which they are a [shard.Poller].
+// lanes has the lanes of a shard that have something to do. Each turn polls only these, since there is a lane for
+// every volume, perhaps a thousand. It belongs to the shard, of which it is a [shard.Poller].
 type lanes struct {
 	busy []*Lane
 
-	// Scratch space of the lane that is polled: one at a time is.
+	// Scratch space for the lane that is being polled, one at a time.
 	batch   []backend.Request
 	results [64]backend.Result
 }
@@ -28,8 +27,7 @@ func (ls *lanes) remove(l *Lane) {
 	}
 }
 
-// drop removes lane i. The last one takes its index, and misses a turn if the lanes are
-// being polled.
+// drop removes lane i. The last lane takes its index, and misses a turn if the lanes are being polled.
 func (ls *lanes) drop(i int) {
 	last := len(ls.busy) - 1
 	ls.busy[i].listed = false
@@ -37,7 +35,7 @@ func (ls *lanes) drop(i int) {
 	ls.busy = ls.busy[:last]
 }
 
-// Poll implements [shard.Poller]. It may change which lanes there are.
+// Poll implements [shard.Poller]. The set of lanes may change during the call.
 func (ls *lanes) Poll() (useful bool) {
 	for i := 0; i < len(ls.busy); i++ {
 		if l := ls.busy[i]; l.users > 0 || l.armed {

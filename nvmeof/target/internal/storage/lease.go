@@ -7,24 +7,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// A Lease is until when groups are served whose storage cannot fence the target.
+// A Lease limits the time for which groups are served whose storage cannot fence the target.
 type Lease struct {
-	clock  func() time.Duration // goes on while the machine sleeps, and takes a system call
-	until  time.Duration        // by that
-	made   time.Time            // by the monotonic clock, which stands still meanwhile
-	wall   time.Time            // the same by the wall clock, which does not, and which somebody may set
-	left   time.Duration        // then
+	clock  func() time.Duration // continues while the machine sleeps, but takes a system call
+	until  time.Duration        // by clock
+	made   time.Time            // when the lease was made, by the monotonic clock, which stops while the machine sleeps
+	wall   time.Time            // the same by the wall clock, which does not stop, but may be set
+	left   time.Duration        // time left when the lease was made
 	groups [ana.MaxGroups + 1]bool
 }
 
-// mayHaveSlept is by how much more than the monotonic clock the wall clock has gone on where the machine may have slept: the
-// kernel moves it as it wakes, with the one that is asked then, before any process goes on.
+// mayHaveSlept is the difference between the wall clock and the monotonic clock above which the machine may have
+// slept. When the machine wakes, the kernel advances the wall clock, and clock with it, before any process
+// continues.
 const mayHaveSlept = 10 * time.Millisecond
 
-// NewLease returns a lease of groups, until a time by a clock that goes on while the machine sleeps. Groups that are not
-// valid have none.
+// NewLease returns a lease of groups until a time by a clock that continues while the machine sleeps. Invalid
+// groups are ignored.
 func NewLease(until time.Duration, clock func() time.Duration, groups []capsule.ANAGroup) *Lease {
-	l := &Lease{clock: clock, until: until, made: time.Now()} // before the clock is read: a machine that sleeps in between leaves no time
+	l := &Lease{clock: clock, until: until, made: time.Now()} // first: if the machine sleeps before clock is read, left becomes smaller
 	l.wall, l.left = l.made.Round(0), until-clock()
 	for _, g := range groups {
 		if ana.Valid(g) {
@@ -34,8 +35,7 @@ func NewLease(until time.Duration, clock func() time.Duration, groups []capsule.
 	return l
 }
 
-// Over reports whether the time is over for which a group is served. Without a lease it never
-// is.
+// Over reports whether the lease of a group has expired. It is false if the group has no lease.
 func (l *Lease) Over(g capsule.ANAGroup) bool {
 	if l == nil || !l.groups[g] {
 		return false

@@ -26,7 +26,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestLeaseSlept: a lease ends while the machine sleeps, in which the monotonic clock stands still, also as it is made.
+// TestLeaseSlept: a lease expires while the machine sleeps, when the monotonic clock stops, even if it sleeps
+// while the lease is made.
 func TestLeaseSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const term = 9 * time.Second
@@ -34,7 +35,7 @@ func TestLeaseSlept(t *testing.T) {
 		clock := func() time.Duration { return time.Since(began) + slept }
 		l := NewLease(term, clock, []capsule.ANAGroup{2})
 		for _, c := range []struct {
-			slept, set time.Duration // the machine, and the wall clock beside that
+			slept, set time.Duration // time that the machine slept, and by how much the wall clock was set in addition
 			over       bool
 		}{
 			{0, 0, false}, {8 * time.Second, 0, false}, {10 * time.Second, 0, true}, {time.Minute, -20 * time.Second, true},
@@ -46,7 +47,7 @@ func TestLeaseSlept(t *testing.T) {
 			}
 		}
 		slept = time.Minute
-		l = NewLease(term, clock, []capsule.ANAGroup{2}) // of before the machine slept
+		l = NewLease(term, clock, []capsule.ANAGroup{2}) // made before the machine slept
 		time.Sleep(time.Nanosecond)
 		if !l.Over(2) {
 			t.Error("what has ended as it is made is not over")

@@ -14,7 +14,7 @@ import (
 // MaxNamespace is NN and MNAN: the highest namespace identifier.
 const MaxNamespace = 4096
 
-// An Identity is what hosts identify a namespace by.
+// An Identity has the identifiers by which hosts identify a namespace.
 type Identity struct {
 	ID    capsule.NSID
 	UUID  uuid.UUID
@@ -27,36 +27,35 @@ func (i *Identity) Clashes(o *Identity) bool {
 	return i.UUID == o.UUID || i.NGUID == o.NGUID || i.EUI64 == o.EUI64 && i.EUI64 != [8]byte{}
 }
 
-// A Namespace is one export of a volume. One that was never opened has no volume, and is
-// away: hosts find it listed, and inaccessible.
+// A Namespace is one export of a volume. A namespace that was never opened has no volume, and is away: hosts find
+// it listed, and inaccessible.
 type Namespace struct {
 	Identity
-	Volume *Volume // constant once Volumes.Acquire was called, before shards see the namespace
+	Volume *Volume // constant after Volumes.Acquire, before shards see the namespace
 
-	// Generation is greater than that of the namespace that had the NSID before, unless
-	// hosts cannot distinguish the two; Successor means that there was another one. Both
-	// are constant once shards read the namespace.
+	// Generation is greater than that of the previous namespace with the NSID, unless hosts cannot distinguish the
+	// two. Successor means that there was a distinguishable one. Both are constant once shards see the namespace.
 	Generation uint32
 	Successor  bool
 
-	// Former are the reservations that the namespace had before it went away for a while;
-	// the volume with which it returns has them. Nil: none. Constant once shards see the namespace.
+	// Former has the reservations from before the namespace went away; the volume with which it returns gets them.
+	// Nil: none. Constant once shards see the namespace.
 	Former *Reservations
 
-	// Known is what hosts are told of the namespace while it is away; nil: that it is not ready.
-	// Constant once shards see the namespace.
+	// Known is what hosts are told of the namespace while it is away; nil: that it is not ready. Constant once
+	// shards see the namespace.
 	Known *Shape
 
 	elsewhere  atomic.Bool                     // see SetElsewhere
 	remembered atomic.Pointer[Reservations]    // see Remember
-	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each is there before its shard has queues
+	gates      [MaxShards]atomic.Pointer[Gate] // by shard; each exists before its shard has queues
 	before     health.Counts                   // see Resume; constant once shards see the namespace
 	readOnly   atomic.Bool
 	paused     atomic.Bool   // see SetPaused
 	unreserved atomic.Bool   // hosts cannot reserve it
 	group      atomic.Uint32 // ANA
 	protection protection
-	shut       bool // all gates are, also later ones; under the mutex of Volumes
+	shut       bool // all gates are shut, including later ones; under the mutex of Volumes
 }
 
 // NewNamespace returns a namespace without a volume.
@@ -67,31 +66,31 @@ func NewNamespace(i Identity, g capsule.ANAGroup, readOnly bool) *Namespace {
 	return n
 }
 
-// ReadOnly reports whether an administrator made it read-only, for all hosts.
+// ReadOnly reports whether an administrator made the namespace read-only, for all hosts.
 func (n *Namespace) ReadOnly() bool { return n.readOnly.Load() }
 
-// SetReadOnly reports whether that is a change.
+// SetReadOnly sets ReadOnly, and reports whether that is a change.
 func (n *Namespace) SetReadOnly(on bool) (changed bool) { return n.readOnly.Swap(on) != on }
 
-// Paused reports whether an administrator has its commands held.
+// Paused reports whether an administrator has paused the namespace.
 func (n *Namespace) Paused() bool { return n.paused.Load() }
 
-// SetPaused notes that its commands are held, or go on, for whoever shows the namespace.
+// SetPaused sets Paused, which is only for information.
 func (n *Namespace) SetPaused(on bool) { n.paused.Store(on) }
 
-// Reservable reports whether hosts can reserve it.
+// Reservable reports whether hosts can reserve the namespace.
 func (n *Namespace) Reservable() bool { return !n.unreserved.Load() }
 
-// SetReservable reports whether that is a change.
+// SetReservable sets Reservable, and reports whether that is a change.
 func (n *Namespace) SetReservable(on bool) (changed bool) { return n.unreserved.Swap(!on) == on }
 
 // Away reports whether the namespace has no volume.
 func (n *Namespace) Away() bool { return n.Volume == nil }
 
-// Group is the ANA group that the administrator chose.
+// Group returns the ANA group that the administrator chose.
 func (n *Namespace) Group() capsule.ANAGroup { return capsule.ANAGroup(n.group.Load()) }
 
-// Shown is the ANA group in which hosts find it.
+// Shown returns the ANA group in which hosts find the namespace.
 func (n *Namespace) Shown() capsule.ANAGroup {
 	if n.Away() && !n.Elsewhere() {
 		return ana.Away
@@ -99,23 +98,21 @@ func (n *Namespace) Shown() capsule.ANAGroup {
 	return n.Group()
 }
 
-// SetElsewhere sets whether the namespace, which is away, is so since another target serves
-// its group: then it is in its group, which is not accessible here. It reports whether that is
-// a change. One of which nothing is known is in no group that is served elsewhere.
+// SetElsewhere sets whether a namespace is away because another target serves its group. Then hosts find it in its
+// group, which is not accessible here. It reports whether that is a change. It has no effect if Known is nil.
 func (n *Namespace) SetElsewhere(on bool) (changed bool) {
 	return n.elsewhere.Swap(on && n.Known != nil) != (on && n.Known != nil)
 }
 
-// SetGroup moves it to another group.
+// SetGroup moves the namespace to another group.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) { n.group.Store(uint32(g)) }
 
 // Elsewhere reports whether another target serves the namespace.
 func (n *Namespace) Elsewhere() bool { return n.Away() && n.elsewhere.Load() }
 
-// open gives the namespace gates where its volume has lanes. Called with the mutex of the
-// set of volumes held.
+// open gives the namespace gates for the lanes of its volume. Called with the mutex of Volumes held.
 func (n *Namespace) open(v *Volume, shards []*Shard) {
-	if n.Volume == nil { // where a device is added shards read it already
+	if n.Volume == nil { // when a device is added, shards read Volume already
 		n.Volume = v
 	}
 	for _, p := range shards {
@@ -128,11 +125,11 @@ func (n *Namespace) open(v *Volume, shards []*Shard) {
 	}
 }
 
-// Gate is the gate of a shard that has queues.
+// Gate returns the gate of a shard that has queues.
 func (n *Namespace) Gate(i Index) *Gate { return n.gates[i].Load() }
 
-// Reservations are those of the volume or, while the namespace is away, those that it had, if it
-// was there before; else nil.
+// Reservations returns those of the volume or, while the namespace is away, its earlier ones; nil if there are
+// none.
 func (n *Namespace) Reservations() *Reservations {
 	if n.Volume != nil {
 		return n.Volume.Reservations
@@ -143,17 +140,16 @@ func (n *Namespace) Reservations() *Reservations {
 	return n.Former
 }
 
-// Remember notes the reservations of a namespace that another target serves.
+// Remember sets the reservations of a namespace that another target serves.
 func (n *Namespace) Remember(s reservation.State) { n.remembered.Store(Remembered(s)) }
 
-// Inherit takes over what hosts have set of a namespace that was away, and is the same to them.
+// Inherit takes over the settings of hosts from a namespace that was away and is the same to hosts.
 func (n *Namespace) Inherit(was *Namespace) {
 	n.remembered.Store(was.remembered.Load())
 	n.Protect(was.Protection())
 }
 
-// A Table has a subsystem's namespaces at one time, with those that are away. It is
-// immutable.
+// A Table has a subsystem's namespaces at one time, including those that are away. It is immutable.
 type Table struct{ at []*Namespace } // by NSID; index 0 is empty
 
 // At returns the namespace, which may be away, or nil.
@@ -164,7 +160,7 @@ func (t *Table) At(id capsule.NSID) *Namespace {
 	return t.at[id]
 }
 
-// Get returns the namespace if it is there, or nil.
+// Get returns the namespace if it exists and is not away, or nil.
 func (t *Table) Get(id capsule.NSID) *Namespace {
 	if n := t.At(id); n != nil && !n.Away() {
 		return n
@@ -172,7 +168,7 @@ func (t *Table) Get(id capsule.NSID) *Namespace {
 	return nil
 }
 
-// Listed yields all namespaces, ascending, with those that are away.
+// Listed yields all namespaces, ascending, including those that are away.
 func (t *Table) Listed(yield func(*Namespace) bool) {
 	for _, n := range t.at {
 		if n != nil && !yield(n) {
@@ -181,7 +177,7 @@ func (t *Table) Listed(yield func(*Namespace) bool) {
 	}
 }
 
-// All yields the namespaces that are there, ascending.
+// All yields the namespaces that are not away, ascending.
 func (t *Table) All(yield func(*Namespace) bool) {
 	for _, n := range t.at {
 		if n != nil && !n.Away() && !yield(n) {
@@ -198,10 +194,10 @@ func (t *Table) With(id capsule.NSID, n *Namespace) *Table {
 	return &out
 }
 
-// Last is the highest identifier that a namespace may have.
+// Last returns an upper bound of the identifiers in the table.
 func (t *Table) Last() capsule.NSID { return capsule.NSID(max(len(t.at), 1) - 1) }
 
-// Free is the lowest identifier without a namespace that is not taken.
+// Free returns the lowest identifier without a namespace for which taken returns false.
 func (t *Table) Free(taken func(capsule.NSID) bool) capsule.NSID {
 	for id := capsule.NSID(1); ; id++ {
 		if t.At(id) == nil && !taken(id) {

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// fourOf is a table with namespaces 1 to 4 in the groups 1 to 4, of which 3 is removed.
+// fourOf returns a table with namespaces 1 to 4 in the groups 1 to 4, of which 3 was removed.
 func fourOf() *Table {
 	t := new(Table)
 	for id := capsule.NSID(1); id <= 4; id++ {
@@ -56,7 +56,7 @@ func TestClashes(t *testing.T) {
 	}
 }
 
-// TestView: rights hide a namespace, paths make it inaccessible, and both give the status.
+// TestView: rights hide a namespace, ANA states make it inaccessible, and both give the right status.
 func TestView(t *testing.T) {
 	var table atomic.Pointer[Table]
 	var paths atomic.Pointer[ana.Table]
@@ -116,7 +116,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// A visitor has an operation, and notes that it was let in.
+// A visitor owns an operation, and records that it was admitted.
 type visitor struct {
 	Owner
 	in string
@@ -125,7 +125,7 @@ type visitor struct {
 func (v *visitor) Wanted(time.Duration) {}
 func (v *visitor) Admitted()            { v.in += "x" }
 
-// TestGate: operations that wait enter in order, and the last that leaves is reported.
+// TestGate: waiting operations enter in order, and the end of the last one inside is reported.
 func TestGate(t *testing.T) {
 	n, idle := NewNamespace(Identity{ID: 1}, 1, false), 0
 	n.Volume = &Volume{Reservations: new(Reservations)}
@@ -160,7 +160,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateTwice: all who wait until nothing is inside are notified, whatever others ask of the gate
+// TestGateTwice: all functions that wait until no operation is inside are called, however the gate is used
 // meanwhile.
 func TestGateTwice(t *testing.T) {
 	pause := func(g *Gate, idle func()) { g.close(idle) }
@@ -185,7 +185,7 @@ func TestGateTwice(t *testing.T) {
 	}
 }
 
-// A slowStore is one of which it takes long to learn how much is allocated.
+// A slowStore takes long to report how much is allocated.
 type slowStore struct {
 	backend.Store
 	asked func()
@@ -195,8 +195,8 @@ func (s *slowStore) Info() backend.Info        { return backend.Info{Size: 1 << 
 func (s *slowStore) Refresh() (bool, error)    { return false, nil }
 func (s *slowStore) Allocated() (int64, error) { s.asked(); return 4096, nil }
 
-// TestOpenSlowStore: nothing waits for a store that does not answer when a namespace of it
-// is added, and one that is added knows how much is allocated.
+// TestOpenSlowStore: nothing waits for a store that does not answer while a namespace of it is added, and when
+// that is done it is known how much is allocated.
 func TestOpenSlowStore(t *testing.T) {
 	var all Volumes
 	all.Init(1, nil)

@@ -10,8 +10,8 @@ import (
 // An Operation is one request to a namespace's store, or a lease of its memory.
 type Operation struct {
 	Owner   Owner
-	Party   Party // whose it is
-	Lane    *Lane // of which it is a user, or nil
+	Party   Party // to which it belongs
+	Lane    *Lane // which it uses, or nil
 	Gate    *Gate // through which it has entered, or nil
 	outside *Gate // at which it waits, or nil
 	backend.Request
@@ -19,27 +19,26 @@ type Operation struct {
 	since     uint32               // Lane.asked when it was leased
 	place     int                  // in Lane.held, if the lease is shared
 	exclusive bool                 // the lease that is held or waited for
-	late      bool                 // it is in a turn of the lane, not in submit
-	link      list.Link[Operation] // in one of its lane's
+	late      bool                 // it waits in turns of the lane, not in submit
+	link      list.Link[Operation] // in one of the lane's lists
 }
 
-// An Owner has an operation, and is called as that goes on. Nothing else here calls
-// upwards.
+// An Owner owns an operation, and is called as that progresses. These are the only calls upwards from this
+// package.
 type Owner interface {
-	// Admitted is called when the gate opens at which the operation waits. The operation
-	// starts again, since another namespace, or none, may have the NSID by then.
+	// Admitted is called when the gate opens at which the operation waits. The owner starts the operation again,
+	// since the NSID may have another namespace, or none, by then.
 	Admitted()
-	// Leasable is called when the lease that had to wait is held.
+	// Leasable is called when the lease for which the operation waited is held.
 	Leasable()
-	// Wanted is called, again and again, while others wait for the shared lease that the
-	// operation has, when it has had it for at least the given time of their wait. The
-	// owner may release it.
+	// Wanted is called repeatedly while others wait for the shared lease that the operation has. Held is how long
+	// the lease has been held at least while they waited. The owner may release it.
 	Wanted(held time.Duration)
-	// Completed is called when the store has completed the operation, or failed to.
+	// Completed is called when the store has completed the operation, with an error if it failed.
 	Completed(err error)
 }
 
-// Release ends a lease and leaves the lane and the gate, where the operation has them.
+// Release ends the operation's lease and leaves the lane and the gate, if it has them.
 func (op *Operation) Release() {
 	if op.Lane != nil {
 		op.leaveLane(op.Lane)

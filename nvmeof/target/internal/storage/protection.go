@@ -10,21 +10,20 @@ import (
 
 // A protection is the write protection of a namespace (NVMe base 2.0, 8.12), which hosts set.
 type protection struct {
-	now atomic.Uint32 // capsule.WriteProtection, in force; for shards
+	now atomic.Uint32 // the current capsule.WriteProtection; for shards
 
-	mu      sync.Mutex // nothing blocks under it: shards lock it
+	mu      sync.Mutex // shards lock it, so nothing may block under it
 	settled capsule.WriteProtection
 	changes []*Protecting // under way, in order
 }
 
-// A Protecting is a change of the write protection that is under way: it is in force, and may fail
-// yet.
+// A Protecting is a change of the write protection that is under way: it is in force, but may still fail.
 type Protecting struct {
 	of *protection
 	to capsule.WriteProtection
 }
 
-// Protection is the state that hosts have set.
+// Protection returns the state that hosts have set.
 func (n *Namespace) Protection() capsule.WriteProtection {
 	return capsule.WriteProtection(n.protection.now.Load())
 }
@@ -38,8 +37,8 @@ func (n *Namespace) Protect(to capsule.WriteProtection) {
 	p.now.Store(uint32(to))
 }
 
-// BeginProtect begins a change by a host, which End ends; nil: that is the state already, for good.
-// It reports false if only the end of the target changes the state.
+// BeginProtect begins a change by a host, which End ends. The change is nil if the namespace has the state
+// already, and no change is under way. It returns may false if only the end of the target can change the state.
 func (n *Namespace) BeginProtect(to capsule.WriteProtection) (c *Protecting, may bool) {
 	p := &n.protection
 	p.mu.Lock()
@@ -56,8 +55,8 @@ func (n *Namespace) BeginProtect(to capsule.WriteProtection) (c *Protecting, may
 	return c, true
 }
 
-// End ends the change, once. The state after one that has failed is what it is without it: that of
-// the last one that is under way or, without any, of the last one that has succeeded.
+// End ends the change. If the change has failed, the state becomes what it would be without it: that of the last
+// change under way or, if there is none, of the last one that succeeded.
 func (c *Protecting) End(ok bool) {
 	p := c.of
 	p.mu.Lock()

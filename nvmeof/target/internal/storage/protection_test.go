@@ -6,8 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestProtecting: what a change sets is in force at once. One that fails leaves what the others
-// make of it, and one that succeeds what has followed it.
+// TestProtecting: a change is in force at once. If it fails, the state is that of the other changes; if it
+// succeeds, that of the changes after it.
 func TestProtecting(t *testing.T) {
 	const none, on, untilOff = capsule.WriteProtectNone, capsule.WriteProtected, capsule.WriteProtectedUntilOff
 	type end struct {

@@ -12,17 +12,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A ReservationStore keeps what Save was given through a power loss. Its methods may
-// block, and are called one at a time.
+// A ReservationStore keeps a record across a power loss. Its methods may block, and are called one at a time.
 type ReservationStore interface {
-	Load() ([]byte, error) // what was last saved, nil if nothing was
-	Save(b []byte) error   // returns when b is durable; what was saved before stays if it fails
+	Load() ([]byte, error) // what was saved last, or nil if nothing was
+	Save(b []byte) error   // returns when b is durable; if it fails, what was saved before stays
 }
 
-// A RecordError is why what a store has cannot be used. It ends with what to do, which is to remove the store's
-// file where nobody relies on that: how, who made the store may say after it.
+// A RecordError is why the record in a store cannot be used. Its text ends with the remedy: to remove the store's
+// file if nothing relies on its contents. The owner of the store may append how.
 type RecordError struct {
-	Store any // which was given to the target
+	Store any // as it was given to the target
 	Err   error
 }
 
@@ -30,47 +29,45 @@ func (e *RecordError) Error() string { return e.Err.Error() }
 
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// ErrNotOwner says that another target serves the namespace by now.
+// ErrNotOwner means that another target serves the namespace by now.
 var ErrNotOwner = errors.New("another target serves the namespace by now")
 
-// A SharedStore is a ReservationStore that several targets read: it is given every state, and
-// whoever serves the namespace after this target goes on with the last one. Its Save and Confirm
-// fail with ErrNotOwner if another target has begun to.
+// A SharedStore is a ReservationStore that several targets read: every state is saved, and the next target that
+// serves the namespace continues with the last one. Save and Confirm fail with ErrNotOwner if another target has
+// begun to serve it.
 type SharedStore interface {
 	ReservationStore
-	Confirm() error // returns when nobody else can have changed what was last saved or loaded
+	Confirm() error // returns when no other target can have changed what was saved or loaded last
 }
 
-// A ReservationLocker is a ReservationStore that one target at a time may use.
+// A ReservationLocker is a ReservationStore that only one target at a time may use.
 type ReservationLocker interface {
-	Lock() (unlock func() error, err error) // before Load
+	Lock() (unlock func() error, err error) // called before Load
 }
 
-// A Reservations has the registrants and the reservation of one volume, which all its
-// namespaces share, in whatever subsystems.
+// Reservations has the registrants and the reservation of one volume, which all namespaces of the volume share, in
+// whatever subsystems.
 type Reservations struct {
 	store  ReservationStore  // nil: nothing survives
-	owner  reservation.Owner // the namespace that names the store
-	mu     sync.Mutex        // changes
-	ended  bool              // under mu: the store may be another's
+	owner  reservation.Owner // the namespace whose configuration names the store
+	mu     sync.Mutex        // serializes changes
+	ended  bool              // another target may use the store; under mu
 	unlock func() error
-	// doubtful says that the store may have what was not acknowledged, since it failed when
-	// that was saved. Under mu.
+	// doubtful means that the store may contain a state that was not acknowledged, since saving it failed. Under
+	// mu.
 	doubtful bool
 	shared   bool // store is a SharedStore; constant
 	asked    atomic.Uint64
-	// Of those that have asked up to answered, with the same answer, nobody asks the store once more.
-	// Under mu.
+	// Commands with tickets up to answered share the answer, without another request to the store. Under mu.
 	answered uint64
 	answer   error
 	state    atomic.Pointer[reservation.State]
-	guard    atomic.Pointer[reservation.Guard] // of the state while something is reserved, else nil
+	guard    atomic.Pointer[reservation.Guard] // of the state; nil while nothing is reserved
 }
 
-// newReservations loads what the store has, if there is a store. With former ones, which are
-// closed, it is what those had last: hosts were told that, whatever an earlier record says. But what
-// several targets read has every state, also those that others have made since. A record of another
-// owner is an error.
+// newReservations loads the record of the store, if there is a store. If former is set, which must be closed, its
+// state is used instead: hosts have seen that, whatever an earlier record says. A SharedStore is an exception,
+// since it has every state, including later ones of other targets. A record of another owner is an error.
 func newReservations(store ReservationStore, owner reservation.Owner, former *Reservations) (*Reservations, error) {
 	k := &Reservations{store: store, owner: owner, unlock: func() error { return nil }}
 	_, k.shared = store.(SharedStore)
@@ -102,14 +99,14 @@ func newReservations(store ReservationStore, owner reservation.Owner, former *Re
 	return k, nil
 }
 
-// Remembered are the reservations of a namespace that is away: nothing saves them.
+// Remembered returns the reservations of a namespace that is away. They are not saved.
 func Remembered(s reservation.State) *Reservations {
 	k := &Reservations{unlock: func() error { return nil }}
 	k.publish(&s)
 	return k
 }
 
-// Restore makes the state what another process had last, whose volume this was.
+// Restore sets the last state of another process, to which the volume belonged.
 func (k *Reservations) Restore(s reservation.State) error {
 	s.Persist = s.Persist && k.Persists()
 	if reflect.DeepEqual(*k.State(), s) {
@@ -119,7 +116,8 @@ func (k *Reservations) Restore(s reservation.State) error {
 	return err
 }
 
-// Resave saves the state as it is, where what was saved is lost. Of a SharedStore nothing is: others have it.
+// Resave saves the current state again, after the store has lost it. For a SharedStore it does nothing: others
+// have the state.
 func (k *Reservations) Resave() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,14 +129,14 @@ func (k *Reservations) Resave() error {
 	return err
 }
 
-// CheckReservations reports whether newReservations would succeed.
+// CheckReservations returns the error with which newReservations would fail.
 func CheckReservations(store ReservationStore, owner reservation.Owner) error {
 	_, _, err := readReservations(store, owner)
 	return err
 }
 
-// HoldReservations reports whether a store, as that of another namespace, has reservations of the
-// namespace. What cannot be read holds none: whoever uses that meets the error.
+// HoldReservations reports whether a store of another namespace has reservations of the namespace of. It returns
+// false if the store cannot be read: its user gets the error.
 func HoldReservations(store ReservationStore, of reservation.Owner) bool {
 	b, err := store.Load()
 	if err != nil || b == nil {
@@ -148,8 +146,8 @@ func HoldReservations(store ReservationStore, of reservation.Owner) bool {
 	return err == nil && owner != reservation.Owner{} && owner.Same(of) && !s.Empty()
 }
 
-// loadReservations reads what a store has. A record that does not say of the namespace, as it is now,
-// that it is its own is saved again, so that it does; if that fails the next change does it.
+// loadReservations reads the record of a store. If the record does not name the owner exactly, it is saved again
+// with the owner; if that fails, the next change saves it.
 func loadReservations(store ReservationStore, owner reservation.Owner) (reservation.State, error) {
 	s, known, err := readReservations(store, owner)
 	if _, shared := store.(SharedStore); err == nil && !known && !shared {
@@ -160,8 +158,8 @@ func loadReservations(store ReservationStore, owner reservation.Owner) (reservat
 	return s, err
 }
 
-// readReservations reads what a store has, and reports whether that is known to be the owner's. Of
-// another one that was at the same NSID nothing is taken over, and what was reserved there is an error.
+// readReservations reads the record of a store, and reports whether it names exactly the owner. If it belongs to
+// another namespace at the same NSID and is empty, it is ignored; a nonempty one is an error.
 func readReservations(store ReservationStore, owner reservation.Owner) (s reservation.State, known bool, err error) {
 	b, err := store.Load()
 	switch {
@@ -181,7 +179,7 @@ func readReservations(store ReservationStore, owner reservation.Owner) (s reserv
 	case of.Same(owner):
 		return s, of == owner, nil
 	case of.At(owner) && s.Empty():
-		return reservation.State{}, true, nil // which stays there until there is another: it may come back
+		return reservation.State{}, true, nil // stays in the store until the next save, since its namespace may return
 	}
 	return s, false, &RecordError{Store: store, Err: fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back; "+
 		"if this one has the data of that one, give it that uuid; or remove the file if no host relies on a reservation", in, of, owner)}
@@ -191,54 +189,53 @@ func restoreAdvice(store ReservationStore, err error) error {
 	return &RecordError{Store: store, Err: fmt.Errorf("%w: restore the file from a backup, or remove it if no host relies on a reservation", err)}
 }
 
-// End refuses changes from then on. It waits for one that is being saved.
+// End refuses later changes. It waits for a change that is being saved.
 func (k *Reservations) End() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ended = true
 }
 
-// Close lets another target use the store.
+// Close unlocks the store.
 func (k *Reservations) Close() error { return k.unlock() }
 
-// State is the state as it is now. It does not change.
+// State returns the current state, which is immutable.
 func (k *Reservations) State() *reservation.State { return k.state.Load() }
 
-// Guard is that of the state while something is reserved, else nil. Every command reads it.
+// Guard returns the guard of the state, or nil while nothing is reserved. Every command reads it.
 func (k *Reservations) Guard() *reservation.Guard { return k.guard.Load() }
 
-// Shared reports whether several targets have the state.
+// Shared reports whether several targets share the state.
 func (k *Reservations) Shared() bool { return k.shared }
 
 // Persists reports whether a state can survive a power loss.
 func (k *Reservations) Persists() bool { return k.store != nil }
 
-// A Ticket is the turn of a command of a host that the store has to be asked for.
+// A Ticket numbers the commands for which a SharedStore has to be asked.
 type Ticket uint64
 
-// Ask notes that a command has come for which a SharedStore is asked. What the store answers to a
-// question that is put after that holds for it too: of many that wait, as while a store is away, one
-// does so for all.
+// Ask returns a ticket for a command for which a SharedStore has to be asked. The answer to a request that is sent
+// after that applies to the command too: when many wait, for example while a store is unavailable, one request
+// serves all.
 func (k *Reservations) Ask() Ticket { return Ticket(k.asked.Add(1)) }
 
-// Apply executes a command that changes the state. It may block. An error means that the
-// state could not be saved, and has not changed.
+// Apply executes a command that changes the state. It may block. An error means that the state could not be saved,
+// and has not changed.
 func (k *Reservations) Apply(t Ticket, cmd reservation.Command) (reservation.Outcome, error) {
 	return k.change(t, func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Apply(cmd) })
 }
 
-// Clear ends all registrations, as an administrator does; see [reservation.State.Clear].
+// Clear ends all registrations for an administrator; see [reservation.State.Clear].
 func (k *Reservations) Clear() (reservation.Outcome, error) {
 	return k.change(k.Ask(), reservation.State.Clear)
 }
 
-// Evict ends a host's registration, as an administrator does; see [reservation.State.Evict].
+// Evict ends a host's registration for an administrator; see [reservation.State.Evict].
 func (k *Reservations) Evict(host capsule.HostID) (reservation.Outcome, error) {
 	return k.change(k.Ask(), func(s reservation.State) (reservation.State, reservation.Outcome) { return s.Evict(host) })
 }
 
-// SetPersist sets whether the state survives a power loss. It may block. After an error
-// nothing has changed.
+// SetPersist sets whether the state survives a power loss. It may block. After an error nothing has changed.
 func (k *Reservations) SetPersist(on bool) error {
 	_, err := k.change(k.Ask(), func(s reservation.State) (reservation.State, reservation.Outcome) {
 		s.Persist = on
@@ -247,8 +244,8 @@ func (k *Reservations) SetPersist(on bool) error {
 	return err
 }
 
-// change computes the next state and saves it, if either is to survive. With an error the
-// status is Internal Error.
+// change computes the next state and saves it, if either state has to survive. With an error the status is that of
+// Failure.
 func (k *Reservations) change(t Ticket, f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -275,12 +272,12 @@ func (k *Reservations) change(t Ticket, f func(reservation.State) (reservation.S
 	return out, nil
 }
 
-// changeShared is change where the store is a SharedStore. Called with mu held.
+// changeShared is change for a SharedStore. Called with mu held.
 func (k *Reservations) changeShared(t Ticket, f func(reservation.State) (reservation.State, reservation.Outcome)) (reservation.Outcome, error) {
 	switch {
 	case k.lost():
 		return reservation.Outcome{Status: k.Failure()}, ErrNotOwner
-	case uint64(t) <= k.answered && k.answer != nil: // the store did not answer while this one waited
+	case uint64(t) <= k.answered && k.answer != nil: // the store did not answer while this command waited
 		return reservation.Outcome{Status: k.Failure()}, k.answer
 	}
 	next, out := f(*k.state.Load())
@@ -298,8 +295,8 @@ func (k *Reservations) changeShared(t Ticket, f func(reservation.State) (reserva
 	return out, nil
 }
 
-// Confirm returns the state if no others, which serve the namespace by now, can have changed it since
-// the ticket was given. It may block.
+// Confirm returns the state, and an error unless it is certain that no other target can have changed it since the
+// ticket was given. It may block.
 func (k *Reservations) Confirm(t Ticket) (*reservation.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -307,13 +304,13 @@ func (k *Reservations) Confirm(t Ticket) (*reservation.State, error) {
 	return k.state.Load(), err
 }
 
-// confirm is Confirm with mu held. A state that the store may not have, since it did not answer as the
-// next one was saved, is saved again: whoever comes after this target goes on with what hosts were told.
+// confirm is Confirm with mu held. If the store may lack the current state, since it did not answer when the next
+// one was saved, the state is saved again: the next target must continue with what hosts were told.
 func (k *Reservations) confirm(t Ticket) error {
 	switch {
 	case !k.shared:
 		return nil
-	case k.ended: // the keeper is another's, as that of the same namespace when it is opened again
+	case k.ended: // the store may be used by others, such as the same namespace when it is opened again
 		return fmt.Errorf("its store is closed: %w", backend.ErrClosed)
 	case k.lost():
 		return ErrNotOwner
@@ -327,7 +324,7 @@ func (k *Reservations) confirm(t Ticket) error {
 	return k.ask(k.store.(SharedStore).Confirm)
 }
 
-// ask asks a SharedStore for all who wait. Called with mu held.
+// ask sends a request to a SharedStore for all waiting commands. Called with mu held.
 func (k *Reservations) ask(f func() error) error {
 	all := k.asked.Load()
 	err := f()
@@ -337,8 +334,8 @@ func (k *Reservations) ask(f func() error) error {
 	return err
 }
 
-// Failure is the status of a command whose change could not be saved. Of several targets
-// another may be able to.
+// Failure returns the status of a command whose change could not be saved. If several targets share the state,
+// another one may be able to save it.
 func (k *Reservations) Failure() capsule.Status {
 	if k.shared {
 		return capsule.StatusANAInaccessible
@@ -346,7 +343,7 @@ func (k *Reservations) Failure() capsule.Status {
 	return capsule.StatusInternalError
 }
 
-// save saves a state, and for other targets the notices of the change.
+// save saves a state and, for other targets, the notices of the change.
 func (k *Reservations) save(s *reservation.State, notices []reservation.Notice) error {
 	encode := s.Encode
 	if k.shared {
@@ -359,7 +356,7 @@ func (k *Reservations) save(s *reservation.State, notices []reservation.Notice) 
 	return err
 }
 
-// lose forgets the state, which is another target's: nothing is allowed any more.
+// lose drops the state, since another target serves the namespace. From then on nothing is allowed.
 func (k *Reservations) lose() {
 	k.state.Store(new(reservation.State))
 	k.guard.Store(reservation.Closed())
@@ -370,10 +367,10 @@ func (k *Reservations) lost() bool {
 	return g != nil && g.Lost
 }
 
-// restore saves a state again after the next one could not be saved: the store may have that
-// one, and a restart would find it. Called with mu held.
+// restore saves a state again after the next one could not be saved: the store may have the next one, and a
+// restart would find it. Called with mu held.
 func (k *Reservations) restore(s *reservation.State) {
-	k.doubtful = k.save(s, nil) != nil // then with the next change
+	k.doubtful = k.save(s, nil) != nil // if so, it is retried with the next change
 }
 
 func (k *Reservations) publish(s *reservation.State) {
@@ -381,8 +378,8 @@ func (k *Reservations) publish(s *reservation.State) {
 	k.guard.Store(reservation.NewGuard(s))
 }
 
-// ReservationCapabilities is RESCAP of a namespace whose reservations can, or cannot, survive a
-// power loss.
+// ReservationCapabilities returns RESCAP of a namespace; persists means that its reservations can survive a power
+// loss.
 func ReservationCapabilities(persists bool) uint8 {
 	c := capsule.RESCAPAllTypes | capsule.RESCAPIgnoreKey
 	if persists {

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// reserve is a change by which a host registers and reserves, to survive or not.
+// reserve returns a change by which a host registers and reserves, with or without persistence.
 func reserve(persist bool) func(reservation.State) (reservation.State, reservation.Outcome) {
 	return func(s reservation.State) (reservation.State, reservation.Outcome) {
 		s.Persist = persist
@@ -22,7 +22,7 @@ func reserve(persist bool) func(reservation.State) (reservation.State, reservati
 	}
 }
 
-// TestRestart: what is to survive does, and nothing else is written.
+// TestRestart: a persistent state survives, and nothing else is written.
 func TestRestart(t *testing.T) {
 	for _, persist := range []bool{false, true} {
 		f := kept.File{Name: filepath.Join(t.TempDir(), "r"), What: "reservations"}
@@ -52,8 +52,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDamaged: a record that cannot be read is an error that says what to do, and the
-// file is free again.
+// TestDamaged: a record that cannot be read is an error with a remedy, and the file is unlocked.
 func TestDamaged(t *testing.T) {
 	f := kept.File{Name: filepath.Join(t.TempDir(), "r"), What: "reservations"}
 	for _, content := range []string{"", "hello", `{"version":1}`} {
@@ -76,8 +75,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestSymbolicLinks: what somebody put beside the file leads to no other file. The file
-// itself may be a link of the administrator's.
+// TestSymbolicLinks: a link in place of the lock file is not followed. The file itself may be a link that the
+// administrator has created.
 func TestSymbolicLinks(t *testing.T) {
 	dir := t.TempDir()
 	victim, missing := filepath.Join(dir, "victim"), filepath.Join(dir, "missing")
@@ -126,7 +125,7 @@ type failing struct{}
 func (failing) Load() ([]byte, error) { return nil, nil }
 func (failing) Save([]byte) error     { return errors.New("disk is gone") }
 
-// TestNotSaved: what cannot be saved does not happen.
+// TestNotSaved: a change that cannot be saved has no effect.
 func TestNotSaved(t *testing.T) {
 	k, err := newReservations(failing{}, reservation.Owner{}, nil)
 	if err != nil {
@@ -144,9 +143,9 @@ func TestNotSaved(t *testing.T) {
 	}
 }
 
-// A late store fails when it has saved, as where the entry of the file cannot be synced.
+// A late store fails after it has saved, as if the directory could not be synced.
 type late struct {
-	fails int // so many times
+	fails int // how many times
 	has   []byte
 }
 
@@ -159,10 +158,10 @@ func (l *late) Save(b []byte) error {
 	return nil
 }
 
-// TestSavedAndFailed: what was not acknowledged does not come back after the next change,
-// also if that one need not be saved.
+// TestSavedAndFailed: a change that was not acknowledged does not come back after the next change, even if that
+// need not be saved.
 func TestSavedAndFailed(t *testing.T) {
-	store := &late{fails: 2} // also where what was before is saved again
+	store := &late{fails: 2} // including the save of the previous state
 	k, err := newReservations(store, reservation.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +177,7 @@ func TestSavedAndFailed(t *testing.T) {
 	}
 }
 
-// TestSavedAndFailedOnce: nor does it before, where saving fails no longer.
+// TestSavedAndFailedOnce: nor does it come back before the next change, if the second save succeeds.
 func TestSavedAndFailedOnce(t *testing.T) {
 	store := &late{}
 	k, err := newReservations(store, reservation.Owner{}, nil)

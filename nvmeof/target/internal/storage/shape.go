@@ -6,17 +6,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A Shape is what hosts are told of what a namespace stores.
+// A Shape is what hosts are told of a namespace's store.
 type Shape struct {
-	Info   backend.Info // without the size, which Blocks has
-	Shift  uint         // of the block size
+	Info   backend.Info // without the size; see Blocks
+	Shift  uint         // log2 of the block size
 	Blocks uint64
-	Used   uint64 // blocks that are allocated
-	// Persists says that reservations can survive a power loss.
+	Used   uint64 // number of allocated blocks
+	// Persists means that reservations can survive a power loss.
 	Persists bool
 }
 
-// ShapeOf is the shape of a store that is not open here. All of it counts as used.
+// ShapeOf returns the shape of a store that is not open here. All blocks count as used.
 func ShapeOf(i backend.Info, persists bool) *Shape {
 	shift := uint(bits.TrailingZeros(uint(i.BlockSize)))
 	blocks := uint64(i.Size) >> shift
@@ -24,8 +24,8 @@ func ShapeOf(i backend.Info, persists bool) *Shape {
 	return &Shape{i, shift, blocks, blocks, persists}
 }
 
-// Shape is that of the volume or, while the namespace is away, what is known of it. It reports
-// false where nothing is known.
+// Shape returns the shape of the volume or, while the namespace is away, what is known of it. It returns false if
+// nothing is known.
 func (n *Namespace) Shape() (Shape, bool) {
 	v := n.Volume
 	switch {
@@ -39,17 +39,16 @@ func (n *Namespace) Shape() (Shape, bool) {
 	return Shape{}, false
 }
 
-// Bytes is the size.
+// Bytes returns the size in bytes.
 func (s *Shape) Bytes() uint64 { return s.Blocks << s.Shift }
 
-// SameToHosts reports whether a host that has identified one namespace need not identify the
-// other.
+// SameToHosts reports whether a host that has identified one of the namespaces need not identify the other.
 func (n *Namespace) SameToHosts(o *Namespace) bool {
 	a, knownA := n.Shape()
 	b, knownB := o.Shape()
 	a.Used, b.Used = 0, 0
 	for _, i := range []*backend.Info{&a.Info, &b.Info} {
-		i.Alignment, i.Volatile, i.Compare, i.Copy = 0, false, false, false // are not told
+		i.Alignment, i.Volatile, i.Compare, i.Copy = 0, false, false, false // hosts do not see these
 	}
 	return knownA && knownB && a == b && n.Identity == o.Identity && n.ReadOnly() == o.ReadOnly() &&
 		n.Protection() == o.Protection() && n.Reservable() == o.Reservable()

@@ -13,14 +13,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// Blocks is the size as it is reported to hosts.
+// Blocks returns the size in blocks, as reported to hosts.
 func (v *Volume) Blocks() uint64 { return v.size.Load() }
 
-// Bytes is the same in bytes.
+// Bytes returns the size in bytes.
 func (v *Volume) Bytes() uint64 { return v.Blocks() << v.Shift }
 
-// Kind is the package of the store's type, without those above it: memory, file or block, or that
-// of whoever made another one.
+// Kind returns the last element of the import path of the store's type: memory, file, block, or that of another
+// implementation.
 func (v *Volume) Kind() string {
 	t := reflect.TypeOf(v.store)
 	if t.Kind() == reflect.Pointer {
@@ -29,14 +29,13 @@ func (v *Volume) Kind() string {
 	return path.Base(t.PkgPath())
 }
 
-// InRange reports whether blocks from slba exist (BAD-INPUT of SLBA and NLB).
+// InRange reports whether a number of blocks from slba exist.
 func (v *Volume) InRange(slba capsule.LBA, blocks uint32) bool {
 	return capsule.InRange(uint64(slba), uint64(blocks), v.Blocks())
 }
 
-// Used is NUSE: how many blocks are allocated. Shards call it, which must not wait for a
-// file system or device: of a store that is on one, since it has a size to read again, it is
-// what was counted when that was last examined.
+// Used returns NUSE: how many blocks are allocated. Shards call it, so it must not wait for a file system or
+// device: if the store is on one (it is a backend.Resizer), the result is that of the last examination.
 func (v *Volume) Used() uint64 {
 	if _, ok := v.store.(backend.Resizer); !ok {
 		v.count(v.store.Allocated())
@@ -44,7 +43,7 @@ func (v *Volume) Used() uint64 {
 	return min(v.used.Load(), v.Blocks())
 }
 
-// count notes how much is allocated: all, where the store does not know.
+// count sets how much is allocated, in bytes. With an error it is everything.
 func (v *Volume) count(allocated int64, err error) {
 	if err != nil || allocated < 0 {
 		allocated = v.Info.Size
@@ -52,8 +51,8 @@ func (v *Volume) count(allocated int64, err error) {
 	v.used.Store((uint64(allocated) + 1<<v.Shift - 1) >> v.Shift)
 }
 
-// refresh lets the store read its own size, and how much is allocated if that is to be counted. The store
-// stays open meanwhile; see Volumes.Release.
+// refresh lets the store read its own size and, with count, counts how much is allocated. The store stays open
+// meanwhile; see Volumes.Release.
 func (v *Volume) refresh(count bool) error {
 	v.querying.Lock()
 	defer v.querying.Unlock()
@@ -68,11 +67,11 @@ func (v *Volume) refresh(count bool) error {
 	return err
 }
 
-// Revalidate adopts the present size of the store, and reports whether it is another.
+// Revalidate adopts the current size of the store, and reports whether it has changed.
 func (v *Volume) Revalidate() (resized bool) { return v.revalidate(true) }
 
 func (v *Volume) revalidate(count bool) (resized bool) {
-	err := v.refresh(count) // may take as long as a system call does
+	err := v.refresh(count) // may take as long as a system call
 	v.volumes.mu.Lock()
 	defer v.volumes.mu.Unlock()
 	return len(v.users) > 0 && v.adopt(err)
@@ -80,7 +79,7 @@ func (v *Volume) revalidate(count bool) (resized bool) {
 
 var errNothing = errors.New("less than one block is left: its data is lost; stop the hosts, and restore it")
 
-// cut is what is wrong with the size. Called with querying held.
+// cut describes what is wrong with the size, or returns an empty string. Called with querying held.
 func (v *Volume) cut() string {
 	if why := v.blind.Load(); why != nil {
 		return "its size is no longer known: " + (*why).Error()
@@ -92,7 +91,7 @@ func (v *Volume) cut() string {
 	return v.holes.why()
 }
 
-// adopt is Revalidate with the mutex of Volumes held.
+// adopt adopts the current size of the store. Called with the mutex of Volumes held.
 func (v *Volume) adopt(err error) (resized bool) {
 	size := v.store.Info().Size
 	for _, region := range v.regions {
@@ -100,20 +99,20 @@ func (v *Volume) adopt(err error) (resized bool) {
 	}
 	blocks, before := uint64(max(size, 0))>>v.Shift, v.Blocks()
 	if err == nil && blocks == 0 {
-		err = errNothing // hosts keep the size that was reported, and every command fails
+		err = errNothing // hosts keep the size that was reported last, and every command fails
 	}
 	switch {
 	case err == nil:
 		v.blind.Store(nil)
 	case v.blind.Swap(&err) == nil:
-		v.happened(events.Error, "its size is no longer known: "+err.Error())
+		v.recordEvent(events.Error, "its size is no longer known: "+err.Error())
 		v.volumes.log.Error("size of a namespace is no longer known", zap.String("export", v.Name), zap.Error(err))
 	}
 	if blocks == before || blocks == 0 {
 		return false
 	}
 	v.size.Store(blocks)
-	v.happened(events.Info, fmt.Sprintf("resized from %d to %d bytes", before<<v.Shift, blocks<<v.Shift))
+	v.recordEvent(events.Info, fmt.Sprintf("resized from %d to %d bytes", before<<v.Shift, blocks<<v.Shift))
 	v.volumes.log.Info("namespace resized", zap.String("export", v.Name),
 		zap.Uint64("bytes", blocks<<v.Shift), zap.Uint64("bytes_before", before<<v.Shift))
 	if blocks >= v.whole.Load() {
@@ -121,7 +120,7 @@ func (v *Volume) adopt(err error) (resized bool) {
 	}
 	if blocks < before {
 		v.whole.Store(max(before, v.whole.Load()))
-		v.happened(events.Error, "became shorter while it is served: what was behind its end is lost")
+		v.recordEvent(events.Error, "became shorter while it is served: what was behind its end is lost")
 		v.volumes.log.Error("namespace became shorter while it is served: the data beyond its end is lost", zap.String("export", v.Name),
 			zap.String("remedy", "unless this is intended, stop the hosts, and restore the data before the file or device is enlarged again"))
 	}

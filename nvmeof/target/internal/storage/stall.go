@@ -6,38 +6,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 )
 
-// A stall is what a lane knows of a store that hangs. Commands for that must not hold what
-// those for other stores need: a host has as many of them under way as its queues have
-// entries, and half of the shard's buffers. So while the store completes nothing its
-// operations are excused, by [Shard.Stalled], and all but a few new ones are held at their
-// gate. It belongs to the shard.
+// A stall tracks whether the store of a lane hangs. Commands for such a store must not hold resources that
+// commands for other stores need: a host can have as many under way as its queues have entries, which can take
+// half of the shard's buffers. So while the store completes nothing, [Shard.Stalled] releases the buffers of its
+// operations from the host's share, and all but a few new operations are held at their gate. It belongs to the
+// shard.
 type stall struct {
 	on        *Shard
-	watching  shard.Timer // runs while the store has operations, and no longer than stallTime after them
-	completed uint        // operations, ever
-	before    uint        // completed when watching began anew
+	watching  shard.Timer // runs while the store has operations, and up to stallTime longer
+	completed uint        // total number of operations
+	before    uint        // value of completed when watching last began
 	stalled   bool
-	gates     []*Gate // that hold operations for that
+	gates     []*Gate // gates that hold operations because of the stall
 }
 
 const (
-	// stallTime is how long a store that hangs keeps a host from others, at most twice.
+	// stallTime is how long, or at most twice as long, a store that hangs affects other stores of a host.
 	stallTime = time.Second
-	// stalledUsers is how many operations a lane has that is stalled, at least: one of
-	// them may complete, as after a long flush.
+	// stalledUsers is the minimum number of operations for which a stalled lane has room: one of them may
+	// complete, for example after a long flush.
 	stalledUsers = 8
 )
 
-// watchProgress watches the store from now on.
+// watchProgress restarts the supervision of the store.
 func (l *Lane) watchProgress() {
 	l.before = l.completed
 	l.shard.SetTimer(&l.watching, stallTime)
 }
 
-// checkProgress finds out whether the store has completed anything meanwhile.
+// checkProgress checks whether the store has completed anything since watchProgress.
 func (l *Lane) checkProgress() {
 	if len(l.flight) == len(l.vacant) {
-		return // it has nothing
+		return // it has no operations
 	}
 	if l.completed == l.before {
 		if !l.stalled {
@@ -45,13 +45,13 @@ func (l *Lane) checkProgress() {
 			l.stalledAt.Store(l.Volume.volumes.age(time.Now().Add(-stallTime)))
 		}
 		if l.on.Stalled != nil {
-			l.on.Stalled(l) // again for what came since
+			l.on.Stalled(l) // again, for operations that were submitted since
 		}
 	}
 	l.watchProgress()
 }
 
-// goOn ends a stall: the store has completed something.
+// goOn ends a stall, since the store has completed something.
 func (l *Lane) goOn() {
 	l.stalled = false
 	l.stalledAt.Store(0)
@@ -64,12 +64,11 @@ func (l *Lane) goOn() {
 	}
 }
 
-// full reports whether a lane that is stalled takes no operations beside those that it has
-// and n more.
+// full reports whether the lane is stalled and has no room for another operation beside n more.
 func (l *Lane) full(n int) bool { return l.stalled && l.users+n >= stalledUsers }
 
-// HoldStalled has an operation that has entered, and has not begun, start again when the
-// store completes something.
+// HoldStalled holds an operation that has entered but has not begun. It starts again when the store completes
+// something.
 func (op *Operation) HoldStalled() {
 	g := op.Gate
 	op.Release()

@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// StatusOf is the status of a store's error. Media errors carry no Do Not Retry: another
-// path, or a later time, may succeed.
+// StatusOf returns the status for a store's error. Media errors have no Do Not Retry: another path, or a later
+// retry, may succeed.
 func StatusOf(op backend.Op, err error) capsule.Status {
 	switch {
 	case errors.Is(err, backend.ErrOutOfRange):
@@ -33,14 +33,14 @@ func StatusOf(op backend.Op, err error) capsule.Status {
 	return capsule.StatusWriteFault
 }
 
-// Failure counts a store's error, and logs once that the store has failed for good.
+// Failure counts a store's error, and logs once that the store has failed permanently.
 func (l *Lane) Failure(op backend.Op, err error) {
 	switch StatusOf(op, err) {
 	case capsule.StatusUnrecoveredReadError, capsule.StatusWriteFault:
 		bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
-		l.Volume.happened(events.Error, "failed, and takes no writes: "+err.Error())
+		l.Volume.recordEvent(events.Error, "failed, and takes no writes: "+err.Error())
 		l.Volume.volumes.log.Error("namespace failed", zap.String("export", l.Volume.Name), zap.Error(err))
 	}
 }

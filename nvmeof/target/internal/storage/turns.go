@@ -5,33 +5,33 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/list"
 )
 
-// A Party is one of those who share the lanes of a shard, a host, by its index there. Those
-// that are in use are low numbers, and no two parties have the same.
+// A Party is the index, in a shard, of a host that shares the shard's lanes. Indexes are unique and as low as
+// possible.
 type Party uint16
 
-// turns are the operations for which a store had no room, by party. They are given to the
-// store for each party in turn (deficit round robin), so that what one has outstanding
-// does not decide how soon another's come. Nothing of it is used while there is room.
+// turns has the operations for which a store had no room, by party. They are submitted by deficit round robin, so
+// that the outstanding operations of one party do not delay those of another. While there is room, none of it is
+// used.
 type turns struct {
-	line    list.List[turn] // of those that have operations
-	parties []*turn         // by Party; made when first needed, and kept
-	n       int             // operations
+	line    list.List[turn] // the parties that have operations
+	parties []*turn         // by Party; created when first needed, and kept
+	n       int             // number of operations
 }
 
-// A turn is a party's.
+// A turn is the queue of a party.
 type turn struct {
-	operations list.List[Operation]
-	credit     int64 // of cost
-	begun      bool  // it has been given the credit of the turn that it has now
+	operations list.List[Operation] // in units of cost
+	credit     int64                // of cost
+	begun      bool                 // it has received the credit of its current turn
 	link       list.Link[turn]
 }
 
-// turnCost is how much a party may give the store in its turn: what an operation of 4 KiB
-// costs. A larger one waits for several turns.
+// turnCost is how much cost a party may submit in its turn: that of an operation of 4 KiB. A larger operation
+// waits for several turns.
 const turnCost = 8 << 10
 
-// cost is an operation's share of a store's time, in bytes: those that it moves, and a
-// constant amount for the operation.
+// cost returns an operation's share of a store's time, in bytes: those that it transfers, and a constant for the
+// operation.
 func (op *Operation) cost() int64 {
 	n := int64(turnCost / 2)
 	if op.Op == backend.OpRead || op.Op == backend.OpWrite {
@@ -60,7 +60,7 @@ func (ts *turns) add(op *Operation) {
 	}
 }
 
-// remove takes an operation out.
+// remove removes an operation.
 func (ts *turns) remove(op *Operation) {
 	t := ts.parties[op.Party]
 	op.late = false
@@ -72,7 +72,7 @@ func (ts *turns) remove(op *Operation) {
 	}
 }
 
-// next takes out the operation that is next, nil if there is none.
+// next removes and returns the next operation, or returns nil if there is none.
 func (ts *turns) next() *Operation {
 	for {
 		t := ts.line.First()

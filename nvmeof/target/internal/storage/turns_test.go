@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// laneRig is a lane to a store that has few operations at a time and completes all that it
-// has in each turn.
+// laneRig is a lane to a store that has few operations at a time and completes all of them in each turn.
 type laneRig struct {
 	lane  *Lane
 	store *fewQueue
@@ -18,7 +17,7 @@ type laneRig struct {
 
 type fewQueue struct {
 	backend.Queue
-	few  int // how many it takes; 0: as many as it is given
+	few  int // how many operations the store accepts; 0: all
 	tags []uint64
 }
 
@@ -42,7 +41,7 @@ func (q *fewQueue) Poll(rs []backend.Result) int {
 	return n
 }
 
-// A clock is all of a completion queue that the lane's shard needs.
+// A clock is the part of a completion queue that the lane's shard needs.
 type clock struct{ rdmatransport.CompletionQueue }
 
 func (clock) Now() int64         { return 0 }
@@ -57,7 +56,7 @@ func newLaneRig(depth, few int) *laneRig {
 	return &laneRig{&Lane{shard: s, lanes: &lanes{}, queue: q, depth: depth, users: 1}, q}
 }
 
-// A client puts its operations into the lane again when they have completed.
+// A client puts its operation into the lane again when it has completed.
 type client struct {
 	r    *laneRig
 	op   Operation
@@ -75,7 +74,7 @@ func (c *client) Completed(error) {
 	}
 }
 
-// client adds a party with so many reads outstanding, and returns its clients.
+// client adds a party with a number of outstanding reads, and returns its clients.
 func (r *laneRig) client(p Party, outstanding int, length int64, n *int) []*client {
 	cs := make([]*client, outstanding)
 	for i := range cs {
@@ -87,11 +86,11 @@ func (r *laneRig) client(p Party, outstanding int, length int64, n *int) []*clie
 	return cs
 }
 
-// TestTurnsOfAStore: parties get equal parts of a store that has room for few operations,
-// whatever they have outstanding, one with a single operation at a time waits no longer
-// than those before it take one turn each, and nothing is allocated.
+// TestTurnsOfAStore: parties get equal shares of a store that has room for few operations, however many they have
+// outstanding. A party with a single operation at a time waits no longer than a turn of each party before it, and
+// nothing is allocated.
 func TestTurnsOfAStore(t *testing.T) {
-	for _, c := range []struct{ parties, few int }{{2, 0}, {17, 0}, {17, 3}, {17, 8}, {256, 0}, {256, 3}} { // the bound is the lane's, the store's, both
+	for _, c := range []struct{ parties, few int }{{2, 0}, {17, 0}, {17, 3}, {17, 8}, {256, 0}, {256, 3}} { // the limit is the lane's, the store's, or both
 		r := newLaneRig(8, c.few)
 		counts := make([]int, c.parties)
 		for p := range c.parties {
@@ -119,12 +118,12 @@ func TestTurnsOfAStore(t *testing.T) {
 	for range 1000 {
 		r.lane.Poll()
 	}
-	if one < 450 { // of 500: one turn to be put, one at the store
+	if one < 450 { // of 500: one turn until it is submitted, one in the store
 		t.Errorf("%d operations of one that has one outstanding, beside %d", one, many)
 	}
 }
 
-// TestTurnsCountBytes: a party whose operations are large does not get more for that.
+// TestTurnsCountBytes: a party with large operations does not get a larger share.
 func TestTurnsCountBytes(t *testing.T) {
 	r := newLaneRig(8, 0)
 	var small, large int
@@ -138,8 +137,8 @@ func TestTurnsCountBytes(t *testing.T) {
 	}
 }
 
-// TestWithdrawFromTurns: an operation that waits can be withdrawn, wherever it waits, and
-// one that the store has cannot.
+// TestWithdrawFromTurns: an operation that waits can be withdrawn, wherever it waits; one that was submitted
+// cannot.
 func TestWithdrawFromTurns(t *testing.T) {
 	r := newLaneRig(2, 0)
 	var n int

@@ -8,18 +8,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/ana"
 )
 
-// A View is how the host of a controller sees the namespaces of a subsystem through a
-// listener. Any shard may use it.
+// A View is the view that the host of a controller has of the namespaces of a subsystem through a listener. Any
+// shard may use it.
 type View struct {
 	Table  *atomic.Pointer[Table]     // the subsystem's
 	Paths  *atomic.Pointer[ana.Table] // the listener's
-	Lease  *atomic.Pointer[Lease]     // the target's; nil: it has no groups that end by themselves
+	Lease  *atomic.Pointer[Lease]     // the target's; nil if it is no gateway
 	Rights atomic.Pointer[access.Rights]
 
 	Identifications
 }
 
-// Find returns the namespace if the host may see it, also one that is away, or nil.
+// Find returns the namespace, which may be away, if the host may see it, or nil.
 func (v *View) Find(id capsule.NSID) *Namespace {
 	n := v.Table.Load().At(id)
 	if n == nil || !v.Rights.Load().See(id) {
@@ -28,8 +28,8 @@ func (v *View) Find(id capsule.NSID) *Namespace {
 	return n
 }
 
-// Have returns the namespace of a command that needs no accessible path, or the status of
-// its failure. For one that is away the host is to retry.
+// Have returns the namespace of a command that needs no accessible path, or the status with which the command
+// fails. If the namespace is away, the host should retry.
 func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
 	switch n := v.Find(id); {
 	case n == nil:
@@ -41,8 +41,8 @@ func (v *View) Have(id capsule.NSID) (*Namespace, capsule.Status) {
 	}
 }
 
-// awayStatus is the status of commands for a namespace that is away: that of its group, while
-// another target serves that.
+// awayStatus returns the status of commands for a namespace that is away: that of its group while another target
+// serves the group.
 func (v *View) awayStatus(n *Namespace) capsule.Status {
 	if s := v.Paths.Load().Status(n.Shown()); s != capsule.StatusSuccess {
 		return s
@@ -50,8 +50,8 @@ func (v *View) awayStatus(n *Namespace) capsule.Status {
 	return capsule.StatusANAInaccessible
 }
 
-// Lookup is Find for an identifier that must be valid: one that never can name a
-// namespace gives an error; an inactive one gives nil.
+// Lookup is Find for an identifier that must be valid: it returns an error for one that can never name a
+// namespace, and nil for an inactive one.
 func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
 	if id == 0 || id > MaxNamespace {
 		return nil, capsule.StatusInvalidNamespace | capsule.StatusDNR
@@ -59,8 +59,8 @@ func (v *View) Lookup(id capsule.NSID) (*Namespace, capsule.Status) {
 	return v.Find(id), capsule.StatusSuccess
 }
 
-// Reach returns the namespace of a command that needs an accessible path, or the status
-// of its failure.
+// Reach returns the namespace of a command that needs an accessible path, or the status with which the command
+// fails.
 func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	n, s := v.Have(id)
 	if n == nil {
@@ -69,13 +69,13 @@ func (v *View) Reach(id capsule.NSID) (*Namespace, capsule.Status) {
 	if s := v.Paths.Load().Status(n.Shown()); s != capsule.StatusSuccess {
 		return nil, s
 	}
-	if v.Lease != nil && v.Lease.Load().Over(n.Group()) { // which the paths do not show yet
+	if v.Lease != nil && v.Lease.Load().Over(n.Group()) { // Paths does not contain that yet
 		return nil, capsule.StatusANAInaccessible
 	}
 	return n, capsule.StatusSuccess
 }
 
-// State is the ANA state of a namespace.
+// State returns the ANA state of a namespace.
 func (v *View) State(n *Namespace) capsule.ANAState { return v.Paths.Load().State(n.Shown()) }
 
 // MayWrite reports whether the host may change blocks of a namespace.
@@ -87,17 +87,16 @@ func (v *View) permits(n *Namespace) bool {
 	return !n.ReadOnly() && n.Protection() == capsule.WriteProtectNone && v.Rights.Load().To(n.ID) == access.Write
 }
 
-// Protected reports whether the host is told that it may not change blocks of a namespace,
-// which may be away.
+// Protected reports whether the host is told that it may not change blocks of a namespace, which may be away.
 func (v *View) Protected(n *Namespace) bool {
 	shape, _ := n.Shape()
 	return shape.Info.ReadOnly || !v.permits(n)
 }
 
-// Last is the highest identifier that a namespace of the subsystem may have at the time.
+// Last returns an upper bound of the current namespace identifiers of the subsystem.
 func (v *View) Last() capsule.NSID { return v.Table.Load().Last() }
 
-// Listed yields the namespaces that the host sees, ascending, with those that are away.
+// Listed yields the namespaces that the host sees, ascending, including those that are away.
 func (v *View) Listed(yield func(*Namespace) bool) {
 	r := v.Rights.Load()
 	for n := range v.Table.Load().Listed {
@@ -116,7 +115,7 @@ func (v *View) All(yield func(*Namespace) bool) {
 	}
 }
 
-// Above lists the identifiers, greater than id, of those that the host sees.
+// Above lists the identifiers greater than id of namespaces that the host sees.
 func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
 	for n := range v.Listed {
 		if n.ID > id {
@@ -126,7 +125,7 @@ func (v *View) Above(id capsule.NSID) (ids []capsule.NSID) {
 	return ids
 }
 
-// Members are the namespaces that the host sees, by ANA group.
+// Members returns the namespaces that the host sees, by ANA group.
 func (v *View) Members() *ana.Members {
 	m := new(ana.Members)
 	for n := range v.Listed {
@@ -135,7 +134,7 @@ func (v *View) Members() *ana.Members {
 	return m
 }
 
-// Sees reports whether the host has namespaces of a group.
+// Sees reports whether the host sees namespaces of a group.
 func (v *View) Sees(g capsule.ANAGroup) bool {
 	for n := range v.Listed {
 		if n.Shown() == g {

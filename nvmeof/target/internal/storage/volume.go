@@ -16,43 +16,43 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Volume is a store that the target has open: once, however many namespaces of whatever
-// subsystems export it. It is immutable, except for its size, its health and its lanes.
+// A Volume is a store that the target has opened: once, however many namespaces of whatever subsystems export it.
+// It is immutable, except for its size, its health and its lanes.
 type Volume struct {
 	volumes *Volumes
 	Name    string // what is exported, for logs
 	store   backend.Store
-	Info    backend.Info                    // when it was opened; the size is in blocks
+	Info    backend.Info                    // as opened; the current size is in size
 	Shift   uint                            // log2 of the block size
 	size    atomic.Uint64                   // in blocks; see revalidate
-	used    atomic.Uint64                   // likewise, of storage; see Examine
-	lanes   [MaxShards]atomic.Pointer[Lane] // by shard; each is there before its shard has queues
+	used    atomic.Uint64                   // allocated blocks; see Examine
+	lanes   [MaxShards]atomic.Pointer[Lane] // by shard; each exists before its shard has queues
 	users   map[*Namespace]struct{}         // under the mutex of Volumes
-	leaving bool                            // being closed; under the mutex of Volumes
-	written atomic.Bool                     // something may have changed since it was opened
+	leaving bool                            // it is being closed; under the mutex of Volumes
+	written atomic.Bool                     // something may have been written since it was opened
 
-	// Written under the mutex of Volumes, except by ClearFault.
-	blind atomic.Pointer[error] // why the size is not known; nil: it is
-	whole atomic.Uint64         // blocks before the store became shorter; 0: it has not
+	// The next two are written under the mutex of Volumes, except by ClearFault.
+	blind atomic.Pointer[error] // why the size is unknown; nil: it is known
+	whole atomic.Uint64         // number of blocks before the store became shorter; 0: it has not
 
-	// regions are the memory of a store that is a Leaser; under the mutex of Volumes.
+	// regions has the registered memory of a store that is a Leaser; under the mutex of Volumes.
 	regions map[*Site]rdmatransport.MemoryRegion
 
 	Health   atomic.Pointer[health.State] // written under querying
 	querying sync.Mutex                   // held while the store is queried, which may take seconds
-	queried  time.Time                    // under querying: when its drive was queried last
+	queried  time.Time                    // when its drive was queried last; under querying
 	holes    holes                        // under querying
-	asked    atomic.Int64                 // since when the store is being asked, by Volumes.age; 0: it is not
-	silent   atomic.Bool                  // that takes too long, which was logged
+	asked    atomic.Int64                 // when the query under way began, by Volumes.age; 0: none is under way
+	silent   atomic.Bool                  // a query takes too long, and that was logged
 	closed   bool                         // under querying
 
 	Reservations *Reservations
 }
 
-// maxAlignment is the most that a store may demand (backend.Info): buffers begin with a page.
+// maxAlignment is the largest alignment that a store may require (backend.Info): buffers begin at a page boundary.
 const maxAlignment = 4096
 
-// newVolume checks a store.
+// newVolume checks a store and returns its volume.
 func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, error) {
 	info := store.Info()
 	if info.BlockSize != 512 && info.BlockSize != 4096 {
@@ -71,15 +71,15 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 	}
 	v.size.Store(uint64(info.Size) >> v.Shift)
 	h := health.Sound()
-	h.Failed = v.Latched() != nil // which hosts that go on with it know from another process
+	h.Failed = v.Latched() != nil // hosts whose associations were moved from another process know of it
 	v.Health.Store(h)
 	return v, nil
 }
 
-// leaser is the store if a device can send from its memory, or nil.
+// leaser returns the store if the device can send from its memory, or nil.
 func (v *Volume) leaser(d *Site) backend.Leaser {
 	if d.Pins && v.Info.Deallocate {
-		return nil // the device would go on with pages that the store has given back
+		return nil // the device would continue to use pages that the store has freed
 	}
 	leaser, _ := v.store.(backend.Leaser)
 	return leaser
@@ -95,8 +95,8 @@ func (v *Volume) open() error {
 	return nil
 }
 
-// openOn gives the volume lanes in a device's shards. If it fails closeOn undoes what it
-// did. Called with the mutex of Volumes held.
+// openOn gives the volume lanes in a device's shards. If it fails, closeOn undoes its work. Called with the mutex
+// of Volumes held.
 func (v *Volume) openOn(d *Site) error {
 	leaser := v.leaser(d)
 	if leaser != nil {
@@ -120,7 +120,7 @@ func (v *Volume) openLane(d *Site, w *Shard, leaser backend.Leaser) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range v.notes()[known:] { // earlier ones were logged when the store was opened
+	for _, note := range v.notes()[known:] { // earlier notes were logged when the store was opened
 		v.volumes.log.Warn(note, zap.String("export", v.Name))
 	}
 	l := v.lanes[w.Index].Load()
@@ -146,9 +146,8 @@ func (v *Volume) notes() []string {
 	return nil
 }
 
-// openQueue opens a queue of the store for a shard, which the queue's descriptor wakes.
-// Where either side cannot do that the store's notification wakes it, from another
-// goroutine.
+// openQueue opens a queue of the store for a shard. The queue's descriptor wakes the shard or, if either side does
+// not support that, the store's notification does, from another goroutine.
 func (v *Volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Watchable, error) {
 	q, err := v.store.NewQueue(depth, s.Wake)
 	if err != nil {
@@ -164,7 +163,7 @@ func (v *Volume) openQueue(s *shard.Shard, depth int) (backend.Queue, backend.Wa
 		}
 		return q, w, nil
 	}
-	// the descriptor wakes the shard, which need not poll
+	// The descriptor cannot wake the shard: open the queue anew, without one.
 	if err := q.Close(); err != nil {
 		return nil, nil, err
 	}
@@ -181,8 +180,8 @@ func (l *Lane) attach() {
 	l.home.Store(l.shard)
 }
 
-// closeLanes closes the volume's lanes. Called with the mutex of Volumes held, after retire:
-// no command uses the volume, and no new one can.
+// closeLanes closes the volume's lanes. Called with the mutex of Volumes held, after retire: no command uses the
+// volume, and no new one can.
 func (v *Volume) closeLanes() error {
 	var errs []error
 	for _, d := range v.volumes.sites {
@@ -191,8 +190,8 @@ func (v *Volume) closeLanes() error {
 	return errors.Join(errs...)
 }
 
-// retireOn ends the lanes in a device's shards for new operations. The channels are
-// closed when those have no users any more. Called with the mutex of Volumes held.
+// retireOn closes the lanes in a device's shards to new operations. The channels are closed when the lanes have no
+// users any more. Called with the mutex of Volumes held.
 func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 	for _, w := range d.shards {
 		if l := v.lanes[w.Index].Load(); l != nil && l.open && l.retire() == nil {
@@ -202,8 +201,8 @@ func (v *Volume) retireOn(d *Site) (quiet []<-chan struct{}) {
 	return quiet
 }
 
-// closeOn waits until no command of a device's shards uses the volume, and closes its
-// lanes there. Called with the mutex of Volumes held.
+// closeOn waits until no command of a device's shards uses the volume, and closes its lanes there. Called with the
+// mutex of Volumes held.
 func (v *Volume) closeOn(d *Site) error {
 	var errs []error
 	for _, w := range d.shards {
@@ -219,8 +218,8 @@ func (v *Volume) closeOn(d *Site) error {
 	return errors.Join(errs...)
 }
 
-// retire ends the lane for new operations, from outside its shard. idle is closed when it
-// has no users any more.
+// retire closes the lane to new operations. idle is closed when it has no users any more. Called outside of its
+// shard.
 func (l *Lane) retire() error {
 	if l.idle != nil {
 		return nil
@@ -252,7 +251,7 @@ func (l *Lane) retire() error {
 	return err
 }
 
-// close closes the lane, which has no users any more, from outside its shard.
+// close closes the lane when it has no users any more. Called outside of its shard.
 func (l *Lane) close() error {
 	err := l.retire()
 	if err == nil {
@@ -262,11 +261,10 @@ func (l *Lane) close() error {
 	return errors.Join(err, l.queue.Close())
 }
 
-// OnLane calls f with a lane of the volume, in the lane's shard, and reports whether there is
-// one.
+// OnLane calls f with a lane of the volume, in the lane's shard. It returns false if there is none.
 func (v *Volume) OnLane(f func(*Lane)) (called bool) {
 	for _, p := range v.volumes.present() {
-		_ = p.Shard.Call(func() { // one that has ended has no lane
+		_ = p.Shard.Call(func() { // a shard that has ended has no lane
 			if l := v.lanes[p.Index].Load(); l != nil && l.Attached {
 				f(l)
 				called = true
@@ -279,17 +277,17 @@ func (v *Volume) OnLane(f func(*Lane)) (called bool) {
 	return false
 }
 
-// NoteWritten notes that the store may have something in a volatile cache: shards do for each write, and who gives
-// it to a namespace to which another process has written, and which that has not flushed.
+// NoteWritten records that the store may have data in a volatile cache. Shards call it for each write. It is also
+// called when a namespace is added to which another process has written without a flush.
 func (v *Volume) NoteWritten() {
 	if !v.written.Load() {
 		v.written.Store(true)
 	}
 }
 
-// Unflushed reports whether the store may have something in a volatile cache: it was written since it
-// was opened, or by whom it is inherited from, flushed or not.
+// Unflushed reports whether the store may have data in a volatile cache: it was written since it was opened, or by
+// a predecessor. It stays true after a flush.
 func (v *Volume) Unflushed() bool { return v.Info.Volatile && v.written.Load() }
 
-// Lane is the lane of a shard that has queues.
+// Lane returns the lane of a shard that has queues.
 func (v *Volume) Lane(at Index) *Lane { return v.lanes[at].Load() }

@@ -19,16 +19,15 @@ import (
 // MaxShards is how many shards all devices of a target may have together.
 const MaxShards = 256
 
-// An Index is the index of a shard among all shards of a target. When a device is removed
-// its indices can be used by one that is added later.
+// An Index is the index of a shard among all shards of a target. The indexes of a removed device are reused for
+// devices that are added later.
 type Index uint8
 
-// A Shard is one shard that has lanes to volumes.
+// A Shard is a shard that has lanes to volumes.
 type Shard struct {
 	Index Index
 	Shard *shard.Shard
-	// Stalled is called in the shard, again and again, while the store of a lane completes
-	// nothing of what it has.
+	// Stalled is called in the shard, repeatedly, while the store of a lane completes none of its operations.
 	Stalled func(*Lane)
 	lanes   lanes
 }
@@ -40,34 +39,34 @@ type Site struct {
 	shards []*Shard
 }
 
-// Volumes are the volumes that are open and the shards that they have lanes on.
+// Volumes has the open volumes and the shards that have lanes to them.
 type Volumes struct {
 	depth int // operations of one shard in flight to one volume
 	log   *peerlog.Log
-	began time.Time // of Init
+	began time.Time // when Init was called
 
-	// mu guards what follows. It is held while lanes are opened and closed, which waits
-	// for shards, and not while reservations are.
+	// mu protects the fields below. It is held while lanes are opened and closed, which waits for shards, but not
+	// while reservations are.
 	mu      sync.Mutex
-	claims  map[*claim]struct{}
-	byStore map[backend.Store]*Volume // of stores that can be compared
+	claims  map[*claim]struct{}       // claims under way
+	byStore map[backend.Store]*Volume // of comparable stores
 	all     map[*Volume]struct{}
 	sites   []*Site
 	shards  [MaxShards]*Shard
 }
 
-// Init initialises an empty set.
+// Init initializes an empty set.
 func (t *Volumes) Init(depth int, log *peerlog.Log) {
 	t.depth, t.log, t.began = depth, log, time.Now()
 	t.byStore, t.all, t.claims = make(map[backend.Store]*Volume), make(map[*Volume]struct{}), make(map[*claim]struct{})
 }
 
-// age is how old the set is at a time, at least a nanosecond: a clock that does not jump when
-// the machine's is set.
+// age returns the age of the set at a time, at least a nanosecond. It is a clock that does not jump when the
+// machine's clock is set.
 func (t *Volumes) age(now time.Time) int64 { return max(1, int64(now.Sub(t.began))) }
 
-// AddShard adds a shard, which has not started yet, to a device, at the lowest free
-// index. AddSite or RemoveSite has to follow.
+// AddShard adds a shard, which has not started yet, to a device, at the lowest free index. It must be followed by
+// AddSite or RemoveSite.
 func (t *Volumes) AddShard(d *Site, s *shard.Shard) (*Shard, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +81,7 @@ func (t *Volumes) AddShard(d *Site, s *shard.Shard) (*Shard, error) {
 	return p, nil
 }
 
-// AddSite gives every volume, also those opened later, lanes in a device's shards.
+// AddSite gives every volume, including those opened later, lanes in a device's shards.
 func (t *Volumes) AddSite(d *Site) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +97,7 @@ func (t *Volumes) AddSite(d *Site) error {
 	return nil
 }
 
-// RemoveSite closes the lanes in a device's shards, however many there are, and then
-// removes the shards.
+// RemoveSite closes the lanes in a device's shards, even if AddSite has failed, and then removes the shards.
 func (t *Volumes) RemoveSite(d *Site) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +118,7 @@ func (t *Volumes) leave(d *Site) error {
 	return errors.Join(errs...)
 }
 
-// present are the shards of all devices.
+// present returns the shards of all devices.
 func (t *Volumes) present() (all []*Shard) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,25 +128,25 @@ func (t *Volumes) present() (all []*Shard) {
 	return all
 }
 
-// All are the volumes that are open.
+// All returns the open volumes.
 func (t *Volumes) All() []*Volume {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// Acquire gives a namespace the volume of its store, and opens it if it is the first. A store that hangs delays
-// no other.
-// The reservations of the first one are used, which is their owner, with what that had before it went away.
+// Acquire gives a namespace the volume of its store. The first namespace of a store opens it, with its
+// reservations, whose owner it becomes, and which include those from before the namespace went away. A store that
+// hangs does not delay others.
 func (t *Volumes) Acquire(store backend.Store, name string, reservations ReservationStore, owner reservation.Owner, n *Namespace) error {
 	opened, err := t.acquire(store, name, reservations, owner, n)
 	if opened {
-		n.Volume.count(store.Allocated()) // without the mutex: it may take as long as a file system does
+		n.Volume.count(store.Allocated()) // without the mutex, since it may take as long as a file system
 	}
 	return err
 }
 
-// acquire is Acquire but for how much is allocated, if it has opened the volume.
+// acquire is Acquire without counting what is allocated. It reports whether it has opened the volume.
 func (t *Volumes) acquire(store backend.Store, name string, reservations ReservationStore, owner reservation.Owner, n *Namespace) (opened bool, err error) {
 	c, err := t.joinOrClaim(store, reservations, n)
 	if c == nil || err != nil {
@@ -169,14 +167,14 @@ func (t *Volumes) acquire(store backend.Store, name string, reservations Reserva
 }
 
 // A claim is the right to open or close the volume of a store with its reservations, which may take as long as a
-// file system does: who wants either of them waits, and nobody else.
+// file system. Other uses of the same store or reservations wait, and nothing else.
 type claim struct {
 	store        backend.Store
 	reservations ReservationStore
 	ended        chan struct{}
 }
 
-// joinOrClaim makes the namespace a user of the volume that its store has, or claims the store, if that has none.
+// joinOrClaim makes the namespace a user of the volume of its store or, if there is none, claims the store.
 func (t *Volumes) joinOrClaim(store backend.Store, reservations ReservationStore, n *Namespace) (*claim, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +189,7 @@ func (t *Volumes) joinOrClaim(store backend.Store, reservations ReservationStore
 	return t.claim(store, reservations), nil
 }
 
-// claimed is somebody's claim of a store or reservations; nil: there is none. Called with mu held.
+// claimed returns a claim of the store or the reservations, or nil. Called with mu held.
 func (t *Volumes) claimed(store backend.Store, reservations ReservationStore) *claim {
 	for c := range t.claims {
 		if same(c.store, store) || same(c.reservations, reservations) {
@@ -201,7 +199,7 @@ func (t *Volumes) claimed(store backend.Store, reservations ReservationStore) *c
 	return nil
 }
 
-// claim is called with mu held. Unclaim has to follow.
+// claim claims a store with its reservations. Called with mu held; must be followed by unclaim.
 func (t *Volumes) claim(store backend.Store, reservations ReservationStore) *claim {
 	c := &claim{store, reservations, make(chan struct{})}
 	t.claims[c] = struct{}{}
@@ -215,7 +213,7 @@ func (t *Volumes) unclaim(c *claim) {
 	close(c.ended)
 }
 
-// add gives a volume lanes, and its first user.
+// add adds a volume, with its lanes and its first user.
 func (t *Volumes) add(v *Volume, n *Namespace) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,8 +228,8 @@ func (t *Volumes) add(v *Volume, n *Namespace) error {
 	return nil
 }
 
-// join makes the namespace a user of the volume that its store has, and reports whether it has
-// one. Where it has none an error says that its reservations are another volume's. Called with mu held.
+// join makes the namespace a user of the volume of its store, and reports whether there is one. If there is none,
+// it returns an error if another volume uses the reservations. Called with mu held.
 func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Namespace) (joined bool, err error) {
 	if reflect.TypeOf(store).Comparable() && t.byStore[store] != nil {
 		if t.byStore[store].leaving {
@@ -248,8 +246,8 @@ func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Na
 	return false, nil
 }
 
-// use makes the namespace a user of the volume, also where there is no device yet. Called
-// with the set's mutex held.
+// use makes the namespace a user of the volume, even if there is no device yet. Called with the mutex of Volumes
+// held.
 func (v *Volume) use(n *Namespace) {
 	v.users[n] = struct{}{}
 	var shards []*Shard
@@ -259,9 +257,9 @@ func (v *Volume) use(n *Namespace) {
 	n.open(v, shards)
 }
 
-// Release ends a namespace's use of its volume, and closes it if that was the last, after ending was called,
-// if it is not nil, while it has its lanes. It waits for the store without the mutex held: a store that hangs
-// delays no other volume.
+// Release ends a namespace's use of its volume, and closes the volume if that was the last use. If ending is not
+// nil, it is called before, while the volume still has its lanes. Release waits for the store without holding the
+// mutex, so that a store that hangs does not delay other volumes.
 func (t *Volumes) Release(n *Namespace, ending func(*Volume)) error {
 	v := n.Volume
 	if !t.drop(v, n) {
@@ -294,7 +292,8 @@ func (t *Volumes) remove(v *Volume) (*claim, error) {
 	return t.claim(v.store, v.Reservations.store), v.closeLanes()
 }
 
-// drop removes a namespace, and reports whether it was the last: no other one gets the volume then.
+// drop removes a namespace, and reports whether it was the last. If so, no other namespace can get the volume any
+// more.
 func (t *Volumes) drop(v *Volume, n *Namespace) (last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -303,7 +302,7 @@ func (t *Volumes) drop(v *Volume, n *Namespace) (last bool) {
 	return v.leaving
 }
 
-// retire ends the lanes of a volume for new operations.
+// retire closes the lanes of a volume to new operations.
 func (t *Volumes) retire(v *Volume) (quiet []<-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -313,8 +312,8 @@ func (t *Volumes) retire(v *Volume) (quiet []<-chan struct{}) {
 	return quiet
 }
 
-// Quiesce ends the lanes in a device's shards for new operations, and waits for the
-// others, without the mutex held. RemoveSite follows.
+// Quiesce closes the lanes in a device's shards to new operations, and waits for the operations in them, without
+// holding the mutex. It must be followed by RemoveSite.
 func (t *Volumes) Quiesce(d *Site) {
 	var quiet []<-chan struct{}
 	t.mu.Lock()
@@ -327,8 +326,8 @@ func (t *Volumes) Quiesce(d *Site) {
 	}
 }
 
-// Unfinished lists, in order, the volumes whose stores have operations of a device's
-// shards, or, without one, of any, or are being asked for their state.
+// Unfinished lists, in order, the names of volumes whose stores have operations of a device's shards. If d is nil,
+// it lists those with operations of any shard, or with a query under way.
 func (t *Volumes) Unfinished(d *Site) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -345,26 +344,26 @@ func (t *Volumes) Unfinished(d *Site) (names []string) {
 	return names
 }
 
-// operations is how many operations of devices' shards the volume has. Called with the mutex of
-// Volumes held.
+// operations returns how many operations of the devices' shards the volume has. Called with the mutex of Volumes
+// held.
 func (v *Volume) operations(sites []*Site) (n int) {
 	for _, d := range sites {
 		for _, p := range d.shards {
 			if l := v.lanes[p.Index].Load(); l != nil && l.open {
-				_ = p.Shard.Call(func() { n += l.users }) // none, if the shard has ended
+				_ = p.Shard.Call(func() { n += l.users }) // none if the shard has ended
 			}
 		}
 	}
 	return n
 }
 
-// Has reports whether the volume is that of a store; nil is none.
+// Has reports whether the volume is that of a store, which may be nil.
 func (v *Volume) Has(store backend.Store) bool { return same(v.store, store) }
 
-// SameStore reports whether both are volumes of one store, of which one is closed by now.
+// SameStore reports whether both are volumes of the same store, of which one is closed by now.
 func (v *Volume) SameStore(o *Volume) bool { return same(v.store, o.store) }
 
-// same compares values of an interface, where those can be compared.
+// same reports whether a and b are equal. It is false if they are not comparable.
 func same(a, b any) bool {
 	t := reflect.TypeOf(a)
 	return t != nil && t == reflect.TypeOf(b) && t.Comparable() && a == b

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
 )
 
-// A hungFile has reservations, and does not answer what it is asked while that hangs.
+// A hungFile has reservations, and does not answer while it hangs.
 type hungFile struct {
 	load, unlock chan struct{}
 	users        atomic.Int32
@@ -42,8 +42,8 @@ func (s *openedStore) Info() backend.Info {
 
 func (s *openedStore) Allocated() (int64, error) { return 4096, nil }
 
-// TestOpeningHangs: reservations that hang delay those who want them, or the store that is opened with them, and
-// nobody else; nothing is opened twice.
+// TestOpeningHangs: reservations that hang only delay those who use them, or the store that is opened with them.
+// Nothing is opened twice.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all Volumes

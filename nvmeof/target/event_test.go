@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// recorded checks that events of namespaces have those texts, in that order, and no others.
+// recorded checks that the events of namespaces have exactly these texts, in that order.
 func (f *fixture) recorded(texts ...string) {
 	f.t.Helper()
 	var got []string
@@ -24,9 +24,8 @@ func (f *fixture) recorded(texts ...string) {
 	}
 }
 
-// TestHappened: what becomes of hosts and reservations is recorded with names,
-// and without keys.
-func TestHappened(t *testing.T) {
+// TestRecordedEvents: events of hosts and reservations are recorded with names, and without keys.
+func TestRecordedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		a, b := f.tenant("a", f.sub, 0), f.tenant("b", f.sub, 0)
