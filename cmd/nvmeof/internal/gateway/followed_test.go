@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestFollowed: a revision is in force when each gateway that may serve something has said so, whether it
-// follows or has been fenced.
+// TestFollowed: a revision is in force when each gateway that may serve something has noted that, or has been
+// fenced.
 func TestFollowed(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -61,7 +61,7 @@ func TestFollowed(t *testing.T) {
 	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
 }
 
-// TestFollowedBut: a revision that is not in force in some of a gateway's namespaces is in force in others.
+// TestFollowedBut: a revision that is not in force yet in some of a gateway's namespaces is in force in others.
 func TestFollowedBut(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
