@@ -13,8 +13,8 @@ import (
 const (
 	// aheadTime is how long an image that was opened ahead stays open if its group does not come.
 	aheadTime = 15 * time.Second
-	// aheads is the number of images that are opened at a time.
-	aheads = 16
+	// maxAhead is the number of images that are opened at a time.
+	maxAhead = 16
 )
 
 // An opener is an image that was opened while another gateway still served it. [rbd.Ahead] is one.
@@ -68,7 +68,7 @@ func (c *clients) openAhead(doc *config.Document, id group.ID) {
 	if open == nil {
 		open = openAhead
 	}
-	turns := make(chan struct{}, aheads)
+	turns := make(chan struct{}, maxAhead)
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
 			if n.RBD == nil || group.ID(cmp.Or(n.ANAGroup, 1)) != id {

@@ -138,7 +138,7 @@ func (d *directory) read(ctx context.Context) {
 		}
 		var l controllerList
 		if json.Unmarshal(e.Value, &l) != nil {
-			continue // of a later version, or damaged
+			continue // damaged, or of a later version with another format
 		}
 		for nqn, hosts := range l.Controllers {
 			for text, ids := range hosts {

@@ -56,7 +56,7 @@ func TestFaults(t *testing.T) {
 	if had, err := b.faults.Clear(t.Context(), path); had || err != nil {
 		t.Errorf("what is not noted is cleared: %v, %v", had, err)
 	}
-	// What the group's document does not have any more is forgotten.
+	// Notes of paths that the group's document no longer has are removed.
 	if err := a.faults.Add(t.Context(), path, "input/output error"); err != nil {
 		t.Fatal(err)
 	}

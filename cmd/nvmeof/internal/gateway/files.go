@@ -120,7 +120,7 @@ func (f *files) Known(p config.Path) control.FileNote {
 	return f.known[p]
 }
 
-// learn notes what the store has, unless something later is known.
+// learn remembers a note of the store, unless a later one is known.
 func (f *files) learn(p config.Path, n control.FileNote) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +129,7 @@ func (f *files) learn(p config.Path, n control.FileNote) {
 	}
 }
 
-// read reads all notes, and returns the paths whose notes say something else of the file than before.
+// read reads all notes, and returns the paths whose notes describe the file differently than before.
 func (f *files) read(ctx context.Context) (changed map[config.Path]bool, err error) {
 	all, err := f.gateway.store.Get(ctx, filePrefix)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestFollowed(t *testing.T) {
 	if err := followed(200 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "gw2") {
 		t.Errorf("gw2 does not follow: %v", err)
 	}
-	if err := followed(30 * time.Second); err != nil { // others have what it had
+	if err := followed(30 * time.Second); err != nil { // the others have taken over its groups
 		t.Error(err)
 	}
 	a.until(t, "gw1 has all", func(s *control.GroupStatus) bool { return serves(s, "gw1") == 4 })

@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// saidBy returns the entries that a gateway has written about itself, except those of the group's engine.
-func saidBy(ctx context.Context, s state.Store, gateway string) (all []state.Entry, err error) {
+// writtenBy returns the entries that a gateway has written about itself, except those of the group's engine.
+func writtenBy(ctx context.Context, s state.Store, gateway string) (all []state.Entry, err error) {
 	for _, key := range []string{revision.FollowKey(gateway), directoryPrefix + gateway} {
 		found, err := s.Get(ctx, key)
 		if err != nil {

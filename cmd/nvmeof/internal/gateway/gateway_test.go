@@ -162,7 +162,7 @@ func TestGateways(t *testing.T) {
 	if _, err := a.store.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: directoryPrefix + "gw2", Value: []byte("{}")}, {Key: other, Value: []byte("{}")}}}); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := saidBy(t.Context(), a.store, "gw2"); err != nil || len(said) != 2 {
+	if said, err := writtenBy(t.Context(), a.store, "gw2"); err != nil || len(said) != 2 {
 		t.Errorf("gw2 has said %v, %v", said, err)
 	}
 	order(a, control.Order{Kind: control.RemoveGateway, Gateway: "gw2"})
@@ -170,7 +170,7 @@ func TestGateways(t *testing.T) {
 		t.Errorf("of another gateway there is %v, %v", all.Entries, err)
 	}
 	a.until(t, "gw2 is forgotten", func(s *control.GroupStatus) bool { return serves(s, "gw2") == -1 })
-	if said, err := saidBy(t.Context(), a.store, "gw2"); err != nil || len(said) > 0 {
+	if said, err := writtenBy(t.Context(), a.store, "gw2"); err != nil || len(said) > 0 {
 		t.Errorf("of gw2 there is still %v, %v", said, err)
 	}
 	for _, o := range []control.Order{{Kind: control.MoveGroup, Gateway: "gw1", Group: 129}, {Kind: control.DrainGateway, Gateway: "x"}, {Kind: control.FailGateway, Gateway: "gw1"}} {

@@ -283,7 +283,7 @@ func TestReservationsRegroup(t *testing.T) {
 	t.Parallel()
 	p, ctx := startPair(t, 9, 151), t.Context()
 	p.move("gw2")
-	p.move("gw1") // whose epoch is another than that of a new group
+	p.move("gw1") // so that its epoch differs from that of a new group
 	p.nodes["gw2"].stop()
 	edit := func(f func(*config.Subsystem)) {
 		t.Helper()

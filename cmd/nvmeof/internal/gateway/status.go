@@ -151,7 +151,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	defer cancel()
 	var said []state.Entry
 	if o.Kind == control.RemoveGateway {
-		said, _ = saidBy(within, g.store, o.Gateway) // where the store does not answer, the order is not carried out either
+		said, _ = writtenBy(within, g.store, o.Gateway) // if the store does not answer, the order is not carried out either
 	}
 	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
