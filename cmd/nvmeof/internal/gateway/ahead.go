@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// aheadTime is how long an image stays open that its group has not come for.
+	// aheadTime is how long an image that was opened ahead stays open if its group does not come.
 	aheadTime = 15 * time.Second
-	// aheads are opened at a time.
-	aheads = 16
+	// maxAhead is the number of images that are opened at a time.
+	maxAhead = 16
 )
 
-// An opener is an image that was opened while another gateway still had it, which [rbd.Ahead] is.
+// An opener is an image that was opened while another gateway still served it. [rbd.Ahead] is one.
 type opener interface {
 	Open() (*rbd.Store, error)
 	Close() error
 }
 
-// An ahead is one that is being opened, or is open.
+// An ahead is an image that is being opened ahead, or is open.
 type ahead struct {
-	done  chan struct{} // closed when the following is constant
-	image opener        // nil: it could not be opened, which is tried again when its group has come
+	done  chan struct{} // closed when image is set and constant
+	image opener        // nil: it could not be opened, and is opened when its group has come
 }
 
-// An imageKey is an image as a namespace opens it.
+// An imageKey identifies an image and how a namespace opens it.
 type imageKey struct {
 	image     config.RBD
 	blockSize int
@@ -38,12 +38,12 @@ type imageKey struct {
 func openAhead(name string, cfg rbd.Config) (opener, error) {
 	a, err := rbd.OpenAhead(name, cfg)
 	if err != nil {
-		return nil, err // and not an opener that is nil
+		return nil, err // not an opener that holds a nil pointer
 	}
 	return a, nil
 }
 
-// aheadOf opens the images of groups that are about to come here, so that hosts wait less.
+// aheadOf opens the images of groups that are about to move here, so that hosts wait less.
 func (g *Gateway) aheadOf(s group.Status) {
 	var coming []group.ID
 	for _, x := range s.Groups {
@@ -54,7 +54,7 @@ func (g *Gateway) aheadOf(s group.Status) {
 	if len(coming) == 0 {
 		return
 	}
-	go func() { // ends when the images are open, or do not come in aheadTime
+	go func() { // ends when the last images are being opened; each waits for a turn, at most as long as the cluster does
 		doc := control.Present(g.manager)
 		for _, id := range coming {
 			g.images.openAhead(doc, id)
@@ -68,7 +68,7 @@ func (c *clients) openAhead(doc *config.Document, id group.ID) {
 	if open == nil {
 		open = openAhead
 	}
-	turns := make(chan struct{}, aheads)
+	turns := make(chan struct{}, maxAhead)
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
 			if n.RBD == nil || group.ID(cmp.Or(n.ANAGroup, 1)) != id {
@@ -93,7 +93,7 @@ func (c *clients) openAhead(doc *config.Document, id group.ID) {
 	}
 }
 
-// begin notes that an image is opened ahead. It is nil where that is done already, or cannot be.
+// begin notes that an image is being opened ahead. It returns nil if that has begun already, or is not possible.
 func (c *clients) begin(key imageKey) (*ahead, *rbd.Client, func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *clients) begin(key imageKey) (*ahead, *rbd.Client, func()) {
 	return a, client, c.lost
 }
 
-// takeAhead returns the image that was opened ahead, to who opens it now; nil if there is none.
+// takeAhead removes and returns an image that was opened ahead, nil if there is none.
 func (c *clients) takeAhead(key imageKey) opener {
 	c.mu.Lock()
 	a := c.opened[key]
@@ -116,7 +116,7 @@ func (c *clients) takeAhead(key imageKey) opener {
 	if a == nil {
 		return nil
 	}
-	<-a.done // as long as opening it now would take
+	<-a.done // no longer than opening it now would take
 	return a.image
 }
 
@@ -133,10 +133,10 @@ func (c *clients) forgetAhead(key imageKey, a *ahead) {
 	}
 }
 
-// end closes the image, which takes as long as the cluster does.
+// end closes the image. It takes as long as the cluster does.
 func (a *ahead) end() {
 	<-a.done
 	if a.image != nil {
-		_ = a.image.Close() // nothing was done with it
+		_ = a.image.Close() // nothing was written to it
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// fakeOpeners are images that are opened ahead.
+// fakeOpeners stand for images that are opened ahead.
 type fakeOpeners struct {
 	mu      sync.Mutex
 	log     []string
@@ -31,7 +31,7 @@ func (f *fakeOpeners) note(what string) {
 	f.log = append(f.log, what)
 }
 
-// since returns what was done, in order, and forgets it.
+// since returns the calls since the last time, in order.
 func (f *fakeOpeners) since() []string {
 	synctest.Wait()
 	f.mu.Lock()
@@ -114,7 +114,7 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadOf: what opens ahead is who a group is to move to.
+// TestAheadOf: the gateway to which a group is to move opens its images ahead.
 func TestAheadOf(t *testing.T) {
 	for _, s := range []group.GroupStatus{
 		{}, {Moving: true}, {Moving: true, To: "b"}, {Moving: true, To: "a", Owner: group.Owner{Owner: "a"}},

@@ -15,18 +15,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// awaitTime is how long the placement groups of the images are waited for. Then the group stays
-// inaccessible, or the image closed, and is tried again, until the cluster has another OSD for them.
+// awaitTime is the time limit for placement groups to answer. After that the group stays inaccessible, or
+// the image closed, and is tried again, until the cluster has another OSD for them.
 const awaitTime = 10 * time.Second
 
-// A pooled is a client of a cluster as far as its fences are awaited, which [rbd.Client] does.
+// A pooled is the part of [rbd.Client] that awaits fences.
 type pooled interface {
 	AwaitFence(ctx context.Context, pools ...string) error
 }
 
-// await returns when nothing of clients that were fenced before changes the pools that have the
-// images of an ANA group. The pools of their data, where those are others, are awaited as the images
-// are opened: their names are in the images.
+// await waits until clients that were fenced before can no longer change the pools that have the images
+// of an ANA group. Separate data pools are awaited when the images are opened, since their names are in
+// the images.
 func (c *clients) await(ctx context.Context, doc *config.Document, id group.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitTime)
 	defer cancel()
@@ -35,7 +35,7 @@ func (c *clients) await(ctx context.Context, doc *config.Document, id group.ID) 
 		client, lost := c.all[at], c.lost
 		c.mu.Unlock()
 		if client == nil {
-			continue // no image of the cluster is opened: see errNewCluster
+			continue // no image of the cluster can be opened: see errNewCluster
 		}
 		if err := awaitFence(ctx, client, pools, lost); err != nil {
 			return fmt.Errorf("ANA group %d is not served yet: %w", id, err)
@@ -44,7 +44,7 @@ func (c *clients) await(ctx context.Context, doc *config.Document, id group.ID) 
 	return nil
 }
 
-// awaitFence awaits fences, and calls lost where the cluster refuses the client itself.
+// awaitFence awaits fences. It calls lost if the cluster refuses the client itself.
 func awaitFence(ctx context.Context, client pooled, pools []string, lost func()) error {
 	err := client.AwaitFence(ctx, pools...)
 	if errors.Is(err, unix.ESHUTDOWN) {
@@ -53,7 +53,7 @@ func awaitFence(ctx context.Context, client pooled, pools []string, lost func())
 	return err
 }
 
-// poolsOf are the pools that the images of an ANA group are in, in each cluster; of group 0: all images.
+// poolsOf returns the pools of the images of an ANA group, by cluster; with id 0, those of all images.
 func poolsOf(doc *config.Document, id group.ID) map[rbd.ClientConfig][]string {
 	all := map[rbd.ClientConfig][]string{}
 	for n := range withImages(doc) {
@@ -62,7 +62,7 @@ func poolsOf(doc *config.Document, id group.ID) map[rbd.ClientConfig][]string {
 		}
 		name, err := rbd.ParseName(n.RBD.Image)
 		if err != nil {
-			continue // it is not opened either
+			continue // it cannot be opened either
 		}
 		if at, pool := clusterOf(n.RBD), name.In(); !slices.Contains(all[at], pool) {
 			all[at] = append(all[at], pool)

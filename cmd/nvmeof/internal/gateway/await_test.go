@@ -42,7 +42,7 @@ type pooledFunc func(pools []string) error
 
 func (f pooledFunc) AwaitFence(_ context.Context, pools ...string) error { return f(pools) }
 
-// TestAwaitFenceLost: a client that the cluster refuses is told of as lost.
+// TestAwaitFenceLost: a client that the cluster refuses is reported as lost.
 func TestAwaitFenceLost(t *testing.T) {
 	for _, want := range []error{nil, context.DeadlineExceeded, fmt.Errorf("pool: %w", unix.ESHUTDOWN)} {
 		lost := false

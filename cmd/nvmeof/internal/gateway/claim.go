@@ -13,8 +13,8 @@ import (
 // claimPause is between two attempts.
 const claimPause = 200 * time.Millisecond
 
-// claim returns the gateway's range of controller identifiers. It asks until the store answers, or
-// ctx ends.
+// claim returns the gateway's slot, its range of controller identifiers. It tries until the store
+// answers, or ctx ends.
 func claim(ctx context.Context, s state.Store, name string) (int, error) {
 	for {
 		slot, err := tryClaim(ctx, s, name)
@@ -24,7 +24,7 @@ func claim(ctx context.Context, s state.Store, name string) (int, error) {
 		select {
 		case <-ctx.Done():
 			if err == nil {
-				err = ctx.Err() // another gateway was faster each time
+				err = ctx.Err() // another gateway was faster in each attempt
 			}
 			return 0, fmt.Errorf("%w: see whether it is up, and whether this is where it is", err)
 		case <-time.After(claimPause):
@@ -32,7 +32,7 @@ func claim(ctx context.Context, s state.Store, name string) (int, error) {
 	}
 }
 
-// tryClaim returns 0 where another gateway was faster.
+// tryClaim makes one attempt. It returns 0 if another gateway was faster.
 func tryClaim(ctx context.Context, s state.Store, name string) (int, error) {
 	all, err := s.Get(ctx, group.GroupPrefix)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// extend makes clients of the clusters that a document's images are in, where there are none, and
-// returns the addresses of all clients, and of whom these are; none if all are registered. The images are opened once
-// registered was told that others find these addresses.
+// extend makes the missing clients of the clusters that a document's images are in. It returns the addresses of all
+// clients with their incarnation, or none if all are registered. Images can be opened once registered was called with
+// these addresses.
 func (c *clients) extend(ctx context.Context, doc *config.Document) (of group.Incarnation, addresses []string, err error) {
 	missing, begun := c.missing(doc)
 	var errs []error
@@ -42,7 +42,7 @@ func (c *clients) isUnready() bool {
 	return false
 }
 
-// missing are the clusters without a client.
+// missing returns the clusters without a client.
 func (c *clients) missing(doc *config.Document) (all []rbd.ClientConfig, begun int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +57,8 @@ func (c *clients) missing(doc *config.Document) (all []rbd.ClientConfig, begun i
 	return all, c.begun
 }
 
-// add makes one client. What the others have fenced it fences too, before it is used: the gateway that
-// was fenced may have been a client of its cluster.
+// add makes a client of a cluster. Before it is used it repeats the fences of the other clients: the fenced
+// gateways may have been clients of its cluster, too.
 func (c *clients) add(ctx context.Context, at rbd.ClientConfig, begun int) error {
 	client, err := c.connectTo(at)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *clients) add(ctx context.Context, at rbd.ClientConfig, begun int) error
 	return nil
 }
 
-// registered says which addresses the group's store has of this gateway.
+// registered marks the clients as ready whose addresses the group's store has for this gateway.
 func (c *clients) registered(addresses []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,11 +92,11 @@ func (c *clients) registered(addresses []string) {
 	}
 }
 
-// nobody is an address that no client has, since it is that of a broadcast.
+// nobody is an address that no client has: the broadcast address.
 const nobody = "255.255.255.255:0/1"
 
-// try has each client fence an address that nobody has, for a second, unless it has done that before: who
-// may not fence had better know before a gateway dies.
+// try makes each client that has not done so yet fence the address nobody for a second, so that a gateway
+// without the permission to fence notices that before another one fails.
 func (c *clients) try(ctx context.Context) error {
 	c.mu.Lock()
 	var all []*joined
@@ -119,7 +119,7 @@ func (c *clients) try(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// started is how often clients were made for an incarnation, and whether the group's store has the addresses of all.
+// started returns the number of calls of connect, and whether the group's store has the addresses of all clients.
 func (c *clients) started() (begun int, registered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

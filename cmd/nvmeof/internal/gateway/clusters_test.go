@@ -20,7 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A fakeCluster is a client of one.
+// A fakeCluster is a client of a cluster that does not exist.
 type fakeCluster struct {
 	address string
 	fenced  []string
@@ -68,7 +68,7 @@ func known(all map[string]*fakeCluster) *clients {
 	}}
 }
 
-// TestExtend: a client that comes while the gateway runs has fenced what the others have, and is used
+// TestExtend: a client that is made while the gateway runs repeats the fences of the others, and is used
 // once the store has its address.
 func TestExtend(t *testing.T) {
 	all := map[string]*fakeCluster{"g": {address: "a"}, "x": {address: "b"}, "y": {address: "c", refuses: errors.New("refused")}}
@@ -127,8 +127,8 @@ func TestEtcdNeedsNoCluster(t *testing.T) {
 	}
 }
 
-// TestClusterHangs: while a cluster does not answer the client that is to be made of it, or to end, the goroutine of the
-// engine does not wait: it asks who is registered.
+// TestClusterHangs: while a cluster does not answer as a client is made or closed, the goroutine of the engine, which
+// calls registered, does not wait.
 func TestClusterHangs(t *testing.T) {
 	t.Parallel()
 	hangs, answer := make(chan struct{}), make(chan struct{})
@@ -160,7 +160,7 @@ func TestClusterHangs(t *testing.T) {
 	}
 }
 
-// A hungCluster is a client of one that does not answer.
+// A hungCluster is a client of a cluster that does not answer.
 type hungCluster struct {
 	fakeCluster
 	hang func()
@@ -189,14 +189,14 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// A watched is a runner that notes what it is told.
+// A watched is a runner that records calls.
 type watched struct{ stuck []bool }
 
 func (w *watched) Storage(group.Incarnation, []string) {}
 func (w *watched) Stuck(stuck bool)                    { w.stuck = append(w.stuck, stuck) }
 
-// TestTender: who may not fence, has no listener, or does not reach the storage, says so once a minute, and others serve what no host
-// reaches.
+// TestTender: a gateway that may not fence, has no open listener, or does not reach the storage raises an alarm once a minute. In
+// the latter cases it is stuck, so that others serve its groups.
 func TestTender(t *testing.T) {
 	var said []string
 	g := &Gateway{name: "gw1", cfg: Config{Log: zap.NewNop(), Alarm: func(a group.Alarm) { said = append(said, string(a.Kind)) }}, alarms: map[group.Alarm]time.Time{}}
@@ -219,8 +219,8 @@ func TestTender(t *testing.T) {
 	}
 }
 
-// TestTenderOfClusterThatHangs: while a cluster does not answer the gateway that is to be its client, others hear that no
-// host reaches the gateway.
+// TestTenderOfClusterThatHangs: while a cluster does not answer as its client is made, other gateways still learn that no
+// host reaches this one.
 func TestTenderOfClusterThatHangs(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -244,7 +244,7 @@ func TestTenderOfClusterThatHangs(t *testing.T) {
 	n.until(t, "no host reaches it", func(s *control.GroupStatus) bool { return len(s.Gateways) == 1 && s.Gateways[0].State == "sick" })
 }
 
-// TestChangedSilent: a gateway that was not heard yet is not said to be silent.
+// TestChangedSilent: a gateway whose heartbeats were not seen yet is not reported as silent.
 func TestChangedSilent(t *testing.T) {
 	var said []string
 	g := &Gateway{name: "gw1", cfg: Config{Log: zap.NewNop(), Joined: func(name, state string) { said = append(said, name+" "+state) }}, logged: map[int]bool{}}

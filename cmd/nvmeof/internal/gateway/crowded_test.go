@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestCrowdedRevision: what is no document, and takes long to find that out, is parsed once for as long as the group has it,
-// and followed no more when there is another.
+// TestCrowdedRevision: a text that is not a valid document, and takes long to parse, is parsed once while it is the current
+// one, and the next document is followed.
 func TestCrowdedRevision(t *testing.T) {
 	if revision.MaxText != config.MaxText {
 		t.Errorf("a revision may have %d bytes, and a document %d", revision.MaxText, config.MaxText)

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestDamagedNotes: a note that no gateway has written is not one that says nothing. The store would take writes again
-// that has failed, and the file be another gateway's to make.
+// TestDamagedNotes: a damaged note is not taken for an empty one. Otherwise a store that has failed would accept writes
+// again, and another gateway would create the file again.
 func TestDamagedNotes(t *testing.T) {
 	t.Parallel()
 	const path = config.Path("/srv/disk")

@@ -19,32 +19,32 @@ import (
 
 const (
 	directoryPrefix = "directory/"
-	// directoryEvery is how often a gateway looks which controllers it has.
+	// directoryEvery is the interval at which a gateway updates the list of its controllers.
 	directoryEvery = time.Second
-	// maxDirectory is the length of the list of a gateway: a thousandth of a store's memory.
+	// maxDirectory is the greatest size of a gateway's list, in bytes.
 	maxDirectory = state.MaxValue / 2
 )
 
-// A directory lists the controllers of hosts at the other gateways, for reports of reservations.
+// A directory lists the controllers of hosts at the other gateways, for Reservation Report.
 type directory struct {
 	gateway *Gateway
-	stale   chan struct{} // another gateway has come or ended since the lists were read
+	stale   chan struct{} // signals that another gateway has come or ended since the lists were read
 	others  atomic.Pointer[map[hostAt][]capsule.ControllerID]
 }
 
-// A hostAt is a host of a subsystem.
+// A hostAt is a host in a subsystem.
 type hostAt struct {
 	nqn  nvmeof.NQN
 	host capsule.HostID
 }
 
-// A controllerList is what a gateway puts: identifiers of controllers, by subsystem and host.
+// A controllerList is the list of a gateway in the store: identifiers of controllers, by subsystem and host.
 type controllerList struct {
 	Version     int                                              `json:"version"`
 	Controllers map[nvmeof.NQN]map[string][]capsule.ControllerID `json:"controllers"`
 }
 
-// of lists the controllers of a host, as [target.Gateway] wants it.
+// of returns the controllers of a host. It is the Directory of [target.Gateway].
 func (d *directory) of(nqn nvmeof.NQN, host capsule.HostID) []capsule.ControllerID {
 	all := d.others.Load()
 	if all == nil {
@@ -53,8 +53,8 @@ func (d *directory) of(nqn nvmeof.NQN, host capsule.HostID) []capsule.Controller
 	return append([]capsule.ControllerID(nil), (*all)[hostAt{nqn, host}]...)
 }
 
-// run puts the list of this gateway, and reads those of others, until ctx ends; then it takes its own
-// away. Without reservations in the group nobody asks, and nothing is put.
+// run writes the list of this gateway, and reads those of others, until ctx ends; then it removes its own.
+// It writes only while wanted reports that the group has reservations.
 func (d *directory) run(ctx context.Context, wanted func() bool) {
 	go func() { // ends with ctx
 		_ = d.gateway.store.Watch(ctx, directoryPrefix, func() { d.read(ctx) })
@@ -67,7 +67,7 @@ func (d *directory) run(ctx context.Context, wanted func() bool) {
 			if put != nil {
 				last, cancel := context.WithTimeout(context.Background(), directoryEvery)
 				defer cancel()
-				_, _ = d.gateway.store.Txn(last, state.Txn{Then: []state.Op{{Key: key, Delete: true}}}) // others drop it with the gateway
+				_, _ = d.gateway.store.Txn(last, state.Txn{Then: []state.Op{{Key: key, Delete: true}}}) // if it stays, others ignore it when the gateway has ended
 			}
 			return
 		case <-d.stale:
@@ -95,7 +95,7 @@ func (d *directory) run(ctx context.Context, wanted func() bool) {
 	}
 }
 
-// outdated says that other lists count now.
+// outdated makes run read the lists again.
 func (d *directory) outdated() {
 	select {
 	case d.stale <- struct{}{}:
@@ -103,7 +103,7 @@ func (d *directory) outdated() {
 	}
 }
 
-// listControllers is what a gateway puts. Equal lists are equal bytes.
+// listControllers encodes a gateway's list. Equal lists have equal bytes.
 func listControllers(all []target.ControllerInfo) []byte {
 	l := controllerList{Version: 1, Controllers: map[nvmeof.NQN]map[string][]capsule.ControllerID{}}
 	for i := range all {
@@ -124,11 +124,11 @@ func listControllers(all []target.ControllerInfo) []byte {
 	return b
 }
 
-// read takes over the lists of the other gateways that have not ended.
+// read reads the lists of the other gateways that have not ended.
 func (d *directory) read(ctx context.Context) {
 	all, err := d.gateway.store.Get(ctx, directoryPrefix)
 	if err != nil {
-		return // what was read before counts
+		return // the lists that were read before stay
 	}
 	others := map[hostAt][]capsule.ControllerID{}
 	for _, e := range all.Entries {
@@ -138,7 +138,7 @@ func (d *directory) read(ctx context.Context) {
 		}
 		var l controllerList
 		if json.Unmarshal(e.Value, &l) != nil {
-			continue // of a later version, or damaged: it is not this gateway's to say
+			continue // damaged, or of a later version with another format
 		}
 		for nqn, hosts := range l.Controllers {
 			for text, ids := range hosts {

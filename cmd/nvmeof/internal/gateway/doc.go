@@ -1,4 +1,4 @@
-// Package gateway makes a target one of a group, which serve the same subsystems: it opens the
-// group's store, runs the engine that decides who serves what, and carries out for the
-// target what that decides.
+// Package gateway makes a target a gateway of a group, whose gateways offer the same subsystems. It
+// opens the group's store, runs the engine of package group, and carries out the engine's decisions
+// with the target.
 package gateway

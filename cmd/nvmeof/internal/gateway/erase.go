@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// erase erases namespaces of the group's document, of the ANA groups that this gateway serves: whenever that
-// has changed, and every now and then, for what has failed and for groups that have come.
+// erase erases the namespaces that the group's document lists for that, in the ANA groups that this gateway
+// serves. It does so whenever the document changes, and periodically, to retry and for groups that have come.
 func (g *Gateway) erase(ctx context.Context) {
 	every := time.NewTicker(againTime)
 	defer every.Stop()
@@ -29,7 +29,7 @@ func (g *Gateway) erase(ctx context.Context) {
 	}
 }
 
-// removeImage removes an image by the gateway's own client of its cluster: the cluster refuses that if
+// removeImage removes an image with the gateway's own client of its cluster, so that the cluster refuses it if
 // another gateway has taken the ANA group over.
 func (c *clients) removeImage(n *config.RBD) error {
 	c.mu.Lock()
@@ -46,7 +46,7 @@ func (c *clients) removeImage(n *config.RBD) error {
 	return err
 }
 
-// withImages are the namespaces of a document that are images, those included that are being erased.
+// withImages returns the namespaces of a document that are images, including those that are being erased.
 func withImages(doc *config.Document) iter.Seq[*config.Namespace] {
 	return func(yield func(*config.Namespace) bool) {
 		for _, s := range doc.Subsystems {

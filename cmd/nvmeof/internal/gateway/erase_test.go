@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestErase: whoever is asked, the owner of the ANA group erases a namespace, and the next owner what it has
-// not.
+// TestErase: whichever gateway gets the request, the owner of the ANA group erases a namespace, and the next owner does so if
+// that one has not.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))

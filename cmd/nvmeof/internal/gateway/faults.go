@@ -16,18 +16,18 @@ import (
 
 const (
 	faultPrefix = "fault/"
-	// faultVersion is that of the notes of failures.
+	// faultVersion is the version of the notes of failures.
 	faultVersion = 1
-	// faultsEvery is how often a gateway compares its stores with them.
+	// faultsEvery is the interval at which a gateway compares its stores with them.
 	faultsEvery = 500 * time.Millisecond
-	// maxWhy is the length of a reason.
+	// maxWhy is the greatest length of a reason, in bytes.
 	maxWhy = 4 << 10
 )
 
-// faults are the failures of stores that the gateways have in common, as [control.Faults].
+// faults are the failures of stores that the gateways share. It implements [control.Faults].
 type faults struct{ gateway *Gateway }
 
-// A storedFault is the value of one.
+// A storedFault is the value of a failure in the store.
 type storedFault struct {
 	Version int `json:"version"`
 	control.Fault
@@ -35,7 +35,7 @@ type storedFault struct {
 
 func faultKey(p config.Path) string { return keyOfPath(faultPrefix, p) }
 
-// All implements [control.Faults]. The key says which path a note is of, also where the note does not.
+// All implements [control.Faults]. A note is found by its key, so that a damaged one concerns its own path alone.
 func (f *faults) All(ctx context.Context) (func(config.Path) (control.Fault, error), error) {
 	all, err := f.gateway.store.Get(ctx, faultPrefix)
 	if err != nil {
@@ -54,11 +54,11 @@ func (f *faults) All(ctx context.Context) (func(config.Path) (control.Fault, err
 	}, nil
 }
 
-// readFault reads the note of a path's failure. What a later version adds does not make it less of a failure.
+// readFault decodes the note of a path's failure. A note of a later version is a failure, too.
 func readFault(p config.Path, value []byte) (control.Fault, error) {
 	var s storedFault
 	err := json.Unmarshal(value, &s)
-	if err == nil && (s.Version < 1 || s.Path != p) { // or the failure would be forgotten
+	if err == nil && (s.Version < 1 || s.Path != p) { // it must not be taken for a note without a failure
 		err = errors.New("no gateway has written what is there")
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *faults) Clear(ctx context.Context, p config.Path) (had bool, err error)
 	return true, err
 }
 
-// follow compares the gateway's stores with the failures that the group knows, until ctx ends.
+// follow compares the gateway's stores with the shared failures, until ctx ends.
 func (f *faults) follow(ctx context.Context) {
 	every := time.NewTicker(faultsEvery)
 	defer every.Stop()

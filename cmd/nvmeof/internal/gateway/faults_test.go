@@ -24,7 +24,7 @@ func (n *node) trouble() (why string) {
 	return why
 }
 
-// TestFaults: a store that has failed at one gateway has at the next, until that is cleared at any.
+// TestFaults: a store that has failed at one gateway has also failed at the next, until the fault is cleared at any.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -56,7 +56,7 @@ func TestFaults(t *testing.T) {
 	if had, err := b.faults.Clear(t.Context(), path); had || err != nil {
 		t.Errorf("what is not noted is cleared: %v, %v", had, err)
 	}
-	// What the group's document does not have any more is forgotten.
+	// Notes of paths that the group's document no longer has are removed.
 	if err := a.faults.Add(t.Context(), path, "input/output error"); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedFault: a note that is damaged keeps the file that it is of from being opened, which says how that ends, and no
-// other one.
+// TestDamagedFault: a damaged note keeps only its own file from being opened. The error says how to end that.
 func TestDamagedFault(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))

@@ -22,16 +22,16 @@ import (
 
 const (
 	filePrefix = "file/"
-	// fileVersion is that of the notes of files.
+	// fileVersion is the version of the notes of files.
 	fileVersion = 1
-	// filesPause is between two looks for changes, each of which reads all notes.
+	// filesPause is the shortest interval between two reads of all notes.
 	filesPause = 200 * time.Millisecond
 )
 
-// errFaster is that another gateway has replaced a note meanwhile.
+// errFaster says that another gateway has replaced a note meanwhile.
 var errFaster = errors.New("another gateway has noted something about it meanwhile")
 
-// files are the notes of files that the gateways have in common, as [control.FileNotes].
+// files are the notes of files that the gateways share. It implements [control.FileNotes].
 type files struct {
 	gateway *Gateway
 
@@ -47,7 +47,8 @@ type storedNote struct {
 
 func fileKey(p config.Path) string { return keyOfPath(filePrefix, p) }
 
-// keyOfPath is the key of what is noted of a path, which may be longer than a key, or the beginning of another path.
+// keyOfPath returns the key of a note for a path. The path is hashed, since it may be longer than a key, and a prefix of
+// another path.
 func keyOfPath(prefix string, p config.Path) string {
 	sum := sha256.Sum256([]byte(p))
 	return prefix + hex.EncodeToString(sum[:16])
@@ -119,7 +120,7 @@ func (f *files) Known(p config.Path) control.FileNote {
 	return f.known[p]
 }
 
-// learn notes what the store has, unless something later is known.
+// learn remembers a note of the store, unless a later one is known.
 func (f *files) learn(p config.Path, n control.FileNote) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +129,7 @@ func (f *files) learn(p config.Path, n control.FileNote) {
 	}
 }
 
-// read reads all notes, and returns the paths whose notes say something else of the file than before.
+// read reads all notes, and returns the paths whose notes describe the file differently than before.
 func (f *files) read(ctx context.Context) (changed map[config.Path]bool, err error) {
 	all, err := f.gateway.store.Get(ctx, filePrefix)
 	if err != nil {
@@ -136,7 +137,7 @@ func (f *files) read(ctx context.Context) (changed map[config.Path]bool, err err
 	}
 	now := make(map[config.Path]control.FileNote, len(all.Entries))
 	for _, e := range all.Entries {
-		if n, err := readNote(e); err == nil { // whoever opens that file is told
+		if n, err := readNote(e); err == nil { // a note with an error is reported when the file is opened
 			now[n.Path] = n
 		}
 	}
@@ -160,7 +161,7 @@ func (f *files) read(ctx context.Context) (changed map[config.Path]bool, err err
 	return changed, nil
 }
 
-// notice follows the notes until ctx ends, and has hosts told the same of a file as at the gateway that serves it.
+// notice follows the notes until ctx ends, so that hosts are told the same about a file as at the gateway that serves it.
 func (f *files) notice(ctx context.Context) {
 	_ = f.gateway.store.Watch(ctx, filePrefix, func() {
 		for done := false; !done && ctx.Err() == nil; {
@@ -176,8 +177,8 @@ func (f *files) notice(ctx context.Context) {
 	})
 }
 
-// collect removes the notes of files, and of failures, that the group's document does not have, as long as it is of that revision: a
-// namespace that is added again may be created again.
+// collect removes the notes of files, and of failures, that the group's document does not have, while the document is the
+// current revision. A namespace that is added again later may then be created again.
 func (f *files) collect(ctx context.Context, number int64, doc *config.Document) error {
 	all, err := f.gateway.store.Get(ctx, filePrefix)
 	if err != nil {
@@ -205,7 +206,7 @@ func (f *files) collect(ctx context.Context, number int64, doc *config.Document)
 	return errors.Join(errs...)
 }
 
-// keysOf are the keys of what is noted of a document's files, and of failures.
+// keysOf returns the keys of the notes of a document's files, and of their failures.
 func keysOf(doc *config.Document) map[string]bool {
 	there := map[string]bool{}
 	for _, s := range doc.Subsystems {
@@ -219,7 +220,7 @@ func keysOf(doc *config.Document) map[string]bool {
 	return there
 }
 
-// forgotten is collect of what is tried again with the next change.
+// forgotten calls collect, and logs an error. The next change tries again.
 func (f *files) forgotten(ctx context.Context, number int64, doc *config.Document) {
 	if doc == nil {
 		return

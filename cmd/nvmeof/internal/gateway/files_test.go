@@ -45,8 +45,8 @@ func (n *node) ids() (all []string) {
 	return all
 }
 
-// moveTo has a gateway serve the namespace's ANA group. A move to a gateway whose heartbeat is late, as on a busy machine, comes to
-// nothing, and is ordered again.
+// moveTo moves the namespace's ANA group to a gateway. A move to a gateway whose heartbeat is late, as on a busy machine, fails
+// and is ordered again.
 func (n *node) moveTo(t *testing.T, name string) {
 	t.Helper()
 	n.until(t, name+" serves the group", func(s *control.GroupStatus) bool {
@@ -60,8 +60,9 @@ func (n *node) moveTo(t *testing.T, name string) {
 	})
 }
 
-// TestFileMadeOnce: a file that one gateway has made is missing at the next owner, whose file system is not mounted. It
-// creates none, and says so; hosts find the same namespace once the file is there. One that was removed is made again.
+// TestFileMadeOnce: a file that one gateway has created is missing at the next owner, whose file system is not mounted. That one
+// does not create it, and says so; hosts find the same namespace once the file is there. A namespace that was removed and is
+// added again gets a new file.
 func TestFileMadeOnce(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]string{"no UUID is given": "", "its UUID is given": ", uuid: 11111111-2222-3333-4444-555555555555"} {
@@ -117,7 +118,7 @@ func TestFileMadeOnce(t *testing.T) {
 	}
 }
 
-// TestFileNotes: what a note says of the file here decides whether it is opened or made.
+// TestFileNotes: the note of a file decides whether the file is opened or created.
 func TestFileNotes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -205,8 +206,8 @@ func TestFileIsAnother(t *testing.T) {
 	}
 }
 
-// TestDiskIsAnother: a device that the kernel knows otherwise here than at the gateway that had it is not opened,
-// as where /dev/sdb is another disk of each machine.
+// TestDiskIsAnother: a device with another identity than at the gateway that had it is not opened, as if /dev/sdb
+// is another disk on each machine.
 func TestDiskIsAnother(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

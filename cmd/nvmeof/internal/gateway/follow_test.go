@@ -19,7 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// still is a gateway that does not run: it serves nothing, and follows when it is told to.
+// still returns a gateway that does not run: it serves nothing, and follows when a test calls for it.
 func still(t testing.TB, s state.Store, name string) *control.Manager {
 	t.Helper()
 	doc, _, err := config.Parse("test", fmt.Appendf(nil, "version: 1\ngroup: {store: etcd://127.0.0.1/g, gateway: %s}\n", name))
@@ -38,7 +38,7 @@ func still(t testing.TB, s state.Store, name string) *control.Manager {
 	return m
 }
 
-// processorTime is how much the process has used.
+// processorTime returns the processor time that the process has used.
 func processorTime(t testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -47,8 +47,8 @@ func processorTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkNamespace is the processor time that a gateway needs for a namespace that is created beside 10,000, and another that
-// follows. Neither serves any of them.
+// BenchmarkNamespace measures the processor time for creating one more namespace beside 10,000: at the gateway that gets the
+// request, and at another one that follows. Neither serves any of them.
 func BenchmarkNamespace(b *testing.B) {
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
 	first, other := still(b, store.Open(time.Hour), "gw1"), still(b, store.Open(time.Hour), "gw2")
@@ -101,8 +101,8 @@ func BenchmarkNamespace(b *testing.B) {
 	b.ReportMetric(float64(followed.Microseconds())/1000/float64(b.N), "ms/follow")
 }
 
-// TestFollow changes what gateways share in each way there is: one that follows, and one that begins with it, have
-// what the one has that has made the change, and what was before is as it was.
+// TestFollow makes each kind of change to the shared document. A gateway that follows, and one that starts later, have
+// the same result as the one that made the change, and the previous document is not modified.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -177,7 +177,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A lateGroup does not say what its document is before it may.
+// A lateGroup returns its document only when the test permits it.
 type lateGroup struct {
 	control.Group
 	may <-chan error

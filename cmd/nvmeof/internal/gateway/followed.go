@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked who has followed.
+	// lookEvery is the interval at which the notes of the gateways are read.
 	lookEvery = 20 * time.Millisecond
-	// currentTime is how long the service of a group waits for the present configuration.
+	// currentTime is how long serving a group waits for the current configuration.
 	currentTime = 2 * time.Second
 )
 
-// enforce says in the store which configuration this gateway has enforced, whenever it has followed one.
+// enforce enforces each configuration that the target has followed, and notes that in the store, until ctx ends.
 func (g *Gateway) enforce(ctx context.Context) {
 	said := ""
 	for {
@@ -50,12 +50,12 @@ func (g *Gateway) enforce(ctx context.Context) {
 	}
 }
 
-// refsOf are namespaces as the group's store has them.
+// refsOf returns the names of namespaces in the group's store.
 func refsOf(all []control.NamespaceRef) (names []string) {
 	for _, p := range all {
 		names = append(names, refOf(p))
 	}
-	slices.Sort(names) // so that what is the same is not written again
+	slices.Sort(names) // so that the same namespaces are not written again
 	return names
 }
 
@@ -63,7 +63,7 @@ func refOf(p control.NamespaceRef) string { return fmt.Sprintf("%s/%d", p.Subsys
 
 // Followed implements [control.Group].
 func (s *shared) Followed(ctx context.Context, n int64, at control.NamespaceRef) error {
-	var late []string // as was last seen
+	var late []string // from the last read
 	for {
 		now, err := s.late(ctx, n, at)
 		if err == nil {
@@ -83,7 +83,7 @@ func (s *shared) Followed(ctx context.Context, n int64, at control.NamespaceRef)
 	}
 }
 
-// late are the gateways that may serve something, and have not enforced a revision in a namespace.
+// late returns the gateways that may serve something and have not enforced a revision in a namespace.
 func (s *shared) late(ctx context.Context, n int64, at control.NamespaceRef) (names []string, err error) {
 	snapshot, err := s.store.Get(ctx, group.GroupPrefix)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *shared) late(ctx context.Context, n int64, at control.NamespaceRef) (na
 	if err != nil {
 		return nil, err
 	}
-	// After who there is: one that comes later begins with this revision, or a later one.
+	// Read after the gateways: one that registers later begins with this revision or a later one.
 	followers, err := revision.Followers(ctx, s.store)
 	if err != nil {
 		return nil, err
@@ -110,12 +110,12 @@ func (s *shared) late(ctx context.Context, n int64, at control.NamespaceRef) (na
 	return names, nil
 }
 
-// awaitCurrent waits, for a moment, until the target has the present configuration: one that begins to
-// serve a group with an earlier one may let hosts in from which something was taken.
+// awaitCurrent waits a limited time until the target has the current configuration: with an earlier one, a
+// gateway that begins to serve a group may admit hosts whose rights were withdrawn.
 func (g *Gateway) awaitCurrent(ctx context.Context) {
 	n, err := revision.Number(ctx, g.store)
 	if err != nil {
-		return // what there is counts
+		return // the configuration that the target has is used
 	}
 	for end := time.Now().Add(currentTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		if has, behind := control.Revision(g.manager); has >= n && behind == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestFollowed: a revision is in force when each gateway that may serve something has said so, whether it
-// follows or has been fenced.
+// TestFollowed: a revision is in force when each gateway that may serve something has noted that, or has been
+// fenced.
 func TestFollowed(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -45,7 +45,7 @@ func TestFollowed(t *testing.T) {
 	if err := followed(200 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "gw2") {
 		t.Errorf("gw2 does not follow: %v", err)
 	}
-	if err := followed(30 * time.Second); err != nil { // others have what it had
+	if err := followed(30 * time.Second); err != nil { // the others have taken over its groups
 		t.Error(err)
 	}
 	a.until(t, "gw1 has all", func(s *control.GroupStatus) bool { return serves(s, "gw1") == 4 })
@@ -61,7 +61,7 @@ func TestFollowed(t *testing.T) {
 	store.Do(func(s *simulated.Store, _ time.Time) { s.SetDown(false) })
 }
 
-// TestFollowedBut: a revision that is not in force in some of a gateway's namespaces is in force in others.
+// TestFollowedBut: a revision that is not in force yet in some of a gateway's namespaces is in force in others.
 func TestFollowedBut(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))

@@ -7,15 +7,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// saidBy are the entries in which a gateway has said something of itself, beside those of the group's engine.
-func saidBy(ctx context.Context, s state.Store, gateway string) (all []state.Entry, err error) {
+// writtenBy returns the entries that a gateway has written about itself, except those of the group's engine.
+func writtenBy(ctx context.Context, s state.Store, gateway string) (all []state.Entry, err error) {
 	for _, key := range []string{revision.FollowKey(gateway), directoryPrefix + gateway} {
 		found, err := s.Get(ctx, key)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range found.Entries {
-			if e.Key == key { // and not one that begins with it
+			if e.Key == key { // and not only a prefix of it
 				all = append(all, e)
 			}
 		}
@@ -23,8 +23,8 @@ func saidBy(ctx context.Context, s state.Store, gateway string) (all []state.Ent
 	return all, nil
 }
 
-// forget deletes entries of a gateway that the group has forgotten. What a new one of that name has said
-// since they were read stays. Entries that stay because the store does not answer do no harm.
+// forget deletes the entries of a gateway that was removed from the group. Entries that a new gateway of that name
+// has written since they were read stay. Entries that stay because the store does not answer do no harm.
 func forget(ctx context.Context, s state.Store, all []state.Entry) {
 	for _, e := range all {
 		_, _ = s.Txn(ctx, state.Txn{

@@ -27,32 +27,32 @@ import (
 type Config struct {
 	Document *config.Document // of the target, with its group
 	Log      *zap.Logger
-	Store    state.Store // default: that of the document
-	// Alarm is called with what an administrator has to know, and Took with the ANA groups that
-	// came here. Joined is called with a gateway whose state is another than before. Default: nobody is called.
+	Store    state.Store // default: the one that the document names
+	// Alarm is called with alarms for the administrator, and Took with the ANA groups that came
+	// here. Joined is called with a gateway whose state has changed. Each may be nil.
 	Alarm  func(group.Alarm)
 	Took   func(group.Took)
 	Joined func(gateway, state string)
 
-	LeaseTerm time.Duration // of groups with fence: lease; 0: as of [group.Config]
+	LeaseTerm time.Duration // of groups with fence: lease; 0: the default of [group.Config]
 	Settle    time.Duration // between moves for balance; 0: likewise
-	OrderTime time.Duration // that an administrator waits for the group's store; 0: 10 s
+	OrderTime time.Duration // time limit of an administrator's order; 0: 10 s
 }
 
-// Times.
+// Time limits.
 const (
-	claimTime = time.Minute      // for the store to give a range of controller identifiers
-	leaveTime = 12 * time.Second // for what the gateway serves, at its end
-	readTime  = 5 * time.Second  // for the runner to say how the group is
+	claimTime = time.Minute      // for claiming a range of controller identifiers
+	leaveTime = 12 * time.Second // for giving back all groups, when the gateway leaves
+	readTime  = 5 * time.Second  // for reading the runner's status
 )
 
-// A Gateway is a target of a group.
+// A Gateway is a gateway of a group, with its target.
 type Gateway struct {
 	cfg   Config
 	name  string
 	slot  int
 	store state.Store
-	run   atomic.Pointer[runner.Runner] // nil: it does not run
+	run   atomic.Pointer[runner.Runner] // nil: not running
 	owned target.Gateway
 
 	manager *control.Manager // constant once Run is called
@@ -64,30 +64,30 @@ type Gateway struct {
 	faults  *faults
 	listed  directory // of controllers
 	term    term
-	// releaseTime is the constant of that name, but in tests; constant.
+	// releaseTime is the constant of that name, except in tests; constant.
 	releaseTime time.Duration
 
-	locks [group.MaxID + 1]sync.Mutex // of each group: it is opened or closed by one at a time
+	locks [group.MaxID + 1]sync.Mutex // of each group: one goroutine at a time opens or closes it
 
 	counts   counts
 	loads    loads
 	sizes    sizes
 	stuck    atomic.Bool   // another gateway cannot serve
-	followed chan struct{} // has an element when the target has another configuration
-	erasing  chan struct{} // likewise
+	followed chan struct{} // signals enforce that the target has another configuration
+	erasing  chan struct{} // likewise erase
 
 	documents documents
 
 	mu         sync.Mutex // guards what follows
 	alarms     map[group.Alarm]time.Time
 	peers      []target.Peer
-	listing    state.Revision    // of them
-	generation uint64            // of the discovery log, the last one from the store
+	listing    state.Revision    // of the peers
+	generation uint64            // of the discovery log, the last one that was set
 	states     map[string]string // of the other gateways, by name
-	logged     map[int]bool      // ANA groups of which the log says that they are unfenced
+	logged     map[int]bool      // ANA groups that were logged as unfenced
 }
 
-// Open opens the group's store, and gets the range of controller identifiers for the gateway.
+// Open opens the group's store, and claims the gateway's range of controller identifiers.
 func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	cfg.OrderTime = cmp.Or(cfg.OrderTime, 10*time.Second)
 	g := &Gateway{cfg: cfg, name: cfg.Document.Group.Gateway, store: cfg.Store, releaseTime: releaseTime, alarms: map[group.Alarm]time.Time{}, logged: map[int]bool{}, followed: make(chan struct{}, 1), erasing: make(chan struct{}, 1)}
@@ -127,13 +127,13 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Controllers is the range of controller identifiers of the gateway.
+// Controllers returns the range of controller identifiers of the gateway.
 func (g *Gateway) Controllers() target.ControllerRange {
 	first, last := group.ControllerIDs(g.slot, 0)
 	return target.ControllerRange{First: capsule.ControllerID(first), Last: capsule.ControllerID(last)}
 }
 
-// Complete adds to a manager's configuration, and to its target's, what makes of them a gateway.
+// Complete adds the gateway to the configuration of a manager.
 func (g *Gateway) Complete(c *control.Config) {
 	c.Gateway, c.Group, c.Gateways, c.Keeper, c.RemoveImage = &g.owned, (*shared)(g), g, g.keepers.keeper, g.images.removeImage
 	c.Files, c.Faults = g.files, g.faults
@@ -148,13 +148,13 @@ func (g *Gateway) Complete(c *control.Config) {
 	}
 }
 
-// Name is that of the gateway.
+// Name returns the name of the gateway.
 func (g *Gateway) Name() string { return g.name }
 
-// Owned is what the target may serve.
+// Owned returns the ANA groups that the target serves.
 func (g *Gateway) Owned() *target.Gateway { return &g.owned }
 
-// Run is a gateway until ctx ends, and then gives back what it serves, so far as that has a time.
+// Run runs the gateway until ctx ends, and then gives back its groups, within a time limit.
 func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	g.manager = m
 	run, err := runner.Start(runner.Config{
@@ -193,13 +193,13 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	return nil
 }
 
-// Close closes the store. Run has returned.
+// Close closes the store. Run must have returned.
 func (g *Gateway) Close() error {
 	g.images.close()
 	return g.store.Close()
 }
 
-// addresses are those to which hosts connect.
+// addresses returns the addresses to which hosts connect.
 func addresses(doc *config.Document) (all []string) {
 	for _, l := range doc.Listeners {
 		if !l.Wildcard() {

@@ -24,7 +24,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A node is a gateway with its target.
+// A node is a gateway with its target and manager.
 type node struct {
 	*Gateway
 	m     *control.Manager
@@ -99,7 +99,7 @@ func (n *node) stop() {
 	_ = n.Close()
 }
 
-// until waits for what a gateway says of its group.
+// until waits until a gateway's status satisfies a condition.
 func (n *node) until(t *testing.T, what string, ok func(*control.GroupStatus) bool) {
 	t.Helper()
 	var s control.GroupStatus
@@ -113,7 +113,7 @@ func (n *node) until(t *testing.T, what string, ok func(*control.GroupStatus) bo
 	}
 }
 
-// serves is how many ANA groups a gateway has.
+// serves returns the number of ANA groups that a gateway owns.
 func serves(s *control.GroupStatus, name string) int {
 	for _, g := range s.Gateways {
 		if g.Name == name {
@@ -162,7 +162,7 @@ func TestGateways(t *testing.T) {
 	if _, err := a.store.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: directoryPrefix + "gw2", Value: []byte("{}")}, {Key: other, Value: []byte("{}")}}}); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := saidBy(t.Context(), a.store, "gw2"); err != nil || len(said) != 2 {
+	if said, err := writtenBy(t.Context(), a.store, "gw2"); err != nil || len(said) != 2 {
 		t.Errorf("gw2 has said %v, %v", said, err)
 	}
 	order(a, control.Order{Kind: control.RemoveGateway, Gateway: "gw2"})
@@ -170,7 +170,7 @@ func TestGateways(t *testing.T) {
 		t.Errorf("of another gateway there is %v, %v", all.Entries, err)
 	}
 	a.until(t, "gw2 is forgotten", func(s *control.GroupStatus) bool { return serves(s, "gw2") == -1 })
-	if said, err := saidBy(t.Context(), a.store, "gw2"); err != nil || len(said) > 0 {
+	if said, err := writtenBy(t.Context(), a.store, "gw2"); err != nil || len(said) > 0 {
 		t.Errorf("of gw2 there is still %v, %v", said, err)
 	}
 	for _, o := range []control.Order{{Kind: control.MoveGroup, Gateway: "gw1", Group: 129}, {Kind: control.DrainGateway, Gateway: "x"}, {Kind: control.FailGateway, Gateway: "gw1"}} {
@@ -203,7 +203,7 @@ func document(t *testing.T) *config.Document {
 	return doc
 }
 
-// TestImages: without a client of a cluster nobody can be fenced, and no image opened.
+// TestImages: without a client of a cluster no gateway can be fenced, and no image opened.
 func TestImages(t *testing.T) {
 	c := new(clients)
 	if err := c.fence(t.Context(), []string{"192.0.2.1:0/1"}); err == nil {
@@ -255,7 +255,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestAlarms: each is said once, and listed while it is repeated.
+// TestAlarms: each alarm is logged once, and listed while it is repeated.
 func TestAlarms(t *testing.T) {
 	said := 0
 	g := &Gateway{cfg: Config{Log: zap.NewNop(), Alarm: func(group.Alarm) { said++ }}, alarms: map[group.Alarm]time.Time{}}
@@ -296,7 +296,7 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// TestStop: a group that was lost is closed, and can be served again.
+// TestStop: the stores of a group that was lost are closed, and the group can be served again.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(2, 1))))
@@ -322,7 +322,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestOpen: a gateway needs its group's store, and a name that follows from the machine if need be.
+// TestOpen: a gateway needs its group's store, and has the machine's name by default.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	doc := &config.Document{Version: 1, Group: config.Gateways{Store: "etcd://127.0.0.1:1/g"}}

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A cluster is a client of one, which [rbd.Client] is.
+// A cluster is a client of a Ceph cluster. [rbd.Client] is one.
 type cluster interface {
 	pooled
 	Addresses() []string
@@ -26,32 +26,32 @@ type cluster interface {
 	Close() error
 }
 
-// A joined is a client of a cluster.
+// A joined is a cluster's client with its state.
 type joined struct {
 	cluster
-	ready bool // the group's store has its addresses: it can be fenced, and may be used
-	tried bool // it may fence: see try
+	ready bool // the group's store has its addresses, so that it can be fenced: it may be used
+	tried bool // it has the permission to fence: see try
 }
 
-// Clients are those of the clusters whose images the gateway serves: all images of a cluster have
-// one, which others fence.
+// Clients are the clients of the clusters whose images the gateway serves. All images of a cluster share
+// one client, by which other gateways fence this one.
 type clients struct {
 	dial  func(rbd.ClientConfig) (cluster, error)  // nil: dialCluster
 	ahead func(string, rbd.Config) (opener, error) // nil: openAhead
 
 	mu     sync.Mutex
 	all    map[rbd.ClientConfig]*joined // nil: the incarnation has not begun, or has ended
-	of     group.Incarnation            // whose clients they are
-	lost   func()                       // what to do when a cluster refuses the clients of now; it does not wait
-	begun  int                          // how often connect was called
-	fenced []string                     // addresses that the clients of now were to fence
-	opened map[imageKey]*ahead          // before their group has come
+	of     group.Incarnation            // that the clients belong to
+	lost   func()                       // called when a cluster refuses the current clients; it does not block
+	begun  int                          // number of calls of connect
+	fenced []string                     // addresses that the current clients have to fence
+	opened map[imageKey]*ahead          // images that were opened ahead
 }
 
 func dialCluster(at rbd.ClientConfig) (cluster, error) {
 	c, err := rbd.Connect(at)
 	if err != nil {
-		return nil, err // and not a client that is nil
+		return nil, err // not a cluster that holds a nil pointer
 	}
 	return c, nil
 }
@@ -72,13 +72,13 @@ func clusterOf(n *config.RBD) rbd.ClientConfig {
 	return rbd.ClientConfig{Conf: string(n.Conf), ID: n.ID}
 }
 
-// connect makes the client of the cluster that has the group's store, if one has, and returns its
-// addresses. Those of other clusters come with extend. Once is lost called if a cluster refuses one of
-// them. A cluster that does not answer takes as long as Ceph waits for it, in which nobody else waits.
+// connect begins an incarnation. If the group's store is in a cluster, it makes the client of that cluster, and returns
+// the client's addresses. extend makes the clients of other clusters. lost is called once if a cluster refuses one of
+// the clients. If a cluster does not answer, connect takes as long as Ceph waits for it, without holding the lock.
 func (c *clients) connect(doc *config.Document, inc group.Incarnation, lost func()) (addresses []string, err error) {
 	all := map[rbd.ClientConfig]*joined{}
 	if at, err := config.ParseGroupStore(doc.Group.Store); err == nil && at.Kind == "rados" {
-		of := rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID} // the first image is likely there
+		of := rbd.ClientConfig{Conf: string(doc.Group.Conf), ID: doc.Group.ID} // the images are likely there, too
 		client, err := c.connectTo(of)
 		if err != nil {
 			return nil, err
@@ -92,13 +92,13 @@ func (c *clients) connect(doc *config.Document, inc group.Incarnation, lost func
 	return addresses, nil
 }
 
-// imageConfig is how an image is opened.
+// imageConfig returns the configuration for opening an image.
 func imageConfig(n *config.RBD, blockSize int, client *rbd.Client, lost func()) rbd.Config {
 	return rbd.Config{Client: client, Lost: lost, Size: int64(n.Size), BlockSize: cmp.Or(blockSize, 512), ReadOnly: n.ReadOnly}
 }
 
-// openImage opens an image by the client of its cluster, and awaits fences in the pools that have it: also
-// an image that comes to a group which is served may be one whose owner before was fenced.
+// openImage opens an image with the client of its cluster, and awaits fences in its pools: the previous owner
+// of an image that is added to a group while the group is served may have been fenced, too.
 func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error) {
 	c.mu.Lock()
 	of, lost := c.all[clusterOf(n)], c.lost
@@ -119,7 +119,7 @@ func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error)
 		lost()
 	}
 	if err != nil {
-		return nil, err // and not a store that is nil
+		return nil, err // not a Store that holds a nil pointer
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), awaitTime)
 	defer cancel()
@@ -129,16 +129,16 @@ func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error)
 	return s, nil
 }
 
-// errNewCluster is that an image is in a cluster of which the gateway is no client yet, or no client
-// that others can fence.
+// errNewCluster says that the gateway has no client yet of an image's cluster, or none that others can
+// fence.
 var errNewCluster = errors.New("the gateway is not yet a client of this image's cluster, as this image's id and conf have it: that takes a second, or what keeps it from that is in the log")
 
-// fence has the clusters refuse other clients.
+// fence makes all clusters refuse the clients with the given addresses.
 func (c *clients) fence(ctx context.Context, addresses []string) error {
 	c.mu.Lock()
-	for _, a := range addresses { // again and again, while it is not known that a gateway is gone
+	for _, a := range addresses { // fences are renewed with the same addresses
 		if !slices.Contains(c.fenced, a) {
-			c.fenced = append(c.fenced, a) // a client that comes later does the same: see extend
+			c.fenced = append(c.fenced, a) // clients that are made later fence them too: see add
 		}
 	}
 	all := make([]cluster, 0, len(c.all))
@@ -156,17 +156,17 @@ func (c *clients) fence(ctx context.Context, addresses []string) error {
 	return errors.Join(errs...)
 }
 
-// close closes the clients. Their images were closed before. A cluster that does not answer takes [rbd.CloseTime], in
-// which nobody else waits.
+// close closes the clients. Their images were closed before. If a cluster does not answer, close takes [rbd.CloseTime],
+// without holding the lock.
 func (c *clients) close() {
 	c.mu.Lock()
 	opened, all := c.opened, c.all
 	c.opened, c.all = nil, nil
 	c.mu.Unlock()
-	for _, a := range opened { // their clients end after them
-		go a.end() // when the cluster has answered
+	for _, a := range opened { // a client ends after its images
+		go a.end() // ends when the cluster has answered
 	}
 	for _, client := range all {
-		_ = client.Close() // nobody uses it
+		_ = client.Close() // it is not used any more
 	}
 }

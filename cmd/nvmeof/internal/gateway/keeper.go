@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// recordTime is how long a change of a reservation may take, and reading one.
+	// recordTime is the time limit for reading and for changing a reservation.
 	recordTime = 8 * time.Second
-	// recordTries is how often a change begins again since what was known of the record is not so.
+	// recordTries is the number of attempts of a change: one fails if the record is not as it was last known.
 	recordTries = 4
-	// sessionPause is between two looks whether the gateway's session is known.
+	// sessionPause is the interval of checks whether the gateway's session is known.
 	sessionPause = 50 * time.Millisecond
 )
 
-// errNotHeld is that the gateway does not own the namespace's ANA group, as far as it knows.
+// errNotHeld says that the gateway does not own the namespace's ANA group, as far as it knows.
 var errNotHeld = errors.New("reservations: another gateway owns the ANA group of the namespace by now")
 
 // A keeper keeps the reservations of a namespace in the group's store. The target has one call
-// under way at a time, so that what follows group belongs to that.
+// under way at a time, and the fields after group belong to that.
 type keeper struct {
 	of   *keepers
 	nqn  nvmeof.NQN
@@ -40,12 +40,12 @@ type keeper struct {
 	group atomic.Uint32 // ANA group of the namespace
 
 	epoch  uint64      // in which the target has loaded it
-	last   state.Entry // what the store has
-	unsure bool        // it may have something else: it is read before the next change
-	tried  [][]byte    // which of these it may be: changes of whose outcome nothing is known
+	last   state.Entry // as the store has it, unless unsure
+	unsure bool        // the store may have another one: it is read before the next change
+	tried  [][]byte    // values of changes whose outcome is not known, one of which the store may have
 }
 
-// maxTried is how many changes may be unknown, as while the store is away.
+// maxTried is the greatest number of values in tried, which grows while the store does not answer.
 const maxTried = 64
 
 // Load implements [target.ReservationKeeper].
@@ -53,7 +53,7 @@ func (k *keeper) Load(answer func([]byte, error)) {
 	k.call(func(ctx context.Context) { answer(k.load(ctx)) })
 }
 
-// call does what waits for the store.
+// call calls do in a goroutine, since do waits for the store.
 func (k *keeper) call(do func(context.Context)) {
 	go func() { // ends in recordTime
 		ctx, cancel := context.WithTimeout(context.Background(), recordTime)
@@ -67,8 +67,8 @@ func (k *keeper) call(do func(context.Context)) {
 	}()
 }
 
-// load reads what the owner before has kept. In another session nothing is left of what does not
-// survive a power loss.
+// load reads the record that the previous owner has written. In another session only the part that
+// persists through power loss is left.
 func (k *keeper) load(ctx context.Context) ([]byte, error) {
 	h, ok := k.of.hold(k.id())
 	if !ok {
@@ -102,9 +102,9 @@ func (k *keeper) Keep(record []byte, answer func(error)) {
 	k.call(func(ctx context.Context) { answer(k.keep(ctx, record)) })
 }
 
-// keep puts the record, if the gateway still owns the group in the epoch in which the target has
-// loaded what it changes. Of a transaction whose outcome is not known nothing is left to be
-// carried out once a later one was: both change the record from what it was before.
+// keep writes the record, if the gateway still owns the group in the epoch in which the target has
+// loaded the reservations. A transaction whose outcome is not known cannot be carried out any more
+// once a later one was, since both compare the revision of the record.
 func (k *keeper) keep(ctx context.Context, record []byte) error {
 	for range recordTries {
 		h, err := k.inSession(ctx)
@@ -136,15 +136,15 @@ func (k *keeper) keep(ctx context.Context, record []byte) error {
 			return err
 		}
 		if now, ok := k.of.hold(k.id()); k.last.Revision == before && (!ok || now.Guard[0] == h.Guard[0]) {
-			return target.ErrNotOwner // it is the guard that does not hold
+			return target.ErrNotOwner // the record has not changed, so the guard does not hold
 		}
 	}
 	return fmt.Errorf("reservations in the group's store: %w", state.ErrUnknown)
 }
 
-// refresh reads what the store has of the record after a change that may have been carried out. Where
-// that is something else, as after another gateway has had the namespace in another ANA group, the
-// target does not know the state.
+// refresh reads the record again after a change that may have been carried out. If it is neither the old
+// one nor one of tried, the target does not know the state: for example, another gateway has served the
+// namespace in another ANA group.
 func (k *keeper) refresh(ctx context.Context) error {
 	e, err := k.of.get(ctx, k.key)
 	if err != nil {
@@ -164,7 +164,7 @@ func (k *keeper) Confirm(answer func(error)) {
 	k.call(func(ctx context.Context) { answer(k.confirm(ctx)) })
 }
 
-// confirm has the store say that the gateway owns the group: nobody else has changed the record then.
+// confirm returns nil if the store says that the gateway owns the group, so that no other gateway has changed the record.
 func (k *keeper) confirm(ctx context.Context) error {
 	h, ok := k.of.hold(k.id())
 	if !ok || h.Epoch != k.epoch {
@@ -177,12 +177,12 @@ func (k *keeper) confirm(ctx context.Context) error {
 	case !r.Done && (!held || now.Guard[0] == h.Guard[0]):
 		return target.ErrNotOwner
 	case !r.Done:
-		return errNotHeld // in this moment; asked again it is known
+		return errNotHeld // ownership has changed just now: when called again, the hold is known
 	}
 	return nil
 }
 
-// inSession is the gateway's hold on the group of the namespace, once the session is known.
+// inSession waits until the session is known, and returns the gateway's hold on the group of the namespace.
 func (k *keeper) inSession(ctx context.Context) (group.Hold, error) {
 	for {
 		h, ok := k.of.hold(k.id())

@@ -17,16 +17,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// keepers are those of all namespaces that the gateway knows of. A record is named after the UUID of its
-// namespace, and stays when that is removed: a namespace that comes back has its reservations.
+// keepers are the keepers of all namespaces that the gateway knows. A record is named after the UUID of its
+// namespace, and stays when the namespace is removed: one that is added again has its reservations.
 type keepers struct {
 	gateway *Gateway
-	turns   chan struct{} // one for each call that is under way: thousands would keep the gateway's heartbeat waiting
+	turns   chan struct{} // limits the calls under way: thousands would delay the gateway's heartbeat
 
 	mu    sync.Mutex                          // guards what follows
 	all   map[string]*keeper                  // by the key of the record
-	fresh map[*keeper]bool                    // which a document may not have yet
-	ahead map[group.ID]map[string]state.Entry // records that were read for all namespaces of a group
+	fresh map[*keeper]bool                    // those whose namespaces the document may not have yet
+	ahead map[group.ID]map[string]state.Entry // records that were read ahead for all namespaces of a group
 	seen  map[string]state.Revision           // of the records that the target knows
 }
 
@@ -34,7 +34,7 @@ func newKeepers(g *Gateway) *keepers {
 	return &keepers{gateway: g, turns: make(chan struct{}, 8), all: map[string]*keeper{}, fresh: map[*keeper]bool{}, ahead: map[group.ID]map[string]state.Entry{}, seen: map[string]state.Revision{}}
 }
 
-// keeper is that of a namespace, as [control.Config] wants it.
+// keeper returns the keeper of a namespace. It is the Keeper of [control.Config].
 func (ks *keepers) keeper(nqn nvmeof.NQN, c *target.NamespaceConfig) target.ReservationKeeper {
 	key := group.RecordKey(uuid.UUID(c.UUID).String())
 	ks.mu.Lock()
@@ -51,17 +51,17 @@ func (ks *keepers) keeper(nqn nvmeof.NQN, c *target.NamespaceConfig) target.Rese
 	return k
 }
 
-// late has a record read once more that was read ahead: the namespace was in another ANA group then,
-// whose owner may have changed it since. Called with mu held.
+// late discards a record that was read ahead, so that it is read again: the namespace was in another ANA
+// group then, whose owner may have changed it since. Called with mu held.
 func (ks *keepers) late(k *keeper) {
 	for _, all := range ks.ahead {
 		delete(all, k.key)
 	}
 }
 
-// reload has the target read the reservations of a namespace again that it serves.
+// reload makes the target read the reservations of a namespace again that it serves.
 func (ks *keepers) reload(k *keeper) {
-	go func() { // ends when the target has
+	go func() { // ends when the target has read them
 		if err := control.ReloadNamespace(ks.gateway.manager, k.nqn, int(k.nsid)); err != nil {
 			ks.gateway.cfg.Log.Error("reading reservations again that another gateway has changed", zap.String("subsystem", string(k.nqn)),
 				zap.Uint32("nsid", uint32(k.nsid)), zap.Error(err))
@@ -69,7 +69,7 @@ func (ks *keepers) reload(k *keeper) {
 	}()
 }
 
-// forget forgets namespaces that a document does not have any more, once there are more than that has.
+// forget removes keepers of namespaces that the document no longer has, if there are more keepers than namespaces.
 func (ks *keepers) forget(doc *config.Document) {
 	type name struct {
 		nqn  nvmeof.NQN
@@ -81,7 +81,7 @@ func (ks *keepers) forget(doc *config.Document) {
 	for _, s := range doc.Subsystems {
 		count += len(s.Namespaces)
 	}
-	if len(ks.all) <= count { // few can be too many
+	if len(ks.all) <= count { // few or none are unused
 		clear(ks.fresh)
 		return
 	}
@@ -109,7 +109,7 @@ func (ks *keepers) hold(id group.ID) (group.Hold, bool) {
 	return run.Hold(id)
 }
 
-// get reads a record; revision 0: there is none.
+// get reads a record. Its revision is 0 if there is none.
 func (ks *keepers) get(ctx context.Context, key string) (state.Entry, error) {
 	all, err := ks.store().Get(ctx, key)
 	if err != nil || len(all.Entries) == 0 {
@@ -118,7 +118,7 @@ func (ks *keepers) get(ctx context.Context, key string) (state.Entry, error) {
 	return all.Entries[0], nil
 }
 
-// read is get where all records were not read ahead.
+// read returns a record that was read ahead, or else reads it.
 func (ks *keepers) read(ctx context.Context, id group.ID, key string) (state.Entry, error) {
 	ks.mu.Lock()
 	e, known := ks.ahead[id][key]
@@ -129,8 +129,8 @@ func (ks *keepers) read(ctx context.Context, id group.ID, key string) (state.Ent
 	return ks.get(ctx, key)
 }
 
-// readAhead reads all records, for the namespaces of a group that the gateway owns and is about to
-// serve, of which there may be thousands.
+// readAhead reads the records of all namespaces of a group that the gateway is about to serve, at once,
+// since there may be thousands. They are kept until done is called.
 func (ks *keepers) readAhead(ctx context.Context, id group.ID) (done func(), err error) {
 	all, err := ks.store().Get(ctx, group.RecordPrefix)
 	if err != nil {
@@ -160,18 +160,18 @@ func (ks *keepers) readAhead(ctx context.Context, id group.ID) (done func(), err
 	}, nil
 }
 
-// own notes a change that the target has made itself.
+// own notes a change of a record by this gateway itself.
 func (ks *keepers) own(key string, r state.Revision) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	ks.seen[key] = max(ks.seen[key], r)
 }
 
-// noticePause is between two looks for changes, each of which reads all records.
+// noticePause is the shortest interval between two reads of all records.
 const noticePause = 200 * time.Millisecond
 
-// notice tells the target of changes that others make, until ctx ends. What the first look finds was
-// there before: nobody is told of that.
+// notice notifies the target of changes that other gateways make, until ctx ends. Records that the first
+// read finds are not changes.
 func (ks *keepers) notice(ctx context.Context) {
 	first := true
 	_ = ks.store().Watch(ctx, group.RecordPrefix, func() {

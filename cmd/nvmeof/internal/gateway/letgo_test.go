@@ -68,7 +68,7 @@ func (q dammed) Poll(rs []backend.Result) int {
 	return q.Queue.Poll(rs)
 }
 
-// behindDam has a gateway serve what is in a document, of which the first store has a write that it does not end.
+// behindDam returns a gateway that serves a document whose first store has a write that does not end.
 func behindDam(t *testing.T, doc *config.Document, last byte, releaseTime time.Duration) (*node, *dam) {
 	t.Helper()
 	store, d := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))), &dam{}
@@ -118,8 +118,8 @@ func (n *node) untilFree(t *testing.T, x *config.Namespace) {
 	})
 }
 
-// TestLetsGo: a group that was lost while its store did not answer is closed when that does, so that others can
-// open what it exports.
+// TestLetsGo: the store of a group that was lost while it did not answer is closed when it answers, so that others
+// can open it.
 func TestLetsGo(t *testing.T) {
 	t.Parallel()
 	doc := inFile(t, filepath.Join(t.TempDir(), "disk"), "")
@@ -130,7 +130,7 @@ func TestLetsGo(t *testing.T) {
 	n.untilFree(t, doc.Subsystems[0].Namespaces[0])
 }
 
-// TestLetsGoBeside: others can open what a group exports that was lost, but for what a store keeps that does not answer.
+// TestLetsGoBeside: other gateways can open the stores of a group that was lost, except one that does not answer.
 func TestLetsGoBeside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func TestLetsGoBeside(t *testing.T) {
 	n.untilFree(t, doc.Subsystems[0].Namespaces[0])
 }
 
-// TestDrainsBeside: others can open what a group exports that is drained, but for what a store keeps that does not answer.
+// TestDrainsBeside: other gateways can open the stores of a group that is drained, except one that does not answer.
 func TestDrainsBeside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// loadUnit is what a load is counted in: a command is one, and so is each 16 KiB of its data.
-	// So 4 KiB at 100,000 IOPS weigh as much as 1.2 GB/s in large commands do, about.
+	// loadUnit is the number of bytes that count as one unit of load; each command counts as another one.
+	// So 4 KiB at 100,000 IOPS weigh about as much as 1.2 GB/s in large commands.
 	loadUnit = 16 << 10
-	// loadEvery is how often the counters are read, and loadHalf after what time half of a load
-	// that has ended is forgotten.
+	// loadEvery is the interval at which the counters are read. After loadHalf the smoothed load has
+	// followed half of a change.
 	loadEvery = 5 * time.Second
 	loadHalf  = 10 * time.Second
 )
 
-// Loads are how much I/O each ANA group has that is served here: how often loadUnit, each second.
+// Loads are the units of load per second of each ANA group that is served here.
 type loads struct {
-	every time.Duration        // loadEvery, but in tests; constant
+	every time.Duration        // loadEvery, except in tests; constant
 	at    time.Time            // when counters were read last
-	units map[group.ID]uint64  // then
+	units map[group.ID]uint64  // at that time
 	rates map[group.ID]float64 // smoothed
 	mu    sync.Mutex           // guards what follows
-	now   map[group.ID]uint64  // what is published
+	now   map[group.ID]uint64  // published; the map is not modified
 
 	silent atomic.Bool // an image that is served here does not answer
 }
@@ -59,7 +59,7 @@ func silentImage(m *target.Measures, served func(capsule.ANAGroup) bool) bool {
 	})
 }
 
-// unitsOf are the I/O that the groups have had.
+// unitsOf returns the units of load that each group that is served has had.
 func unitsOf(m *target.Measures, served func(capsule.ANAGroup) bool) map[group.ID]uint64 {
 	all := map[group.ID]uint64{}
 	for i := range m.Subsystems {
@@ -79,9 +79,9 @@ func unitsOf(m *target.Measures, served func(capsule.ANAGroup) bool) map[group.I
 	return all
 }
 
-// add takes a reading. A group counts from its second one on, since part of the time before the first
-// may have been another gateway's; and one whose counters went back, with a namespace, has the
-// load that it had.
+// add adds a reading of the counters. A group counts from its second reading, since another gateway may have
+// served it for part of the interval before the first. A group whose counters have gone back, because a
+// namespace was removed, keeps its load.
 func (l *loads) add(at time.Time, units map[group.ID]uint64) {
 	passed := at.Sub(l.at)
 	rates, now := map[group.ID]float64{}, map[group.ID]uint64{}
@@ -105,7 +105,7 @@ func (l *loads) add(at time.Time, units map[group.ID]uint64) {
 	l.now = now
 }
 
-// published are the loads of now. They are not changed any more.
+// published returns the current loads. The map is not modified any more.
 func (l *loads) published() map[group.ID]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,8 +26,8 @@ func alarmedOf(s *control.GroupStatus, kind group.AlarmKind, text string) bool {
 	return false
 }
 
-// TestConfigurationGone: where somebody removes the configuration from the store, gateways say so, and serve what they did. One
-// that comes does not take it for a group that has none, and one that runs puts it there again.
+// TestConfigurationGone: when the configuration was removed from the store, gateways raise an alarm and continue to serve. A
+// new gateway does not take the group for one without a configuration, and one that runs can write it again.
 func TestConfigurationGone(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -70,8 +70,8 @@ func TestConfigurationGone(t *testing.T) {
 	}
 }
 
-// TestConfigurationWentBack: a gateway does not follow a configuration of before the one that it has, as of a store that was
-// restored from a copy, and not either where it could not follow that.
+// TestConfigurationWentBack: a gateway does not follow an earlier configuration than the one that it has, as from a store that
+// was restored from a copy, even if it could not follow the later one.
 func TestConfigurationWentBack(t *testing.T) {
 	t.Parallel()
 	for _, behind := range []bool{false, true} {

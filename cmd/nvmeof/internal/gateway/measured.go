@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// Counts are what the gateway has counted. The zero value has counted nothing.
+// Counts are the counters of the gateway. The zero value is ready for use.
 type counts struct {
 	current, applied atomic.Int64 // revisions of the configuration: in the store, and followed
 
@@ -26,7 +26,7 @@ type counts struct {
 	refused   uint64
 	takeovers map[string]*target.Latencies
 	requests  map[metrics.StoreRequest]*target.Latencies
-	answered  time.Duration // when the store did last, by package boottime
+	answered  time.Duration // when the store last answered, by package boottime
 }
 
 // observe adds a duration to one of several histograms. Called with mu held.
@@ -40,7 +40,7 @@ func observe[K comparable](all *map[K]*target.Latencies, k K, d time.Duration) {
 	(*all)[k].Observe(int64(d))
 }
 
-// copied are histograms that do not change any more. Called with mu held.
+// copied returns copies of histograms. Called with mu held.
 func copied[K comparable](all map[K]*target.Latencies) map[K]*target.Latencies {
 	out := make(map[K]*target.Latencies, len(all))
 	for k, l := range all {
@@ -50,7 +50,7 @@ func copied[K comparable](all map[K]*target.Latencies) map[K]*target.Latencies {
 	return out
 }
 
-// knows notes that the store has a revision of the configuration.
+// knows notes that the store has a revision of the configuration, unless a later one is known.
 func (c *counts) knows(revision int64) {
 	for {
 		before := c.current.Load()
@@ -60,7 +60,7 @@ func (c *counts) knows(revision int64) {
 	}
 }
 
-// asked notes a request to the store.
+// asked counts a request to the store.
 func (c *counts) asked(operation string, began time.Duration, err error) {
 	now, result := boottime.Now(), "ok"
 	switch {
@@ -99,7 +99,7 @@ func (s countedStore) Txn(ctx context.Context, t state.Txn) (state.Result, error
 	return out, err
 }
 
-// took notes a takeover.
+// took handles the arrival of an ANA group.
 func (g *Gateway) took(a group.Took) {
 	g.counts.mu.Lock()
 	observe(&g.counts.takeovers, string(a.Reason), a.Duration)
@@ -111,7 +111,7 @@ func (g *Gateway) took(a group.Took) {
 	}
 }
 
-// Stats are for [metrics.NewGateway].
+// Stats returns the statistics for [metrics.NewGateway].
 func (g *Gateway) Stats() *metrics.GatewayStats {
 	s, c := g.Status(), &g.counts
 	out := &metrics.GatewayStats{
@@ -136,7 +136,7 @@ func (g *Gateway) Stats() *metrics.GatewayStats {
 		out.Groups = append(out.Groups, metrics.GatewayGroup{ID: x.Group, Epoch: x.Epoch, Owned: x.Owner != "", Served: x.Served, Unfenced: unfenced})
 	}
 	out.Lease = g.term.remaining()
-	if g.run.Load() != nil { // and so there is a manager
+	if g.run.Load() != nil { // then there is a manager
 		for _, e := range control.Present(g.manager).Erasing {
 			out.Erasing++
 			if e.Why != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/metrics"
 )
 
-// TestStats: what a gateway counts of its group.
+// TestStats tests the statistics of a gateway.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(5, 1))))

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A silent store does not answer, once it is down.
+// A silent store does not answer once it is down.
 type silent struct {
 	state.Store
 	down atomic.Bool
@@ -35,7 +35,7 @@ func (s *silent) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 	return s.Store.Txn(ctx, t)
 }
 
-// TestOrderWithoutStore: whoever gives an order learns that the group's store does not answer.
+// TestOrderWithoutStore: the error of an order says that the group's store does not answer.
 func TestOrderWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := &silent{Store: simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1)))).Open(time.Second)}

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// reachTime is how long the placement groups of the images have to answer one that is to prove that it
-	// reaches them; until then others are to serve.
+	// reachTime is the time in which the placement groups of the images have to answer a probe. If they do not,
+	// other gateways serve.
 	reachTime = time.Second
-	// provenFor is how long that it did is good for, while a gateway does not.
+	// provenFor is how long a successful probe counts while another gateway is stuck.
 	provenFor = 5 * time.Second
 )
 
-// A reach is whether the gateway reaches the storage of the images, so far as there is reason to ask: one
-// that it serves does not answer, or another gateway has said that it cannot serve. Where the storage does
-// not answer at all no gateway reaches it, and each stays with what it serves.
+// A reach checks whether the gateway reaches the storage of the images. It probes the storage only if an image that
+// is served does not answer, or if another gateway has reported that it cannot serve. If the storage does not answer
+// at all, no gateway reaches it, and each keeps its groups.
 type reach struct {
-	ask func(context.Context) error // asks the storage; it may take as long as that
+	ask func(context.Context) error // probes the storage, and takes as long as that needs
 
-	lost   bool       // it does not, and has not proved since that it does
-	asked  chan error // has the answer of what is being asked; nil: nothing is
-	proven time.Time  // when it did
+	lost   bool       // the storage was not reached, and no probe has succeeded since
+	asked  chan error // has the result of the probe under way; nil: none is
+	proven time.Time  // when a probe last succeeded
 }
 
-// now reports whether the gateway reaches the images, when one of them is silent, or another gateway stuck.
-// It takes reachTime at most.
+// now reports whether the gateway reaches the images. silent says that an image does not answer, stuck that another
+// gateway is stuck. It takes at most reachTime.
 func (r *reach) now(ctx context.Context, silent, stuck bool) bool {
 	r.lost = r.lost || silent
 	if !r.lost && !stuck {
@@ -47,7 +47,8 @@ func (r *reach) now(ctx context.Context, silent, stuck bool) bool {
 	return !r.lost
 }
 
-// answers reports whether the storage answers in time. What takes longer goes on, and is not begun anew.
+// answers reports whether a probe of the storage succeeds in time. One that takes longer continues, and the next call
+// waits for it.
 func (r *reach) answers(ctx context.Context) bool {
 	if r.asked == nil {
 		asked := make(chan error, 1)
@@ -71,7 +72,7 @@ func (r *reach) answers(ctx context.Context) bool {
 	}
 }
 
-// reach returns when the placement groups of all images of a configuration have answered.
+// reach waits until the placement groups of all images of a configuration have answered.
 func (c *clients) reach(ctx context.Context, doc *config.Document) error {
 	for at, pools := range poolsOf(doc, 0) {
 		c.mu.Lock()
@@ -87,7 +88,7 @@ func (c *clients) reach(ctx context.Context, doc *config.Document) error {
 	return nil
 }
 
-// anyStuck reports whether a gateway other than this one is there, and cannot serve.
+// anyStuck reports whether another gateway is alive and stuck.
 func anyStuck(s *group.Status, own string) bool {
 	for i := range s.Gateways {
 		if x := &s.Gateways[i]; x.Alive && x.Beat.Stuck && x.Member.Name != own {

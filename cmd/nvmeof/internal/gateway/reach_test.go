@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// TestReach: the storage is asked where there is reason, by one call at a time. A gateway whose images are silent,
-// or whose storage has not answered, says that it reaches it only when it has.
+// TestReach: the storage is probed only if there is a reason, by one call at a time. After images were silent, or a probe
+// has failed, the gateway reaches the storage only when a probe has succeeded.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answers, hangs := 0, error(nil), true
@@ -58,7 +58,7 @@ func TestReach(t *testing.T) {
 	})
 }
 
-// TestReachImages: what is asked are the pools of all groups, each in its cluster.
+// TestReachImages: the probe covers the pools of all groups, each in its cluster.
 func TestReachImages(t *testing.T) {
 	x, y := &fakeCluster{address: "b"}, &fakeCluster{address: "c"}
 	c := known(map[string]*fakeCluster{"x": x, "y": y})
@@ -83,7 +83,7 @@ func TestReachImages(t *testing.T) {
 	}
 }
 
-// TestSilentImage: what counts are images, of groups that are served.
+// TestSilentImage: only images of groups that are served count.
 func TestSilentImage(t *testing.T) {
 	served := func(g capsule.ANAGroup) bool { return g == 1 }
 	for _, test := range []struct {
@@ -102,7 +102,7 @@ func TestSilentImage(t *testing.T) {
 	}
 }
 
-// TestAnyStuck: a gateway that is not there, and this one, do not count.
+// TestAnyStuck: gateways that are not alive, and this one, do not count.
 func TestAnyStuck(t *testing.T) {
 	of := func(name string, alive, stuck bool) group.GatewayStatus {
 		return group.GatewayStatus{Member: group.Member{Name: name}, Beat: group.Beat{Stuck: stuck}, Alive: alive}

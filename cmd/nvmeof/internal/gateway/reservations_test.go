@@ -99,7 +99,7 @@ func (p *pair) eventually(what string, f func() error) {
 	p.t.Fatalf("%s: %v", what, err)
 }
 
-// move gives the ANA group to a gateway.
+// move moves the ANA group to a gateway.
 func (p *pair) move(to string) {
 	p.t.Helper()
 	p.eventually("move", func() error {
@@ -114,7 +114,7 @@ func (p *pair) move(to string) {
 	})
 }
 
-// incarnation is that of a gateway which is registered.
+// incarnation returns the incarnation of a registered gateway.
 func (p *pair) incarnation(gw string) string {
 	for _, m := range p.nodes[gw].Status().Gateways {
 		if m.Name == gw && m.State != "ended" {
@@ -124,8 +124,8 @@ func (p *pair) incarnation(gw string) string {
 	return ""
 }
 
-// at does something at a gateway that serves the namespace. On a machine that has other things to do the
-// other one may have taken it over meanwhile.
+// at calls a function for a gateway that serves the namespace. On a busy machine the other one may have
+// taken it over meanwhile.
 func (p *pair) at(gw, what string, f func() error) {
 	p.t.Helper()
 	p.eventually(what, func() error {
@@ -164,14 +164,14 @@ func (p *pair) report(gw string) *host.ReservationReport {
 	return r
 }
 
-// inaccessible reports whether a gateway has said that it does not serve the namespace.
+// inaccessible reports whether a gateway has answered that it does not serve the namespace.
 func inaccessible(err error) bool {
 	var s *host.StatusError
 	return errors.As(err, &s) && s.Status&^capsule.StatusDNR == capsule.StatusANAInaccessible
 }
 
-// TestReservations: hosts register and reserve at whatever gateway serves the namespace, and what they
-// have goes with that.
+// TestReservations: hosts register and reserve at the gateway that serves the namespace, and their
+// reservations move with it.
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	p, ctx := startPair(t, 7, 131), t.Context()
@@ -277,13 +277,13 @@ func TestReservationsEnd(t *testing.T) {
 	}
 }
 
-// TestReservationsRegroup: a reservation stays when the namespace gets into another ANA group that the
+// TestReservationsRegroup: a reservation stays when the namespace is moved to another ANA group that the
 // same gateway serves.
 func TestReservationsRegroup(t *testing.T) {
 	t.Parallel()
 	p, ctx := startPair(t, 9, 151), t.Context()
 	p.move("gw2")
-	p.move("gw1") // whose epoch is another than that of a new group
+	p.move("gw1") // so that its epoch differs from that of a new group
 	p.nodes["gw2"].stop()
 	edit := func(f func(*config.Subsystem)) {
 		t.Helper()
@@ -313,8 +313,8 @@ func TestReservationsRegroup(t *testing.T) {
 	}
 }
 
-// TestReservationsChangedElsewhere: a record that another gateway has changed, as one that has served the
-// namespace in another ANA group, is not overwritten. The target reads it and goes on with that.
+// TestReservationsChangedElsewhere: a record that another gateway has changed, for example one that served the
+// namespace in another ANA group, is not overwritten. The target reads it and continues with it.
 func TestReservationsChangedElsewhere(t *testing.T) {
 	t.Parallel()
 	p, ctx := startPair(t, 10, 161), t.Context()

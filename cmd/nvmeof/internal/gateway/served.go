@@ -17,13 +17,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A served is what the gateway serves, as the engine's runner has it.
+// A served is the gateway as the [runner.Target] of the engine's runner.
 type served Gateway
 
 const (
-	// releaseTime is how long what a gateway has lost may take to be closed, until that is said, and others begin.
+	// releaseTime is how long closing the stores of a lost group may take before that is logged.
 	releaseTime = 20 * time.Second
-	// reopenTime is how long it may take where the gateway is to serve it again: with a store that hangs others had better try.
+	// reopenTime is how long it may take if the gateway is to serve the group again. After that another gateway should try.
 	reopenTime = 5 * time.Second
 )
 
@@ -42,7 +42,7 @@ func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, err
 	return addresses, err
 }
 
-// Close implements [runner.Target]. What hangs is closed later.
+// Close implements [runner.Target]. Stores that hang are closed later.
 func (s *served) Close() {
 	var all []<-chan struct{}
 	for id := group.ID(1); id <= group.MaxID; id++ {
@@ -60,11 +60,11 @@ func (s *served) Close() {
 	s.images.close()
 }
 
-// letGo closes the stores of a group that was given up, however long they take: whoever serves it waits for the locks
-// of files. The channel is closed when they are closed, or will be, and when the group is served here again.
+// letGo closes the stores of a group that was given up, however long that takes: the next owner waits for the locks
+// of files. done is closed when they are closed or the manager will close them, and when the group is served here again.
 func (s *served) letGo(id group.ID) (done <-chan struct{}) {
 	ended := make(chan struct{})
-	go func() { // ends with what is under way in the group
+	go func() { // ends when no command of the group is under way
 		defer close(ended)
 		for most := s.releaseTime; ; most = min(most, reopenTime) {
 			ctx, cancel := context.WithTimeout(context.Background(), most)
@@ -74,7 +74,7 @@ func (s *served) letGo(id group.ID) (done <-chan struct{}) {
 				s.cfg.Log.Warn("closing what an ANA group has that is served no more", zap.Uint16("group", uint16(id)), zap.Error(err))
 			}
 			var hung *target.DrainError
-			if !errors.As(err, &hung) || hung.Ended != nil { // after that the Manager closes them
+			if !errors.As(err, &hung) || hung.Ended != nil { // otherwise the Manager closes them
 				return
 			}
 		}
@@ -82,7 +82,7 @@ func (s *served) letGo(id group.ID) (done <-chan struct{}) {
 	return ended
 }
 
-// release closes the stores of a group that the target does not serve.
+// release closes the stores of a group, unless the target serves it again.
 func (s *served) release(ctx context.Context, id group.ID) error {
 	s.locks[id].Lock()
 	defer s.locks[id].Unlock()
@@ -97,7 +97,7 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	s.locks[id].Lock()
 	defer s.locks[id].Unlock()
 	s.term.limit(&s.owned, capsule.ANAGroup(id), b == group.Lease)
-	// What another gateway may have changed since is opened, and read, again.
+	// Stores are opened again, since another gateway may have changed them meanwhile.
 	if !s.owned.Serves(capsule.ANAGroup(id)) {
 		soon, cancel := context.WithTimeout(ctx, reopenTime)
 		defer cancel()
@@ -113,8 +113,8 @@ func (s *served) Serve(ctx context.Context, id group.ID, epoch uint64, b group.B
 	return control.ServeGroup(ctx, s.manager, capsule.ANAGroup(id), epoch)
 }
 
-// prepare has what a group needs before it is served: the present configuration, fences that are known to
-// all of its storage, and its reservations, until done is called. Hosts wait for the slowest of these.
+// prepare waits until the target has the current configuration and all storage of a group knows the fences, and
+// reads the group's reservations, which are kept until done is called. It does these in parallel, since hosts wait.
 func (s *served) prepare(ctx context.Context, id group.ID) (done func(), err error) {
 	var all sync.WaitGroup
 	var unfenced error
@@ -152,7 +152,7 @@ func (s *served) Extend(until time.Duration) {
 	s.term.extend(&s.owned, until)
 }
 
-// A term is until when groups of a lease may be served, and which those are.
+// A term has the end of the lease, and the groups that are served under it.
 type term struct {
 	mu     sync.Mutex
 	until  time.Duration // by package boottime
@@ -166,14 +166,14 @@ func (t *term) extend(of *target.Gateway, until time.Duration) {
 	of.Extend(until, t.groups)
 }
 
-// remaining is how long groups of a lease may be served.
+// remaining returns how long the lease lasts.
 func (t *term) remaining() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return max(t.until-boottime.Now(), 0)
 }
 
-// limit says of a group, before it is served, whether it has a lease.
+// limit sets whether a group has a lease, before it is served.
 func (t *term) limit(of *target.Gateway, group capsule.ANAGroup, leased bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,7 +184,7 @@ func (t *term) limit(of *target.Gateway, group capsule.ANAGroup, leased bool) {
 	of.Extend(t.until, t.groups)
 }
 
-// Fence implements [runner.Target]. Each OSD has the fence by when a group is served: see Serve.
+// Fence implements [runner.Target]. Serve waits until each OSD knows the fence.
 func (s *served) Fence(ctx context.Context, f group.Fence) error {
 	return s.images.fence(ctx, f.Storage)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A shared is the document that the gateways have in common.
+// A shared is the document that the gateways share. It implements [control.Group].
 type shared Gateway
 
 // Propose implements [control.Group].
@@ -57,28 +57,28 @@ func (s *shared) Latest(ctx context.Context) (int64, *config.Document, error) {
 	return n, doc, err
 }
 
-// documents are those of the group, which are much like each other.
+// documents read and write the group's document. Consecutive revisions have much in common, which is reused.
 type documents struct {
 	cache revision.Cache
 
 	mu     sync.Mutex // guards what follows
 	reader config.Reader
-	text   []byte // that was read or written last
-	last   *config.Document
-	none   []byte // a text that was read last of those that are no document
-	why    error
-	number int64            // of the revision that follows
+	text   []byte           // that was read or written last
+	last   *config.Document // the document of text
+	none   []byte           // the last text that was read and is not a valid document
+	why    error            // the error of none
+	number int64            // the revision of agreed
 	agreed *config.Document // that the group has, or had
 }
 
-// agree notes what the group has as that revision.
+// agree notes the document of a revision.
 func (d *documents) agree(number int64, doc *config.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.number, d.agreed = number, doc
 }
 
-// agreedOn is what the group has as that revision; nil: it is not known.
+// agreedOn returns the document of a revision, nil if it is not known.
 func (d *documents) agreedOn(number int64) *config.Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,8 +95,8 @@ func (d *documents) write(doc *config.Document) (text []byte) {
 	return d.text
 }
 
-// read is the document of a text. It is not decoded again where nothing is another since, nor is what is none: the group
-// may have it for long.
+// read decodes a document. It does not decode the same text again, even an invalid one, which the group may have for
+// long.
 func (d *documents) read(text []byte) (*config.Document, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,10 +115,10 @@ func (d *documents) read(text []byte) (*config.Document, error) {
 	return doc, nil
 }
 
-// againTime is after what time a document is tried again that could not be followed.
+// againTime is the time after which a document that could not be followed is tried again.
 const againTime = 2 * time.Second
 
-// follow makes the target what the group's document says, whenever that changes.
+// follow applies the group's document to the target whenever the document changes, until ctx ends.
 func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 	changed := make(chan struct{}, 1)
 	go func() { // ends with ctx
@@ -140,7 +140,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			for _, who := range []chan struct{}{g.followed, g.erasing} {
 				select {
 				case who <- struct{}{}:
-				default: // it looks anyway
+				default: // it is signalled already
 				}
 			}
 		} else if ctx.Err() == nil && err.Error() != said {
@@ -165,8 +165,8 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 	}
 }
 
-// unfollowed has the administrator know of a configuration of the group that cannot be read, or is there no more. An alarm is
-// repeated while it lasts.
+// unfollowed raises an alarm if the group's configuration cannot be read, or was lost. It is called again while that
+// lasts.
 func (g *Gateway) unfollowed(err error) {
 	kind := group.AlarmUnreadable
 	switch {
@@ -178,7 +178,7 @@ func (g *Gateway) unfollowed(err error) {
 	g.alarm(group.Alarm{Kind: kind, Gateway: g.name, Text: err.Error()})
 }
 
-// relist says in the discovery log that there is another configuration.
+// relist updates the generation of the discovery log after a change of the configuration.
 func (g *Gateway) relist() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,7 +187,7 @@ func (g *Gateway) relist() {
 	}
 }
 
-// groups are the ANA groups of a document.
+// groups returns the ANA groups of a document.
 func groups(doc *config.Document) (all []group.Group) {
 	ids, fences := doc.Groups()
 	for _, id := range ids {

@@ -11,40 +11,40 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// sizesAgain is after what time a size that still differs is looked into again, and then after twice that and so on up to
-// sizesSeldom: the owner may wait for a namespace that is there for others.
+// sizesAgain is the time after which a group whose size still differs is probed again. It doubles each time, up to
+// sizesSeldom: the size may differ for long, as when a namespace waits at the owner alone.
 const (
 	sizesAgain  = time.Minute
 	sizesSeldom = time.Hour
 )
 
-// sizes are how many bytes the namespaces of each ANA group have together. Who serves a group publishes it, and the other
-// gateways look again at what its namespaces export where they have told hosts another sum: only who serves an image or a
-// file notices that it was made larger, and when.
+// sizes are the total sizes of the namespaces of each ANA group, in bytes. The owner of a group publishes its size, since
+// only the owner notices that an image or a file was made larger. The other gateways probe the group's stores again if they
+// have reported another size to hosts.
 type sizes struct {
-	tried map[group.ID]differing // of the goroutine that measures
+	tried map[group.ID]differing // used by the goroutine that measures
 
 	mu     sync.Mutex              // guards what follows
-	served map[group.ID]int64      // of groups that are served here; constant
-	heard  map[group.ID]int64      // of groups that others serve, by their heartbeats; constant
-	look   chan []capsule.ANAGroup // those to look at; constant
+	served map[group.ID]int64      // of groups that are served here; the map is not modified
+	heard  map[group.ID]int64      // of groups that others serve, by their heartbeats; the map is not modified
+	look   chan []capsule.ANAGroup // groups to probe; constant
 }
 
-// A differing is a sum that differed when it was looked into.
+// A differing is a size that differed when the group was probed last.
 type differing struct {
 	heard, known int64
 	at           time.Time
-	again        time.Duration // not before that has passed
+	again        time.Duration // not before this has passed
 }
 
-// hear takes what others publish.
+// hear sets the sizes that other gateways publish.
 func (s *sizes) hear(all map[group.ID]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = all
 }
 
-// heardOf are the sizes that the owners of groups publish which are not served here.
+// heardOf returns the published sizes of the groups that are not served here.
 func heardOf(s *group.Status) map[group.ID]int64 {
 	beats := make(map[group.Incarnation]*group.Beat, len(s.Gateways))
 	for i := range s.Gateways {
@@ -61,14 +61,15 @@ func heardOf(s *group.Status) map[group.ID]int64 {
 	return all
 }
 
-// published are the sizes of what is served here. They are not changed any more.
+// published returns the sizes of the groups that are served here. The map is not modified any more.
 func (s *sizes) published() map[group.ID]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served
 }
 
-// measured takes what the target tells hosts, and has groups looked at whose owners tell them something else.
+// measured handles the target's measures: it publishes the sizes of groups that are served here, and has other groups
+// probed whose owners publish another size.
 func (s *sizes) measured(at time.Time, m *target.Measures, serves func(capsule.ANAGroup) bool) {
 	served, known := map[group.ID]int64{}, map[group.ID]int64{}
 	for i := range m.Subsystems {
@@ -87,7 +88,7 @@ func (s *sizes) measured(at time.Time, m *target.Measures, serves func(capsule.A
 	if all := s.differing(at, known); len(all) > 0 {
 		select {
 		case s.look <- all:
-		default: // the last ones are being looked at, and these are found again
+		default: // others are being probed; these are found again
 			for _, id := range all {
 				delete(s.tried, group.ID(id))
 			}
@@ -95,7 +96,7 @@ func (s *sizes) measured(at time.Time, m *target.Measures, serves func(capsule.A
 	}
 }
 
-// differing are the groups whose owners tell hosts something else, and which were not looked at for that.
+// differing returns the groups whose owners publish another size, and that were not probed recently for that.
 func (s *sizes) differing(at time.Time, known map[group.ID]int64) (all []capsule.ANAGroup) {
 	s.mu.Lock()
 	heard := s.heard
@@ -122,7 +123,7 @@ func (s *sizes) differing(at time.Time, known map[group.ID]int64) (all []capsule
 	return all
 }
 
-// follow looks at namespaces whose size has changed at other gateways, until ctx ends.
+// follow probes the groups in s.look again, until ctx ends.
 func (s *sizes) follow(ctx context.Context, m *control.Manager) {
 	for {
 		select {

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// size is what hosts are told at a gateway that the only namespace has, in bytes.
+// size returns the size of the only namespace that a gateway reports to hosts, in bytes.
 func (n *node) size() int64 {
 	for _, s := range n.target.Measure().Subsystems {
 		for _, x := range s.Namespaces {
@@ -23,8 +23,8 @@ func (n *node) size() int64 {
 	return 0
 }
 
-// TestSizeAtOthers: what is made larger, by whatever means, is that at each gateway, and not only at the one that serves
-// it: hosts that reach it through several take the least size that they are told.
+// TestSizeAtOthers: a store that was made larger, by any means, has its new size at each gateway, not only at the one that
+// serves it: hosts with several paths use the least size.
 func TestSizeAtOthers(t *testing.T) {
 	t.Parallel()
 	store := simulated.Share(simulated.New(rand.New(rand.NewPCG(1, 1))))
@@ -66,7 +66,7 @@ func TestSizeAtOthers(t *testing.T) {
 	want("made larger at the other", 4<<20)
 }
 
-// TestDiffering: another sum is looked into once, and again after a while, ever more seldom.
+// TestDiffering: a group whose size differs is probed once, and again at increasing intervals.
 func TestDiffering(t *testing.T) {
 	var s sizes
 	at := time.Unix(1000, 0)

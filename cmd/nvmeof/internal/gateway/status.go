@@ -22,10 +22,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// alarmTime is how long an alarm counts that is not repeated.
+// alarmTime is how long an alarm stays in the status after it was last raised.
 const alarmTime = 90 * time.Second
 
-// alarm notes what an administrator has to know.
+// alarm notes an alarm, and logs it if it is new.
 func (g *Gateway) alarm(a group.Alarm) {
 	g.mu.Lock()
 	g.forgetAlarms()
@@ -89,7 +89,7 @@ func (g *Gateway) Status() control.GroupStatus {
 	return out
 }
 
-// alarmed are the alarms of now.
+// alarmed returns the current alarms.
 func (g *Gateway) alarmed() []control.GroupAlarm {
 	out := []control.GroupAlarm{}
 	g.mu.Lock()
@@ -102,10 +102,10 @@ func (g *Gateway) alarmed() []control.GroupAlarm {
 	return out
 }
 
-// states are what stateOf returns.
+// states are the values that stateOf returns.
 var states = [...]string{"alive", "starting", "drained", "leaving", "sick", "silent", "ended"}
 
-// forgetAlarms forgets those that were not repeated: one that comes again later is new. Called with mu
+// forgetAlarms removes alarms that were not repeated; one that is raised again later is new. Called with mu
 // held.
 func (g *Gateway) forgetAlarms() {
 	for a, at := range g.alarms {
@@ -115,7 +115,7 @@ func (g *Gateway) forgetAlarms() {
 	}
 }
 
-// stateOf is how a gateway is, in a word.
+// stateOf returns the state of a gateway, in a word.
 func stateOf(x *group.GatewayStatus) string {
 	switch {
 	case x.Member.Ended:
@@ -151,7 +151,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	defer cancel()
 	var said []state.Entry
 	if o.Kind == control.RemoveGateway {
-		said, _ = saidBy(within, g.store, o.Gateway) // where the store does not answer, the order is not carried out either
+		said, _ = writtenBy(within, g.store, o.Gateway) // if the store does not answer, the order is not carried out either
 	}
 	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
@@ -163,7 +163,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	return err
 }
 
-// changed takes note of what has changed in the group.
+// changed handles a change of the group's status.
 func (g *Gateway) changed(s group.Status) {
 	g.lookAtPeers(s)
 	g.stuck.Store(anyStuck(&s, g.name))
@@ -179,7 +179,7 @@ func (g *Gateway) changed(s group.Status) {
 	g.mu.Lock()
 	before := g.states
 	maps.DeleteFunc(next, func(name, state string) bool {
-		return before[name] == "" && state == "silent" // it was not heard yet, and may be alive
+		return before[name] == "" && state == "silent" // no heartbeat of it was seen yet: it may be alive
 	})
 	g.states = next // which is constant from here on
 	var unfenced []int
@@ -206,7 +206,7 @@ func (g *Gateway) changed(s group.Status) {
 	}
 }
 
-// portsOf is how many ports of a gateway others have numbers for in their discovery logs.
+// portsOf is the number of ports of a gateway that have a port ID in the discovery logs of others.
 const portsOf = 1000
 
 // lookAtPeers gives the target the listeners of the other gateways.
@@ -241,15 +241,15 @@ func (g *Gateway) listPeers(listing state.Revision, peers []target.Peer) {
 	g.peers, g.listing, g.generation = peers, listing, max(next, g.generation)
 }
 
-// generation is the generation of the discovery log (NVM Express over Fabrics 1.1, 5.4) that goes with
-// the gateways that are registered and the group's configuration. It follows from the store, so
-// that it is the same at all gateways and does not go back when one is started again. Between
-// two there is room for what a gateway counts itself, as when one of its listeners comes.
+// generation returns the generation of the discovery log (NVM Express over Fabrics 1.1, 5.4) for a revision of
+// the listing of gateways and one of the group's configuration. It is derived from the store, so that
+// it is the same at all gateways and does not go back when one is started again. The low 16 bits are
+// for changes that a gateway counts itself, for example of its own listeners.
 func generation(listing state.Revision, configuration int64) uint64 {
 	return (uint64(listing) + uint64(configuration)) << 16
 }
 
-// present is that of now.
+// present returns the current generation of the discovery log, 0 if there is none.
 func present(ctx context.Context, s state.Store) (uint64, error) {
 	all, err := s.Get(ctx, group.ListingKey)
 	if err != nil || len(all.Entries) == 0 {
@@ -259,5 +259,5 @@ func present(ctx context.Context, s state.Store) (uint64, error) {
 	if err != nil && errors.Is(err, state.ErrUnavailable) {
 		return 0, err
 	}
-	return generation(all.Entries[0].Revision, n), nil // follow says what is wrong with a configuration
+	return generation(all.Entries[0].Revision, n), nil // follow reports other errors of the configuration
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// maxPassword is the size of a file with a password, at most.
+// maxPassword is the greatest size of a password file, in bytes.
 const maxPassword = 4 << 10
 
 // openStore opens the store of a group.
@@ -44,5 +44,5 @@ func openStore(ctx context.Context, g *config.Gateways, log *zap.Logger) (state.
 	return etcd.Open(cfg)
 }
 
-// radosTime is how long Ceph has for a call.
+// radosTime is the time limit of a call to Ceph.
 const radosTime = 5 * time.Second

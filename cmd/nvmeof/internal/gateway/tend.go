@@ -14,13 +14,13 @@ import (
 
 const (
 	tendEvery = time.Second
-	// tryEvery is how often a gateway looks whether it may fence where it may not, and repeats
-	// that no host reaches it.
+	// tryEvery is the interval at which a gateway that may not fence checks that again, and repeats the
+	// alarm that it cannot serve.
 	tryEvery = time.Minute
 )
 
-// A tender looks after what a gateway needs beside the group's store: clients of the clusters that have
-// its images, the permission to fence others, a listener, and that the storage answers it.
+// A tender checks what a gateway needs in addition to the group's store: clients of the clusters that have
+// its images, the permission to fence others, an open listener, and storage that answers.
 type tender struct {
 	*Gateway
 	run interface {
@@ -28,13 +28,13 @@ type tender struct {
 		Stuck(bool)
 	}
 
-	// Of storage alone.
-	revision int64     // of the configuration whose clusters were looked at
-	begun    int       // which clients had been made then
-	said     string    // why others are missing
-	tried    time.Time // when fencing was not allowed
+	// Used by storage alone.
+	revision int64     // of the configuration whose clusters were checked
+	begun    int       // value of clients.begun at that time
+	said     string    // the error that was logged last
+	tried    time.Time // when a trial fence last failed
 
-	// Of service alone.
+	// Used by service alone.
 	unfit     string // why no I/O can be served here; empty: it can
 	unfitSaid time.Time
 	reach     reach
@@ -46,7 +46,7 @@ func newTender(g *Gateway, run *runner.Runner) *tender {
 	return t
 }
 
-// tend looks each second until ctx ends.
+// tend calls look each second until ctx ends.
 func tend(ctx context.Context, look func(context.Context)) {
 	every := time.NewTicker(tendEvery)
 	defer every.Stop()
@@ -60,18 +60,18 @@ func tend(ctx context.Context, look func(context.Context)) {
 	}
 }
 
-// storage looks after the clusters. One that does not answer takes as long as Ceph waits for it.
+// storage checks the clusters. For one that does not answer it takes as long as Ceph waits for it.
 func (t *tender) storage(ctx context.Context) {
 	t.clusters(ctx)
 	t.fencing(ctx)
 }
 
-// service looks whether the gateway can serve, which others hear soon, whatever clusters do.
+// service checks whether the gateway can serve. Other gateways learn that soon, even if clusters do not answer.
 func (t *tender) service(ctx context.Context) {
 	t.health(len(t.target.Listeners()), t.reach.now(ctx, t.silent(), t.stuck.Load()))
 }
 
-// clusters makes the gateway a client of the clusters that have images of the configuration.
+// clusters makes clients of all clusters that have images of the configuration.
 func (t *tender) clusters(ctx context.Context) {
 	revision, _ := control.Revision(t.manager)
 	begun, registered := t.images.started()
@@ -92,7 +92,7 @@ func (t *tender) clusters(ctx context.Context) {
 	}
 }
 
-// fencing finds out whether the gateway may fence others, before one dies.
+// fencing checks that the gateway may fence others, before one fails.
 func (t *tender) fencing(ctx context.Context) {
 	if time.Since(t.tried) < tryEvery {
 		return
@@ -106,8 +106,8 @@ func (t *tender) fencing(ctx context.Context) {
 	}
 }
 
-// silent reports whether an image that is served does not answer. That it answers again is to be known soon:
-// others may be about to serve it.
+// silent reports whether an image that is served does not answer. While one does not, it is measured each time: that it
+// answers again has to be noticed soon, since others may be about to serve it.
 func (t *tender) silent() bool {
 	if !t.loads.silent.Load() {
 		return false
@@ -118,8 +118,8 @@ func (t *tender) silent() bool {
 	return is
 }
 
-// health has others serve what this gateway cannot, with n listeners that are open, unless it reaches the
-// images.
+// health reports the gateway as stuck if none of its listeners is open (n is their number) or it does not reach
+// the images, so that others serve its groups.
 func (t *tender) health(n int, reaches bool) {
 	why := ""
 	switch {
@@ -129,7 +129,7 @@ func (t *tender) health(n int, reaches bool) {
 		why = "the storage of images does not answer this gateway: others serve what they can, if it answers them (ceph -s, and the network to the OSDs)"
 	}
 	if why != "" || t.unfit != "" {
-		t.run.Stuck(why != "") // a new incarnation does not know it
+		t.run.Stuck(why != "") // repeated, since a new incarnation does not know it
 	}
 	if t.unfit = why; why != "" && time.Since(t.unfitSaid) > tryEvery {
 		t.unfitSaid = time.Now()

@@ -103,7 +103,7 @@ func newStore(o object) *Store {
 		closeTime: closeTime, pollTime: pollTime, watchers: make(map[*watcher]bool)}
 }
 
-// enter reports whether the library may be called. If so, leave must follow.
+// enter reports whether the library may be called. If so, the caller must call s.calls.Done afterwards.
 func (s *Store) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
