@@ -10,8 +10,8 @@ import (
 const (
 	// socketBuffer is the size that softroce requests for each receive socket; the kernel doubles it.
 	socketBuffer = 8 << 20
-	// arenas is the memory that each shard registers with the device: target.Config.Arena, and 4 MiB for hosts before
-	// authentication and for discovery.
+	// arenas is the memory that each shard registers with the device: target.Config.Arena, and 4 MiB for hosts that
+	// are not identified yet and for discovery.
 	arenas = (64 + 4) << 20
 	// zeroes is the memory that all shards of a device register together in addition.
 	zeroes = 1 << 20
