@@ -11,23 +11,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// The exchange is a conversation on a connection of its own, in which each message of
-// the client is answered by the server with one of the same size:
+// The exchange uses a connection of its own. The client sends the following messages, and the server answers each with
+// one of the same size:
 //
 //	version                            16 bytes of text
 //	cycle buffer, cache line           4 bytes each, big-endian
 //	MTU                                2 bytes of text: its number in the enumeration ibv_mtu
-//	destination                        56 bytes, not filled yet
-//	(the data's connection is made, to the same port)
-//	destination                        56 bytes, not filled yet
-//	destination                        56 bytes, as often as [Test.AfterConnecting] says
-//	                                   with the one before
+//	destination                        56 bytes, not filled in yet
+//	(the connection for the data is made, to the same port)
+//	destination                        56 bytes, not filled in yet
+//	destination                        56 bytes; including the one before, [Test.AfterConnecting]
+//	                                   times
 //	(data)
-//	destination                        56 bytes: the client is done; where [Test.Reported]
+//	destination                        56 bytes: the client is done; if [Test.Reported]
 //	size, iterations, peak and average
 //	bandwidth, message rate            8 bytes each, big-endian, the last three as
-//	                                   doubles; where [Test.Reported]
-//	destination                        56 bytes: good bye; where [Test.GoodBye]
+//	                                   doubles; if [Test.Reported]
+//	destination                        56 bytes: end of the test; if [Test.GoodBye]
 //
 // Then each side disconnects both connections.
 const (
