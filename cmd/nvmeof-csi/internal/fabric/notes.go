@@ -96,9 +96,9 @@ func (k *Kernel) remember(ctx context.Context, d Disk) (added bool, err error) {
 	return k.note(d.UUID, volumeNotes, nqn)
 }
 
-// used reports whether a namespace without a note is in use. If only the driver has connected to the subsystem, staged
-// volumes have notes, and other namespaces are just appearing or disappearing, unless a user has mounted one; only
-// then it checks the device. Otherwise every namespace counts as used.
+// used reports whether a namespace without a note is in use. If anything else than the driver has connected to the
+// subsystem, every namespace counts as used. Otherwise staged volumes have notes, and a namespace without one is just
+// appearing or disappearing, or was mounted by a user: used checks the device for the latter.
 func (k *Kernel) used(nqn, name string) bool {
 	if text, err := os.Readlink(k.notePath(subsystemNote(nqn), subsystemNotes)); err != nil || text != nqn {
 		return true
