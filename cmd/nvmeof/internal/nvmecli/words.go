@@ -14,11 +14,11 @@ import (
 //
 //	[7:2] : ?	Reserved
 //
-// with the bits, the format of their value, and its meaning. The formats are x: hexadecimal, ?: the same, but the line
-// is omitted if the value is zero, +: the same, but the line is omitted if the whole field is zero, w: the whole field,
-// z: a 0's based number, K: a temperature, t: the text of the field. A suffix such as &0x3c is a mask that nvme-cli 2.13
-// applies to the value. In the meaning, {a|b|c} stands for a if the value is 0, b if it is 1, and c if it is greater;
-// {2^} stands for that power of two, and {%} for the value itself.
+// with the bits, the format of their value, and its meaning. The formats are x and ? (hexadecimal; with ? the line is
+// omitted if the value is zero), + (hexadecimal; the line is omitted if the whole field is zero), w (the whole field), z
+// (a 0's based number), K (a temperature) and t (the text of the field). A suffix such as &0x3c is a mask that nvme-cli
+// 2.13 applies to the value. In the meaning, {a|b|c} stands for a if the value is 0, b if it is 1, and c if it is
+// greater; {2^} stands for that power of two, and {%} for the value itself.
 //
 //go:embed words.txt
 var wordTable string
