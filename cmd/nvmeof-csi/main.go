@@ -1,8 +1,8 @@
-// Command nvmeof-csi is a CSI driver: volumes of Kubernetes, and other orchestrators, as namespaces of
-// nvmeof targets. docs/csi.md says how it is used.
+// Command nvmeof-csi is a CSI driver: it provides volumes for Kubernetes and other orchestrators as namespaces of
+// nvmeof targets. docs/csi.md describes its use.
 //
-// The packages below internal are volumes, which keeps them by the control API of targets; driver, the
-// services of CSI over that; and fabric and mounts, what the kernel of a node does.
+// The packages below internal are volumes, which manages the volumes through the control API of targets; driver, which
+// implements the services of CSI with it; and fabric and mounts, which use the kernel of a node.
 package main
 
 import (
@@ -38,12 +38,12 @@ func main() {
 	}
 }
 
-// options are the flags.
+// options holds the flags.
 type options struct {
 	endpoint, config string
 	node, attach     bool
 	hostNQN, hostID  string
-	nvme             string // the folder of the two files
+	nvme             string // the directory of the two files
 	loss             int    // seconds
 	verbose          bool
 }
@@ -73,7 +73,7 @@ them by the kernel's initiator (nvme-rdma), or nvmeof attach, and mounts them.`,
 	return cmd
 }
 
-// version is that of the commit that the program was built from.
+// version returns the version of the commit from which the program was built.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -93,12 +93,12 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	d := driver.New(c)
-	context.AfterFunc(ctx, d.Stop) // ends when the calls under way have
+	context.AfterFunc(ctx, d.Stop) // ends when the calls in progress have ended
 	c.Log.Info("serving", zap.String("endpoint", o.endpoint), zap.String("version", c.Version), zap.Bool("controller", c.Volumes != nil), zap.String("node", string(c.Host)))
 	return d.Serve(l)
 }
 
-// driver is what is to be served.
+// driver returns the configuration of the driver.
 func (o *options) driver() (c driver.Config, err error) {
 	c.Version = version()
 	level := zap.InfoLevel
@@ -135,8 +135,8 @@ func (o *options) driver() (c driver.Config, err error) {
 	return c, nil
 }
 
-// identity is who the node is to targets: the same as to nvme-cli, since the kernel has each name with one
-// identifier.
+// identity returns the identity of the node. It is the same as nvme-cli's, because the kernel requires each NQN to
+// have only one host identifier.
 func (o *options) identity() (nvmeof.NQN, uuid.UUID, error) {
 	name, err := orFile(o.hostNQN, o.nvme+"/hostnqn")
 	if err != nil {
@@ -159,7 +159,7 @@ func (o *options) identity() (nvmeof.NQN, uuid.UUID, error) {
 	return host, id, nil
 }
 
-// orFile is a flag, or else what a file has.
+// orFile returns the value of a flag, or else the content of a file.
 func orFile(given, file string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -168,7 +168,7 @@ func orFile(given, file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// listen takes a socket, in the place of one that nobody serves any more.
+// listen listens on a unix socket, and replaces one that no process serves any more.
 func listen(endpoint string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(endpoint, "unix:")
 	if path = strings.Replace(path, "//", "", 1); !isUnix || path == "" {

@@ -28,7 +28,7 @@ func put(t *testing.T, path, text string) {
 
 const config = "targets:\n  - {name: a, control: 'unix:/none', subsystem: 'nqn.2026-11.org.example:csi', directory: /srv}\n"
 
-// TestServes: the program serves what its flags say, until it is told to end.
+// TestServes checks that the program serves as its flags say until it is told to end.
 func TestServes(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/csi.yaml", config)
@@ -39,7 +39,7 @@ func TestServes(t *testing.T) {
 	go func() {
 		ended <- run(ctx, "--endpoint", at, "--config", dir+"/csi.yaml", "--node", "--nvme-dir", dir, "-v")
 	}() // ends with ctx
-	for { // a client that finds no socket waits a second before it tries again
+	for { // a client that finds no socket waits a second before it retries
 		if _, err := os.Lstat(filepath.Join(dir, "csi.sock")); err == nil || len(ended) > 0 {
 			break
 		}

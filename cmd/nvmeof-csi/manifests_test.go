@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/driver"
 )
 
-// A manifest is what the test looks at of an object of Kubernetes.
+// A manifest holds the fields of a Kubernetes object that the tests examine.
 type manifest struct {
 	Kind        string
 	Metadata    struct{ Name string }
@@ -75,7 +75,8 @@ func manifests(t *testing.T, path string) (all []manifest) {
 	}
 }
 
-// TestManifests: what deploy/kubernetes runs the program takes, and it is this driver's.
+// TestManifests checks that the program accepts the command lines in deploy/kubernetes, and that they name this
+// driver.
 func TestManifests(t *testing.T) {
 	const dir = "../../deploy/kubernetes/"
 	ran := 0
@@ -118,7 +119,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestReady: the controller is ready when the container beside it says that the targets answer.
+// TestReady checks that the controller's readiness is that reported by the container beside it, which probes the
+// targets.
 func TestReady(t *testing.T) {
 	for _, m := range manifests(t, "../../deploy/kubernetes/driver.yaml") {
 		if m.Kind != "Deployment" {
@@ -141,7 +143,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestKept: what the node's driver leaves for the one that is started next is the machine's, not the container's.
+// TestKept checks that what the node's driver keeps for the next driver is on the machine, not in the container.
 func TestKept(t *testing.T) {
 	for _, m := range manifests(t, "../../deploy/kubernetes/driver.yaml") {
 		if m.Kind != "DaemonSet" {

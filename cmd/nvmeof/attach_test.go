@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// attached is an attach command in progress.
+// attached is a running attach command.
 type attached struct {
 	socket      string
 	out, errOut *output
@@ -46,7 +46,7 @@ func TestAttach(t *testing.T) {
 	for _, want := range []string{"namespace 1, 8388608 bytes", "namespace 2, 4194304 bytes"} {
 		a.out.await(t, want)
 	}
-	// By its UUID a client that comes back by itself finds that namespace, or none.
+	// Clients that reconnect by UUID find that namespace, or none.
 	printed := regexp.MustCompile(`UUID (\S+): nbd\+unix:///(\S+)\?socket=`+a.socket).FindAllStringSubmatch(a.out.String(), -1)
 	if len(printed) != 2 || printed[0][1] != printed[0][2] || printed[1][1] != printed[1][2] || printed[0][1] == printed[1][1] {
 		t.Fatalf("%q of\n%s", printed, a.out)
@@ -86,7 +86,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestAttachFio: fio writes, reads again and compares, through its nbd engine.
+// TestAttachFio writes, reads and compares with fio's nbd engine.
 func TestAttachFio(t *testing.T) {
 	engines, err := exec.Command("fio", "--enghelp").Output()
 	if err != nil || !strings.Contains(string(engines), "\tnbd\n") {
@@ -100,7 +100,7 @@ func TestAttachFio(t *testing.T) {
 		"1 randwrite 512 8 64k", "1 randwrite 4k 32 1M", "1 write 1M 4 8M",
 		"2 randwrite 4k 32 1M", "2 randwrite 128k 8 4M", "2 randrw 4k 1 128k",
 	} {
-		w := words(job) // one after another
+		w := words(job) // one after the other
 		line = append(line, "--name="+strings.Join(w, ","), "--stonewall", "--uri=nbd+unix:///"+w[0]+"?socket="+a.socket,
 			"--rw="+w[1], "--bs="+w[2], "--iodepth="+w[3], "--size="+w[4])
 	}
@@ -124,8 +124,8 @@ func TestAttachStops(t *testing.T) {
 	}
 }
 
-// TestAttachRestart: a client's writes go on after the target was away; one that stays
-// away ends the command.
+// TestAttachRestart checks that a client's writes continue after the target was away, and that the command ends if the
+// target stays away.
 func TestAttachRestart(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, strings.Replace(testConfig, "subsystems:", "  - {id: 2, address: SECOND}\nsubsystems:", 1))
@@ -144,6 +144,6 @@ func TestAttachRestart(t *testing.T) {
 	a.finish(t)
 	a = startAttach(t, s.testTarget, "-a", s.addr+","+s.second, "-k", "1", "-c", "1", "-l", "1", "--timeout", "2s", "--namespace-id", "2")
 	again.end(t)
-	err := <-a.ended // before what it said is looked at
+	err := <-a.ended // before its output is examined
 	(outcome{errOut: a.errOut.String(), err: err}).want(t, exitConnection, s.addr+": not connected again within 1s")
 }

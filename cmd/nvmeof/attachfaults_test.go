@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// durable has one namespace in a file, which survives the target's death, behind two
-// listeners of one device each.
+// durable has one namespace in a file, which survives the target's death, behind two listeners, each with a device of
+// its own.
 const durable = `
 version: 1
 limits: {shards: 1, polling: never}
@@ -25,7 +25,7 @@ subsystems:
     namespaces: [{nsid: 1, file: {path: DIR/disk.img, size: 8MiB}}]
 `
 
-// quick are flags with which a lost controller is noticed, and connected to again, soon.
+// quick are flags with which the loss of a controller is detected, and the controller reconnected, soon.
 var quick = []string{"-k", "1", "-c", "1", "--timeout", "3s", "--polling", "never"}
 
 // startDurable runs such a target as a process of its own.
@@ -36,7 +36,7 @@ func startDurable(t *testing.T, c *configured) *separate {
 	return s
 }
 
-// load is a load of several clients on the export.
+// load starts a load of several clients on the export.
 func (a *attached) load(t *testing.T, export string) *nbdLoad {
 	t.Helper()
 	var clients []*nbdClient
@@ -46,7 +46,7 @@ func (a *attached) load(t *testing.T, export string) *nbdLoad {
 	return startLoad(clients...)
 }
 
-// finish stops attach, which has to end well.
+// finish stops attach, which must end without an error.
 func (a *attached) finish(t *testing.T) {
 	t.Helper()
 	a.stop()
@@ -60,9 +60,8 @@ func (a *attached) finish(t *testing.T) {
 	}
 }
 
-// TestAttachKilled: the process of the target is killed under load and comes back.
-// Nobody gets an error, and nothing that was acknowledged is lost, neither to those who
-// read it nor in the file.
+// TestAttachKilled kills the target's process under load and restarts it. No client gets an error, and no acknowledged
+// write is lost, neither for readers nor in the file.
 func TestAttachKilled(t *testing.T) {
 	beside(t)
 	c := configure(t, durable)
@@ -82,9 +81,9 @@ func TestAttachKilled(t *testing.T) {
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
 }
 
-// TestAttachSilent: the target says nothing for longer than its controllers live, and
-// then goes on with what it had received. Requests wait and are repeated by the next
-// controller, without an error, once both sides have proved again who they are.
+// TestAttachSilent stops the target for longer than its controllers live, and lets it continue with what it had
+// received. Requests wait and are repeated through the next controller without an error, once both sides have
+// authenticated again.
 func TestAttachSilent(t *testing.T) {
 	beside(t)
 	hostFile, hostKey := writeKey(t, "host.key", 0o600)
@@ -109,8 +108,8 @@ func TestAttachSilent(t *testing.T) {
 	}
 }
 
-// TestAttachListeners: a listener goes and comes, and ANA states change, under load, one
-// way to the namespace at least being left, or none for a moment.
+// TestAttachListeners removes and adds listeners and changes ANA states under load, with at least one path to the
+// namespace left, or none for a moment.
 func TestAttachListeners(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, durable)
@@ -133,7 +132,7 @@ func TestAttachListeners(t *testing.T) {
 		}
 	}
 	command(t, words("ana-group set 1 --listener 1 --state inaccessible")...).want(t, 0)
-	command(t, words("ana-group set 1 --listener 2 --state inaccessible")...).want(t, 0) // no way: requests wait
+	command(t, words("ana-group set 1 --listener 2 --state inaccessible")...).want(t, 0) // no path: requests wait
 	at := l.rounds.Load()
 	time.Sleep(200 * time.Millisecond)
 	at, before := l.rounds.Load(), at
@@ -146,8 +145,8 @@ func TestAttachListeners(t *testing.T) {
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
 }
 
-// TestAttachPathReturns: a path that was away for longer than a controller is waited for, while another one was
-// there, is used again when it is back.
+// TestAttachPathReturns checks that a path that was away for longer than its controller is kept, while there was
+// another path, is used again when it is back.
 func TestAttachPathReturns(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, durable)
@@ -167,9 +166,8 @@ func TestAttachPathReturns(t *testing.T) {
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
 }
 
-// TestAttachReplaced: a target that comes back with another namespace at the same
-// identifier is said to have one. Who used the old one cannot write into it; who comes
-// now gets it, unless it names the old one by its UUID.
+// TestAttachReplaced checks a target that returns with another namespace with the same NSID: this is reported. Clients
+// of the old one cannot write to it; new clients get it, unless they ask for the old one by its UUID.
 func TestAttachReplaced(t *testing.T) {
 	beside(t)
 	const first, second = "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01", "6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b02"

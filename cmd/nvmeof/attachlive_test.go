@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// soon waits until something is so.
+// soon waits until a condition is true.
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(20 * time.Second); !f(); time.Sleep(20 * time.Millisecond) {
@@ -27,7 +27,7 @@ type published struct {
 	socket, export string
 }
 
-// sized reports whether a client that connects now gets a size.
+// sized reports whether a new client is offered a disk of that size.
 func (p published) sized(t *testing.T, size int64) func() bool {
 	return func() bool {
 		n := dialNBD(t, p.socket, p.export)
@@ -36,7 +36,7 @@ func (p published) sized(t *testing.T, size int64) func() bool {
 	}
 }
 
-// wantErrno wants a write of a block at an offset to end so; 0: well.
+// wantErrno checks the result of writing a block at an offset; 0: success.
 func (n *nbdClient) wantErrno(t *testing.T, off int64, want nbdErrno) {
 	t.Helper()
 	err := n.do(nbdWrite, off, make([]byte, 4096))
@@ -46,8 +46,8 @@ func (n *nbdClient) wantErrno(t *testing.T, off int64, want nbdErrno) {
 	}
 }
 
-// grow lets the target's namespace 2 grow from 8 MiB to 16, and looks at what old
-// clients of the disk and new ones get, one of them under load. No store shrinks.
+// grow enlarges the target's namespace 2 from 8 MiB to 16, and checks what old and new clients of the disk see, one of
+// them under load. Stores cannot shrink.
 func (p published) grow(t *testing.T) {
 	t.Helper()
 	l := startLoad(dialNBD(t, p.socket, p.export))
@@ -59,14 +59,14 @@ func (p published) grow(t *testing.T) {
 	after.wantErrno(t, 12<<20, 0)
 	after.wantErrno(t, 16<<20, nbdENOSPC)
 	before.wantErrno(t, 4<<20, 0)
-	before.wantErrno(t, 12<<20, 0) // though it was given 8 MiB
+	before.wantErrno(t, 12<<20, 0) // although it was offered 8 MiB
 	before.wantErrno(t, 16<<20, nbdENOSPC)
 	l.more(t, 20)
 	l.end(t)
 }
 
-// TestAttachResized: a namespace grows in the target, is removed, and another comes in
-// its place, while clients of attach use that disk and others.
+// TestAttachResized enlarges a namespace in the target, removes it, and puts another in its place, while clients of
+// attach use that disk and others.
 func TestAttachResized(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
@@ -99,8 +99,8 @@ func TestAttachResized(t *testing.T) {
 	a.finish(t)
 }
 
-// TestAttachWaits: what waits at the target is published when it comes, and said to be. Who
-// wants nothing else waits for it, learns that after a moment, and has no socket before.
+// TestAttachWaits checks that a namespace whose store the target waits for is published when it is ready, and
+// announced. If nothing else is wanted, attach waits for it, says so after a moment, and has no socket before.
 func TestAttachWaits(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, strings.Replace(testConfig, "disk.img, size: 8MiB}", "late.img}", 1))
@@ -134,7 +134,7 @@ func TestAttachWaits(t *testing.T) {
 	all.finish(t)
 }
 
-// TestConnectResized: the same of the disks that connect publishes.
+// TestConnectResized checks the same for the disks that connect publishes.
 func TestConnectResized(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
@@ -147,7 +147,7 @@ func TestConnectResized(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestAttachTrim: what a client trims is freed in the target's file, if that is thin.
+// TestAttachTrim checks that a client's trim frees space in the target's file, if that is thin.
 func TestAttachTrim(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, strings.Replace(testConfig, "size: 8MiB}", "size: 8MiB, thin: true}", 1))
@@ -183,7 +183,7 @@ func TestAttachTrim(t *testing.T) {
 	}
 }
 
-// TestCounters: attach and connect report what clients did, on SIGUSR1 and at the end.
+// TestCounters checks that attach and connect report their clients' statistics on SIGUSR1 and at the end.
 func TestCounters(t *testing.T) {
 	inOwnRunDir(t)
 	s := startConfigured(t, testConfig)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAttachProtected: a namespace that becomes read-only refuses writes and nothing
-// else, and one that is paused lets its clients wait.
+// TestAttachProtected checks that a namespace that becomes read-only rejects only writes, and that clients of a paused
+// one wait.
 func TestAttachProtected(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
@@ -43,7 +43,7 @@ func TestAttachProtected(t *testing.T) {
 	a.finish(t)
 }
 
-// offers waits until new clients find an export read-only, or writable.
+// offers waits until new clients are offered an export read-only, or writable.
 func (a *attached) offers(t *testing.T, export string, readOnly bool) {
 	t.Helper()
 	for until := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -58,8 +58,7 @@ func (a *attached) offers(t *testing.T, export string, readOnly bool) {
 	}
 }
 
-// TestAttachReserved: another host's reservation keeps attach from writing, until it is
-// given up.
+// TestAttachReserved checks that another host's reservation keeps attach from writing until it is released.
 func TestAttachReserved(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	a := startAttach(t, s)

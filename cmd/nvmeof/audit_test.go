@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestAudit: each change has a line with who, what, from and to, and what it came to; what only
-// reads has none.
+// TestAudit checks that each change has a line with its author, object, old and new value, and result, and that read
+// operations have none.
 func TestAudit(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, testConfig+"audit: {file: DIR/audit}\n")

@@ -50,7 +50,7 @@ func TestGenDHCHAPKey(t *testing.T) {
 	}
 }
 
-// writeKey makes a key file.
+// writeKey writes a key file.
 func writeKey(t *testing.T, name string, mode os.FileMode) (path, text string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -61,7 +61,7 @@ func writeKey(t *testing.T, name string, mode os.FileMode) (path, text string) {
 	return path, strings.TrimSpace(text)
 }
 
-// TestAuthentication: a target that wants a key, and hosts with and without it.
+// TestAuthentication connects hosts with and without a key to a target that requires one.
 func TestAuthentication(t *testing.T) {
 	hostFile, hostKey := writeKey(t, "host.key", 0o600)
 	ctrlFile, ctrlKey := writeKey(t, "ctrl.key", 0o644)
@@ -94,8 +94,8 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// TestAttachAuthenticated: keys of the host, and of both, serve disks; without the right
-// ones attach ends at once and says which side refused.
+// TestAttachAuthenticated checks that disks are served with the key of the host, or those of both sides, and that
+// attach ends at once with wrong ones and says which side has rejected the other.
 func TestAttachAuthenticated(t *testing.T) {
 	hostFile, hostKey := writeKey(t, "host.key", 0o600)
 	ctrlFile, ctrlKey := writeKey(t, "ctrl.key", 0o600)

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 )
 
-// newBench is nvmeof bench, which takes the exports of the target.
+// newBench returns the command nvmeof bench, which accepts the exports of the target.
 func newBench() *cobra.Command {
 	return benchcommand.New(fabricaccess.NewBenchFabric(), benchcommand.Program{Version: version, NeedProcessors: processors.Need, ParseStore: targetcommand.ParseStore})
 }

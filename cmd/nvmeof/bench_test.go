@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/benchcommand"
 )
 
-// bench goes through the options against a target with two namespaces.
+// bench checks the options on a target with two namespaces.
 func (s *testTarget) bench(t *testing.T) {
 	run := func(t *testing.T, args ...string) outcome {
 		t.Helper()
@@ -53,7 +53,7 @@ func (s *testTarget) bench(t *testing.T) {
 		run(t, "--vs", "udp", "--iodepth", "4", "--vs_rounds", "1", "--time_based", "--runtime", "20ms", "--ramp_time", "5ms").want(t, 0, "through the fabric", "raw UDP, one flow of 4112 B with GSO", "Medians of 1 rounds")
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		for after := 200 * time.Millisecond; ; after *= 4 { // on a busy machine it takes a while until something is measured
+		for after := 200 * time.Millisecond; ; after *= 4 { // on a busy machine it takes a while until there are results
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(after, cancel)
 			o := commandIn(ctx, t, nil, s.at("bench", "-n", testNQN, "--runtime", "60", "--ramp_time", "0", "--numjobs", "2", "--rate_iops", "500")...)
@@ -85,7 +85,7 @@ func benchDocument(t *testing.T, text string) (d benchJSON) {
 	return d
 }
 
-// benchFiles: all files that can be requested are there, and none after a mistake.
+// benchFiles checks that all requested files are written, and none after an error.
 func (s *testTarget) benchFiles(t *testing.T) {
 	dir := t.TempDir()
 	p := func(name string) string { return filepath.Join(dir, name) }
@@ -114,7 +114,7 @@ func (s *testTarget) benchFiles(t *testing.T) {
 	command(t, s.at("bench", "-n", testNQN, "--report", p("missing/r.html"))...).want(t, exitFailed, "missing/r.html")
 }
 
-// TestBenchUsage: mistakes are known before anything is connected.
+// TestBenchUsage checks that mistakes are reported before anything is connected.
 func TestBenchUsage(t *testing.T) {
 	for line, text := range map[string]string{
 		"--rw wr":                  "rw (or readwrite)",
@@ -138,7 +138,7 @@ func TestBenchUsage(t *testing.T) {
 		"--reconnect-delay 0":                  "1 to",
 		"--fast_io_fail_tmo -2":                "-1 to",
 		"--ctrl-loss-tmo 5 --tls":              "no TLS over RDMA",
-		"-a 127.0.0.1,a..b":                    "a..b", // no name that would be looked up
+		"-a 127.0.0.1,a..b":                    "a..b", // a name that is never resolved
 		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares one address",
 		"--vs udp --bssplit 4k:8k":             "requests of one size",
 		"--iodepth 0":                          "--iodepth 0: it is 1 to 1024",
@@ -170,14 +170,14 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
-// TestBenchLosesTarget: a target that dies under bench is a connection that there is no more.
+// TestBenchLosesTarget checks that a target that dies during bench is reported as a lost connection.
 func TestBenchLosesTarget(t *testing.T) {
 	beside(t)
 	addr := loopbackAddress()
 	target := startSeparate(t, "target", "--listen", addr, "--nqn", testNQN, "--shards", "1", "--export", "mem:16MiB", "--allow-any-host")
 	target.out.await(t, "nvme connect")
 	bench := startSeparate(t, "bench", "-t", "rdma", "-a", addr, "-n", testNQN, "-k", "1", "--rw", "randrw", "--iodepth", "4", "--rate_iops", "400", "--runtime", "60")
-	time.Sleep(time.Second / 2) // where it has not connected by then, the exit code is the same
+	time.Sleep(time.Second / 2) // if it has not connected by then, the exit code is the same
 	target.kill(t)
 	err := <-bench.ended
 	bench.ended <- err

@@ -13,8 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// startBench runs bench, which leaves processor time for others, and returns when its
-// requests come to the target.
+// startBench runs bench, which leaves processor time for others, and returns when its requests reach the target.
 func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcome) {
 	t.Helper()
 	out := newOutput()
@@ -41,11 +40,11 @@ func startBench(t *testing.T, args ...string) (errOut *output, ended chan outcom
 	return errOut, ended
 }
 
-// moved reports whether a queue moved more than its Connect command does.
+// moved reports whether a queue transferred more data than its Connect command.
 func moved(q control.Queue) bool { return q.ReadBytes+q.WrittenBytes > capsule.ConnectDataSize }
 
-// TestBenchRestart: a measurement goes on after its target was away, and finds all
-// that it has written.
+// TestBenchRestart checks that a measurement continues after its target was away, and verifies all that it has
+// written.
 func TestBenchRestart(t *testing.T) {
 	beside(t)
 	second := loopbackAddress()
@@ -79,8 +78,8 @@ func TestBenchRestart(t *testing.T) {
 	})
 }
 
-// TestBenchAllocations: what the load, the initiator and the target allocate together
-// does not grow with the requests, over one controller and over paths.
+// TestBenchAllocations checks that the allocations of the load, the host and the target together do not grow with the
+// number of requests, over one controller and over paths.
 func TestBenchAllocations(t *testing.T) {
 	s := startTarget(t, "--export", "mem:16MiB", "--allow-any-host")
 	for name, more := range map[string][]string{"controller": nil, "paths": {"--ctrl-loss-tmo", "60"}} {
@@ -93,10 +92,10 @@ func TestBenchAllocations(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return after.Mallocs - before.Mallocs
 		}
-		count("2m") // what is made once
+		count("2m") // the one-time allocations
 		const requests = 16 << 20 / 4096
 		grown := int64(requests)
-		for range 3 { // on a slow machine what is done each second allocates as well
+		for range 3 { // on a slow machine periodic tasks allocate as well
 			if few, many := count("2m"), count("18m"); int64(many)-int64(few) < grown {
 				grown = int64(many) - int64(few)
 			}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCaptureCommand: what a host does is in the file, which tshark reads if it is there.
+// TestCaptureCommand checks that the traffic of a host is in the file, also with tshark if it is installed.
 func TestCaptureCommand(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -60,7 +60,7 @@ func TestCaptureCommand(t *testing.T) {
 	}
 }
 
-// TestCaptureOfHost: what connect does is captured there.
+// TestCaptureOfHost checks that the traffic of connect can be captured in its process.
 func TestCaptureOfHost(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -82,7 +82,7 @@ func TestCaptureOfHost(t *testing.T) {
 	all.wantEnd(0)
 }
 
-// TestTraceCommand: commands are shown as they are answered.
+// TestTraceCommand checks that commands are shown when they are answered.
 func TestTraceCommand(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -101,7 +101,7 @@ func TestTraceCommand(t *testing.T) {
 	flush := func() {
 		command(t, "flush", "-t", "rdma", "-a", s.addr, "-n", testNQN, "--namespace-id", "1").want(t, 0)
 	}
-	for !strings.Contains(as.out.String(), "\n") { // until it has begun, and a command was traced
+	for !strings.Contains(as.out.String(), "\n") { // until it has started, and a command was traced
 		flush()
 	}
 	as.stop()

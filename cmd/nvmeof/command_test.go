@@ -24,11 +24,11 @@ import (
 
 const testNQN = "nqn.2026-11.org.example:disk"
 
-// output is a command's, readable while it runs.
+// output collects the output of a command, and can be read while the command runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	seen chan struct{} // gets a value with each write
+	seen chan struct{} // receives a value with each write
 }
 
 func newOutput() *output { return &output{seen: make(chan struct{}, 1)} }
@@ -62,7 +62,7 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// outcome is what a command line leads to.
+// outcome is the result of a command line.
 type outcome struct {
 	out, errOut string
 	err         error
@@ -73,7 +73,7 @@ func command(t *testing.T, args ...string) outcome {
 	return commandIn(t.Context(), t, nil, args...)
 }
 
-// commandIn is command with a standard input, until ctx ends.
+// commandIn is command with standard input, until ctx ends.
 func commandIn(ctx context.Context, t *testing.T, in []byte, args ...string) outcome {
 	t.Helper()
 	root := newRootFor(args, nil)
@@ -93,7 +93,7 @@ func commandIn(ctx context.Context, t *testing.T, in []byte, args ...string) out
 	return outcome{out.String(), errOut.String(), err}
 }
 
-// wantOne wants one of several texts to be said.
+// wantOne checks that the output contains one of several texts.
 func (o outcome) wantOne(t *testing.T, texts ...string) {
 	t.Helper()
 	if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(o.out, text) }) {
@@ -101,7 +101,7 @@ func (o outcome) wantOne(t *testing.T, texts ...string) {
 	}
 }
 
-// code is the exit code, of a process or of a command in this one.
+// code returns the exit code, of a process or of a command in this one.
 func (o outcome) code() int {
 	var ended *exec.ExitError
 	if errors.As(o.err, &ended) {
@@ -124,10 +124,10 @@ func (o outcome) want(t *testing.T, code int, texts ...string) outcome {
 	return o
 }
 
-// testTarget is a target command in progress.
+// testTarget is a running target command.
 type testTarget struct {
 	addr   string
-	second string // another address, of those that follow a file
+	second string // another address, for targets of a file
 	out    *output
 	errOut *output
 	stop   context.CancelFunc
@@ -137,7 +137,7 @@ type testTarget struct {
 // startTarget runs the target command at an address of its own.
 func startTarget(t *testing.T, args ...string) *testTarget {
 	t.Helper()
-	setenv(t, "XDG_CONFIG_HOME", t.TempDir()) // this host's names
+	setenv(t, "XDG_CONFIG_HOME", t.TempDir()) // this host's identity
 	s := &testTarget{addr: loopbackAddress(), out: newOutput(), errOut: newOutput()}
 	s.stop, s.ended = begin(t, s.out, s.errOut, append([]string{"target", "--listen", s.addr, "--nqn", testNQN, "--shards", "1", "--polling", "never"}, args...)...)
 	t.Cleanup(func() { s.end(t) })
@@ -145,7 +145,7 @@ func startTarget(t *testing.T, args ...string) *testTarget {
 	return s
 }
 
-// end stops the target, as SIGTERM does, and wants an orderly end.
+// end stops the target like SIGTERM, and checks that it ends without an error.
 func (s *testTarget) end(t *testing.T) {
 	t.Helper()
 	s.stop()
@@ -160,12 +160,12 @@ func (s *testTarget) end(t *testing.T) {
 	}
 }
 
-// at is a command line for the target.
+// at returns a command line for the target.
 func (s *testTarget) at(command string, args ...string) []string {
 	return append([]string{command, "-t", "rdma", "-a", s.addr}, args...)
 }
 
-// TestCommands goes through the commands against one target.
+// TestCommands runs the commands on one target.
 func TestCommands(t *testing.T) {
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
 	if want := fmt.Sprintf("nvme connect -t rdma -a %s -s 4420 -n %s\n", s.addr, testNQN); !strings.HasSuffix(s.out.String(), want) {
@@ -228,7 +228,7 @@ func (s *testTarget) readWrite(t *testing.T) {
 	separately(t.Context(), t, nil, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "LBA Out of Range")
 }
 
-// TestRefusals: a refusal says who refuses, why, and what to do.
+// TestRefusals checks that a rejection says by whom, why, and what to do.
 func TestRefusals(t *testing.T) {
 	const friend = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-host", friend)
@@ -242,8 +242,8 @@ func TestRefusals(t *testing.T) {
 	command(t, s.at("id-ns", "-n", testNQN, "-w", s.addr)...).want(t, exitFailed, "already is the RoCEv2 endpoint of "+s.addr, "--host-traddr")
 }
 
-// TestProvider: a host says which transport it chose and why, and why it cannot use
-// the one configured. No RDMA device has a loopback address.
+// TestProvider checks that a host reports the transport that it chose and the reason, and why it cannot use the
+// configured one. No RDMA device has a loopback address.
 func TestProvider(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host", "--provider", "auto")
 	s.errOut.await(t, "softroce")
@@ -257,8 +257,8 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// TestVersion: the program's version is found as people look for it, and is the newest
-// that the list of changes has.
+// TestVersion checks that the program's version is printed by the usual flags and commands, and is the latest in
+// CHANGELOG.md.
 func TestVersion(t *testing.T) {
 	want := command(t, "version").want(t, 0, "nvmeof "+release+", ", "; transports: softroce").out
 	if got := command(t, "--version").want(t, 0).out; got != want {
@@ -278,7 +278,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestOrigin is what the program says about its source.
+// TestOrigin checks what the program says about its source.
 func TestOrigin(t *testing.T) {
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
 	for want, info := range map[string]debug.BuildInfo{
@@ -293,7 +293,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestIdentityIsKept: a host without a configured name has the same one each time.
+// TestIdentityIsKept checks that a host without a configured NQN has the same one each time.
 func TestIdentityIsKept(t *testing.T) {
 	if _, ok, _ := hostidentity.ReadIdentity(hostidentity.SystemIdentity); ok {
 		t.Skip("this machine has names of its own in " + hostidentity.SystemIdentity)
@@ -390,7 +390,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestHelpTopics: help for what there is not is as wrong as the command itself.
+// TestHelpTopics checks that help for a command that does not exist is an error, as the command itself would be.
 func TestHelpTopics(t *testing.T) {
 	for line, text := range map[string]string{
 		"help bogus":        `unknown command "bogus" for "nvmeof"; see nvmeof --help`,
@@ -405,7 +405,7 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestMiscounted: what a command lacks, or has too much of, is named as its usage does, arguments and flags apart.
+// TestMiscounted checks that missing or superfluous arguments and flags are named as in the usage.
 func TestMiscounted(t *testing.T) {
 	for line, text := range map[string]string{
 		"iopolicy":                               "numa|round-robin|queue-depth|latency is missing; see nvmeof iopolicy --help",

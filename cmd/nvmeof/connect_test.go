@@ -50,11 +50,11 @@ func (p *process) wait() error {
 
 func (p *process) wantEnd(code int, texts ...string) {
 	p.Helper()
-	err := p.wait() // before what it said is looked at
+	err := p.wait() // before its output is examined
 	(outcome{p.out.String(), p.errOut.String(), err}).want(p.T, code, texts...)
 }
 
-// eventually runs a command until it says what is wanted.
+// eventually repeats a command until its output contains a text.
 func eventually(t *testing.T, text string, args ...string) {
 	t.Helper()
 	limit := time.Now().Add(20 * time.Second)
@@ -70,7 +70,7 @@ func eventually(t *testing.T, text string, args ...string) {
 	}
 }
 
-// TestConnect: what one process holds is found and ended by others.
+// TestConnect checks that the connections of one process are listed and ended by others.
 func TestConnect(t *testing.T) {
 	inOwnRunDir(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
@@ -121,8 +121,7 @@ func TestConnect(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestConnectBesides: of one host's address one process is the endpoint, and connects
-// for others.
+// TestConnectBesides checks that one process is the endpoint of a host's address, and connects for others.
 func TestConnectBesides(t *testing.T) {
 	beside(t)
 	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -153,14 +152,14 @@ func TestConnectBesides(t *testing.T) {
 	b.out.await(t, "nvme1\n")
 	a.stop()
 	a.wantEnd(0)
-	b.out.await(t, "connecting to device: nvme0\n") // by itself
+	b.out.await(t, "connecting to device: nvme0\n") // without any action
 	command(t, "list-subsys").want(t, 0, " +- nvme0 rdma traddr="+two.addr)
 	b.stop()
 	b.wantEnd(0)
 }
 
-// TestReadinessOfBorrower checks that a process that connects itself after the one that held its
-// controller has ended does not report that it stops: systemd kills a unit that does so and goes on.
+// TestReadinessOfBorrower checks that a process that connects again after the end of the process that held its
+// controller does not report that it is stopping: systemd kills a unit that continues after such a report.
 func TestReadinessOfBorrower(t *testing.T) {
 	beside(t)
 	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -173,14 +172,14 @@ func TestReadinessOfBorrower(t *testing.T) {
 	borrower.errOut.await(t, "nvme1: held by process ")
 	owner.stop()
 	owner.wantEnd(0)
-	manager.want("READY=1") // it goes on
+	manager.want("READY=1") // it continues
 	borrower.stop()
 	borrower.wantEnd(0)
 	manager.want("STOPPING=1")
 }
 
-// TestBorrowerKilled: what one process holds for another is disconnected when that is killed,
-// and can be connected again.
+// TestBorrowerKilled checks that a controller held for another process is disconnected when that is killed, and can be
+// connected again.
 func TestBorrowerKilled(t *testing.T) {
 	beside(t)
 	one, two := startTarget(t, "--export", "mem:1MiB", "--allow-any-host"), startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -203,8 +202,8 @@ func TestBorrowerKilled(t *testing.T) {
 	owner.wantEnd(0)
 }
 
-// TestDisconnectBesides: disconnecting a subsystem, or all, ends every path of it, also
-// those that one process holds for another, which does not connect again by itself.
+// TestDisconnectBesides checks that disconnecting a subsystem, or all, ends all of its paths, including those held for
+// another process, which does not connect again by itself.
 func TestDisconnectBesides(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoListeners)
@@ -231,8 +230,8 @@ func TestDisconnectBesides(t *testing.T) {
 	}
 }
 
-// TestTwoDisks: whoever connects once more from another address of the host has no second path but another disk of the
-// same data, and is told so. From the same one it is a path.
+// TestTwoDisks checks that a connection from another address of the host does not make a second path but another disk
+// of the same data, with a warning. From the same address it makes a path.
 func TestTwoDisks(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoListeners)
@@ -253,8 +252,7 @@ func TestTwoDisks(t *testing.T) {
 	}
 }
 
-// TestReconnect: a target that is away for a while is connected to again, and one
-// that stays away is given up.
+// TestReconnect checks that a target that was away is connected again, and one that stays away is given up.
 func TestReconnect(t *testing.T) {
 	beside(t)
 	first := startConfigured(t, testConfig)
@@ -268,7 +266,7 @@ func TestReconnect(t *testing.T) {
 	again := first.again(t)
 	eventually(t, " live\n", "list-subsys")
 	eventually(t, "nvme0n3", "list") // memory, which is another disk now
-	// One more namespace comes, and goes.
+	// Another namespace is added, and removed.
 	command(t, words("namespace add 7 -n "+testNQN+" --memory 1MiB")...).want(t, 0)
 	eventually(t, "nvme0n4", "list")
 	command(t, words("namespace remove 1 -n "+testNQN)...).want(t, 0)
@@ -289,7 +287,8 @@ func TestReconnect(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestRefusedLater: why a target does not take a host back is said once, and shown while it is so.
+// TestRefusedLater checks that the reason why a target rejects a reconnecting host is reported once, and shown while
+// it applies.
 func TestRefusedLater(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -307,7 +306,7 @@ func TestRefusedLater(t *testing.T) {
 	a.errOut.await(t, why)
 	command(t, "list-subsys", "-v").want(t, 0, "4420 connecting: ", why)
 	command(t, "list-subsys", "-o", "json").want(t, 0, `"State":"connecting",`, `"Error":"`, why)
-	time.Sleep(1500 * time.Millisecond) // it is refused again meanwhile
+	time.Sleep(1500 * time.Millisecond) // it is rejected again meanwhile
 	if n := strings.Count(c.errOut.String(), why); n != 1 {
 		t.Errorf("it says %d times why:\n%s", n, c.errOut)
 	}
@@ -316,9 +315,9 @@ func TestRefusedLater(t *testing.T) {
 	command(t, "list-subsys", "-v").want(t, 0, "4420 live\n")
 }
 
-// TestReplacedNamespace: another namespace with the identifier of one that was removed is
-// published, and not in its place: a client that was sent away, and comes back by itself as qemu
-// does (reconnect-delay), does not go on with another disk.
+// TestReplacedNamespace checks that a namespace with the NSID of one that was removed is not published under the name
+// of that one: a client that was disconnected and reconnects by itself, as qemu does (reconnect-delay), must not
+// continue on another disk.
 func TestReplacedNamespace(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
@@ -344,7 +343,7 @@ func TestReplacedNamespace(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// again starts a target anew that has ended.
+// again restarts a target that has ended.
 func (c *configured) again(t *testing.T) *testTarget {
 	t.Helper()
 	again := &testTarget{addr: c.addr, out: newOutput(), errOut: newOutput()}
@@ -353,7 +352,7 @@ func (c *configured) again(t *testing.T) *testTarget {
 	return again
 }
 
-// TestConnectOnce: with --ctrl-loss-tmo 0 a controller is connected to, and given up when it is lost.
+// TestConnectOnce checks that with --ctrl-loss-tmo 0 a controller is given up as soon as it is lost.
 func TestConnectOnce(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -401,7 +400,8 @@ func TestBadConnect(t *testing.T) {
 	}
 }
 
-// TestNoRunDir: where the folder of connections cannot be made it is said what it is for, and how to have another.
+// TestNoRunDir checks that if the directory of connections cannot be created, the error says what it is for, and how
+// to choose another.
 func TestNoRunDir(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	file := filepath.Join(t.TempDir(), "file")
@@ -412,7 +412,7 @@ func TestNoRunDir(t *testing.T) {
 	command(t, s.at("connect", "-n", testNQN)...).want(t, exitFailed, "no folder "+file+"/run for the names and sockets of connections", "NVMEOF_RUN_DIR in the environment names another one")
 }
 
-// TestDumpConfig: what would be connected is a file that can be read.
+// TestDumpConfig checks that the dumped connections are a valid file.
 func TestDumpConfig(t *testing.T) {
 	inOwnRunDir(t)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

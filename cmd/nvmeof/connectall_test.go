@@ -22,7 +22,7 @@ subsystems:
     namespaces: [{nsid: 1, memory: {size: 2MiB}}]
 `
 
-// TestConnectAll: all subsystems of a target, and of those to which it refers.
+// TestConnectAll connects all subsystems of a target, and of those to which it refers.
 func TestConnectAll(t *testing.T) {
 	beside(t)
 	other := startTarget(t, "--export", "mem:4MiB", "--nqn", "nqn.2026-11.org.example:three", "--allow-any-host")
@@ -50,7 +50,8 @@ func TestConnectAll(t *testing.T) {
 	only.wantEnd(0)
 }
 
-// TestConnectAllBesideSilent: a discovery controller that does not answer holds nothing up that another lists.
+// TestConnectAllBesideSilent checks that a discovery controller that does not answer does not delay the subsystems
+// that another lists.
 func TestConnectAllBesideSilent(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoSubsystems+"referrals:\n  - address: "+loopbackAddress()+":4420\n")
@@ -58,7 +59,7 @@ func TestConnectAllBesideSilent(t *testing.T) {
 	began := time.Now()
 	c := startCommand(t, s.at("connect-all")...)
 	c.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\n")
-	if d := time.Since(began); d > 10*time.Second { // a silent one is given up after 18 s
+	if d := time.Since(began); d > 10*time.Second { // one that does not answer is given up after 18 s
 		t.Errorf("connected after %v", d)
 	}
 	command(t, "list").want(t, 0, "nvme0n1", "nvme1n1")
@@ -66,7 +67,7 @@ func TestConnectAllBesideSilent(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestConnectAllPersistent: what is listed later is connected to.
+// TestConnectAllPersistent checks that a subsystem that is listed later is connected.
 func TestConnectAllPersistent(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoSubsystems)
@@ -92,7 +93,7 @@ func TestConnectAllPersistent(t *testing.T) {
 	}
 }
 
-// TestConnectAllGivenUp: what is listed is connected to again after it was given up.
+// TestConnectAllGivenUp checks that a listed subsystem is connected again after its controller was given up.
 func TestConnectAllGivenUp(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
@@ -108,8 +109,8 @@ func TestConnectAllGivenUp(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestConnectAllListedAgain: what was not listed for a while, and stayed connected, is connected to again after it
-// was given up.
+// TestConnectAllListedAgain checks that a subsystem that was not listed for a while, and stayed connected, is
+// connected again after its controller was given up.
 func TestConnectAllListedAgain(t *testing.T) {
 	beside(t)
 	lists := startConfigured(t, "version: 1\nlimits: {shards: 1}\nlisteners:\n  - {id: 1, address: ADDR}\n")
@@ -140,8 +141,8 @@ func TestConnectAllListedAgain(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestDiscoverBesides: a controller that another process has found is read and
-// connected by that one.
+// TestDiscoverBesides checks that a discovery controller that another process uses is read, and its subsystems
+// connected, by that process.
 func TestDiscoverBesides(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoSubsystems)
@@ -168,8 +169,8 @@ func TestDiscoverBesides(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestOwnerEnds: what another process held for connect-all is connected to by that one
-// when it ends, without a word to anybody.
+// TestOwnerEnds checks that connect-all connects by itself, without a message, when the process ends that held its
+// controllers.
 func TestOwnerEnds(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoSubsystems)
@@ -184,7 +185,7 @@ func TestOwnerEnds(t *testing.T) {
 	c.stop()
 	c.wantEnd(0)
 	all.errOut.await(t, "nvme1: the process that held the connection has ended")
-	for _, name := range []string{"nvme1", "nvme2"} { // each has the name that it had
+	for _, name := range []string{"nvme1", "nvme2"} { // each has its former name
 		line := "connecting to device: " + name + "\n"
 		for strings.Count(all.out.String(), line) < 2 {
 			if time.Since(start) > 20*time.Second {
@@ -203,7 +204,7 @@ func TestOwnerEnds(t *testing.T) {
 	all.wantEnd(0)
 }
 
-// TestFiles: discover and connect-all begin with what the files say.
+// TestFiles checks that discover and connect-all start from the files.
 func TestFiles(t *testing.T) {
 	inOwnRunDir(t)
 	s := startConfigured(t, twoSubsystems)
@@ -240,7 +241,9 @@ controller = transport=rdma;traddr=nowhere
 
 // TestNobodyIsThere: connect-all that finds no controller has no connection, says where once,
 // and once that nothing came of it. An address that stays silent is the test of that name
-// in nvmeof/discovery, whose time is not real.
+// TestNobodyIsThere checks connect-all without any reachable controller: it reports each address once, and once that
+// nothing was connected. An address that does not answer is tested by the test of that name in nvmeof/discovery, with
+// fake time.
 func TestNobodyIsThere(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")

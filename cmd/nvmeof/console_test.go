@@ -21,7 +21,7 @@ var consolePage = []documented{
 	{line: `curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:9430/v1/status`, by: "cmd/nvmeof TestConsolePage"},
 }
 
-// TestConsolePage does what docs/console.md says; curl is another program's.
+// TestConsolePage follows docs/console.md; curl is an external program.
 func TestConsolePage(t *testing.T) {
 	beside(t)
 	at := freePort()
@@ -48,13 +48,13 @@ func TestConsolePage(t *testing.T) {
 	wantSession(t, "http://"+at, token)
 }
 
-// wantSession wants a session to count on each connection: one server has all of them.
+// wantSession checks that a session is valid on every connection, since one server has all sessions.
 func wantSession(t *testing.T, base, token string) {
 	t.Helper()
-	jar, _ := cookiejar.New(nil) // which does not fail
+	jar, _ := cookiejar.New(nil) // never fails
 	c := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 8 {
-		a, err := c.PostForm(base+"/login", url.Values{"token": {token}}) // and goes on to the overview
+		a, err := c.PostForm(base+"/login", url.Values{"token": {token}}) // and redirects to the overview
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +65,8 @@ func wantSession(t *testing.T, base, token string) {
 	}
 }
 
-// TestConsoleFilesSpoilt: a target of a configuration serves hosts all the same where the file of tokens cannot be used, as
-// after a crash, says so, and lets nobody in until it can.
+// TestConsoleFilesSpoilt checks that a target of a configuration serves hosts even if the file of tokens is damaged,
+// as after a crash. It reports that, and admits nobody to the console until the file is valid.
 func TestConsoleFilesSpoilt(t *testing.T) {
 	beside(t)
 	at := freePort()
@@ -112,7 +112,7 @@ func TestConsoleFilesSpoilt(t *testing.T) {
 	s.wantEnd(0)
 }
 
-// TestConsoleFlags: what would leave the console open, or without its files, ends the start.
+// TestConsoleFlags checks that flags that would leave the console open, or without its files, prevent the start.
 func TestConsoleFlags(t *testing.T) {
 	target := []string{"target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", "none"}
 	for line, want := range map[string]string{

@@ -53,7 +53,7 @@ func startBrowser(t *testing.T, at string) *browser {
 	return &browser{t, ctx, at, said}
 }
 
-// wantQuiet finds what pages did wrong, as against the policy of their scripts.
+// wantQuiet checks that pages caused no errors, such as violations of their content security policy.
 func (b *browser) wantQuiet() {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](`console.log("the end")`))
@@ -71,7 +71,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	for _, action := range actions {
 		err := chromedp.Do(b.ctx, action)
-		// chromedp may look for what it is about to click in the page before, which has just gone.
+		// chromedp may look for the element to be clicked in the previous page, which has just gone.
 		for tries := 0; err != nil && tries < 5 && strings.Contains(err.Error(), "Could not find node with given id"); tries++ {
 			time.Sleep(100 * time.Millisecond)
 			err = chromedp.Do(b.ctx, action)
@@ -83,13 +83,13 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// wait waits until the page says something.
+// wait waits until the page contains a text.
 func (b *browser) wait(text string) {
 	b.t.Helper()
 	b.until("document.body.innerText.includes(" + quoteJS(text) + ")")
 }
 
-// until waits until an expression is true, of whatever page is there by then.
+// until waits until an expression is true on the current page.
 func (b *browser) until(expression string) {
 	b.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -106,7 +106,7 @@ func (b *browser) until(expression string) {
 
 func quoteJS(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 
-// picture takes one, if there is a folder for it.
+// picture takes a screenshot, if there is a directory for it.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	if *pictures == "" {
@@ -125,7 +125,7 @@ func (b *browser) picture(name string) {
 	}
 }
 
-// as shows pages in a size, and light or dark.
+// as sets the size of the page, and a light or dark scheme.
 func (b *browser) as(width, height int64, scheme string) {
 	b.t.Helper()
 	b.do(chromedp.EmulateViewport(width, height),
@@ -135,7 +135,7 @@ func (b *browser) as(width, height int64, scheme string) {
 		}))
 }
 
-// fits finds pages that are wider than the screen.
+// fits checks that the page is not wider than the screen.
 func (b *browser) fits(path string) {
 	b.t.Helper()
 	over, err := chromedp.Run(b.ctx, chromedp.Evaluate[int]("document.documentElement.scrollWidth - window.innerWidth"))
@@ -144,8 +144,8 @@ func (b *browser) fits(path string) {
 	}
 }
 
-// TestConsoleInBrowser signs in, and adds, looks at, pauses and removes a namespace, in Chromium, while a host
-// has another under load.
+// TestConsoleInBrowser signs in, and adds, views, pauses and removes a namespace in Chromium, while a host has a load
+// on another.
 func TestConsoleInBrowser(t *testing.T) {
 	if !*long {
 		t.Skip("it starts a browser: run it with -long")

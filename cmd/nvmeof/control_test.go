@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A configured is a target that follows a file in a folder of its own.
+// A configured is a target that follows a file in a directory of its own.
 type configured struct {
 	*testTarget
 	dir, file, socket string
@@ -37,8 +37,7 @@ subsystems:
         block-size: 4096
 `
 
-// configure writes the file, and says where the target's socket is: commands find it
-// by themselves.
+// configure writes the file, and sets the target's socket as the default, so that commands find it.
 func configure(t *testing.T, text string) *configured {
 	t.Helper()
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress(), second: loopbackAddress()}}
@@ -65,7 +64,7 @@ func (c *configured) start(t *testing.T) {
 	t.Cleanup(func() { c.end(t) })
 }
 
-// write writes a file in which ADDR, SECOND and DIR stand for the target's.
+// write writes a file in which ADDR, SECOND and DIR are replaced by those of the target.
 func (c *configured) write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(c.dir, name)
@@ -78,7 +77,7 @@ func (c *configured) write(t *testing.T, name, text string) string {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// TestConfigured goes through the verbs against one target.
+// TestConfigured runs the verbs on one target.
 func TestConfigured(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
@@ -140,7 +139,7 @@ func TestConfigured(t *testing.T) {
 	run("listener remove 2", 0, "remove listener 2")
 }
 
-// TestCompletion: shells complete names of the running target.
+// TestCompletion checks that the shell completes names of the running target.
 func TestCompletion(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
@@ -180,8 +179,7 @@ func TestSave(t *testing.T) {
 	run("target diff "+c.file, 0)
 }
 
-// TestApplyUnderIO: what is applied while a host works does not disturb it, whether
-// it succeeds or is undone.
+// TestApplyUnderIO checks that applying a document does not disturb a working host, whether it succeeds or is undone.
 func TestApplyUnderIO(t *testing.T) {
 	beside(t)
 	changes, runtime, rate := 2, "2s", "100"
@@ -199,7 +197,7 @@ func TestApplyUnderIO(t *testing.T) {
 			t.Fatal("nobody connects")
 		}
 	}
-	c.wantRates(t) // while the host writes: later, on a slow machine, it only reads back
+	c.wantRates(t) // during the host's writes: later, on a slow machine, it only reads back
 	base := testConfig
 	more := strings.Replace(base, "  - nqn:", "  - nqn: nqn.2026-11.org.example:more\n    hosts: [{nqn: h}]\n    namespaces: [{nsid: 1, file: {path: DIR/more, size: 1MiB}}]\n  - nqn:", 1)
 	grown := strings.Replace(more, "size: 8MiB", "size: 9MiB", 1)
@@ -218,7 +216,7 @@ func TestApplyUnderIO(t *testing.T) {
 	(<-ended).want(t, 0, "read back and compared: ")
 }
 
-// wantRates: the list of controllers has what the host does.
+// wantRates checks that the list of controllers shows the host's activity.
 func (c *configured) wantRates(t *testing.T) {
 	t.Helper()
 	var list []administer.RatedController
@@ -233,7 +231,7 @@ func (c *configured) wantRates(t *testing.T) {
 	command(t, "controller", "show", "0"+id+"9").want(t, exitFailed, "does not exist")
 }
 
-// TestControllersComplete: the shell completes numbers of controllers, and then the subsystem.
+// TestControllersComplete checks that the shell completes IDs of controllers, and then the subsystem.
 func TestControllersComplete(t *testing.T) {
 	beside(t)
 	_, socket := startBusy(t)
@@ -251,7 +249,7 @@ func TestControllersComplete(t *testing.T) {
 	}
 }
 
-// TestConfigErrors: what is wrong is found before anything is begun, at its place.
+// TestConfigErrors checks that errors are found, with their position, before anything is started.
 func TestConfigErrors(t *testing.T) {
 	t.Setenv("NVMEOF_SOCKET", filepath.Join(t.TempDir(), "none"))
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: "127.99.1.1"}}
@@ -264,7 +262,7 @@ func TestConfigErrors(t *testing.T) {
 	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config and --nqn do not go together")
 	command(t, "target", "--config", "-").want(t, exitUsage, "it needs a file")
 	commandIn(t.Context(), t, []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
-	// What check approves a target starts with.
+	// A target starts with any document that check approves.
 	for name, text := range map[string]string{
 		"listeners is missing":   "version: 1\n",
 		"listeners is missing: ": "version: 1\nlisteners: []\n",
@@ -286,7 +284,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// TestNvmetcli: from the kernel's target and back.
+// TestNvmetcli converts from the kernel's target and back.
 func TestNvmetcli(t *testing.T) {
 	const sample = "../../nvmeof/config/testdata/nvmet.json"
 	text, err := os.ReadFile(sample)
@@ -300,7 +298,7 @@ func TestNvmetcli(t *testing.T) {
 	if err := os.WriteFile(from, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time the keys are there
+	for range 2 { // the second time the keys exist
 		command(t, "target", "import", "--format", "nvmetcli", "--output", to, "--key-dir", keys, from).want(t, 0)
 	}
 	command(t, "target", "check", to).want(t, 0, "2 subsystem(s)")
@@ -324,8 +322,8 @@ func TestNvmetcli(t *testing.T) {
 	command(t, "target", "import", to).want(t, exitUsage, to+":1:1: not JSON")
 }
 
-// TestLateFile: a target starts without a file that is not there yet, says so, and
-// serves it when it is.
+// TestLateFile checks that a target starts without a file that does not exist yet, reports that, and serves the file
+// when it exists.
 func TestLateFile(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, strings.Replace(testConfig, "file: {path: DIR/disk.img, size: 8MiB}", "file: {path: DIR/late.img}", 1))
@@ -338,7 +336,7 @@ func TestLateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for range 8 { // somebody copies it there, which takes longer than until the target looks again
+	for range 8 { // the file is copied there, which takes longer than the target's polling interval
 		if _, err := f.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +346,7 @@ func TestLateFile(t *testing.T) {
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 }
 
-// TestSizeOfMemory: who gives memory a size as that of a file learns what to say instead.
+// TestSizeOfMemory checks the hint for a user who gives memory a size as for a file.
 func TestSizeOfMemory(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, testConfig)
@@ -356,7 +354,7 @@ func TestSizeOfMemory(t *testing.T) {
 	command(t, words("namespace set 1 --size 8MiB -n "+testNQN)...).want(t, exitUsage, "namespace 1 is memory", "--memory SIZE")
 }
 
-// TestForeseenLoss: target check knows that a file was longer once.
+// TestForeseenLoss checks that target check notices that a file has become shorter.
 func TestForeseenLoss(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, testConfig)
@@ -368,8 +366,8 @@ func TestForeseenLoss(t *testing.T) {
 	command(t, "target", "check", c.file).want(t, 0, "warning: ", "disk.img has 1048576 bytes, and had 8388608", "at a start the namespace waits")
 }
 
-// TestLateAddress: an address that no interface has is waited for, and the target
-// can be changed, used and stopped meanwhile.
+// TestLateAddress checks that a target waits for an address that no interface has, and can be changed, used and
+// stopped meanwhile.
 func TestLateAddress(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "ADDR", "192.0.2.77", 1))
 	c.errOut.await(t, "listener waits for its address")
@@ -384,7 +382,7 @@ func TestLateAddress(t *testing.T) {
 	c.ended <- nil
 }
 
-// TestSocketIsFree: the second target of a socket does not take it from the first.
+// TestSocketIsFree checks that a second target with the same socket does not take it from the first.
 func TestSocketIsFree(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
@@ -395,8 +393,7 @@ func TestSocketIsFree(t *testing.T) {
 	}
 }
 
-// TestSetDefault: default takes back what can be taken back, and a namespace becomes
-// another kind.
+// TestSetDefault checks that the value default resets what can be reset, and that a namespace can change its kind.
 func TestSetDefault(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
@@ -420,11 +417,11 @@ func TestSetDefault(t *testing.T) {
 	}
 }
 
-// TestSetOfBlock: what files and devices both have is set in what the namespace is.
+// TestSetOfBlock checks that fields of both files and devices are set for the namespace's kind.
 func TestSetOfBlock(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "memory: {size: 16MiB}", "block: {path: /dev/nvmeof-is-not-there}", 1))
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
-	// The target would open the device again, which it cannot.
+	// The target would have to open the device again, which fails.
 	command(t, "ns", "set", "1", "-n", testNQN, "--engine", "threads", "--buffered").want(t, exitFailed, "stat /dev/nvmeof-is-not-there")
 	command(t, "ns", "set", "2", "-n", testNQN, "--block", "/dev/x", "--engine", "threads").want(t, exitUsage, "file and block are given together")
 }

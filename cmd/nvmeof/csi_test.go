@@ -1,6 +1,6 @@
 package main
 
-// csiPage are the command lines of docs/csi.md. What the driver does is tried beside it.
+// csiPage lists the command lines of docs/csi.md. The driver has tests of its own.
 var csiPage = []documented{
 	{line: "nvmeof token create csi --role operate --file /etc/nvmeof/tokens", by: "cmd/nvmeof TestConsolePage"},
 	{line: "mkdir -p /etc/nvme", why: "it is another machine's"},

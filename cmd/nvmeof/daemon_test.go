@@ -19,7 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// A losable device is one that a test can take away: its listeners say so.
+// A losable device is one that a test can take away: its listeners report the loss.
 type losable struct {
 	rdmatransport.Device
 	lost chan struct{}
@@ -62,7 +62,7 @@ type comingDevice struct {
 	absent bool
 }
 
-// set says whether the device is there.
+// set sets whether the device is present.
 func (c *comingDevice) set(there bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *comingDevice) open(_ string, addr netip.Addr, cfg provider.Config) (rdm
 	return d, nil
 }
 
-// next is the device that is opened next.
+// next returns the next device that is opened.
 func (c *comingDevice) next() *losable {
 	c.t.Helper()
 	select {
@@ -96,7 +96,7 @@ func (c *comingDevice) next() *losable {
 	return nil
 }
 
-// flagDaemon is a target of flags at an address, whose machine a test may replace.
+// flagDaemon returns a target of flags at an address, whose machine a test may replace.
 func flagDaemon(t *testing.T, f *targetcommand.Flags) (d *targetcommand.Daemon, out, errOut *output) {
 	t.Helper()
 	f.NQN, f.Shards, f.AllowAnyHost, f.Polling = testNQN, 1, true, "auto"
@@ -114,7 +114,7 @@ func flagDaemon(t *testing.T, f *targetcommand.Flags) (d *targetcommand.Daemon, 
 	return &targetcommand.Daemon{Document: doc, Flags: f, Socket: socket, Log: log, Out: out, ErrOut: errOut}, out, errOut
 }
 
-// startDaemon runs one until the test ends, or until stop, which wants an orderly end.
+// startDaemon runs the target until the test ends, or until stop, which checks that it ends without an error.
 func startDaemon(t *testing.T, d *targetcommand.Daemon, on targetcommand.Machine) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,8 +130,8 @@ func startDaemon(t *testing.T, d *targetcommand.Daemon, on targetcommand.Machine
 	return stop
 }
 
-// TestDeviceComesAndGoes: a target waits for a device that is not there, and serves
-// again when one that was lost has come back, with the same namespace and its data.
+// TestDeviceComesAndGoes checks that a target waits for an absent device, and serves again when a lost device has
+// returned, with the same namespace and its data.
 func TestDeviceComesAndGoes(t *testing.T) {
 	beside(t)
 	const addr = "127.77.0.1"
@@ -165,8 +165,7 @@ func TestDeviceComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestWildcard: --listen 0.0.0.0 is each address of the machine, to which hosts connect once
-// it is configured.
+// TestWildcard checks that --listen 0.0.0.0 listens at each address of the machine, including ones configured later.
 func TestWildcard(t *testing.T) {
 	beside(t)
 	first, second := netip.MustParseAddr(loopbackAddress()), netip.MustParseAddr(loopbackAddress())
@@ -199,7 +198,7 @@ func TestWildcard(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.out), &log); err != nil || len(log.Records) != 3 {
 		t.Fatalf("%v\n%s", err, o.out)
 	}
-	tree := command(t, "ls").want(t, 0, "    3 0.0.0.0:4421\n") // no address waits for the one before to be closed any more
+	tree := command(t, "ls").want(t, 0, "    3 0.0.0.0:4421\n") // no address waits any more for the previous one to be closed
 	for _, r := range log.Records {
 		tree.want(t, 0, fmt.Sprintf("      %s:%s, port-id %d\n", r.Traddr, r.Trsvcid, r.Portid))
 	}
@@ -209,8 +208,8 @@ func TestWildcard(t *testing.T) {
 	command(t, "target", "check", saved).want(t, 0, "is right: 1 listener(s)")
 }
 
-// TestSeveralAddresses: they are ways to one subsystem, whose controllers have
-// identifiers of their own and whose discovery log has them all, in order.
+// TestSeveralAddresses checks that several addresses are paths to one subsystem: their controllers have different IDs,
+// and the discovery log lists all of them in order.
 func TestSeveralAddresses(t *testing.T) {
 	const second = "127.77.0.2"
 	s := startTarget(t, "--listen", second, "--export", "mem:1MiB", "--allow-any-host")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestDashboard runs each query of the dashboard by a Prometheus that has scraped a target and
-// a host under load. It takes what a few scrapes take, and runs with -long alone.
+// TestDashboard runs each query of the dashboard in a Prometheus that has scraped a target and a host under load. It
+// takes the time of a few scrapes, and runs only with -long.
 func TestDashboard(t *testing.T) {
 	if !*long {
 		t.Skip("it waits for scrapes: run it with -long")
@@ -36,7 +36,7 @@ func TestDashboard(t *testing.T) {
 	command(t, "ls", "--socket", socket[1]).want(t, 0, testNQN)
 	large := dialNBD(t, a.socket, "2")
 	p.await(t, fmt.Sprintf("min(count_over_time(up[1m])) >= %d", scrapes), func() error {
-		return large.do(nbdWrite, 4<<20, make([]byte, 64<<10)) // by RDMA READ, which small writes are not
+		return large.do(nbdWrite, 4<<20, make([]byte, 64<<10)) // with an RDMA READ, which small writes do not need
 	})
 
 	queries := 0
@@ -60,17 +60,17 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// scrapes is how many there are of each, a second apart, before the queries.
+// scrapes is the number of scrapes, a second apart, before the queries.
 const scrapes = 5
 
-// seldom is what counts that which does not happen in the test, whose target is in no group.
+// seldom matches the counters of what does not happen in the test, whose target is in no group.
 var seldom = regexp.MustCompile(`(nvmf_(command_errors|aborts|reservation_\w+|connect_rejects|disconnects|keepalive_timeouts|async_events|ana_changes|gateway_\w+)` +
 	`|nvmf_host_(request_errors|path_losses|path_connect_failures)|roce_(drops|cm_rejects|events))\w*\b`)
 
-// asGrafana puts values in the place of variables.
+// asGrafana substitutes values for variables.
 var asGrafana = strings.NewReplacer("$__rate_interval", "10s", "$instance", ".*", "$nqn", ".*")
 
-// A panel is one of the dashboard.
+// A panel is a panel of the dashboard.
 type panel struct {
 	Title   string
 	Targets []struct{ Expr string }
@@ -103,10 +103,10 @@ func readDashboard(t *testing.T) []panel {
 	return append(board.Panels, values)
 }
 
-// A prometheus is a server of that kind.
+// A prometheus is a running Prometheus server.
 type prometheus struct{ at string }
 
-// startPrometheus starts one that scrapes a target and a host once a second.
+// startPrometheus starts a server that scrapes a target and a host once a second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
 	dir, p := t.TempDir(), &prometheus{freePort()}
@@ -134,7 +134,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	return p
 }
 
-// await waits until something comes of a query, and does something meanwhile.
+// await waits until a query has results, and calls meanwhile in between.
 func (p *prometheus) await(t *testing.T, expr string, meanwhile func() error) {
 	t.Helper()
 	limit := time.Now().Add(time.Minute)
@@ -153,7 +153,7 @@ func (p *prometheus) await(t *testing.T, expr string, meanwhile func() error) {
 	}
 }
 
-// query is how many series come of a query whose value is a number.
+// query returns how many series with a numeric value a query returns.
 func (p *prometheus) query(expr string) (n int, err error) {
 	r, err := http.Get("http://" + p.at + "/api/v1/query?query=" + url.QueryEscape(expr))
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestDemo runs the demonstration with short measurements. Without -long it is TestDemoBesideAnother
-// that does so.
+// TestDemo runs the demonstration with short measurements. Without -long, TestDemoBesideAnother does so instead.
 func TestDemo(t *testing.T) {
 	if !*long {
 		t.Skip("as TestDemoBesideAnother, with -long")
@@ -49,8 +48,8 @@ func TestDemoUsage(t *testing.T) {
 	command(t, "demo", "--dir", "/proc/nothing").want(t, exitFailed, "--dir names another")
 }
 
-// TestDemoBesideAnother: addresses that somebody has are passed over. The receive
-// buffer is the smallest that an ordinary user gets on any system.
+// TestDemoBesideAnother checks that addresses in use are skipped. The receive buffer is the smallest that an ordinary
+// user gets on any system.
 func TestDemoBesideAnother(t *testing.T) {
 	var c fabricoptions.Connection
 	other, _, err := c.OpenDevice(loopback.First(), 1, t.Output()) // 127.0.0.2, or the next

@@ -13,12 +13,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestExample: the configuration that is published is right.
+// TestExample checks that the published example is a valid configuration.
 func TestExample(t *testing.T) {
 	command(t, "target", "check", "../../deploy/target.yaml").want(t, 0, "2 listener(s), 2 subsystem(s), 3 namespace(s)")
 }
 
-// TestConnectUnit: the command lines that the unit shows are right.
+// TestConnectUnit checks that the command lines in the unit are valid.
 func TestConnectUnit(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	inOwnRunDir(t)
@@ -35,8 +35,7 @@ func TestConnectUnit(t *testing.T) {
 	}
 }
 
-// deployed is deploy/README.md, line by line, with a folder in the place of the root of
-// the file system.
+// deployed is deploy/README.md, line by line, with a directory in place of the root of the file system.
 var deployed = []documented{
 	{line: "deploy/packages/build", by: "test/packages TestDebian"},
 	{line: "sudo apt-get install ./bin/packages/nvmeof_*_amd64.deb", by: "test/interop TestPackage"},
@@ -74,11 +73,11 @@ var deployed = []documented{
 	{line: "sudo cp deploy/grafana/nvmeof.json /var/lib/grafana/dashboards/", instead: []string{"/var/", "DIR/var/"}},
 }
 
-// asOneself is what install does for a user who is not root.
+// asOneself replaces what only root can do with install.
 var asOneself = []string{"-o nvmeof -g nvmeof ", ""}
 
-// beginUnit starts a unit as systemd would, so far as its command lines say how: with the
-// file of its environment, if it has one, and the name of the instance.
+// beginUnit starts a unit like systemd, as far as its command lines are concerned: with its environment file, if it
+// has one, and the name of the instance.
 const beginUnit = `#!/bin/sh
 set -e
 unit=DIR/etc/systemd/system/$1 instance=$3
@@ -88,8 +87,7 @@ eval "$(run ExecStartPre)"
 eval "exec $(run ExecStart)"
 `
 
-// TestDeployed does what deploy/README.md says, in its order, with the example that it
-// installs, edited as it requires.
+// TestDeployed follows deploy/README.md, in its order, with the example that it installs, edited as it requires.
 func TestDeployed(t *testing.T) {
 	beside(t)
 	a := loopbackAddress()
@@ -128,8 +126,8 @@ func TestDeployed(t *testing.T) {
 	r.doDocumented(deployed)
 }
 
-// TestRunFolders checks that no unit takes away, when it stops, a folder in which others have
-// sockets: that of targets, and that of connections.
+// TestRunFolders checks that no unit, when it stops, removes a directory in which other programs have sockets: that of
+// targets, and that of connections.
 func TestRunFolders(t *testing.T) {
 	none := func(string) string { return "" }
 	shared := map[string]bool{filepath.Dir(control.DefaultSocket(none, 0)): false, connections.Dir(none, 0): false}
@@ -160,8 +158,8 @@ func TestRunFolders(t *testing.T) {
 	}
 }
 
-// TestUnitsHaveTheirFolders: no two units, with whatever instances, have a folder in common that
-// systemd makes, and with it one unit's end the other's sockets.
+// TestUnitsHaveTheirFolders checks that no two units or instances share a directory that systemd creates, since the
+// end of one would remove the sockets of the other.
 func TestUnitsHaveTheirFolders(t *testing.T) {
 	units, err := filepath.Glob("../../deploy/*.service")
 	if err != nil {
@@ -186,7 +184,7 @@ func TestUnitsHaveTheirFolders(t *testing.T) {
 	}
 }
 
-// TestUnits: units can be enabled, and are not exposed to more than they need.
+// TestUnits checks that units can be enabled, and are not exposed more than they need to be.
 func TestUnits(t *testing.T) {
 	units, err := filepath.Glob("../../deploy/*.service")
 	if err != nil || len(units) != 3 {
@@ -198,7 +196,7 @@ func TestUnits(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), "\n[Install]\nWantedBy=") {
 			t.Errorf("%s cannot be enabled: it has no [Install], %v", unit, err)
 		}
-		// It wants a name of an instance.
+		// It requires the name of an instance.
 		file := filepath.Join(t.TempDir(), strings.Replace(filepath.Base(unit), "@", "@x", 1))
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)

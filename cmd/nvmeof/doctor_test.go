@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestDoctor runs it on the machine at hand, of which only so much is known: that it
-// has a loopback interface.
+// TestDoctor runs doctor on this machine, of which only the loopback interface is known.
 func TestDoctor(t *testing.T) {
 	text := command(t, "doctor")
 	for _, section := range []string{"transports of this program", "RDMA devices", "network interfaces", "UDP port 4791", "what --transport auto takes", "127.0.0.1"} {

@@ -13,28 +13,26 @@ import (
 	"testing"
 )
 
-// A documented line is a command line of a document, and what becomes of it.
+// A documented line is a command line of a document, and how it is tested.
 type documented struct {
-	line string // without the remark behind it
+	line string // without the remark after it
 
-	// Where it is run as the document has it, or nearly: instead are pairs of what the
-	// document says and what is there in a test. It stays when it has said stays, or ends
-	// with code. It says wants.
+	// If the line is run, instead contains pairs of a text in the document and its replacement in the test. stays: the
+	// command stays until its output contains this text; otherwise it ends with code. wants: texts of the output.
 	instead []string
 	stays   string
-	killed  bool // what stays may end otherwise than by the signal of the test
+	killed  bool // a command that stays may end otherwise than by the signal of the test
 	code    int
 	wants   []string
 
-	// Where it is not, by says which test runs it, as "test/interop TestLinuxHost", or
-	// ".ci/run".
+	// If it is not, by names the test that runs it, such as "test/interop TestLinuxHost", or ".ci/run".
 	by string
 
-	// What the system itself does, and no part of the program: why no test runs it.
+	// For lines of the system that do not use the program: why no test runs them.
 	why string
 }
 
-// documents are the tables of all documents that have command lines.
+// documents maps all documents with command lines to their tables.
 var documents = map[string][]documented{
 	"README.md":              readme,
 	"deploy/README.md":       deployed,
@@ -50,8 +48,8 @@ var documents = map[string][]documented{
 	"docs/verbs.md":          verbsPage,
 }
 
-// TestEveryDocument: each command line that a document shows has its entry, and each
-// link between documents leads to a file.
+// TestEveryDocument checks that each command line in a document has an entry, and that each link between documents
+// leads to a file.
 func TestEveryDocument(t *testing.T) {
 	const root = "../../"
 	paths, err := filepath.Glob(root + "docs/*.md")
@@ -68,7 +66,7 @@ func TestEveryDocument(t *testing.T) {
 	}
 }
 
-// wantLinks wants the files to exist that a document links to.
+// wantLinks checks that the files exist to which a document links.
 func wantLinks(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -82,7 +80,7 @@ func wantLinks(t *testing.T, path string) {
 	}
 }
 
-// doDocumented does what a document says, in its order.
+// doDocumented follows a document, in its order.
 func (r *reader) doDocumented(lines []documented) {
 	r.t.Helper()
 	for _, d := range lines {
@@ -92,8 +90,8 @@ func (r *reader) doDocumented(lines []documented) {
 	}
 }
 
-// commandLines are the indented lines of a document, but for those between fences, those
-// that go on in the next one joined, without remarks.
+// commandLines returns the indented lines of a document, except those between fences, with continuation lines joined
+// and without remarks.
 func commandLines(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -121,8 +119,8 @@ func commandLines(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// wantDocumented wants a table to have the lines of a document, in their order: a new
-// line needs an entry, and one that changes another.
+// wantDocumented checks that a table has the lines of a document, in their order: a new line needs an entry, and a
+// changed line a changed one.
 func wantDocumented(t *testing.T, path string, table []documented) {
 	t.Helper()
 	lines := commandLines(t, path)
@@ -141,7 +139,7 @@ func wantDocumented(t *testing.T, path string, table []documented) {
 	}
 }
 
-// wantRunBy wants the test to exist that is said to run a line.
+// wantRunBy checks that the test exists that is said to run a line.
 func wantRunBy(t *testing.T, d documented) {
 	t.Helper()
 	dir, test, _ := strings.Cut(d.by, " ")
@@ -160,16 +158,16 @@ func wantRunBy(t *testing.T, d documented) {
 	}
 }
 
-// A reader does what a document says, as somebody with nothing but the program.
+// A reader follows a document, as a user with nothing but the program.
 type reader struct {
 	t      *testing.T
-	dir    string   // where the reader is
-	env    []string // beyond the test's
-	script string   // which is the program
+	dir    string   // current directory
+	env    []string // in addition to the test's
+	script string   // a script that starts the program
 	words  *strings.Replacer
 }
 
-// newReader is one for whom the addresses of documents are some of 127/8.
+// newReader returns a reader that replaces the addresses of documents by some of 127/8.
 func newReader(t *testing.T, instead ...string) *reader {
 	t.Helper()
 	if testing.Short() {
@@ -192,8 +190,8 @@ func newReader(t *testing.T, instead ...string) *reader {
 	return r
 }
 
-// writeProgram writes a file to be executed. No other test forks meanwhile: a process that has
-// the file open for writing, if only until it executes another, would keep it from being executed.
+// writeProgram writes an executable file. No other test forks meanwhile: a process that inherits the file open for
+// writing, until it executes another program, would prevent its execution.
 func writeProgram(t *testing.T, name, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -210,7 +208,7 @@ func (r *reader) follow(d documented) {
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := program(ctx, r.t)
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "umask 077; exec 3>&-; " + line}
-	if d.stays != "" { // the shell gives way to what gets the signal
+	if d.stays != "" { // the shell is replaced by the command that receives the signal
 		cmd.Args[2] = "umask 077; exec " + strings.TrimSuffix(line, "&")
 	}
 	cmd.Dir = r.dir
@@ -242,7 +240,7 @@ func (r *reader) follow(d documented) {
 	(outcome{out: out.String(), err: err}).want(r.t, d.code, wants...)
 }
 
-// wantOneOf wants what stayed to have ended well.
+// wantOneOf checks that a command that stayed has ended with one of the codes.
 func (o outcome) wantOneOf(t *testing.T, line string, codes ...int) {
 	t.Helper()
 	if !slices.Contains(codes, o.code()) {
@@ -250,7 +248,7 @@ func (o outcome) wantOneOf(t *testing.T, line string, codes ...int) {
 	}
 }
 
-// haveTool skips what a machine cannot do that lacks a tool.
+// haveTool skips what a machine cannot do because it lacks a tool.
 func haveTool(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {

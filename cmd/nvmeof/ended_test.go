@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A writer has something done with each write.
+// A writer calls a function with each write.
 type writer struct {
 	text bytes.Buffer
 	then func()
@@ -20,8 +20,9 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.text.Write(b)
 }
 
-// TestDoneAndNotDisconnected: a command that has done its work has succeeded, also if its target hangs then, so that the
-// connection does not end in order, which it says: a program that reads its exit status would do it again.
+// TestDoneAndNotDisconnected checks that a command that has done its work succeeds even if its target hangs then, so
+// that the connection is not ended properly; it only prints a warning. A program that checks the exit status would
+// otherwise repeat the work.
 func TestDoneAndNotDisconnected(t *testing.T) {
 	beside(t)
 	c := configure(t, durable)

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// TestEvents: what happened is shown, through a restart, to whoever follows without repetition
-// or gap.
+// TestEvents checks that events are shown, also across a restart, and that a follower sees each exactly once.
 func TestEvents(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, testConfig+"events: {file: DIR/events, entries: 100}\n")

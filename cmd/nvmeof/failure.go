@@ -27,7 +27,7 @@ type (
 	wrongError   = failure.WrongData
 )
 
-// exitCode is what the process ends with.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var connect *connectError
 	var verify *bench.VerifyError

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// socketOf is where a target of flags is controlled.
+// socketOf returns the control socket of a target of flags.
 func (s *testTarget) socketOf(socket string) string {
 	return strings.TrimSuffix(socket, ".sock") + "-" + s.addr + ":4420.sock"
 }
@@ -30,8 +30,8 @@ func ownSocket(t *testing.T) string {
 	return socket
 }
 
-// TestFlagsAreADocument: what can be done with a target that a file describes can be done with
-// one of flags, and what it is then can become a file.
+// TestFlagsAreADocument checks that a target of flags can be changed like a target of a file, and that the result can
+// be saved as a file.
 func TestFlagsAreADocument(t *testing.T) {
 	socket := ownSocket(t)
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	}
 }
 
-// TestTargetsBesideEachOther: each has a control socket, and ls says which there are.
+// TestTargetsBesideEachOther checks that each target has a control socket, and that ls lists them.
 func TestTargetsBesideEachOther(t *testing.T) {
 	socket := ownSocket(t)
 	first := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -100,7 +100,7 @@ func TestTargetsBesideEachOther(t *testing.T) {
 
 	c := &configured{dir: t.TempDir(), testTarget: &testTarget{addr: loopbackAddress()}}
 	c.file = c.write(t, "target.yaml", testConfig)
-	c.start(t) // it has the default one, and is meant by default
+	c.start(t) // it has the default socket, and is the default target
 	c.out.await(t, "controlled at "+socket)
 	o := command(t, "ls").want(t, 0, "2 file ")
 	for _, s := range []*testTarget{first, second} {
@@ -113,8 +113,8 @@ func TestTargetsBesideEachOther(t *testing.T) {
 		want(t, exitFailed, "another target is served at "+socket)
 }
 
-// TestSocketOfAnOrdinaryUser: where the default place cannot be written to there is another,
-// which commands find; where none can the target is served without.
+// TestSocketOfAnOrdinaryUser checks that if the default directory is not writable another one is used, which commands
+// find, and that without any the target is served all the same.
 func TestSocketOfAnOrdinaryUser(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n")
 	if err != nil {
@@ -140,8 +140,7 @@ func TestSocketOfAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestNameOfExport: a file that is named from the working directory is to hosts the one that
-// it always was.
+// TestNameOfExport checks that a file named relative to the working directory keeps its identity for hosts.
 func TestNameOfExport(t *testing.T) {
 	ownSocket(t)
 	dir := t.TempDir()
@@ -175,8 +174,8 @@ func TestNameOfExport(t *testing.T) {
 	}
 }
 
-// TestNoPlaceInFlags: what is wrong with a flag has no line and column, which would be those of
-// a text that nobody wrote.
+// TestNoPlaceInFlags checks that an error in a flag has no line and column, since they would refer to a text that the
+// user has not written.
 func TestNoPlaceInFlags(t *testing.T) {
 	ownSocket(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -192,8 +191,8 @@ func TestNoPlaceInFlags(t *testing.T) {
 	}
 }
 
-// TestNoPlaceForSocket: where the control socket that was asked for cannot be, the error names
-// it, and what to do.
+// TestNoPlaceForSocket checks that if the requested control socket cannot be created, the error names it and the
+// remedy.
 func TestNoPlaceForSocket(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -205,7 +204,7 @@ func TestNoPlaceForSocket(t *testing.T) {
 	}
 }
 
-// TestKeysAreReread: SIGHUP has a target of flags take changed keys.
+// TestKeysAreReread checks that a target of flags rereads changed keys on SIGHUP.
 func TestKeysAreReread(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -226,7 +225,7 @@ func TestKeysAreReread(t *testing.T) {
 	command(t, "key", "list").want(t, 0, keyedHost, file)
 }
 
-// TestAuditIsRotated: SIGHUP has a target of flags begin the file of its audit anew, and go on.
+// TestAuditIsRotated checks that a target of flags reopens the file of its audit on SIGHUP, and continues.
 func TestAuditIsRotated(t *testing.T) {
 	beside(t)
 	ownSocket(t)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFullDisk: what cannot be printed is a failure, also where cobra prints it.
+// TestFullDisk checks that a failed write of the output is an error, also where cobra prints it.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// gatewaysPage is docs/gateways.md, line by line. In a test the store is an etcd, and the images are
-// files whose fence is a lease: a real cluster of Ceph takes the same files in test/ceph.
+// gatewaysPage is docs/gateways.md, line by line. In a test the store is an etcd, and the images are files whose fence
+// is a lease: test/ceph uses the same files with a real cluster of Ceph.
 var gatewaysPage = []documented{
 	{line: "CGO_ENABLED=1 go build -tags rbd -o bin/ ./cmd/nvmeof", by: "test/ceph TestGatewayUser"},
 	{line: "ceph osd pool create disks", by: "test/ceph TestGatewayUser"},
@@ -53,12 +53,12 @@ var gatewaysPage = []documented{
 	{line: "nvmeof gateway remove gw3", instead: []string{"nvmeof", `kill "$(cat gw3.pid)"; for i in $(seq 60); do nvmeof gateway list | grep -q "gw3  *ended" && break; sleep 0.5; done; nvmeof`}},
 }
 
-// atGateway has a line ask, or be, another gateway than the first.
+// atGateway makes a line address, or start, a gateway other than the first.
 func atGateway(name string) []string {
 	return []string{"owners", "owners --socket DIR/" + name, "list", "list --socket DIR/" + name, "--since", "--socket DIR/" + name + " --since", "--config", "--socket DIR/" + name + " --config"}
 }
 
-// untilShown has a line wait for half a minute until it shows something.
+// untilShown repeats a line for up to half a minute until it shows a text.
 func untilShown(what string) []string {
 	return []string{"nvmeof", "nvmeof() { for i in $(seq 60); do $(which nvmeof) \"$@\" >shown; grep -q '" + what + "' shown && break; sleep 0.5; done; cat shown; }; nvmeof"}
 }
@@ -67,7 +67,7 @@ func untilAt(name, what string) []string {
 	return append(untilShown(what), "list", "list --socket DIR/"+name)
 }
 
-// yamlOf are the files that a page shows.
+// yamlOf returns the files that a page shows.
 func yamlOf(t *testing.T, page string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -80,8 +80,8 @@ func yamlOf(t *testing.T, page string) (all []string) {
 	return all
 }
 
-// TestGatewaysPage does what docs/gateways.md says, with its files: three gateways on addresses of this
-// machine, the first of which is killed under a host that verifies what it reads.
+// TestGatewaysPage follows docs/gateways.md, with its files: three gateways on addresses of this machine, the first of
+// which is killed while a host verifies its data.
 func TestGatewaysPage(t *testing.T) {
 	if !*long {
 		t.Skip("without -long: it takes 20 s")
@@ -112,8 +112,7 @@ func TestGatewaysPage(t *testing.T) {
 		wants: []string{"it is not paused", "serves it, not this one: do that there"}})
 }
 
-// TestCheckShared: what gateways share is checked as such, and what belongs to one of them is not in the
-// same file.
+// TestCheckShared checks the document shared by gateways, and that settings of a single gateway are rejected there.
 func TestCheckShared(t *testing.T) {
 	const nqn = "subsystems:\n  - nqn: nqn.2026-11.org.example:disks\n    allow-any-host: true\n    namespaces:\n      - {nsid: 1, "
 	own := "version: 1\nlisteners: [{id: 1, address: 192.0.2.1}]\ngroup: {store: etcd://192.0.2.9/group1, gateway: gw1}\n"

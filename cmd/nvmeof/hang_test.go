@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHungFileSystem checks that SIGTERM ends a target that opens, or is to open, what does not
-// answer. It needs root, as most mounts do.
+// TestHungFileSystem checks that SIGTERM ends a target that opens, or is asked to open, a file on a file system that
+// does not answer. It needs root, as most mounts do.
 func TestHungFileSystem(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -31,9 +31,9 @@ func TestHungFileSystem(t *testing.T) {
 	serving := startSeparate(t, words(target+"mem:1MiB")...)
 	serving.out.await(t, "nvme connect")
 	add := startSeparate(t, words("namespace add 2 -n "+testNQN+" --file "+hungFileSystem(t)+"/disk")...)
-	// Before there is another target that could be asked.
+	// Before there is another target that could be addressed.
 	serving.awaitHang(t)
-	// Of one process: another one that looked for it too could not be killed.
+	// Used by one process only: another one waiting for it too could not be killed.
 	disk := hungFileSystem(t) + "/disk"
 	ends := map[*separate]string{}
 	for line, want := range map[string]string{
@@ -55,7 +55,7 @@ func TestHungFileSystem(t *testing.T) {
 	for s, want := range ends {
 		s.wantEnd(t, exitInterrupted, want)
 	}
-	serving.wantEnd(t, 0, "stopping") // after what was being added has had its time
+	serving.wantEnd(t, 0, "stopping") // after the time allowed for the addition in progress
 	add.kill(t)
 }
 
@@ -72,7 +72,7 @@ func (s *separate) awaitHang(t *testing.T) {
 	t.Errorf("%v does not wait for a file system", s.cmd.Args)
 }
 
-// wantAwake finds that the main thread is not what hangs: the kernel gives it the signals.
+// wantAwake checks that the main thread does not hang, since the kernel delivers the signals to it.
 func (s *separate) wantAwake(t *testing.T) {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
@@ -81,7 +81,7 @@ func (s *separate) wantAwake(t *testing.T) {
 	}
 }
 
-// wantEnd waits for a process's end by itself.
+// wantEnd waits until a process ends by itself.
 func (s *separate) wantEnd(t *testing.T, code int, text string) {
 	t.Helper()
 	select {
@@ -91,13 +91,13 @@ func (s *separate) wantEnd(t *testing.T, code int, text string) {
 			t.Errorf("exit code %d, want %d and %q:\n%s", got, code, text, s.errOut)
 		}
 	case <-time.After(20 * time.Second):
-		s.signal(t, unix.SIGQUIT) // for what its goroutines do
+		s.signal(t, unix.SIGQUIT) // prints the stacks of its goroutines
 		time.Sleep(time.Second)
 		t.Errorf("it does not end by a signal; it should, with %q:\n%s", text, s.errOut)
 	}
 }
 
-// hungFileSystem mounts a file system that nobody serves.
+// hungFileSystem mounts a file system without a server.
 func hungFileSystem(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,7 +109,7 @@ func hungFileSystem(t *testing.T) string {
 		t.Skipf("needs root and FUSE: %v", err)
 	}
 	t.Cleanup(func() {
-		_ = unix.Close(server) // what waits for it fails
+		_ = unix.Close(server) // waiting calls fail
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}

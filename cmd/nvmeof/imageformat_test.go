@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// TestImageFormat: hosts of an image in a format of its own find the image's file, and not the disk in it. Who exports
-// it is told so where they type it, and not in the log alone.
+// TestImageFormat checks the warning about a file with an image format, whose hosts see the file rather than the disk
+// in it. It is printed by the command that exports the file, not only in the log.
 func TestImageFormat(t *testing.T) {
 	inOwnRunDir(t)
 	c := startConfigured(t, testConfig)

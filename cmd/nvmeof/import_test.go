@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestImportForService: what an administrator imports into a service's folder, the
-// service can read, and nobody else who could not before.
+// TestImportForService checks that files that an administrator imports into a service's directory are readable by the
+// service, and by no other user who could not read them before.
 func TestImportForService(t *testing.T) {
 	const service = 12345
 	dir := t.TempDir()

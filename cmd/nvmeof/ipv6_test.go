@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// onIPv6 serves two addresses of a machine, and connects to both from there.
+// onIPv6 serves at two addresses of a machine, and connects to both from the same machine.
 const onIPv6 = `
 ip link set lo up && ip address add fd00::1/128 dev lo nodad && ip address add fd00::2/128 dev lo nodad || exit 99
 "$0" target --listen fd00::1 --listen fd00::2 --nqn NQN --export mem:1MiB --allow-any-host --socket socket > target.out 2>&1 &
@@ -23,8 +23,8 @@ done
 until "$0" list-subsys | grep fd00::1 && "$0" list-subsys | grep fd00::2; do sleep 0.05; done
 `
 
-// TestIPv6OfOneMachine checks that a host reaches each IPv6 address of a target on its own
-// machine without --host-traddr. It has a network namespace of its own.
+// TestIPv6OfOneMachine checks that a host reaches each IPv6 address of a target on its own machine without
+// --host-traddr. It runs in a network namespace of its own.
 func TestIPv6OfOneMachine(t *testing.T) {
 	beside(t)
 	haveTool(t, "ip")
@@ -36,7 +36,7 @@ func TestIPv6OfOneMachine(t *testing.T) {
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), asProgram+"=1", "NVMEOF_RUN_DIR="+environment(t)["NVMEOF_RUN_DIR"], "XDG_CONFIG_HOME="+cmd.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, // what is left ends with sh
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, // remaining processes end with sh
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}

@@ -4,12 +4,12 @@ import (
 	"testing"
 )
 
-// TestNames: each command takes a name in the place of an address.
+// TestNames checks that each command accepts a name in place of an address.
 func TestNames(t *testing.T) {
-	o := command(t, words("connect -a localhost -n "+testNQN+" --dump-config")...).want(t, 0) // every machine knows that
+	o := command(t, words("connect -a localhost -n "+testNQN+" --dump-config")...).want(t, 0) // every machine resolves it
 	o.wantOne(t, `"traddr": "127.0.0.1"`, `"traddr": "::1"`)
 	const unknown = "no..name is not an IP address, and this machine cannot resolve it as a name"
-	for _, c := range newRoot(nil).Commands() { // nvme-cli's, which have their flags from elsewhere, too
+	for _, c := range newRoot(nil).Commands() { // also nvme-cli's commands, which get their flags from elsewhere
 		if c.Flags().Lookup("traddr") != nil {
 			command(t, c.Name(), "-a", "no..name").want(t, exitUsage, "--traddr: "+unknown)
 		}

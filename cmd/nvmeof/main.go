@@ -1,23 +1,22 @@
 // Command nvmeof is an NVMe over Fabrics (RDMA) target and host that needs no
 // RDMA hardware. `nvmeof help` lists what it does.
 //
-// This package makes the tree of commands and the exit codes. What the commands do is in
-// packages below internal, each of which imports those before it:
+// This package builds the tree of commands and defines the exit codes. The commands are implemented in packages below
+// internal, each of which imports only those before it:
 //
-//   - failure, terminal, signals, outlet, systemd, processors, scrape: errors by exit code, what is
-//     printed, the machine, and what Prometheus reads
-//   - provider, hostidentity, hostconfig, fabricoptions: the RDMA device, the names of this
-//     host, the files of nvme-cli, and the options of connections in one table
-//   - connections, hosts, lending, discover, keeper: controllers that processes hold and hand
-//     to each other
-//   - nvmecli, nvmeverb, statusreport, fabricaccess: nvme-cli's commands on one controller,
-//     their output, and what is said where one is refused
-//   - listing, connectcommand, attachcommand, benchcommand, rdmatools, demo, doctor: the other
-//     commands of hosts, with fio, benchreport, perftest, rawudp and loopback
-//   - sandbox, administer, targetcommand: the target, what it gives up before it serves, and what
-//     changes one that runs
-//   - activity, topcommand: what a target does, in tables
-//   - manual: the manual pages of all of them
+//   - failure, terminal, signals, outlet, systemd, processors, scrape: errors with exit codes, output, the machine, and
+//     metrics for Prometheus
+//   - provider, hostidentity, hostconfig, fabricoptions: the RDMA device, the names of this host, the files of
+//     nvme-cli, and the table of connection options
+//   - connections, hosts, lending, discover, keeper: controllers that processes hold, also for each other
+//   - nvmecli, nvmeverb, statusreport, fabricaccess: nvme-cli's commands on one controller, their output, and the
+//     report of a rejected command
+//   - listing, connectcommand, attachcommand, benchcommand, rdmatools, demo, doctor: the other commands of hosts, with
+//     fio, benchreport, perftest, rawudp and loopback
+//   - sandbox, token, takeover, gateway, activity, console, administer, targetcommand: the target with its sandbox,
+//     tokens, takeovers, group, activity and web console, and the commands that change a running one
+//   - topcommand: the display of a target's activity
+//   - manual: the manual pages of all commands
 package main
 
 import (
@@ -51,31 +50,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/topcommand"
 )
 
-// secondSignal is how long after the first signal another one ends the program at once:
-// timeout(1) sends two at a time.
+// secondSignal is the time after the first signal during which further ones are ignored; after it, another signal ends
+// the program at once. timeout(1) sends two at a time.
 const secondSignal = time.Second
 
 func main() {
-	// The main thread only waits. The kernel gives a signal to that thread first, and to no
-	// other when it is in a call that signals do not interrupt: one to a file system that
-	// does not answer.
+	// The main thread only waits. The kernel delivers a signal to that thread first, and to no other while it is in an
+	// uninterruptible system call, such as one to a file system that does not answer.
 	runtime.LockOSThread()
 	code := make(chan int)
 	go func() { code <- run() }() // ends with the command
 	os.Exit(<-code)
 }
 
-// withoutCore keeps what the process has in memory, keys and the data of hosts, out of core files. A limit of
-// one byte is no file, and the kernel hands nothing to a program that collects cores either
-// (core(5), fs/coredump.c), which a limit of 0 lets it do.
+// withoutCore keeps the memory of the process, which contains keys and data of hosts, out of core files. With a limit
+// of one byte the kernel writes no file, and does not start a program that collects core dumps either (core(5),
+// fs/coredump.c); with a limit of 0 it would.
 func withoutCore() { _ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}) }
 
-// run carries out the command line of the process, and returns its exit code.
+// run executes the command line of the process, and returns its exit code.
 func run() int {
 	withoutCore()
-	// Signals are not let through at the end: one that comes then does not change the exit code.
+	// stop is not called at the end, so that a signal that arrives then does not change the exit code.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	context.AfterFunc(ctx, func() { // once: whoever interrupts again ends the program, whatever it waits for
+	context.AfterFunc(ctx, func() { // once: a second interrupt ends the program, whatever it waits for
 		time.Sleep(secondSignal)
 		stop()
 	})
@@ -88,8 +86,7 @@ func run() int {
 	return exitCode(err)
 }
 
-// execute runs a command line. What goes wrong before the command itself runs is
-// wrong use.
+// execute executes a command line. An error before the command itself runs is a usage error.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	running := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
@@ -103,7 +100,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	switch {
 	case err == nil:
 		return helped()
-	case !running && asked(cmd, "version"): // it could not be written, which cobra has said
+	case !running && asked(cmd, "version"): // it could not be written, which cobra has printed
 		return &failure.Said{Code: exitFailed}
 	case !running:
 		return usageError{Err: seeHelp(cmd, err)}
@@ -111,18 +108,18 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	return err
 }
 
-// asked reports whether a command line has a flag.
+// asked reports whether a flag was given on the command line.
 func asked(cmd *cobra.Command, name string) bool {
 	flag := cmd.Flags().Lookup(name)
 	return flag != nil && flag.Changed
 }
 
-// newRoot is the tree of commands, of which the target calls enter, which may be nil: what the process
-// gives up with it does not come back.
+// newRoot returns the whole tree of commands. The target calls enter, which may be nil, to enter the sandbox; this
+// cannot be undone.
 func newRoot(enter targetcommand.Enter) *cobra.Command { return newRootFor(nil, enter) }
 
-// newRootFor is as much of the tree as a command line needs: all of it takes longer to make
-// than most commands take to start.
+// newRootFor returns the part of the tree that a command line needs, because making all of it takes longer than most
+// commands take to start.
 func newRootFor(args []string, enter targetcommand.Enter) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nvmeof",
@@ -146,7 +143,7 @@ func newRootFor(args []string, enter targetcommand.Enter) *cobra.Command {
 		func() { root.AddCommand(administer.Commands(hostidentity.GenDHCHAPKey())...) },
 		func() { root.AddCommand(nvmeverb.Common(fabricaccess.NewVerbConnection())...) },
 		func() {
-			root.AddCommand(manual.Command(release)) // which has pages of all
+			root.AddCommand(manual.Command(release)) // needs all commands, for their pages
 			addNVMeCommands(root)
 		},
 	} {

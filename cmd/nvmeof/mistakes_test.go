@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMistypedSubsystem: whatever connects says which subsystems there are.
+// TestMistypedSubsystem checks that every command that connects lists the existing subsystems.
 func TestMistypedSubsystem(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -21,7 +21,7 @@ func TestMistypedSubsystem(t *testing.T) {
 	command(t, s.at("connect", "-n", "nqn.1999-01.com.example.other:x")...).want(t, exitConnection, "There is: "+testNQN)
 }
 
-// TestPathAsSecret: a file where a key belongs is no riddle.
+// TestPathAsSecret checks the error for a path given in place of a key.
 func TestPathAsSecret(t *testing.T) {
 	inOwnRunDir(t)
 	file, _ := writeKey(t, "key", 0o600)
@@ -29,7 +29,8 @@ func TestPathAsSecret(t *testing.T) {
 	command(t, "id-ctrl", "-a", "127.0.0.1", "-n", testNQN, "-S", "file:"+file, "-C", file).want(t, exitUsage, "--dhchap-ctrl-secret: ", "if it is in a file, file:PATH")
 }
 
-// TestConfigurationOfOthers: those of the kernel's target and of SPDK are named, once, with what to do.
+// TestConfigurationOfOthers checks that configurations of the kernel's target and of SPDK are recognized, and reported
+// once with the remedy.
 func TestConfigurationOfOthers(t *testing.T) {
 	inOwnRunDir(t)
 	dir := t.TempDir()
@@ -51,8 +52,8 @@ func TestConfigurationOfOthers(t *testing.T) {
 	}
 }
 
-// TestRelativeConfiguration: a target that was started with a name relative to its folder knows its file by
-// any name, and says which it is to whoever is in another folder.
+// TestRelativeConfiguration checks that a target started with a relative file name recognizes its file by any name,
+// and tells users in other directories its path.
 func TestRelativeConfiguration(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host") // for its address

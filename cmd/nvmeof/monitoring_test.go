@@ -28,7 +28,7 @@ var monitoring = []documented{
 	{line: "go run ./test/bench -only metrics", by: "test/bench TestSmoke"},
 }
 
-// TestMonitoringPage does what docs/monitoring.md says; curl is another program's.
+// TestMonitoringPage follows docs/monitoring.md; curl is an external program.
 func TestMonitoringPage(t *testing.T) {
 	beside(t)
 	a, at, from := loopbackAddress(), freePort(), freePort()
@@ -39,8 +39,8 @@ func TestMonitoringPage(t *testing.T) {
 		`state="live",subsystem=""} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out",opcode_class="send"} `)
 }
 
-// TestConnectMetrics: connect and connect-all serve the counters of what they hold, and an address that
-// another process has is an error before anything is begun.
+// TestConnectMetrics checks that connect and connect-all serve the metrics of their connections, and that an address
+// in use is an error before anything is started.
 func TestConnectMetrics(t *testing.T) {
 	inOwnRunDir(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
@@ -60,7 +60,7 @@ func TestConnectMetrics(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// wantMetrics wants texts in what Prometheus reads.
+// wantMetrics checks texts in what Prometheus reads.
 func wantMetrics(t *testing.T, at string, want ...string) {
 	t.Helper()
 	answer, err := http.Get("http://" + at + "/metrics")
@@ -76,6 +76,6 @@ func wantMetrics(t *testing.T, at string, want ...string) {
 	}
 }
 
-// freePort is an address of the loopback that nobody has, nor gets: a port of 127.0.0.1 that is free now may be another
-// program's in a moment.
+// freePort returns an unused address of the loopback that no other program will use: a free port of 127.0.0.1 may be
+// taken at any moment.
 func freePort() string { return net.JoinHostPort(loopbackAddress(), "9420") }

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/targetcommand"
 )
 
-// TestEndlessFiles: no file that somebody names is read without an end.
+// TestEndlessFiles checks that reading a named file is limited.
 func TestEndlessFiles(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	inOwnRunDir(t)
@@ -34,7 +34,7 @@ func TestEndlessFiles(t *testing.T) {
 	}
 }
 
-// TestSilentPipe: a command that waits for a pipe ends by SIGTERM.
+// TestSilentPipe checks that a command that waits for a pipe is ended by SIGTERM.
 func TestSilentPipe(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "pipe")
@@ -57,7 +57,7 @@ func TestSilentPipe(t *testing.T) {
 	}
 }
 
-// TestPipedConfig: a document comes through a pipe, as a shell's <(command) gives it.
+// TestPipedConfig reads a document from a pipe, as a shell's <(command) gives it.
 func TestPipedConfig(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(name, 0o600); err != nil {
@@ -73,7 +73,7 @@ func TestPipedConfig(t *testing.T) {
 	}
 }
 
-// TestOneKeyForBoth: a file may hold the key of host and target.
+// TestOneKeyForBoth checks that one file may contain the key of host and target.
 func TestOneKeyForBoth(t *testing.T) {
 	key := (&configured{dir: t.TempDir(), testTarget: new(testTarget)}).write(t, "key", command(t, "gen-dhchap-key").want(t, 0).out)
 	h, err := targetcommand.ParseAllowHost("h,dhchap-key-file=" + key + ",dhchap-ctrl-key-file=" + key)

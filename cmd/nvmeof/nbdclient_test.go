@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// An nbdClient is a client of an export. Its methods are for one goroutine.
+// An nbdClient is a client of an export. Its methods must be called from one goroutine.
 type nbdClient struct {
 	c        net.Conn
 	size     int64
@@ -33,7 +33,7 @@ func offered(t *testing.T, socket, export string) bool {
 	n, err := tryNBD(socket, export)
 	if err == nil {
 		n.c.Close()
-	} else if !errors.Is(err, io.EOF) { // how the protocol has it refused
+	} else if !errors.Is(err, io.EOF) { // how the protocol rejects it
 		t.Fatal(err)
 	}
 	return err == nil
@@ -74,7 +74,7 @@ const (
 	nbdTrim  = 4
 )
 
-// Errors, as the protocol numbers them.
+// Errors, with the protocol's numbers.
 const (
 	nbdEPERM  nbdErrno = 1
 	nbdEIO    nbdErrno = 5
@@ -85,21 +85,20 @@ type nbdErrno uint32
 
 func (e nbdErrno) Error() string { return fmt.Sprintf("errno %d", uint32(e)) }
 
-// An nbdRequest is one of several at a time.
+// An nbdRequest is one of several concurrent requests.
 type nbdRequest struct {
 	command uint16
 	off     int64
-	length  uint32 // where there are no data
-	data    []byte // a read fills them
+	length  uint32 // if there is no data
+	data    []byte // filled by a read
 }
 
-// do is one request; a read fills data.
+// do executes one request; a read fills data.
 func (n *nbdClient) do(command uint16, off int64, data []byte) error {
 	return n.all([]nbdRequest{{command: command, off: off, data: data}})
 }
 
-// all sends requests together, and takes the answers as they come. The first error is
-// the one returned.
+// all sends requests together, and receives the replies in any order. It returns the first error.
 func (n *nbdClient) all(rs []nbdRequest) error {
 	var b []byte
 	for i := range rs {
@@ -134,8 +133,7 @@ func (r *nbdRequest) append(b []byte, cookie uint64) []byte {
 	return b
 }
 
-// answer takes one answer: to which request it is, -1 where the connection is of no
-// more use.
+// answer receives one reply, and returns the index of its request, or -1 if the connection cannot be used any more.
 func (n *nbdClient) answer(rs []nbdRequest) (int, error) {
 	var reply [16]byte
 	if _, err := io.ReadFull(n.c, reply[:]); err != nil {

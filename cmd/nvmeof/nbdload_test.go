@@ -14,25 +14,25 @@ import (
 
 const (
 	loadBlock  = 4096 // bytes
-	loadBlocks = 64   // of a client, which nobody else writes
-	loadDepth  = 16   // requests at a time
+	loadBlocks = 64   // of a client; nobody else writes them
+	loadDepth  = 16   // concurrent requests
 
-	pause      = 2 * time.Millisecond   // between rounds: other tests run beside
-	lightPause = 100 * time.Millisecond // of a load that has but to go on while something else is waited for
-	busyTime   = 250 * time.Millisecond // that a load stays busy after it was waited for: what the test does then finds it so
+	pause      = 2 * time.Millisecond   // between rounds: other tests run in parallel
+	lightPause = 100 * time.Millisecond // for a load that only has to continue while something else is waited for
+	busyTime   = 250 * time.Millisecond // how long a load stays busy after more has waited for it, so that the test's next step finds it busy
 )
 
-// A nbdLoad has clients that write numbered blocks and read others again, several at a
-// time. Any error ends it, and what is read must be what was written last.
+// An nbdLoad has clients that write numbered blocks and read others back, with several requests at a time. Any error
+// ends it. A read must return what was written last.
 type nbdLoad struct {
 	workers []*nbdWorker
-	rounds  atomic.Int64 // of all clients, that were right
-	busy    atomic.Int64 // until when, in Unix nanoseconds, a short pause follows each round
+	rounds  atomic.Int64 // successful rounds of all clients
+	busy    atomic.Int64 // until this Unix time in nanoseconds the pause between rounds is short
 	stop    atomic.Bool
 	ended   chan error
 }
 
-// startLoad is for clients of one export, none of which is used otherwise.
+// startLoad starts a load with clients of one export, which must not be used otherwise.
 func startLoad(clients ...*nbdClient) *nbdLoad {
 	l := &nbdLoad{ended: make(chan error, 1)}
 	l.stayBusy()
@@ -56,7 +56,7 @@ func startLoad(clients ...*nbdClient) *nbdLoad {
 	return l
 }
 
-// run works until the load ends, and reads all again.
+// run works until the load ends, and then reads all blocks.
 func (l *nbdLoad) run(w *nbdWorker) error {
 	for !l.stop.Load() {
 		if err := w.round(); err != nil {
@@ -102,7 +102,7 @@ func (l *nbdLoad) end(t *testing.T) {
 	}
 }
 
-// wantFile compares what the ended load has written with a namespace's file.
+// wantFile compares what the load, which has ended, has written with a namespace's file.
 func (l *nbdLoad) wantFile(t *testing.T, path string) {
 	t.Helper()
 	all, err := os.ReadFile(path)
@@ -118,18 +118,18 @@ func (l *nbdLoad) wantFile(t *testing.T, path string) {
 	}
 }
 
-// A nbdWorker is one client with what it knows of its blocks.
+// An nbdWorker is one client with the expected state of its blocks.
 type nbdWorker struct {
 	*nbdClient
 	first   int64
-	model   [loadBlocks]uint64 // number of each block's last write; 0: it never was written
+	model   [loadBlocks]uint64 // number of each block's last write; 0: never written
 	number  uint64
 	rng     *rand.Rand
-	reads   []int64 // blocks of the next work
+	reads   []int64 // blocks to be read next
 	buffers [loadBlocks][loadBlock]byte
 }
 
-// round writes some blocks while others are read, and now and then makes all durable.
+// round writes some blocks while others are read, and flushes from time to time.
 func (w *nbdWorker) round() error {
 	var rs []nbdRequest
 	for i, k := range w.rng.Perm(loadBlocks)[:loadDepth] {
@@ -149,7 +149,7 @@ func (w *nbdWorker) round() error {
 	return w.work(rs)
 }
 
-// work carries out requests and the reads, and looks at what those brought.
+// work executes requests and the reads, and verifies the data read.
 func (w *nbdWorker) work(rs []nbdRequest) error {
 	reads := w.reads
 	w.reads = w.reads[:0]
@@ -167,7 +167,7 @@ func (w *nbdWorker) work(rs []nbdRequest) error {
 	return nil
 }
 
-// fill makes the content that a block should have.
+// fill makes the expected content of a block.
 func (w *nbdWorker) fill(b []byte, k int64) {
 	for i := 0; i < len(b); i += 16 {
 		binary.LittleEndian.PutUint64(b[i:], uint64(w.first+k))
@@ -177,7 +177,7 @@ func (w *nbdWorker) fill(b []byte, k int64) {
 
 func (w *nbdWorker) check(b []byte, k int64) error {
 	if w.model[k] == 0 {
-		return nil // another load's
+		return nil // written by another load
 	}
 	var want [loadBlock]byte
 	w.fill(want[:], k)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNoDevice: a target whose address is none of this machine, or is taken, says so.
+// TestNoDevice checks the error of a target whose address does not belong to this machine, or is in use.
 func TestNoDevice(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for _, c := range []struct{ options, want string }{
@@ -25,8 +25,8 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestConfiguredWithoutDevice: while a target waits for its only address everything else can
-// be done with it, and it ends in good order.
+// TestConfiguredWithoutDevice checks that a target that waits for its only address can be used otherwise, and ends
+// without an error.
 func TestConfiguredWithoutDevice(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "ADDR", "192.0.2.1", 1))
 	c.out.await(t, "controlled at")
@@ -39,8 +39,8 @@ func TestConfiguredWithoutDevice(t *testing.T) {
 	command(t, "ls").want(t, 0, "192.0.2.1:4420")
 }
 
-// TestNotRight: a namespace that is not right waits, with its reason, and the rest is
-// served. check reports it before.
+// TestNotRight checks that an invalid namespace waits, with its reason, while the rest is served, and that target
+// check reports it.
 func TestNotRight(t *testing.T) {
 	beside(t)
 	text := strings.Replace(testConfig, "path: DIR/disk.img, size: 8MiB", "path: DIR/disk.img", 1)
@@ -59,7 +59,7 @@ func TestNotRight(t *testing.T) {
 	command(t, c.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B", "8.39  MB      4 KiB +  0 B")
 }
 
-// TestTakenSocket: a second target that is started by mistake changes nothing.
+// TestTakenSocket checks that a second target that is started by mistake changes nothing.
 func TestTakenSocket(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect")
@@ -71,7 +71,7 @@ func TestTakenSocket(t *testing.T) {
 	command(t, "ls").want(t, 0, "disk.img")
 }
 
-// TestSmallQueues: how deep I/O queues may be is no matter of the admin queue.
+// TestSmallQueues checks that the depth of I/O queues does not limit the admin queue.
 func TestSmallQueues(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "{shards: 1, polling", "{shards: 1, queue-depth: 2, polling", 1))
 	c.out.await(t, "nvme connect")

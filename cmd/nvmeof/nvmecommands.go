@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmeverb"
 )
 
-// addNVMeCommands adds nvme-cli's commands on one controller, beside those that have
-// files of their own. Help lists them after all that were added before.
+// addNVMeCommands adds nvme-cli's commands on one controller that have no file of their own. Help lists them after
+// those added before.
 func addNVMeCommands(root *cobra.Command) {
 	const others, group = "others", "nvme"
 	root.AddGroup(&cobra.Group{ID: others, Title: "Commands:"}, &cobra.Group{ID: group, Title: "More of nvme-cli's commands, on one controller:"})

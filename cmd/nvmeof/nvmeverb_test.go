@@ -16,14 +16,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/statusreport"
 )
 
-// at1 is a command line for the target's one subsystem.
+// at1 returns a command line for the target's only subsystem.
 func (s *testTarget) at1(line string) []string {
 	words := strings.Fields(line)
 	return s.at(words[0], append([]string{"-n", testNQN}, words[1:]...)...)
 }
 
-// TestVerbs goes through nvme-cli's commands against one target. What they print is
-// compared with nvme-cli's in internal/nvmecli.
+// TestVerbs runs nvme-cli's commands on one target. Tests of internal/nvmecli compare their output with nvme-cli's.
 func TestVerbs(t *testing.T) {
 	inOwnRunDir(t)
 	s := startTarget(t, "--export", "mem:16MiB", "--export", "mem:8MiB,bs=4096", "--allow-any-host")
@@ -100,7 +99,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// TestAllFeatures: those that there are, of which one wants its identifier whole. As JSON they are one document.
+// TestAllFeatures reads all features, one of which requires the extended host identifier. The JSON is one document.
 func TestAllFeatures(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	o := command(t, s.at1("get-feature")...).want(t, 0, "get-feature:0x07 (Number of Queues), Current value:", "get-feature:0x81 (Host Identifier), Current value:")
@@ -122,7 +121,7 @@ func TestAllFeatures(t *testing.T) {
 	}
 }
 
-// TestGetLogJSON: one object, with each byte.
+// TestGetLogJSON checks that the JSON is one object that contains each byte.
 func TestGetLogJSON(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	raw := command(t, s.at1("get-log --log-id 3 --log-len 20 -b")...).want(t, 0)
@@ -139,7 +138,7 @@ func TestGetLogJSON(t *testing.T) {
 	}
 }
 
-// TestErrorsAsJSON: with -o json whatever goes wrong once the command has begun is an object on the standard output.
+// TestErrorsAsJSON checks that with -o json any error after the start of a command is an object on standard output.
 func TestErrorsAsJSON(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for _, test := range []struct {
@@ -162,7 +161,7 @@ func TestErrorsAsJSON(t *testing.T) {
 	}
 }
 
-// TestVerbsRaw: the bytes of a page as they came.
+// TestVerbsRaw checks that raw output is the unchanged data.
 func TestVerbsRaw(t *testing.T) {
 	s := startTarget(t, "--export", "mem:16MiB", "--allow-any-host")
 	for line, size := range map[string]int{
@@ -177,7 +176,7 @@ func TestVerbsRaw(t *testing.T) {
 	}
 }
 
-// TestVerbStatus: a refusal is one line in nvme-cli's words, or an object.
+// TestVerbStatus checks that a rejection is one line in nvme-cli's words, or an object.
 func TestVerbStatus(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--export", "mem:1MiB", "--allow-any-host")
 	command(t, s.at1("set-feature -f 0x84 -V 2 --namespace-id 2")...).want(t, 0) // protected until the target ends
@@ -213,7 +212,7 @@ func TestVerbStatus(t *testing.T) {
 	}
 }
 
-// TestListVerbose: subsystems, controllers and namespaces, each in a table or in an object.
+// TestListVerbose checks subsystems, controllers and namespaces, each in a table or in an object.
 func TestListVerbose(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	command(t, s.at("list", "-v")...).want(t, 0, "nvme-subsys0     "+testNQN, "rdma   traddr="+s.addr+",trsvcid=4420", "nvme-subsys0 nvme0n1\n", "nvme0n1      ng0n1        0x1 ")
@@ -223,7 +222,7 @@ func TestListVerbose(t *testing.T) {
 	}
 }
 
-// TestAdvice: at a terminal a refusal comes with what to do about it.
+// TestAdvice checks that on a terminal a rejection is printed with advice.
 func TestAdvice(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for line, want := range map[string]string{
@@ -240,7 +239,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestVerbUsage: what is wrong on the command line, in words that help.
+// TestVerbUsage checks the errors for mistakes on the command line.
 func TestVerbUsage(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for line, text := range map[string]string{
@@ -273,7 +272,7 @@ func TestVerbUsage(t *testing.T) {
 	command(t, "check-dhchap-key").want(t, exitUsage, "Key not specified")
 }
 
-// TestCompare: what was written compares, and one byte more does not.
+// TestCompare compares with the written data, and with one byte more.
 func TestCompare(t *testing.T) {
 	s := startTarget(t, "--export", "mem:16MiB", "--allow-any-host")
 	data := make([]byte, 3<<20)
@@ -298,7 +297,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestSizeBeyondCount: the block count decides what is moved, and what of --data-size that leaves out is said, with the remedy.
+// TestSizeBeyondCount checks that the block count decides what is transferred, and that a warning with the remedy says
+// what of --data-size that omits.
 func TestSizeBeyondCount(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	data := bytes.Repeat([]byte("block"), 300)[:1024]
@@ -317,7 +317,7 @@ func TestSizeBeyondCount(t *testing.T) {
 	}
 }
 
-// TestReservationCommands: one host registers, acquires, releases, and is gone.
+// TestReservationCommands registers, acquires, releases and unregisters one host.
 func TestReservationCommands(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for _, c := range [][2]string{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLateKey: a target starts without the key of a host, says so, and lets that host in when the
-// key is there.
+// TestLateKey checks that a target starts without the key of a host, reports that, and admits the host when the key
+// exists.
 func TestLateKey(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, strings.Replace(testConfig, "allow-any-host: true", "hosts: [{nqn: '"+keyedHost+"', key-file: DIR/key}]", 1))
@@ -23,8 +23,8 @@ func TestLateKey(t *testing.T) {
 	}
 }
 
-// TestApplyCutShort: a document that was cut short is not applied, within a line nor at the end of
-// one, where that takes something from a connected host; and is where it is said to be whole.
+// TestApplyCutShort checks that a document that ends within a line, or at the end of one, is not applied if connected
+// hosts would lose something, unless the user confirms that it is complete.
 func TestApplyCutShort(t *testing.T) {
 	beside(t)
 	c := startConfigured(t, testConfig)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPortsTaken: a target does not start without the addresses of its metrics and its console, so check tries them.
+// TestPortsTaken checks that target check tests the addresses of metrics and console, without which a target does not
+// start.
 func TestPortsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// startInBoot runs the target of a document in a mount namespace in which the kernel's identifier
-// of the boot is another one.
+// startInBoot runs the target of a document in a mount namespace with another boot ID of the kernel.
 func startInBoot(t *testing.T, c *configured, boot string) *separate {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "boot_id")
@@ -45,18 +44,18 @@ func inNamespace(cmd *exec.Cmd) {
 	cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 }
 
-// TestPowerLoss: a client of attach whose writes the target's machine may have lost, since it restarted without
-// ending the target, learns so by the flush that comes next, and who runs attach in words.
+// TestPowerLoss checks that the next flush of a client fails, and attach reports why, if the target's machine was
+// restarted without ending the target, so that it may have lost writes.
 func TestPowerLoss(t *testing.T) { restarted(t, unix.SIGKILL, "b", true) }
 
-// TestNoPowerLoss: where the target alone was killed the flush succeeds.
+// TestNoPowerLoss checks that the flush succeeds if only the target was killed.
 func TestNoPowerLoss(t *testing.T) { restarted(t, unix.SIGKILL, "a", false) }
 
-// TestReboot: so it does where the machine was restarted in order.
+// TestReboot checks that the flush succeeds if the machine was restarted after the target had ended properly.
 func TestReboot(t *testing.T) { restarted(t, unix.SIGTERM, "b", false) }
 
-// restarted has a client write, then the target end and start again in a boot of its machine, and the
-// client flush.
+// restarted lets a client write, ends the target, starts it again in a given boot of its machine, and lets the client
+// flush.
 func restarted(t *testing.T, end unix.Signal, boot string, lost bool) {
 	beside(t)
 	probe := exec.Command("mount", "--bind", "/dev/null", bootID)

@@ -21,22 +21,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
-// environments are those of the tests that run beside others, by their names.
+// environments maps the names of tests that run in parallel to their environments.
 var environments sync.Map // of map[string]string, written by the test's own goroutine
 
-// beside lets a test that waits a lot run beside others, with connections, a control
-// socket and names of its own. Its commands are processes, to each of which the environment
-// says so, but for those that [enter] has in this one.
+// beside lets a test that waits a lot run in parallel, with connections, a control socket and an identity of its own.
+// Its commands are processes with this environment, except those that [enter] runs in this process.
 func beside(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	environments.Store(t.Name(), map[string]string{"GORACE": "atexit_sleep_ms=0"}) // a second for each process
+	environments.Store(t.Name(), map[string]string{"GORACE": "atexit_sleep_ms=0"}) // otherwise a second for each process
 	t.Cleanup(func() { environments.Delete(t.Name()) })
 	inOwnRunDir(t)
 	setenv(t, "XDG_CONFIG_HOME", t.TempDir())
 }
 
-// besideShort is beside for a test whose long form measures, and so runs alone.
+// besideShort is beside for a test whose long form measures, and therefore must run alone.
 func besideShort(t *testing.T) {
 	t.Helper()
 	if !*long {
@@ -44,7 +43,7 @@ func besideShort(t *testing.T) {
 	}
 }
 
-// environment is what a test beside others, or a part of it, has set; nil of any other.
+// environment returns the environment of a test in parallel, or of its subtest; nil for other tests.
 func environment(t *testing.T) map[string]string {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	env, _ := environments.Load(name)
@@ -52,13 +51,12 @@ func environment(t *testing.T) map[string]string {
 	return all
 }
 
-// runDirSet is held while this process has the folder of connections of a test beside others.
+// runDirSet is held while this process uses the directory of connections of a parallel test.
 var runDirSet sync.Mutex
 
-// enter says how a command line of a test beside others is run in this process, which costs a tenth
-// of starting another: nil if it is not. The caller leaves afterwards. Of the environment those that
-// administer need the socket alone, for which there is a flag, and those that show connections
-// the folder alone.
+// enter prepares a command line of a parallel test to be run in this process, which costs a tenth of starting another.
+// It returns nil if that is not possible. The caller must call leave afterwards. Commands that administer need only
+// the socket of the environment, for which there is a flag; those that show connections need only the directory.
 func enter(root *cobra.Command, env map[string]string, args []string) (line []string, leave func()) {
 	if env[unprivileged] != "" {
 		return nil, nil
@@ -79,7 +77,7 @@ func enter(root *cobra.Command, env map[string]string, args []string) (line []st
 	}
 	if !slices.Contains(args, "--socket") {
 		if _, err := os.Lstat(env["NVMEOF_SOCKET"]); err != nil {
-			return nil, nil // which target is meant depends on more than that
+			return nil, nil // the choice of the target depends on more than that
 		}
 		args = append(slices.Clip(args), "--socket", env["NVMEOF_SOCKET"])
 	}
@@ -96,7 +94,7 @@ func setenv(t *testing.T, name, value string) {
 	t.Setenv(name, value)
 }
 
-// runDirOf is where the connections of a test's commands are.
+// runDirOf returns the directory of the connections of a test's commands.
 func runDirOf(t *testing.T) string {
 	if env := environment(t); env != nil {
 		return env["NVMEOF_RUN_DIR"]
@@ -104,7 +102,7 @@ func runDirOf(t *testing.T) string {
 	return connections.RunDir()
 }
 
-// inOwnRunDir keeps a test's connections apart from those of others.
+// inOwnRunDir separates a test's connections from those of others.
 func inOwnRunDir(t *testing.T) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "n") // short: it has sockets
@@ -115,8 +113,7 @@ func inOwnRunDir(t *testing.T) {
 	setenv(t, "NVMEOF_RUN_DIR", filepath.Join(dir, "run"))
 }
 
-// program is the program as a process to be started, which ends as by SIGTERM when ctx
-// does.
+// program returns the program as a process to be started, which ends as by SIGTERM when ctx does.
 func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -133,14 +130,14 @@ func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// unprivileged has the program begin anew without CAP_NET_ADMIN, as an ordinary user's.
+// unprivileged makes the program start again without CAP_NET_ADMIN, like that of an ordinary user.
 const unprivileged = "NVMEOF_TEST_UNPRIVILEGED"
 
-// dropPrivilege does so; a process without the right to drop the capability does not have it.
+// dropPrivilege does so. A process without the right to drop the capability does not have it.
 func dropPrivilege() {
 	self, err := os.Executable()
 	if err == nil {
-		runtime.LockOSThread() // capabilities are a thread's
+		runtime.LockOSThread() // capabilities belong to a thread
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_NET_ADMIN, 0, 0, 0)
 		_ = os.Unsetenv(unprivileged)
 		err = unix.Exec(self, os.Args, os.Environ())
@@ -148,7 +145,7 @@ func dropPrivilege() {
 	panic(err)
 }
 
-// begin starts a command line that stays.
+// begin starts a command that stays.
 func begin(t *testing.T, out, errOut *output, args ...string) (stop context.CancelFunc, ended chan error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -169,8 +166,8 @@ func begin(t *testing.T, out, errOut *output, args ...string) (stop context.Canc
 	return stop, ended
 }
 
-// ending is how a process ended: an [exec.ExitError] where that was not with exit code 0,
-// and nil where it was, whether or not it was signalled to end.
+// ending converts the result of a process: an [exec.ExitError] if the exit code is not 0, and nil if it is, whether or
+// not the process was signalled.
 func ending(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

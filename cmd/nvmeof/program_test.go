@@ -21,24 +21,22 @@ import (
 
 var long = flag.Bool("long", false, "all of what takes long, too")
 
-// asProgram, set to anything, makes the test's executable the program itself, so that
-// there is one to be killed.
+// asProgram, set to anything, makes the test's executable the program itself, as a process that can be killed.
 const asProgram = "NVMEOF_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(unprivileged) != "" {
-		dropPrivilege() // which does not return
+		dropPrivilege() // does not return
 	}
 	if os.Getenv(asProgram) != "" {
 		beTaker()
 		beTakenOver()
-		main() // which exits
+		main() // exits
 	}
-	// The tests make many command lines and few other objects: collecting these is a third
-	// of what they compute.
+	// The tests create many command lines and few other objects. Collecting them is a third of the computing time.
 	const percent = 1000
 	debug.SetGCPercent(percent)
-	_ = os.Setenv("GOGC", strconv.Itoa(percent)) // of the processes that they start
+	_ = os.Setenv("GOGC", strconv.Itoa(percent)) // for the processes that they start
 	testparallel.Set(12)
 	state, err := os.MkdirTemp("", "state")
 	if err == nil {
@@ -52,18 +50,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// loopbackAddress is one that no other test uses, most likely.
+// loopbackAddress returns an address that most likely no other test uses.
 func loopbackAddress() string {
 	var b [3]byte
 	rand.Read(b[:])
-	return fmt.Sprintf("127.%d.%d.%d", 128+b[0]%64, b[1], 1+b[2]%250) // tests of other packages have addresses below
+	return fmt.Sprintf("127.%d.%d.%d", 128+b[0]%64, b[1], 1+b[2]%250) // tests of other packages use lower addresses
 }
 
 // A separate is the program as a process of its own.
 type separate struct {
 	cmd         *exec.Cmd
 	out, errOut *output
-	ended       chan error // gets the one value that says how
+	ended       chan error // receives the one result
 }
 
 func startSeparate(t *testing.T, args ...string) *separate {
@@ -93,14 +91,14 @@ func (s *separate) signal(t *testing.T, sig unix.Signal) {
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		t.Errorf("signal %v: %v", sig, err)
 	}
-	if sig == unix.SIGSTOP { // of which each thread hears in its time
+	if sig == unix.SIGSTOP { // which each thread handles in its own time
 		for err := unix.EINTR; err == unix.EINTR; {
 			err, _ = unix.Waitid(unix.P_PID, s.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil).(unix.Errno)
 		}
 	}
 }
 
-// kill ends the process at once, as kill -9 does, if it has not ended.
+// kill ends the process at once, like kill -9, if it has not ended.
 func (s *separate) kill(t *testing.T) {
 	t.Helper()
 	_ = s.cmd.Process.Kill() // it may have ended

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestPublish: what connect holds can be used by NBD, and a client's writes go on after
-// the target was away.
+// TestPublish checks that the namespaces of connect can be used by NBD, and that a client's writes continue after the
+// target was away.
 func TestPublish(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)
@@ -33,7 +33,7 @@ func TestPublish(t *testing.T) {
 	again := s.again(t)
 	again.out.await(t, "nvme connect")
 	l.more(t, 50)
-	// The disk goes, and its client with it; the other stays.
+	// The disk is removed, and its client disconnected; the other stays.
 	command(t, words("namespace remove 2 -n "+testNQN)...).want(t, 0)
 	select {
 	case err := <-l.ended:
@@ -49,14 +49,14 @@ func TestPublish(t *testing.T) {
 			t.Fatal("the socket of a disk that went is still there")
 		}
 	}
-	// The first is memory, and another disk since the target was started again.
+	// The first is memory, and so another disk since the target was restarted.
 	if o := command(t, "list").want(t, 0, "nvme0n3"); strings.Contains(o.out, "nvme0n2") {
 		t.Errorf("it is listed:\n%s", o.out)
 	}
 	l = startLoad(dialNBD(t, filepath.Join(runDirOf(t), "nvme0n3.sock"), ""))
 	l.more(t, 20)
 	command(t, "disconnect", "-n", testNQN).want(t, 0)                 // under load
-	if err := <-l.ended; err == nil || errors.As(err, new(nbdErrno)) { // what was read is answered, and then the connection ends
+	if err := <-l.ended; err == nil || errors.As(err, new(nbdErrno)) { // requests that were read are answered, and then the connection ends
 		t.Errorf("a load without a disk ends with %v", err)
 	}
 	c.wantEnd(0)
@@ -77,8 +77,8 @@ subsystems:
     namespaces: [{nsid: 1, memory: {size: 4MiB}}]
 `
 
-// TestTwoPaths: two ways to one subsystem are paths of it, and a client goes on by one
-// when the other goes.
+// TestTwoPaths checks that two connections to one subsystem are paths of it, and that a client continues with one when
+// the other is lost.
 func TestTwoPaths(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, twoListeners)

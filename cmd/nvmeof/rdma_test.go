@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// converse runs a server and then a client below rdma, and returns what came of both.
+// converse runs a server and then a client below rdma, and returns the results of both.
 func converse(t *testing.T, server, client string) (atServer, atClient outcome) {
 	t.Helper()
 	out, errOut := newOutput(), newOutput()
@@ -20,7 +20,7 @@ func converse(t *testing.T, server, client string) (atServer, atClient outcome) 
 	root.SetOut(out)
 	root.SetErr(errOut)
 	ended := make(chan error, 1)
-	go func() { ended <- execute(t.Context(), root, args) }() // with the client, or the test
+	go func() { ended <- execute(t.Context(), root, args) }() // ends with the client, or the test
 	errOut.await(t, "listening on ")
 	atClient = command(t, append([]string{"rdma"}, strings.Fields(client)...)...)
 	select {
@@ -32,8 +32,7 @@ func converse(t *testing.T, server, client string) (atServer, atClient outcome) 
 	return atServer, atClient
 }
 
-// TestRDMA runs every command's server against its client. What each prints at both ends
-// is that of rping and perftest.
+// TestRDMA runs every command's server with its client. The output of both sides is that of rping and perftest.
 func TestRDMA(t *testing.T) {
 	t.Parallel()
 	const bandwidth, latency = " #bytes     #iterations    BW peak[MiB/sec]", " #bytes #iterations    t_min[usec]"
@@ -69,8 +68,8 @@ func TestRDMA(t *testing.T) {
 	}
 }
 
-// TestRDMAJSON: the names are those of perftest's --out_json, and nothing else is on the
-// standard output of either end.
+// TestRDMAJSON checks that the names are those of perftest's --out_json, and that standard output contains nothing
+// else.
 func TestRDMAJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -104,8 +103,7 @@ func TestRDMAJSON(t *testing.T) {
 	}
 }
 
-// TestRDMADisagreement: an end notices when the other does something else than was agreed
-// to.
+// TestRDMADisagreement checks that each side notices when the other deviates from what was agreed.
 func TestRDMADisagreement(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -127,7 +125,7 @@ func TestRDMADisagreement(t *testing.T) {
 	}
 }
 
-// TestRDMAWrongUse: each mistake is reported as wrong use, before anything is opened.
+// TestRDMAWrongUse checks that each mistake is reported as a usage error, before anything is opened.
 func TestRDMAWrongUse(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
 		{"ping", "either -s"},
@@ -148,8 +146,7 @@ func TestRDMAWrongUse(t *testing.T) {
 	}
 }
 
-// TestRDMANobody: a server that is not there, or that nobody needs any more, is reported in
-// time.
+// TestRDMANobody checks that a missing server, or one that is not needed any more, is reported in time.
 func TestRDMANobody(t *testing.T) {
 	if verbs.Built {
 		t.Skip("the other provider's words are other ones")
@@ -163,7 +160,7 @@ func TestRDMANobody(t *testing.T) {
 	root.SetErr(errOut)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- execute(ctx, root, args) }() // at cancel
+	go func() { ended <- execute(ctx, root, args) }() // ends at cancel
 	errOut.await(t, "listening on "+addr)
 	command(t, "rdma", "write-bw", addr).want(t, exitConnection, "nothing listens on that port")
 	cancel()

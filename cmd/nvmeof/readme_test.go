@@ -60,7 +60,7 @@ var administration = []documented{
 	{line: "nvmeof ls; nvmeof top --once", wants: []string{"nqn.2016-06.io.spdk:cnode1", "IOPS"}},
 }
 
-// smallTarget is the target that the examples of a page are for.
+// smallTarget is the target for the examples of a page.
 var smallTarget = documented{line: "nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk --export mem:1GiB --allow-any-host",
 	instead: []string{"1GiB", "16MiB"}, stays: "nvme connect -t rdma -a ADDR1"}
 
@@ -102,7 +102,7 @@ var benchmark = []documented{
 	{line: "go test ./test/interop -guest -rounds 5 -v -run TestVerbsBench -timeout 20m", by: "test/interop TestVerbsBench"},
 }
 
-// suites is the page on the tests themselves.
+// suites is the page about the tests themselves.
 var suites = []documented{
 	{line: "go test ./...", by: ".ci/run"},
 	{line: "go test ./test/interop -guest -v -parallel 2 -timeout 80m", by: "test/interop TestLinuxHost"},
@@ -154,7 +154,7 @@ var suites = []documented{
 	{line: "go test ./test/interop -guest -whole -v -run TestGremlin -timeout 80m", by: "test/interop TestGremlin"},
 }
 
-// newPageReader is an ordinary user with an empty home, who reads a page.
+// newPageReader returns a reader of a page who is an ordinary user with an empty home directory.
 func newPageReader(t *testing.T) (r *reader, addr string) {
 	t.Helper()
 	beside(t)
@@ -163,8 +163,8 @@ func newPageReader(t *testing.T) (r *reader, addr string) {
 		"NQN-OF-THE-HOST", "$(nvmeof show-hostnqn)"), a
 }
 
-// TestReadme does what README.md says, in its order: every line, but for those that only
-// the machines of another test can run. Then it reads and writes as its lines of Go do.
+// TestReadme follows README.md, in its order: every line, except those that only the machines of another test can run.
+// Then it reads and writes as in the Go example.
 func TestReadme(t *testing.T) {
 	r, addr := newPageReader(t)
 	r.doDocumented(readme)
@@ -177,7 +177,7 @@ func TestReadme(t *testing.T) {
 	wantSource(t, "../../README.md", "readme_test.go")
 }
 
-// readmeGo has the lines of Go that README.md shows.
+// readmeGo contains the lines of Go that README.md shows.
 func readmeGo(ctx context.Context, local, remote netip.Addr) string {
 	device := must(softroce.Open(softroce.Config{Addr: local})) // an RDMA device on a UDP socket
 	defer device.Close()
@@ -199,8 +199,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// wantSource wants the lines of Go that a document shows to be those of a source file,
-// where they are compiled and run.
+// wantSource checks that the lines of Go in a document are those of a source file, where they are compiled and run.
 func wantSource(t *testing.T, document, source string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -222,8 +221,7 @@ func wantSource(t *testing.T, document, source string) {
 	}
 }
 
-// TestAdministrationPage does what docs/administration.md says, with a small
-// configuration in the place of the example.
+// TestAdministrationPage follows docs/administration.md, with a small configuration in place of the example.
 func TestAdministrationPage(t *testing.T) {
 	r, _ := newPageReader(t)
 	c := &configured{dir: r.dir, testTarget: &testTarget{addr: r.words.Replace("ADDR2")}}
@@ -236,25 +234,25 @@ func TestAdministrationPage(t *testing.T) {
 	}
 }
 
-// TestHostPage does what docs/host.md says.
+// TestHostPage follows docs/host.md.
 func TestHostPage(t *testing.T) {
 	r, _ := newPageReader(t)
 	r.doDocumented(hostSide)
 }
 
-// TestAuthenticationPage does what docs/authentication.md says.
+// TestAuthenticationPage follows docs/authentication.md.
 func TestAuthenticationPage(t *testing.T) {
 	r, _ := newPageReader(t)
 	r.doDocumented(authentication)
 }
 
-// TestBenchmarkPage does what docs/benchmark.md says.
+// TestBenchmarkPage follows docs/benchmark.md.
 func TestBenchmarkPage(t *testing.T) {
 	r, _ := newPageReader(t)
 	r.doDocumented(benchmark)
 }
 
-// TestVerbsPage does what docs/verbs.md says.
+// TestVerbsPage follows docs/verbs.md.
 func TestVerbsPage(t *testing.T) {
 	r, _ := newPageReader(t)
 	r.doDocumented(verbsPage)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReceiveBufferWarning: that a receive buffer is small concerns those who serve or
-// measure, and those that set its size; not those that look something up.
+// TestReceiveBufferWarning checks that the warning about a small receive buffer is printed by commands that serve or
+// measure, and by those that set its size, but not by those that only query.
 func TestReceiveBufferWarning(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/core/rmem_max")
 	if most, bad := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || bad != nil || most >= 8<<20 {
@@ -18,7 +18,7 @@ func TestReceiveBufferWarning(t *testing.T) {
 	setenv(t, unprivileged, "1")
 	const warning = "the receive buffer holds "
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	s.errOut.await(t, s.addr+": "+warning) // of several addresses each names its own
+	s.errOut.await(t, s.addr+": "+warning) // each of several addresses is named
 	for _, c := range []struct {
 		line string
 		want bool

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestConsoleForeseen: target check says what a console lacks.
+// TestConsoleForeseen checks that target check reports what a console lacks.
 func TestConsoleForeseen(t *testing.T) {
 	c := configure(t, testConfig+"console: {listen: \"127.0.0.1:9430\", tokens: DIR/tokens}\n")
 	checked := command(t, "target", "check", c.file)
@@ -23,8 +23,8 @@ func TestConsoleForeseen(t *testing.T) {
 	}
 }
 
-// TestConsoleForeseenBeside: target check says what is wrong with the console's files also where the target that is to be started
-// anew with them runs, and has the address.
+// TestConsoleForeseenBeside checks that target check reports problems with the console's files even if the address is
+// used by the running target, which is to be restarted with them.
 func TestConsoleForeseenBeside(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,8 +35,8 @@ func TestConsoleForeseenBeside(t *testing.T) {
 	command(t, "target", "check", c.file).want(t, 0, "address already in use", "tokens: no such file or directory", "nobody is let in there until")
 }
 
-// TestEventsNotRight: a target whose events, or audit, cannot be written serves all the same, and says so
-// in its log, in its events and in ls; what is there stays as it is. target check says it before.
+// TestEventsNotRight checks that a target whose events or audit cannot be written serves all the same, reports that in
+// its log, its events and ls, and leaves existing files unchanged. target check reports it before.
 func TestEventsNotRight(t *testing.T) {
 	beside(t)
 	c := configure(t, testConfig+"events: {file: DIR/events}\naudit: {file: DIR/none/audit}\n")
@@ -73,8 +73,8 @@ func TestEventsNotRight(t *testing.T) {
 	}
 }
 
-// TestFilesForTwoThings: target check refuses a file for two things, by whatever names. A target that
-// starts with it writes no line to what is exported, nor to its own configuration.
+// TestFilesForTwoThings checks that target check rejects a file with two uses, by whatever names. A target started
+// with it writes no line to an exported file, or to its own configuration.
 func TestFilesForTwoThings(t *testing.T) {
 	beside(t)
 	for reports, want := range map[string]string{

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReservationsAway: a target that starts while the file with its reservations is not there
-// keeps hosts from the namespace until it is; and says when no such file is to be used any more.
+// TestReservationsAway checks that a target that starts without the file of its reservations keeps hosts from the
+// namespace until the file exists, and reports when such a file is no longer used.
 func TestReservationsAway(t *testing.T) {
 	beside(t)
 	setenv(t, "XDG_STATE_HOME", t.TempDir())
@@ -39,8 +39,8 @@ func TestReservationsAway(t *testing.T) {
 	command(t, set...).want(t, 0, "warning: ", "reservations are no longer saved")
 }
 
-// TestReservationClear: an administrator frees a namespace that a host has reserved which is
-// gone for ever; for one that is there it takes force.
+// TestReservationClear checks that an administrator can clear a reservation of a host that is gone; for a connected
+// host this needs force.
 func TestReservationClear(t *testing.T) {
 	inOwnRunDir(t)
 	c := startConfigured(t, strings.Replace(testConfig, "size: 8MiB}\n", "size: 8MiB}\n        reservations: DIR/resv\n", 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestConfiguredDeviceReturns: a target whose device is lost serves again when it is back, with
-// what was changed meanwhile.
+// TestConfiguredDeviceReturns checks that a target whose device was lost serves again when it is back, with the
+// changes made meanwhile.
 func TestConfiguredDeviceReturns(t *testing.T) {
 	beside(t)
 	socket := filepath.Join(t.TempDir(), "s")

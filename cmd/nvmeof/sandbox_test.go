@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takenOver has the program try, on SIGUSR1, what who has taken it over would, with the
-// folder that it names.
+// takenOver makes the program attempt, on SIGUSR1, what an attacker in control of it would, with the directory that it
+// names.
 const takenOver = "NVMEOF_TEST_TAKEN_OVER"
 
-// beTakenOver does so if the environment says so.
+// beTakenOver does so if the environment requests it.
 func beTakenOver() {
 	dir := os.Getenv(takenOver)
 	if dir == "" {
@@ -38,7 +38,7 @@ func beTakenOver() {
 	}()
 }
 
-// An attempt is something that a target never does.
+// An attempt is an action that a target never performs.
 type attempt struct {
 	name string
 	try  func() error
@@ -88,8 +88,8 @@ func attempts(dir string) []attempt {
 	}
 }
 
-// openByURing opens a file by an io_uring of its own, which no filter of system calls sees; nil where
-// there is none.
+// openByURing opens a file with an io_uring of its own, which no filter of system calls sees; nil if there is no
+// io_uring.
 func openByURing(path string) error {
 	const opOpenat, enterGetEvents, featSingleMap = 18, 1, 1
 	var params [30]uint32 // struct io_uring_params
@@ -98,7 +98,7 @@ func openByURing(path string) error {
 		return errNoURing
 	}
 	defer unix.Close(int(fd))
-	sq, cq := params[10:20], params[20:30] // offsets of head, tail, mask, entries, flags, dropped, array; of head, tail, mask, entries, overflow, cqes
+	sq, cq := params[10:20], params[20:30] // offsets of head, tail, mask, entries, flags, dropped, array; and of head, tail, mask, entries, overflow, cqes
 	ring, err := unix.Mmap(int(fd), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
@@ -131,14 +131,15 @@ func openByURing(path string) error {
 
 var errNoURing = errors.New("no io_uring here")
 
-// A confined is a target of a file that is taken over on request.
+// A confined is a target of a file that performs the attempts on request.
 type confined struct {
 	*separate
 	dir    string
 	socket string
 }
 
-// startConfined starts a target with a store in DIR/stores, its file in DIR/config and more of the document.
+// startConfined starts a target with a store in DIR/stores, its file in DIR/config, and additional text in the
+// document.
 func startConfined(t *testing.T, more string, args ...string) *confined {
 	t.Helper()
 	dir := t.TempDir()
@@ -174,7 +175,7 @@ subsystems:
 	return c
 }
 
-// tries has the process try everything, and returns what came of it by the attempts' names.
+// tries makes the process perform all attempts, and returns their results by name.
 func (c *confined) tries(t *testing.T) map[string]string {
 	t.Helper()
 	c.signal(t, unix.SIGUSR1)
@@ -189,7 +190,7 @@ func (c *confined) tries(t *testing.T) map[string]string {
 	return results
 }
 
-// needLandlock skips a test where the kernel has no Landlock.
+// needLandlock skips a test if the kernel has no Landlock.
 func needLandlock(t *testing.T) (version int) {
 	t.Helper()
 	v, _, err := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -199,8 +200,8 @@ func needLandlock(t *testing.T) (version int) {
 	return int(v)
 }
 
-// TestSandboxTakenOver: a target that was taken over reads nothing but its stores, starts nothing and reaches
-// nobody else.
+// TestSandboxTakenOver checks that an attacker in control of a target reads nothing but its stores, starts no program
+// and reaches no other process.
 func TestSandboxTakenOver(t *testing.T) {
 	version := needLandlock(t)
 	beside(t)
@@ -229,8 +230,8 @@ func TestSandboxTakenOver(t *testing.T) {
 	}
 }
 
-// TestSandboxAuto: without a list of places every file can be added to a target, and it starts no
-// program all the same; with --sandbox off nothing is taken from it.
+// TestSandboxAuto checks that without a list of places any file can be added to a target, which still cannot start
+// programs. With --sandbox off it is not restricted.
 func TestSandboxAuto(t *testing.T) {
 	beside(t)
 	c := startConfined(t, "")
@@ -256,8 +257,8 @@ func TestSandboxAuto(t *testing.T) {
 	command(t, "target", "--listen", "127.0.0.1", "--nqn", "n", "--export", "mem:1MiB", "--allow-any-host", "--sandbox", "maybe").want(t, exitUsage, "it is auto, on or off")
 }
 
-// TestSandboxPlaces: what is listed can be added later, what is not is refused with the remedy, and
-// what a target does with its own files goes on.
+// TestSandboxPlaces checks that files at listed places can be added later, that others are rejected with the remedy,
+// and that a target's operations on its own files work.
 func TestSandboxPlaces(t *testing.T) {
 	needLandlock(t)
 	beside(t)
@@ -276,7 +277,7 @@ func TestSandboxPlaces(t *testing.T) {
 	if o := command(t, "ls", "--socket", c.socket).want(t, 0); strings.Contains(o.out, "TROUBLE") || strings.Contains(o.out, "waits") {
 		t.Errorf("a confined target:\n%s", o.out)
 	}
-	// A store that goes and comes again.
+	// A store that goes and returns.
 	command(t, at("namespace", "remove", "1")...).want(t, 0)
 	command(t, at("namespace", "add", "1", "--file", filepath.Join(c.dir, "stores/disk.img"))...).want(t, 0)
 }

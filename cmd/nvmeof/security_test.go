@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withKey starts a target of a host with a key, with all that it logs, in a folder of its own.
+// withKey starts a target with the key of a host, with all that it logs, in a directory of its own.
 func withKey(t *testing.T) (s *separate, at []string, key, dir string) {
 	t.Helper()
 	file, key := writeKey(t, "host.key", 0o600)
@@ -37,8 +37,8 @@ func withKey(t *testing.T) (s *separate, at []string, key, dir string) {
 	return s, []string{"id-ns", "-t", "rdma", "-a", addr, "-n", testNQN, "-q", keyedHost, "-S", "file:" + file}, key, dir
 }
 
-// TestNoCore: a process with keys that is aborted leaves no core file, neither in its folder nor to a
-// program that collects them, and its last words have no key.
+// TestNoCore checks that a process with keys that is aborted writes no core file, neither in its directory nor to a
+// program that collects core dumps, and that its last output contains no key.
 func TestNoCore(t *testing.T) {
 	beside(t)
 	control := exec.Command("/bin/sh", "-c", "ulimit -c unlimited && kill -ABRT $$")
@@ -63,8 +63,8 @@ func TestNoCore(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotShown: keys in files are neither in logs nor in the command lines and environments of
-// processes, nor in what the API says, whatever hosts do.
+// TestSecretsAreNotShown checks that keys in files appear neither in logs, nor in command lines and environments of
+// processes, nor in responses of the API, whatever hosts do.
 func TestSecretsAreNotShown(t *testing.T) {
 	beside(t)
 	s, at, key, _ := withKey(t)
@@ -75,7 +75,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	note(command(t, at...).want(t, 0))
 	note(command(t, append(at[:len(at)-1:len(at)-1], "file:"+other)...).want(t, exitConnection))
 	for _, line := range []string{"ls", "ls -o json", "ls -o yaml", "controller list -o json", "host list -o json", "key show -o json", "target export", "stats"} {
-		note(command(t, append(strings.Fields(line), "--socket", socket)...)) // some want more, and their mistakes count too
+		note(command(t, append(strings.Fields(line), "--socket", socket)...)) // some need more, and the errors matter too
 	}
 	for _, name := range []string{"cmdline", "environ"} {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/" + name)
@@ -94,7 +94,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestPromises: each test that deploy/SECURITY.md names exists, and each promise has one.
+// TestPromises checks that each test that deploy/SECURITY.md names exists, and that each promise has one.
 func TestPromises(t *testing.T) {
 	const root = "../../"
 	text, err := os.ReadFile(root + "deploy/SECURITY.md")

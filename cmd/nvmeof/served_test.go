@@ -26,8 +26,8 @@ subsystems:
         file: {path: DIR/four.img, size: 2MiB}
 `
 
-// TestServedStates: ls, lists, show and top say what keeps hosts from a namespace, and how large it is
-// to them, which the configuration may not know.
+// TestServedStates checks that ls, lists, show and top say what keeps hosts from a namespace, and its size as hosts
+// see it, which the configuration may not contain.
 func TestServedStates(t *testing.T) {
 	beside(t)
 	c := configure(t, servedConfig)
@@ -42,7 +42,7 @@ func TestServedStates(t *testing.T) {
 		t.Helper()
 		return command(t, words(strings.NewReplacer("NQN", testNQN, "AT", "-t rdma -a "+c.addr+" -n "+testNQN).Replace(line))...).want(t, 0, texts...).out
 	}
-	want := func(text, start string, parts ...string) { // in the line that begins so
+	want := func(text, start string, parts ...string) { // in the line that begins with start
 		t.Helper()
 		for l := range strings.Lines(text) {
 			if !strings.HasPrefix(strings.TrimSpace(l), start) {
@@ -89,7 +89,7 @@ func TestServedStates(t *testing.T) {
 	run("ns show 4 -n NQN", "size: 2MiB", "# hosts find: 5MiB")
 }
 
-// TestServedLists: lists for programs have of each namespace what hosts find, and its state.
+// TestServedLists checks that lists for programs contain for each namespace what hosts see, and its state.
 func TestServedLists(t *testing.T) {
 	beside(t)
 	c := configure(t, servedConfig)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSecondSignal: a program that does not come to its end, here since nobody reads what it
-// prints, is ended by another signal; the two of timeout(1) are one.
+// TestSecondSignal checks that a program that does not end, here because nobody reads its output, is ended by another
+// signal, and that the two signals of timeout(1) count as one.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -61,13 +61,13 @@ func TestSecondSignal(t *testing.T) {
 			t.Errorf("it ended with %v, not by the signal", err)
 		}
 	case <-time.After(20 * time.Second):
-		_ = cmd.Process.Kill() // so that it ends at all
+		_ = cmd.Process.Kill() // so that it ends in any case
 		t.Fatal("it did not end")
 	}
 }
 
-// TestSignalAtTheEnd checks that a signal that comes when the command has ended, before the
-// process has, does not change the exit code.
+// TestSignalAtTheEnd checks that a signal that arrives between the end of the command and that of the process does not
+// change the exit code.
 func TestSignalAtTheEnd(t *testing.T) {
 	t.Parallel()
 	times := 8
@@ -95,13 +95,13 @@ func TestSignalAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestClosedTerminal: SIGHUP, as often as it comes, ends what holds connections in an orderly
-// way, also where nobody reads any more what it prints, unless nohup(1) started it.
+// TestClosedTerminal checks that SIGHUP, however often it arrives, ends a command that holds connections properly,
+// even if nobody reads its output any more, unless it was started by nohup(1).
 func TestClosedTerminal(t *testing.T) {
 	beside(t)
 	ownSocket(t)
 	taken := make(chan os.Signal, 1)
-	signal.Notify(taken, unix.SIGHUP) // what this process ignores, started by nohup, its children would
+	signal.Notify(taken, unix.SIGHUP) // otherwise the children would ignore it if this process was started by nohup
 	defer signal.Stop(taken)
 	target := startSeparate(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--shards", "1", "--export", "mem:1MiB", "--allow-any-host")
 	target.out.await(t, "nvme connect")
@@ -154,7 +154,7 @@ func TestClosedTerminal(t *testing.T) {
 	target.wantOrderly(t)
 }
 
-// startReading starts attach, and reads what it prints until it has begun.
+// startReading starts attach, and reads its output until it has started.
 func startReading(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -177,7 +177,7 @@ func startReading(t *testing.T, cmd *exec.Cmd) {
 	t.Error("attach ended")
 }
 
-// wantOrderly wants a process to end with exit code 0.
+// wantOrderly checks that a process ends with exit code 0.
 func (s *separate) wantOrderly(t *testing.T) {
 	t.Helper()
 	select {

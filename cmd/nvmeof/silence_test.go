@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestSilentTarget: a target that does not answer its administrator is reported soon; who gives
-// up a change, or sees the target end, is told that it may have been made all the same.
+// TestSilentTarget checks that a target that does not answer its administrator is reported soon. A user who gives up a
+// change, or whose target ends, is told that the change may have been made.
 func TestSilentTarget(t *testing.T) {
 	beside(t)
 	socket := filepath.Join(t.TempDir(), "s")
@@ -32,12 +32,12 @@ func TestSilentTarget(t *testing.T) {
 	}
 	add.stop()
 	add.wantEnd(exitInterrupted, "the target may make the change yet")
-	l.Close() // and with it what it has not accepted
+	l.Close() // and the connections that it has not accepted
 	remove.wantEnd(exitConnection, "may have made the change")
 }
 
-// TestSilentAddress: an address at which nothing answers is reported soon, and no obstacle
-// where another one leads to the subsystem.
+// TestSilentAddress checks that an address that does not answer is reported soon, and does not prevent the use of
+// another address of the subsystem.
 func TestSilentAddress(t *testing.T) {
 	beside(t)
 	const silent = "127.63.11.9"
@@ -53,7 +53,7 @@ func TestSilentAddress(t *testing.T) {
 	alone := startCommand(t, "connect", "-t", "rdma", "-a", silent, "-n", testNQN)
 	following := startCommand(t, "connect-all", "-a", silent, "--persistent")
 	a := startAttach(t, s, "-a", silent+","+s.addr)
-	if d := time.Since(start); d > 10*time.Second { // of 20 and more until an attempt ends
+	if d := time.Since(start); d > 10*time.Second { // an attempt takes 20 s or more
 		t.Errorf("with one address that answers it took %v to begin", d)
 	}
 	a.errOut.await(t, "nvmeof: "+silent+": connecting: no answer yet\n")

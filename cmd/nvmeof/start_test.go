@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFailedStart checks that a target that cannot start says why, in one line, and nothing else.
+// TestFailedStart checks that a target that cannot start prints the reason in one line, and nothing else.
 func TestFailedStart(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -48,7 +48,7 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// TestHangupWhileItStarts checks that SIGHUP does not end a target that reads its file.
+// TestHangupWhileItStarts checks that SIGHUP does not end a target that is reading its file.
 func TestHangupWhileItStarts(t *testing.T) {
 	beside(t)
 	ownSocket(t)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStoppedProcesses: a process that was stopped is named by who asks it, and what is disconnected
-// while a target hangs is counted, though its clients' requests have not ended.
+// TestStoppedProcesses checks that commands name a process that was stopped, and that controllers disconnected while a
+// target hangs are counted although the requests of their clients have not ended.
 func TestStoppedProcesses(t *testing.T) {
 	beside(t)
 	c := configure(t, durable)
@@ -29,7 +29,7 @@ func TestStoppedProcesses(t *testing.T) {
 	target.signal(t, unix.SIGSTOP)
 	read := make(chan error, 1)
 	go func() { read <- n.do(nbdRead, 0, make([]byte, 4096)) }() // ends with the connection
-	time.Sleep(100 * time.Millisecond)                           // it has got there
+	time.Sleep(100 * time.Millisecond)                           // the request has arrived
 	command(t, "disconnect", "-n", testNQN).want(t, exitFailed, "disconnected 1 controller(s)\n", "requests of its clients were not finished in time")
 	if err := <-read; err == nil {
 		t.Error("a read of a target that was stopped succeeds")
@@ -37,8 +37,8 @@ func TestStoppedProcesses(t *testing.T) {
 	host.wantEnd(t, 0, "nvme0: dead")
 }
 
-// TestTakeoverOfStopped: who wants to take over a target that was stopped says so, and ends; the target goes on with its
-// hosts when it may, and can be taken over then.
+// TestTakeoverOfStopped checks that a process that wants to take over a stopped target reports that, and ends. The
+// target continues with its hosts when it is resumed, and can be taken over then.
 func TestTakeoverOfStopped(t *testing.T) {
 	beside(t)
 	c := configure(t, durable)
@@ -59,8 +59,8 @@ func TestTakeoverOfStopped(t *testing.T) {
 	l.wantFile(t, filepath.Join(c.dir, "disk.img"))
 }
 
-// TestKilledConnect: of what nvmeof connect leaves behind when it is killed, the next one of that subsystem removes what
-// nobody is served at any more.
+// TestKilledConnect checks that what a killed nvmeof connect leaves behind is removed by the next one of that
+// subsystem, if no process serves it.
 func TestKilledConnect(t *testing.T) {
 	beside(t)
 	s := startConfigured(t, testConfig)

@@ -24,10 +24,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// asTaker has the test binary ask a target to be taken over, and end or hang at a step.
+// asTaker makes the test's executable ask to take over a target, and end or hang at a step.
 const asTaker = "NVMEOF_TEST_TAKER"
 
-// beTaker does so if the environment says so.
+// beTaker does so if the environment requests it.
 func beTaker() {
 	step := os.Getenv(asTaker)
 	if step == "" {
@@ -51,8 +51,8 @@ func beTaker() {
 	os.Exit(0)
 }
 
-// startVerified writes to a namespace and reads back what it has written, for some time; in the
-// quick form at a rate that costs little: TestTakeoverState has commands in flight at all times.
+// startVerified writes to a namespace and verifies the data for some time; in the short form at a low rate, since
+// TestTakeoverState has commands in flight at all times.
 func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *separate {
 	t.Helper()
 	rate := "50"
@@ -63,7 +63,7 @@ func startVerified(t *testing.T, addr, nsid string, runtime time.Duration) *sepa
 		"--size", "4m", "--time_based", "--runtime", fmt.Sprint(runtime.Seconds()), "--verify", "crc32c", "--output-format", "json")
 }
 
-// stall waits until it has ended, and returns how long a command took at most.
+// stall waits until the load has ended, and returns the longest duration of a command.
 func (s *separate) stall(t *testing.T) time.Duration {
 	t.Helper()
 	s.await(t, time.Minute)
@@ -84,7 +84,7 @@ func (s *separate) stall(t *testing.T) time.Duration {
 	return time.Duration(max(report.Jobs[0].Read.Clat.Max, report.Jobs[0].Write.Clat.Max))
 }
 
-// paused is for how long no command began, as a target says that another has taken over.
+// paused returns for how long no command could start, according to the target that was taken over.
 func (s *separate) paused(t *testing.T) time.Duration {
 	t.Helper()
 	for line := range strings.Lines(s.errOut.String()) {
@@ -97,7 +97,7 @@ func (s *separate) paused(t *testing.T) time.Duration {
 	return 0
 }
 
-// await waits until a process has ended well.
+// await waits until a process has ended without an error.
 func (s *separate) await(t *testing.T, limit time.Duration) {
 	t.Helper()
 	select {
@@ -111,8 +111,7 @@ func (s *separate) await(t *testing.T, limit time.Duration) {
 	}
 }
 
-// awaitEnd waits until a process that was to take over has ended: the one that goes on kills it
-// where it is not quick.
+// awaitEnd waits until a process that was to take over has ended: the continuing one kills it if it is slow.
 func (s *separate) awaitEnd(t *testing.T) {
 	t.Helper()
 	select {
@@ -123,8 +122,8 @@ func (s *separate) awaitEnd(t *testing.T) {
 	}
 }
 
-// TestTakeover has one target after another take over, while hosts read and write what is in a
-// file and in memory. They lose no connection: without paths to reconnect bench would fail.
+// TestTakeover has one target after another take over, while hosts read and write a file and memory. No connection is
+// lost: without paths to reconnect, bench would fail.
 func TestTakeover(t *testing.T) {
 	besideShort(t)
 	text, times, runtime := testConfig, 2, time.Second
@@ -135,13 +134,13 @@ func TestTakeover(t *testing.T) {
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
 	loads := []*separate{startVerified(t, c.addr, "1", runtime), startVerified(t, c.addr, "2", runtime)}
-	idle, err := net.Dial("unix", c.socket) // nobody waits for what it might say
+	idle, err := net.Dial("unix", c.socket) // a client that sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer idle.Close()
 	began, pause := time.Now(), time.Duration(0)
-	command(t, words("namespace add 3 -n "+testNQN+" --memory 1MiB")...).want(t, 0) // no file has it
+	command(t, words("namespace add 3 -n "+testNQN+" --memory 1MiB")...).want(t, 0) // it is not in the file
 	for i := range times {
 		time.Sleep(time.Until(began.Add(runtime * time.Duration(i+1) / time.Duration(times+2))))
 		next := startSeparate(t, "target", "--config", c.file, "--takeover")
@@ -172,8 +171,7 @@ func TestTakeover(t *testing.T) {
 	s.await(t, 10*time.Second)
 }
 
-// TestTakeoverFails has processes that ask to take over and then end, refuse or hang: the target goes
-// on with its hosts.
+// TestTakeoverFails has processes ask to take over and then end, refuse or hang: the target continues with its hosts.
 func TestTakeoverFails(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
@@ -200,8 +198,8 @@ func TestTakeoverFails(t *testing.T) {
 	s.await(t, 10*time.Second)
 }
 
-// TestTakeoverFailsTwice: a process that goes on neither with its hosts nor with its memory, after another one has not
-// taken over, still has its TCP sockets: in a sandbox it could make no others.
+// TestTakeoverFailsTwice checks that a process that continues after a failed takeover with neither its hosts nor its
+// memory still has its TCP sockets: in a sandbox it could not create new ones.
 func TestTakeoverFailsTwice(t *testing.T) {
 	d, out, errOut := flagDaemon(t, &targetcommand.Flags{Listen: []string{loopbackAddress()}, Exports: []string{"mem:1MiB"}, Transport: provider.Softroce})
 	at := netip.MustParseAddrPort(freePort())
@@ -229,7 +227,7 @@ func TestTakeoverFailsTwice(t *testing.T) {
 	}
 }
 
-// listening is the number of the socket that listens at an address of IPv4, as proc_net(5) has it.
+// listening returns the inode of the socket that listens at an IPv4 address, according to proc_net(5).
 func listening(t *testing.T, at netip.AddrPort) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/net/tcp")
@@ -247,8 +245,8 @@ func listening(t *testing.T, at netip.AddrPort) string {
 	return ""
 }
 
-// TestTakeoverOrphaned kills the running target once it has given everything: the new one goes on, since nobody
-// else can.
+// TestTakeoverOrphaned kills the running target once it has passed everything on: the new one must continue, since no
+// other process can.
 func TestTakeoverOrphaned(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
@@ -258,14 +256,14 @@ func TestTakeoverOrphaned(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	next := startSeparate(t, "target", "--config", c.file, "--takeover")
 	next.errOut.await(t, "taking over")
-	_ = s.cmd.Process.Kill() // it may have ended well
+	_ = s.cmd.Process.Kill() // it may have ended without an error
 	next.out.await(t, "nvme connect")
 	t.Logf("a command took %v at most", load.stall(t))
 	next.signal(t, unix.SIGTERM)
 	next.await(t, 10*time.Second)
 }
 
-// TestTakeoverRefused checks what is said where there is nothing to take over, or no need.
+// TestTakeoverRefused checks the errors if there is nothing to take over, or no need.
 func TestTakeoverRefused(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
@@ -284,7 +282,7 @@ func TestTakeoverRefused(t *testing.T) {
 	command(t, "ls").want(t, 0, "disk.img")
 	command(t, words("namespace resume 1 -n "+testNQN)...).want(t, 0)
 	image := filepath.Join(c.dir, "disk.img")
-	if err := os.Rename(image, image+".away"); err != nil { // the new process would find another file, or make one
+	if err := os.Rename(image, image+".away"); err != nil { // the new process would find another file, or create one
 		t.Fatal(err)
 	}
 	refused = startSeparate(t, "target", "--config", c.file, "--takeover")
@@ -296,7 +294,7 @@ func TestTakeoverRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := program(t.Context(), t, "target", "--config", c.file, "--takeover", "--background")
-	said, err := os.Create(filepath.Join(c.dir, "said")) // of both processes: a pipe would be open until the other one ends
+	said, err := os.Create(filepath.Join(c.dir, "said")) // for both processes: a pipe would stay open until the other one ends
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,8 +320,8 @@ func TestTakeoverRefused(t *testing.T) {
 	}
 }
 
-// TestTakeoverReplaced: a file that another one was moved over cannot be put back, and what can be done is
-// said, by the process in the background alone.
+// TestTakeoverReplaced checks that if the program's file was replaced by a move, the error says what can be done. Only
+// the process in the background prints it.
 func TestTakeoverReplaced(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
@@ -345,8 +343,8 @@ func TestTakeoverReplaced(t *testing.T) {
 	}
 }
 
-// TestTakeoverOfFlags takes over a target that flags describe, whose socket is beside the default. Flags that
-// differ are named, and who follows the target learns that it ends.
+// TestTakeoverOfFlags takes over a target of flags, whose socket is beside the default one. Flags that differ are
+// named, and a client that follows the target is told that it ends.
 func TestTakeoverOfFlags(t *testing.T) {
 	besideShort(t)
 	ownSocket(t)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTakeoverLacking: a process that cannot open what hosts use, here since the path leads elsewhere in it, does not
-// take over: the running target goes on, and its hosts meet no error.
+// TestTakeoverLacking checks that a process that cannot open what hosts use, here because the path leads elsewhere for
+// it, does not take over: the running target continues, and its hosts see no error.
 func TestTakeoverLacking(t *testing.T) {
 	besideShort(t)
 	c := configure(t, strings.Replace(testConfig, "DIR/disk.img", "/proc/self/cwd/disk.img", 1))

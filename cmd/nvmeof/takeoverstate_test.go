@@ -38,15 +38,15 @@ subsystems:
       - {nsid: 3, memory: {size: 1MiB}, block-size: 512}
 `
 
-// A keptHost is a host that stays connected, with what it counts.
+// A keptHost is a host that stays connected, with its counters.
 type keptHost struct {
 	t      *testing.T
 	c      *host.Controller
 	nqn    nvmeof.NQN
 	key    auth.Key
-	spaces [4]*host.Namespace // by their identifiers
+	spaces [4]*host.Namespace // by their NSIDs
 	events chan capsule.AsyncEvent
-	reads  uint64        // of SMART, as it was read last
+	reads  uint64        // of SMART, as read last
 	added  atomic.Uint64 // by compareAndAdd
 }
 
@@ -80,7 +80,7 @@ func newKeptHost(t *testing.T, c *configured, i int, key auth.Key) *keptHost {
 
 func stateHost(i int) nvmeof.NQN { return nvmeof.NQN(fmt.Sprintf("nqn.2026-11.org.example:host%d", i)) }
 
-// compareAndAdd adds 1 to a number that others add to as well, until stop is closed.
+// compareAndAdd adds 1 to a number that others increment concurrently, until stop is closed.
 func (k *keptHost) compareAndAdd(stop <-chan struct{}) {
 	now, next := make([]byte, 512), make([]byte, 512)
 	for {
@@ -106,8 +106,7 @@ func (k *keptHost) compareAndAdd(stop <-chan struct{}) {
 	}
 }
 
-// wantEvent waits for the event of a namespace that has come, and finds it in the log, which asks for
-// the next event.
+// wantEvent waits for the event of a new namespace, and checks the log, whose reading allows the next event.
 func (k *keptHost) wantEvent(id capsule.NSID) {
 	k.t.Helper()
 	for until := time.After(20 * time.Second); ; {
@@ -130,7 +129,7 @@ func (k *keptHost) wantEvent(id capsule.NSID) {
 	}
 }
 
-// wantCounted checks that SMART counts on.
+// wantCounted checks that the SMART counters continue.
 func (k *keptHost) wantCounted() {
 	k.t.Helper()
 	s, err := k.c.Logs().SMART(k.t.Context(), capsule.NSIDBroadcast)
@@ -149,7 +148,7 @@ func (k *keptHost) wantStatus(id int, want capsule.Status) {
 	}
 }
 
-// stateKeys writes the keys of both hosts where the configuration has them.
+// stateKeys writes the keys of both hosts to the files in the configuration.
 func stateKeys(t *testing.T, dir string) (keys [2]auth.Key) {
 	t.Helper()
 	for i := range keys {
@@ -165,9 +164,9 @@ func stateKeys(t *testing.T, dir string) (keys [2]auth.Key) {
 	return keys
 }
 
-// TestTakeoverState has one target after another take over from the one before, while two hosts with
-// keys hold a reservation, a write protection, and requests for events, compare and write in
-// turn, and read what SMART counts: they neither lose nor gain anything.
+// TestTakeoverState has one target after another take over, while two hosts with keys hold a reservation, a write
+// protection and outstanding event requests, compare and write in turn, and read the SMART counters: none of that
+// state changes.
 func TestTakeoverState(t *testing.T) {
 	times := 2
 	if *long {

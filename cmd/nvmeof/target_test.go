@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestFileSurvivesRestart: what was written to a file is there when another target
-// serves it, under the same names.
+// TestFileSurvivesRestart checks that data in a file is unchanged, with the same identifiers, when another target
+// serves it.
 func TestFileSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk.img")
 	data := make([]byte, 4096)
@@ -48,8 +48,8 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// TestTooMuchMemory checks that memory which is not there is warned of at a start, before it, and
-// where it is added, with both sizes.
+// TestTooMuchMemory checks the warning, with both sizes, about more memory than the machine has: in target check, at a
+// start, and when memory is added.
 func TestTooMuchMemory(t *testing.T) {
 	ownSocket(t)
 	var machine unix.Sysinfo_t
@@ -78,8 +78,8 @@ func TestTooMuchMemory(t *testing.T) {
 	}
 }
 
-// TestHostsAreNotified: a target that is stopped ends its connections, so that hosts
-// need not find out by a timeout.
+// TestHostsAreNotified checks that a target that stops ends its connections, so that hosts need not wait for a
+// timeout.
 func TestHostsAreNotified(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	ended := make(chan outcome, 1)
@@ -94,13 +94,13 @@ func TestHostsAreNotified(t *testing.T) {
 	s.end(t)
 	select {
 	case o := <-ended:
-		o.want(t, exitConnection, "write of 4096 bytes at offset ", "ns1: (groupid=0, jobs=1)", "  write: IOPS=") // what it measured until then
+		o.want(t, exitConnection, "write of 4096 bytes at offset ", "ns1: (groupid=0, jobs=1)", "  write: IOPS=") // the results so far
 	case <-time.After(5 * time.Second):
 		t.Fatal("the host does not notice")
 	}
 }
 
-// TestOrderlyEnd: what an end takes along is not said to be a device's doing.
+// TestOrderlyEnd checks that connections lost at a normal end are not reported as the loss of a device.
 func TestOrderlyEnd(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	s.end(t)
@@ -110,13 +110,13 @@ func TestOrderlyEnd(t *testing.T) {
 	}
 }
 
-// A serviceManager gets what commands report to systemd.
+// A serviceManager receives what commands report to systemd.
 type serviceManager struct {
 	*testing.T
 	conn *net.UnixConn
 }
 
-// newServiceManager makes one for the commands that the test starts from now on.
+// newServiceManager returns one for the commands that the test starts from now on.
 func newServiceManager(t *testing.T) *serviceManager {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -129,7 +129,7 @@ func newServiceManager(t *testing.T) *serviceManager {
 	return &serviceManager{t, conn}
 }
 
-// want checks what is reported next.
+// want checks the next report.
 func (m *serviceManager) want(state string) {
 	m.Helper()
 	b := make([]byte, 100)
@@ -139,7 +139,7 @@ func (m *serviceManager) want(state string) {
 	}
 }
 
-// TestReadiness: systemd learns when the target listens, and when it stops.
+// TestReadiness checks that systemd is notified when the target listens, and when it stops.
 func TestReadiness(t *testing.T) {
 	manager := newServiceManager(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TestAttachRefusedPath and TestAttachUnknownPath: an address whose target refuses this
-// host, or does not know the subsystem, is no obstacle to the other one, and is used once
-// it accepts the host.
+// TestAttachRefusedPath and TestAttachUnknownPath check that an address whose target rejects this host, or does not
+// know the subsystem, does not prevent the use of the other, and is used once it accepts the host.
 func TestAttachRefusedPath(t *testing.T) {
 	testRefusedPath(t, strings.Replace(testConfig, "allow-any-host: true", "hosts: []", 1))
 }
@@ -34,14 +33,14 @@ func testRefusedPath(t *testing.T, document string) {
 	a.errOut.await(t, "nvmeof: "+other.addr+": connecting: ")
 	time.Sleep(4 * time.Second)
 	other.write(t, "target.yaml", testConfig)
-	command(t, "target", "apply", "--force", other.file).want(t, 0) // what the other name has in memory is lost
+	command(t, "target", "apply", "--force", other.file).want(t, 0) // what the other subsystem has in memory is lost
 	a.errOut.await(t, "nvmeof: "+other.addr+": live\n")
 	l.more(t, 20)
 	l.end(t)
 	a.finish(t)
 }
 
-// TestTargetStartsLater: attach and connect wait for their only target.
+// TestTargetStartsLater checks that attach and connect wait for their only target.
 func TestTargetStartsLater(t *testing.T) {
 	beside(t)
 	c := configure(t, durable)
@@ -63,8 +62,8 @@ func TestTargetStartsLater(t *testing.T) {
 	}
 }
 
-// TestNoRoute: an address to which no route leads, as while an interface is down, is no
-// obstacle to the other one, and is waited for where it is the only one.
+// TestNoRoute checks that an address without a route, as while an interface is down, does not prevent the use of
+// another, and is waited for if it is the only one.
 func TestNoRoute(t *testing.T) {
 	beside(t)
 	const nowhere = "fe80::5%lo" // the loopback interface has no link-local addresses

@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/activity"
 )
 
-// startBusy starts a target at a socket, and a host that reads from it, at no more than a part of
-// what it could, until the test ends.
+// startBusy starts a target with a socket, and a host that reads from it at a limited rate until the test ends.
 func startBusy(t *testing.T) (s *testTarget, socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -19,7 +18,7 @@ func startBusy(t *testing.T) (s *testTarget, socket string) {
 	return s, socket
 }
 
-// TestTop: top --once shows what happens between two readings, and says what it cannot show.
+// TestTop checks that top --once shows the activity between two readings, and the errors if it cannot.
 func TestTop(t *testing.T) {
 	beside(t)
 	_, socket := startBusy(t)
@@ -37,7 +36,7 @@ func TestTop(t *testing.T) {
 		r.Hosts[0].IOPS <= 0 || r.Total.Busy <= 0 || r.Seconds < 0.5 || r.SinceStart || r.Total.ToHosts.Count == 0 || r.Counted("packets_in") <= 0 {
 		t.Errorf("report %+v", r)
 	}
-	// Where the output is no terminal nothing has to be said.
+	// If the output is not a terminal, no flag is needed.
 	command(t, "top", "--view", "hosts", "--filter", "UUID:", "--socket", socket).want(t, 0, " IOPS  read ", "p50/p99 all ", "\nhosts\nHOST ", "uuid:")
 	for line, want := range map[string]string{
 		"top --interval 10ms": "--interval 10ms: a target reads its counters once in 1s at most",
@@ -49,7 +48,7 @@ func TestTop(t *testing.T) {
 	command(t, "top", "--socket", socket+"x").want(t, exitConnection, "no target is served at")
 }
 
-// TestTopOfHost: processes of the host side say that they are.
+// TestTopOfHost checks that top recognizes the sockets of hosts.
 func TestTopOfHost(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")

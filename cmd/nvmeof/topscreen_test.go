@@ -53,10 +53,10 @@ func (x *tmux) press(keys ...string) {
 	}
 }
 
-// await waits until the terminal shows all texts, and returns what it shows, with how.
+// await waits until the terminal shows all texts, and returns its content with attributes.
 func (x *tmux) await(texts ...string) string {
 	x.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a look is a process
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) { // each look starts a process
 		plain, err := x.run("capture-pane", "-p")
 		if err == nil && !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(plain, s) }) {
 			shown, _ := x.run("capture-pane", "-p", "-e")
@@ -68,7 +68,7 @@ func (x *tmux) await(texts ...string) string {
 	}
 }
 
-// TestTopScreen looks at top as its user does, on a terminal, while the target goes and comes back.
+// TestTopScreen uses top on a terminal, while the target goes and returns.
 func TestTopScreen(t *testing.T) {
 	haveTool(t, "tmux")
 	beside(t)

@@ -16,14 +16,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// TestAckTimeout: nonsense on a command line is refused where it is written.
+// TestAckTimeout checks that an invalid value is rejected on the command line.
 func TestAckTimeout(t *testing.T) {
 	command(t, "target", "--listen", "127.0.0.1", "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--ack-timeout", "-1s").want(t, exitUsage, "--ack-timeout", "-1s")
 	command(t, "discover", "-a", "127.0.0.1", "--ack-timeout", "soon").want(t, exitUsage, "--ack-timeout", "soon")
 }
 
-// TestCongestion: nonsense on a command line is refused where it is written, and two peers
-// may differ.
+// TestCongestion checks that invalid values are rejected on the command line, and that two peers may differ.
 func TestCongestion(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"target --listen 127.0.0.1 --nqn a --export mem:1MiB --allow-any-host", "discover -a 127.0.0.1", "attach -a 127.0.0.1", "bench -a 127.0.0.1",
@@ -36,8 +35,8 @@ func TestCongestion(t *testing.T) {
 	client.want(t, 0)
 }
 
-// TestTransportOfListener: each listener is opened by its own transport, and by the
-// document's where it names none; a change of it is a listener that comes back.
+// TestTransportOfListener checks that each listener uses its own transport, or the document's if it has none, and that
+// a change of the transport restarts the listener.
 func TestTransportOfListener(t *testing.T) {
 	addrs := []string{loopbackAddress(), loopbackAddress(), loopbackAddress()}
 	opened := make(chan string, 1000)

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestUnreadLog: a target whose log nobody reads, as of a terminal that was stopped, serves
-// hosts and its administrator as before, and tells later what it had to tell; it goes on, too,
-// when who read the log has ended.
+// TestUnreadLog checks that a target whose log is not read, as on a stopped terminal, serves hosts and its
+// administrator as before, and writes the log later. It also continues when the reader of the log has ended.
 func TestUnreadLog(t *testing.T) {
 	beside(t)
 	ownSocket(t)
@@ -70,7 +69,7 @@ func TestUnreadLog(t *testing.T) {
 	}
 }
 
-// fill writes to a pipe until it takes no more.
+// fill writes to a pipe until it is full.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -16,7 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// helpFails has help written at once, and is why that failed, which cobra ignores.
+// helpFails has help written in one piece. It returns a function that returns the error of the write, which cobra
+// ignores.
 func helpFails(root *cobra.Command) (failed func() error) {
 	var err error
 	help := root.HelpFunc()
@@ -31,8 +32,8 @@ func helpFails(root *cobra.Command) (failed func() error) {
 	return func() error { return err }
 }
 
-// unknownVerb is the mistake of a verb that an object does not have, for which cobra would
-// print help as if that had been requested.
+// unknownVerb returns the error for a verb that an object does not have. cobra would print help as if it had been
+// requested.
 func unknownVerb(root *cobra.Command, args []string) error {
 	root.InitDefaultCompletionCmd()
 	if len(args) > 0 && args[0] == "help" {
@@ -45,7 +46,8 @@ func unknownVerb(root *cobra.Command, args []string) error {
 	return usageError{Err: seeHelp(cmd, fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath()))}
 }
 
-// unknownTopic is the mistake of help for a command that there is none of, which cobra takes for no failure.
+// unknownTopic returns the error for help about a command that does not exist, which cobra does not treat as a
+// failure.
 func unknownTopic(root *cobra.Command, topic []string) error {
 	root.InitDefaultHelpCmd()
 	topic = slices.DeleteFunc(slices.Clone(topic), func(word string) bool { return strings.HasPrefix(word, "-") })
@@ -59,8 +61,7 @@ func unknownTopic(root *cobra.Command, topic []string) error {
 	return nil
 }
 
-// seeHelp adds to a mistake in a command line what may have been meant, and where to read
-// on.
+// seeHelp adds to a usage error what may have been meant, and where to read more.
 func seeHelp(cmd *cobra.Command, err error) error {
 	hint := ""
 	var word string
@@ -78,7 +79,7 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s; see %s --help", err, hint, cmd.CommandPath())
 }
 
-// otherWords are verbs of other programs, and a file where an option of it is needed, by what they are here.
+// otherWords maps verbs of other programs to their equivalents here.
 var otherWords = map[string]map[string]string{
 	"nvmeof":           {"status": "ls", "show": "ls", "health": "ls", "log": "events", "stats": "top", "metrics": "target --metrics ADDR:PORT"},
 	"nvmeof namespace": {"resize": "set NSID --size SIZE", "delete": "remove", "create": "add", "modify": "set"},
@@ -86,19 +87,19 @@ var otherWords = map[string]map[string]string{
 	"nvmeof subsystem": {"delete": "remove", "create": "add", "modify": "set"},
 }
 
-// meant is a question about a word that is none of a command's verbs.
+// meant returns a suggestion for a word that is not a verb of a command.
 func meant(cmd *cobra.Command, word string) string {
 	if here := otherWords[cmd.CommandPath()][word]; here != "" {
 		return "; it is " + cmd.CommandPath() + " " + here
 	}
-	if cmd.Flags().Lookup("config") != nil && strings.Contains(word, ".") { // a document, as its verbs take it
+	if cmd.Flags().Lookup("config") != nil && strings.Contains(word, ".") { // a document, in the form in which the target's verbs take it
 		return "; is it a configuration? --config " + word + " starts a target with it"
 	}
 	return failure.DidYouMean(word, commandNames(cmd))
 }
 
-// wrongKind is the mistake of a value that is no number, or not what else the flag takes, of which Go's packages
-// say with which of their functions they found that; nil: the flag says itself what is wrong.
+// wrongKind rewrites the error of an invalid value, in which Go's packages name their functions. It returns nil if the
+// error is that of the flag itself.
 func wrongKind(e *pflag.InvalidValueError) error {
 	want := ""
 	var number *strconv.NumError
@@ -119,8 +120,8 @@ func wrongKind(e *pflag.InvalidValueError) error {
 	return fmt.Errorf("--%s %s: want %s", e.GetFlag().Name, nvmeof.Printable(e.GetValue()), want)
 }
 
-// miscounted is the mistake of more or fewer arguments than a command takes, each with the
-// name that its usage gives it. Flags that the usage has are no arguments: those are named which it needs.
+// miscounted returns the error for a wrong number of arguments, with the names that the usage gives them. Flags in the
+// usage are not arguments; required ones are named too.
 func miscounted(cmd *cobra.Command, want, got int) error {
 	names, flags := usageWords(cmd)
 	var missing, possible []string
@@ -153,13 +154,13 @@ func areMissing(names []string) string {
 	return strings.Join(names, " and ") + " are missing"
 }
 
-// A usageFlag is a flag that the usage of a command names.
+// A usageFlag is a flag in the usage of a command.
 type usageFlag struct {
 	text          string // with the name of its value
 	needed, given bool
 }
 
-// usageWords are the arguments that the usage of a command names, and its flags. What is between brackets is not needed.
+// usageWords returns the arguments and the flags in the usage of a command. Those in brackets are optional.
 func usageWords(cmd *cobra.Command) (arguments []string, flags []usageFlag) {
 	words := strings.Fields(cmd.Use)[1:]
 	depth := 0
@@ -174,7 +175,7 @@ func usageWords(cmd *cobra.Command) (arguments []string, flags []usageFlag) {
 			arguments = append(arguments, bare)
 		default:
 			f := usageFlag{bare, !inside, flag.Changed}
-			if flag.NoOptDefVal == "" && i+1 < len(words) { // its value is a word of the usage too
+			if flag.NoOptDefVal == "" && i+1 < len(words) { // the next word is its value
 				i++
 				f.text += " " + strings.Trim(words[i], "[]()")
 				depth -= strings.Count(words[i], "]")
@@ -185,7 +186,7 @@ func usageWords(cmd *cobra.Command) (arguments []string, flags []usageFlag) {
 	return arguments, flags
 }
 
-// lookupFlag is the flag that a word of the usage names, -n or --nqn; nil: it names none.
+// lookupFlag returns the flag that a word of the usage names, such as -n or --nqn, or nil.
 func lookupFlag(cmd *cobra.Command, word string) *pflag.Flag {
 	if name, long := strings.CutPrefix(word, "--"); long {
 		return cmd.Flags().Lookup(name)
@@ -196,7 +197,7 @@ func lookupFlag(cmd *cobra.Command, word string) *pflag.Flag {
 	return nil
 }
 
-// commandNames are those by which a command's verbs can be called.
+// commandNames returns the names and aliases of a command's verbs.
 func commandNames(cmd *cobra.Command) (names []string) {
 	for _, c := range cmd.Commands() {
 		names = append(append(names, c.Name()), c.Aliases...)

@@ -34,11 +34,11 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// facts are those of the version, for programs.
+// facts describes the version for programs.
 type facts struct {
 	Version    string   `json:"version"`
 	Commit     string   `json:"commit,omitempty"`
-	Modified   bool     `json:"modified"` // the source had changes that the commit has not
+	Modified   bool     `json:"modified"` // the source had changes that are not in the commit
 	Go         string   `json:"go"`
 	Transports []string `json:"transports"`
 }
@@ -54,10 +54,10 @@ func versionFacts() facts {
 	return f
 }
 
-// release is the version of this source, whose changes CHANGELOG.md lists.
+// release is the version of this source; CHANGELOG.md lists its changes.
 const release = "v0.1.0"
 
-// version describes the program: what it was built from as the Go linker recorded it.
+// version describes the program with the build information that the Go linker recorded.
 func version() string {
 	transports := "softroce"
 	if verbs.Built {
@@ -70,8 +70,7 @@ func version() string {
 	return fmt.Sprintf("nvmeof %s, %s, %s; transports: %s", release, origin(info), info.GoVersion, transports)
 }
 
-// origin is the commit of the source, or where no repository was at hand the version of
-// the module that was built.
+// origin returns the commit of the source, or the version of the module if it was built outside a repository.
 func origin(info *debug.BuildInfo) string {
 	revision, modified := commit(info)
 	changes := ""
@@ -87,7 +86,7 @@ func origin(info *debug.BuildInfo) string {
 	return "unknown commit"
 }
 
-// commit is the source that the program was built from, as the Go linker recorded it.
+// commit returns the revision that the Go linker recorded, and whether the source was modified.
 func commit(info *debug.BuildInfo) (revision string, modified bool) {
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// TestWrongFile: a file whose name was mistaken for a configuration's stays as it is.
+// TestWrongFile checks that a file named by mistake in place of a configuration is not overwritten.
 func TestWrongFile(t *testing.T) {
 	inOwnRunDir(t)
 	c := startConfigured(t, testConfig)
@@ -16,7 +16,7 @@ func TestWrongFile(t *testing.T) {
 	const nvmet = "../../nvmeof/config/testdata/nvmet.json"
 	keys := t.TempDir()
 	for name, text := range map[string]string{
-		"disk.img": "", // served, by the configuration
+		"disk.img": "", // exported by the configuration
 		"copy.img": "QFI\xfb" + strings.Repeat("\x00", 100), "large.img": strings.Repeat("\x00", 17<<20),
 		"notes.txt": "notes\n", "state": `{"version":1,"crc32c":"0","state":{}}`, "key": "DHHC-1:01:abcdefghijkl:\n",
 	} {
@@ -46,7 +46,7 @@ func TestWrongFile(t *testing.T) {
 	}
 }
 
-// TestMistakenKey: a key in the wrong place is not shown, logged, or kept in the audit.
+// TestMistakenKey checks that a key in a wrong place is not shown, logged, or kept in the audit.
 func TestMistakenKey(t *testing.T) {
 	inOwnRunDir(t)
 	file, key := writeKey(t, "key", 0o600)
@@ -71,7 +71,7 @@ func TestMistakenKey(t *testing.T) {
 	}
 }
 
-// TestExposedKey: that others may read a key is told whoever names its file, and logged once.
+// TestExposedKey checks that a key that others may read is reported to the user who names its file, and logged once.
 func TestExposedKey(t *testing.T) {
 	inOwnRunDir(t)
 	file, _ := writeKey(t, "key", 0o644)

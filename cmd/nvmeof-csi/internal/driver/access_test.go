@@ -37,7 +37,7 @@ type console struct {
 	dir string
 }
 
-// newConsole makes one; its target listens at an address, if there is one, by such a device.
+// newConsole makes a console. If at is not empty, its target listens at that address, on the given device.
 func newConsole(t *testing.T, device softroce.Config, at string) *console {
 	t.Helper()
 	c := &console{dir: t.TempDir()}
@@ -82,7 +82,8 @@ func (c *console) put(t *testing.T, name, text string) {
 	}
 }
 
-// TestTokens: the file of the token is read for each call, and what the token may not do fails as such.
+// TestTokens checks that the file of the token is read for each call, and that calls that the token does not permit
+// fail with the right code.
 func TestTokens(t *testing.T) {
 	c := newConsole(t, softroce.Config{}, "")
 	c.put(t, "csi.yaml", strings.ReplaceAll(`targets:
@@ -105,7 +106,7 @@ func TestTokens(t *testing.T) {
 	create(codes.Unavailable) // there is no token
 	for token, code := range map[string]codes.Code{"": codes.PermissionDenied, "wrong": codes.PermissionDenied, "read": codes.PermissionDenied, "operate\n": codes.PermissionDenied} {
 		c.put(t, "token", token)
-		create(code) // one that may operate adds no subsystem
+		create(code) // the role operate must not add a subsystem
 	}
 	c.put(t, "token", "admin")
 	v := create(codes.OK)
@@ -140,7 +141,7 @@ func TestTokens(t *testing.T) {
 	s.delete(codes.Unavailable, v)
 }
 
-// through are the target's volumes for a driver whose calls something handles that may forward them.
+// through returns the target's volumes for a driver whose calls pass through handle, which may forward them.
 func (r *targetRig) through(handle func(w http.ResponseWriter, q *http.Request, forward http.Handler)) *volumes.Set {
 	r.t.Helper()
 	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL.Scheme, q.Out.URL.Host = "http", "target" },
@@ -161,8 +162,8 @@ func (r *targetRig) through(handle func(w http.ResponseWriter, q *http.Request, 
 	return set
 }
 
-// TestGrantedMeanwhile: a volume that another driver publishes after this one has seen that nobody has it, and before it
-// erases it, is kept.
+// TestGrantedMeanwhile checks that a volume is kept if another driver publishes it after this one has seen it unused,
+// and before this one deletes it.
 func TestGrantedMeanwhile(t *testing.T) {
 	r := newTargetRig(t)
 	other := newServices(t, r.set, nil)
@@ -180,7 +181,7 @@ func TestGrantedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestConfigurations: a wrong file is refused with what is wrong.
+// TestConfigurations checks that an invalid file is rejected with the reason.
 func TestConfigurations(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "no.pem"), []byte("none"), 0o600); err != nil {
@@ -228,8 +229,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestHostileClients is row 115: what is no call, is too long or comes in great numbers fails for whoever sends
-// it, and others are served.
+// TestHostileClients is row 115: invalid, oversized and very many calls fail for their sender, and others are served.
 func TestHostileClients(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "csi.sock")
 	l, err := net.Listen("unix", path)
@@ -261,14 +261,15 @@ func TestHostileClients(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 	_ = c.Close()
-	d.server.Stop() // the others have not left
+	d.server.Stop() // the other clients have not disconnected
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestNameOfBefore: a volume does not begin with what a file of its name has, as that of a volume whose namespace was removed and
-// its file kept, or of one that a gateway which ended has left. One without data, as who was killed leaves it, is taken.
+// TestNameOfBefore checks that a new volume does not contain the data of an existing file of its name. Such a file may
+// belong to a volume whose namespace was removed, or have been left by a gateway that ended. A file without data, as a
+// killed process leaves it, is used.
 func TestNameOfBefore(t *testing.T) {
 	r := newTargetRig(t)
 	s := newServices(t, r.set, nil)
@@ -296,8 +297,8 @@ func TestNameOfBefore(t *testing.T) {
 	}
 }
 
-// TestWritersBesideTheOnlyOne: a node that has a volume alone, or as the only one that writes, has it so whatever mode another
-// one comes with later, and whatever process grants it.
+// TestWritersBesideTheOnlyOne checks that a node that has a volume exclusively, or is its only writer, keeps it so
+// whatever mode another node requests later, and whatever process handles the request.
 func TestWritersBesideTheOnlyOne(t *testing.T) {
 	r := newTargetRig(t)
 	s := newServices(t, r.set, nil)
@@ -307,7 +308,7 @@ func TestWritersBesideTheOnlyOne(t *testing.T) {
 	for _, first := range []*csi.VolumeCapability{mounting(writer), asBlock(writer), asBlock(oneWrites), mounting(allRead)} {
 		s.publish(codes.OK, v, a, first)
 		s.publish(codes.FailedPrecondition, v, b, asBlock(allWrite))
-		s.publish(codes.AlreadyExists, v, a, asBlock(allWrite)) // that would let b have it
+		s.publish(codes.AlreadyExists, v, a, asBlock(allWrite)) // which would let b have it
 		s.publish(codes.OK, v, a, first)
 		s.publish(codes.FailedPrecondition, v, b, asBlock(allWrite))
 		s.unpublish(codes.OK, v, a)
@@ -317,7 +318,8 @@ func TestWritersBesideTheOnlyOne(t *testing.T) {
 	s.delete(codes.OK, v)
 }
 
-// TestTargetOfBefore: a target that does not know that a grant can exclude writers grants as it did before.
+// TestTargetOfBefore checks grants on a target of an earlier version, which cannot exclude writers: they work as
+// before.
 func TestTargetOfBefore(t *testing.T) {
 	r := newTargetRig(t)
 	set := r.through(func(w http.ResponseWriter, q *http.Request, forward http.Handler) {
@@ -341,8 +343,8 @@ func TestTargetOfBefore(t *testing.T) {
 	s.publish(codes.FailedPrecondition, v, b, mounting(allRead))
 }
 
-// TestReadersBesideAWriter: nobody is given a volume to read that another node writes to, where its mode says that none does,
-// and a volume for one writer has no second one.
+// TestReadersBesideAWriter checks that no node gets a volume in a mode without writers while another node writes to
+// it, and that a volume for one writer has no second one.
 func TestReadersBesideAWriter(t *testing.T) {
 	r := newTargetRig(t)
 	s := newServices(t, r.set, nil)
@@ -358,7 +360,7 @@ func TestReadersBesideAWriter(t *testing.T) {
 		s.unpublish(codes.OK, v, "")
 	}
 	reads := &csi.ControllerPublishVolumeRequest{VolumeId: v, NodeId: b, VolumeCapability: asBlock(oneWrites), Readonly: true}
-	for range 2 { // whoever is first
+	for range 2 { // whichever is first
 		s.publish(codes.OK, v, a, asBlock(oneWrites))
 		_, err := s.ControllerPublishVolume(t.Context(), reads)
 		s.want("publish to be read beside a writer", codes.OK, err)

@@ -10,34 +10,34 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 )
 
-// fileSystems are those that a volume may have, the default first.
+// fileSystems lists the file systems that a volume may have. The first is the default.
 var fileSystems = []string{"ext4", "xfs"}
 
-// singleNode are the modes in which one node has a volume.
+// singleNode lists the modes in which one node has a volume.
 var singleNode = []csi.VolumeCapability_AccessMode_Mode{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
 }
 
-// readers are the modes in which nobody writes.
+// readers lists the modes without writers.
 var readers = []csi.VolumeCapability_AccessMode_Mode{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY, csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
 }
 
-// severalWriters are the modes for which a volume has to be without one of these file systems, which
-// one machine at a time may mount to write.
+// severalWriters lists the modes with several writers. They are not possible with one of these file systems, which
+// only one machine at a time may mount for writing.
 var severalWriters = []csi.VolumeCapability_AccessMode_Mode{
 	csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
 }
 
-// grantOf is what a node may do with a volume that is published to it so.
+// grantOf returns the access of a node to which a volume is published in a mode.
 func grantOf(mode csi.VolumeCapability_AccessMode_Mode, readOnly bool) volumes.Grant {
 	readOnly = readOnly || slices.Contains(readers, mode)
 	return volumes.Grant{ReadOnly: readOnly, Only: slices.Contains(singleNode, mode),
 		NoWriter: mode == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY || mode == csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER && !readOnly}
 }
 
-// unsupported says why a volume cannot be used so; empty: it can.
+// unsupported returns why a volume cannot be used with a capability; "": it can.
 func unsupported(c *csi.VolumeCapability) string {
 	mode := c.GetAccessMode().GetMode()
 	several := slices.Contains(severalWriters, mode)
@@ -59,7 +59,7 @@ func unsupported(c *csi.VolumeCapability) string {
 	return "the access type is missing: mount or block"
 }
 
-// checkCapability refuses a capability that is missing or not supported.
+// checkCapability rejects a capability that is missing or not supported.
 func checkCapability(c *csi.VolumeCapability) error {
 	if c == nil {
 		return missing("volume capability")
@@ -72,7 +72,7 @@ func checkCapability(c *csi.VolumeCapability) error {
 
 func missing(what string) error { return status.Error(codes.InvalidArgument, what+" is missing") }
 
-// required refuses a request in which a field is empty.
+// required rejects a request in which a field is empty. fields are pairs of names and values.
 func required(fields ...string) error {
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i+1] == "" {

@@ -81,12 +81,12 @@ func checkRange(r *csi.CapacityRange) error {
 	return nil
 }
 
-// described is a volume as CSI has it.
+// described returns a volume in the form of CSI.
 func described(v *volumes.Volume) *csi.Volume {
 	return &csi.Volume{VolumeId: v.String(), CapacityBytes: v.Size}
 }
 
-// begin reads the identifier of a volume that is to be changed.
+// begin parses the ID of a volume that is to be changed, and marks the volume as busy until end is called.
 func (c *controller) begin(volume string) (id volumes.ID, end func(), err error) {
 	if volume == "" {
 		return id, nil, missing("volume ID")
@@ -143,7 +143,7 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, q *csi.Control
 	}}, nil
 }
 
-// What the controller tells nodes.
+// Keys of the data that the controller passes to nodes.
 const (
 	contextNQN       = "nqn"
 	contextUUID      = "uuid"

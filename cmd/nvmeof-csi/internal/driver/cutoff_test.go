@@ -23,7 +23,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A cutRig is two nodes and a target in a network in memory, in which the first node can be cut off from the target.
+// A cutRig has two nodes and a target in an in-memory network, in which the first node can be cut off from the target.
 type cutRig struct {
 	*services // of the node that is cut off
 	other     *services
@@ -34,7 +34,7 @@ type cutRig struct {
 
 var cutNode, otherNode, cutTarget = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.9")
 
-// newCutRig makes them. A peer that is silent for eight times ack is lost; 0 stands for half a second.
+// newCutRig makes a cutRig. A peer that does not respond for eight times ack is lost; 0 stands for half a second.
 func newCutRig(t *testing.T, ack time.Duration) *cutRig {
 	t.Helper()
 	r := &cutRig{network: softroce.NewNetwork(1)}
@@ -59,14 +59,14 @@ func newCutRig(t *testing.T, ack time.Duration) *cutRig {
 	return r
 }
 
-// The ways of the packets of the first node that are lost.
+// Directions in which packets of the first node are lost.
 const (
 	none = iota
 	toNode
 	both
 )
 
-// lose loses the packets of the first node.
+// lose drops the packets of the first node in the given directions.
 func (r *cutRig) lose(ways int) {
 	r.network.SetFaults(func(from, to netip.Addr) softroce.Faults {
 		if ways != none && to == cutNode || ways == both && from == cutNode {
@@ -76,8 +76,8 @@ func (r *cutRig) lose(ways int) {
 	})
 }
 
-// cutOff cuts the first node off and has it write, which ends when it is back. With begun the target has the write under
-// way, and asks for its data in vain.
+// cutOff cuts the first node off and starts a write on it, which ends when the node is back. With begun set, the
+// target has started the write, and waits for its data.
 func (r *cutRig) cutOff(d *disk, begun bool) (dirty chan error) {
 	r.t.Helper()
 	r.lose(both)
@@ -103,7 +103,7 @@ func (r *cutRig) cutOff(d *disk, begun bool) (dirty chan error) {
 	return dirty
 }
 
-// disk is that of a volume on a machine.
+// disk returns the disk of a volume on a machine.
 func (s *services) disk(volume string) *disk {
 	s.t.Helper()
 	id, err := volumes.ParseID(volume)
@@ -115,8 +115,8 @@ func (s *services) disk(volume string) *disk {
 	return s.m.disks["/dev/"+id.UUID.String()]
 }
 
-// wantRefused has the first node write to a volume that another node has, also as to a namespace that it has not looked
-// for since it connected, as kernels send again what they had before.
+// wantRefused checks that a write of the first node fails on a volume that another node has, also with a namespace
+// that it has not identified since it connected, as kernels resend earlier commands.
 func (r *cutRig) wantRefused(volume, kept string) {
 	r.t.Helper()
 	cmd := capsule.Command{Opcode: capsule.Opcode(capsule.IOWrite), NSID: capsule.NSID(r.disk(volume).NSID)}
@@ -131,7 +131,7 @@ func (r *cutRig) wantRefused(volume, kept string) {
 	}
 }
 
-// give gives a volume to a node, which writes there.
+// give publishes a volume to a node, which writes to it.
 func (s *services) give(volume string) {
 	s.t.Helper()
 	c := asBlock(writer)
@@ -141,11 +141,11 @@ func (s *services) give(volume string) {
 	}
 }
 
-// TestCutOff: a node that is cut off from its target alone, and has something to be written yet, has it refused when it
-// comes back after the volume was given to another node: on the connection of before, and on one that it makes again.
+// TestCutOff checks that a node that was cut off from its target, and still has data to write, cannot write it when it
+// returns after the volume was given to another node: neither on its old connection nor on a new one.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
-	var all sync.WaitGroup // they wait, and -parallel, which ginkgo refuses, would not let all of them do that at once
+	var all sync.WaitGroup // they wait; -parallel, which ginkgo rejects, would not let all of them wait at once
 	for name, of := range map[string]cut{
 		"back soon":                          {kept: true},
 		"in the midst of a write":            {begun: true}, // for which the target ends the queue
@@ -157,11 +157,11 @@ func TestCutOff(t *testing.T) {
 	all.Wait()
 }
 
-// A cut is when the first node is cut off, and for how long.
+// A cut says when the first node is cut off, and for how long.
 type cut struct {
-	begun bool // while it writes
+	begun bool // during a write
 	late  bool // until it has lost the connection
-	kept  bool // it has the connection still when it is back
+	kept  bool // its connection still exists when it is back
 }
 
 func (of cut) test(t *testing.T) {
@@ -198,13 +198,13 @@ func (of cut) test(t *testing.T) {
 	}
 }
 
-// connectAgain has the first node connect again, which finds one of two volumes there.
+// connectAgain connects the first node again, which finds one of two volumes.
 func (r *cutRig) connectAgain(gone, kept string) {
 	r.t.Helper()
 	ended, cancel := context.WithCancel(r.t.Context())
 	cancel()
 	r.m.mu.Lock()
-	_ = r.m.lines[subsystemNQN].Disconnect(ended) // it is lost
+	_ = r.m.lines[subsystemNQN].Disconnect(ended) // the connection is lost
 	delete(r.m.lines, subsystemNQN)
 	r.m.mu.Unlock()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -212,7 +212,7 @@ func (r *cutRig) connectAgain(gone, kept string) {
 		if err == nil {
 			break
 		}
-		var busy *host.StatusError // as long as the target has the connection of before
+		var busy *host.StatusError // while the target has the old connection
 		if !errors.As(err, &busy) || busy.Status.Code() != capsule.StatusConnectControllerBusy || time.Now().After(end) {
 			r.t.Fatal(err)
 		}

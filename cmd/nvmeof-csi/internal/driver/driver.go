@@ -17,26 +17,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Name is what storage classes call the driver.
+// Name is the name of the driver in storage classes.
 const Name = "csi.nvmeof-go.github.io"
 
-// A Config says what a driver serves.
+// A Config is the configuration of a driver.
 type Config struct {
 	Version string
 	Log     *zap.Logger  // default: none
-	Volumes *volumes.Set // nil: no controller
-	Host    nvmeof.NQN   // of this node; empty: no node
+	Volumes *volumes.Set // nil: no controller service
+	Host    nvmeof.NQN   // of this node; empty: no node service
 	Fabric  Fabric       // required with Host
 	Mounts  Mounts       // likewise
 
-	TidyEvery time.Duration // how often connections are looked for that no volume uses; default one minute
+	TidyEvery time.Duration // interval at which unused connections are looked for; default one minute
 }
 
 // A Driver serves CSI.
 type Driver struct {
 	server *grpc.Server
 	log    *zap.Logger
-	fabric Fabric // nil: no node
+	fabric Fabric // nil: no node service
 	every  time.Duration
 }
 
@@ -58,7 +58,7 @@ func New(c Config) *Driver {
 	return d
 }
 
-// Serve serves until Stop.
+// Serve serves until Stop is called.
 func (d *Driver) Serve(l net.Listener) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -68,8 +68,8 @@ func (d *Driver) Serve(l net.Listener) error {
 	return d.server.Serve(l)
 }
 
-// tidy has connections ended that no volume uses, until ctx ends: those of a driver that was killed, and those whose
-// last volume was taken from the node after it was unstaged.
+// tidy ends unused connections until ctx ends: those of a driver that was killed, and those whose last volume was
+// taken from the node after it was unstaged.
 func (d *Driver) tidy(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := d.fabric.Tidy(ctx); err != nil {
@@ -82,10 +82,10 @@ func (d *Driver) tidy(ctx context.Context) {
 	}
 }
 
-// Stop ends the driver when the calls under way have ended.
+// Stop ends the driver when the calls in progress have ended.
 func (d *Driver) Stop() { d.server.GracefulStop() }
 
-// call logs what changes something or fails. Requests are not logged: they have secrets.
+// call logs calls that change something or fail. Requests are not logged, since they contain secrets.
 func (d *Driver) call(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	answer, err := handler(ctx, request)
 	if err == nil {
@@ -107,11 +107,11 @@ func volumeField(request any) zap.Field {
 	return zap.Skip()
 }
 
-// busy are the volumes that a call is under way for: the specification has the orchestrator see to it that
-// there is one at a time, and asks for ABORTED where it does not.
+// busy is the set of volumes with a call in progress. According to the specification the orchestrator ensures that
+// there is one call at a time for a volume; otherwise the driver returns ABORTED.
 type busy struct{ sync.Map }
 
-// begin returns what ends it.
+// begin marks a volume as busy until end is called.
 func (b *busy) begin(volume string) (end func(), err error) {
 	if _, under := b.LoadOrStore(volume, struct{}{}); under {
 		return nil, status.Errorf(codes.Aborted, "another call for %s is under way: try again", nvmeof.Printable(volume))

@@ -32,8 +32,8 @@ func (i *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 	return r, nil
 }
 
-// Probe asks the targets. One that is away is no reason to start the driver again, so that it is
-// not ready and not failed.
+// Probe queries the targets. If one does not answer, the driver reports that it is not ready, but no error, which
+// would cause a restart.
 func (i *identity) Probe(ctx context.Context, _ *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	ready := true
 	if i.volumes != nil {

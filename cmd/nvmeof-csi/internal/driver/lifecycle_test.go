@@ -36,7 +36,7 @@ func asBlock(mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
 		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
 }
 
-// services are those of a driver, called without a socket.
+// services are the services of a driver, called without a socket.
 type services struct {
 	*controller
 	*node
@@ -93,7 +93,7 @@ func (s *services) stage(code codes.Code, volume, at string, publish map[string]
 	s.want("stage "+volume, code, err)
 }
 
-// TestAccessModes: who may have a volume beside whom.
+// TestAccessModes checks which nodes may have a volume at the same time.
 func TestAccessModes(t *testing.T) {
 	r := newTargetRig(t)
 	s := newServices(t, r.set, nil)
@@ -115,7 +115,7 @@ func TestAccessModes(t *testing.T) {
 	if l, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{}); err != nil || len(l.GetEntries()) != 1 || len(l.GetEntries()[0].GetStatus().GetPublishedNodeIds()) != 2 {
 		t.Errorf("%v, %v", l, err)
 	}
-	s.unpublish(codes.OK, v, "") // all
+	s.unpublish(codes.OK, v, "") // from all nodes
 	s.publish(codes.OK, v, a, asBlock(allWrite))
 	s.publish(codes.OK, v, b, asBlock(allWrite))
 	s.unpublish(codes.OK, v, "")
@@ -129,8 +129,8 @@ func TestAccessModes(t *testing.T) {
 	s.publish(codes.NotFound, v, a, mounting(writer))
 }
 
-// TestFence: a node that writes all the time, to a volume that is taken from it, fails, and what it
-// sends afterwards is nowhere.
+// TestFence checks that a node that is writing to a volume when the volume is taken from it fails, and that later
+// writes have no effect.
 func TestFence(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -185,7 +185,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestRequests: what makes no sense is refused, and what differs from what there is.
+// TestRequests checks that invalid requests, and those that differ from what exists, are rejected.
 func TestRequests(t *testing.T) {
 	r := newTargetRig(t)
 	s := newServices(t, r.set, nil)
@@ -212,8 +212,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestTargetTakenOut: what is on a target that the configuration does not name any more is not said to
-// be deleted, nor to be taken from its host.
+// TestTargetTakenOut checks that a volume on a target that was removed from the configuration is not reported as
+// deleted, or as taken from its host.
 func TestTargetTakenOut(t *testing.T) {
 	r := newTargetRig(t)
 	s := newServices(t, r.set, nil)
@@ -233,7 +233,7 @@ func TestTargetTakenOut(t *testing.T) {
 	s.delete(codes.OK, v)
 }
 
-// cycle is the life of a volume, each step as often as one likes. between is called after each.
+// cycle goes through the life of a volume, and repeats each step. It calls between after each step.
 func (s *services) cycle(name, dir string, again int, between func()) {
 	step := func(f func()) {
 		for range again {
@@ -291,8 +291,7 @@ func (r *targetRig) wantEmpty() {
 	}
 }
 
-// TestKilledBetween: after each step the target is killed, and so is the driver, which has nothing that another
-// one lacks.
+// TestKilledBetween kills the target and the driver after each step: the driver must not have any state that is lost.
 func TestKilledBetween(t *testing.T) {
 	t.Parallel()
 	r := newTargetRig(t)
@@ -310,7 +309,7 @@ func TestKilledBetween(t *testing.T) {
 	r.wantEmpty()
 }
 
-// TestImages: the same with images of a cluster that runs.
+// TestImages does the same with images of a running cluster.
 func TestImages(t *testing.T) {
 	if *conf == "" {
 		t.Skip("needs a Ceph cluster with a pool rbd, and -tags rbd: -ceph.conf FILE")
@@ -328,8 +327,8 @@ func TestImages(t *testing.T) {
 	r.wantEmpty()
 }
 
-// TestKilledWithin: the target is killed while it carries out what the controller asks, at times from a
-// seed; asking again is enough.
+// TestKilledWithin kills the target while it handles requests of the controller, at times derived from a seed.
+// Repeating the request must be enough.
 func TestKilledWithin(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -379,7 +378,8 @@ func TestKilledWithin(t *testing.T) {
 	r.wantEmpty()
 }
 
-// TestAtOnce: two drivers, each of which many ask for the same volumes and for others, make each once.
+// TestAtOnce checks that two drivers, each with many concurrent requests for the same and for other volumes, create
+// each volume once.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newTargetRig(t)
@@ -393,7 +393,7 @@ func TestAtOnce(t *testing.T) {
 				for {
 					q, err := drivers[i/2].CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: fmt.Sprintf("same-%d", n),
 						VolumeCapabilities: []*csi.VolumeCapability{mounting(writer)}, CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 20}})
-					if code := statusOf(err).Code(); code == codes.Aborted { // as another call makes it
+					if code := statusOf(err).Code(); code == codes.Aborted { // while another call creates it
 						time.Sleep(time.Millisecond)
 						continue
 					}

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 )
 
-// parameters are those of a storage class. Those of the sidecars have names with a slash.
+// parameters parses the parameters of a storage class. It ignores those of the sidecars, whose names contain a slash.
 func parameters(all map[string]string) (r volumes.Request, err error) {
 	for name, value := range all {
 		switch name {
@@ -47,8 +47,8 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 	return r, nil
 }
 
-// ListVolumes lists the volumes in the order of their identifiers: a token is the last one of the page
-// before, which need not be there any more.
+// ListVolumes lists the volumes sorted by ID. A token is the last ID of the previous page; that volume need not exist
+// any more.
 func (c *controller) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	if q.GetMaxEntries() < 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "%d entries at most", q.GetMaxEntries())

@@ -24,8 +24,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A machine is a node whose disks are namespaces that our host has connected to, over an RDMA device of
-// its own. What is mounted is in tables, and each mount writes to the disk and reads it back.
+// A machine is a node whose disks are namespaces that our host has connected to, over an RDMA device of its own.
+// Mounts are recorded in tables, and each mount writes to the disk and reads the data back.
 type machine struct {
 	nqn  nvmeof.NQN
 	id   capsule.HostID
@@ -34,14 +34,14 @@ type machine struct {
 	mu      sync.Mutex
 	lines   map[nvmeof.NQN]*host.Controller
 	disks   map[string]*disk    // by device
-	mounted map[string]string   // what is shown, by path; of Format the device
+	mounted map[string]string   // source by path; for Format the device
 	staged  map[string]bool     // paths of Format
-	guarded map[string]bool     // paths of Bind that are read alone
+	guarded map[string]bool     // read-only paths of Bind
 	full    map[string]int64    // sizes of file systems, by device
-	found   func(device string) // called within Hold; nil: nothing
+	found   func(device string) // called within Hold; may be nil
 }
 
-// A disk is a namespace that is attached.
+// A disk is an attached namespace.
 type disk struct {
 	fabric.Disk
 	namespace *host.Namespace
@@ -72,14 +72,14 @@ func newMachineOn(t testing.TB, c softroce.Config, number byte) *machine {
 		mounted: map[string]string{}, staged: map[string]bool{}, guarded: map[string]bool{}, full: map[string]int64{}}
 }
 
-// reconnect connects again to all that was attached, as the kernel does where a target was away.
+// reconnect connects again to everything that was attached, as the kernel does after a target was away.
 func (m *machine) reconnect(t testing.TB) {
 	t.Helper()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	m.mu.Lock()
 	for nqn, c := range m.lines {
-		_ = c.Disconnect(gone) // who does not answer
+		_ = c.Disconnect(gone) // it may not answer
 		delete(m.lines, nqn)
 	}
 	disks := maps.Clone(m.disks)
@@ -91,7 +91,7 @@ func (m *machine) reconnect(t testing.TB) {
 	}
 }
 
-// line is the controller of a subsystem.
+// line returns the controller of a subsystem.
 func (m *machine) line(ctx context.Context, d fabric.Disk) (*host.Controller, error) {
 	if c := m.lines[d.NQN]; c != nil {
 		return c, nil
@@ -198,7 +198,7 @@ func (m *machine) Await(ctx context.Context, device string, size int64) (int64, 
 	return d.namespace.Size(), nil
 }
 
-// verify writes to both ends of a disk and reads that back.
+// verify writes to both ends of a disk and reads the data back.
 func (d *disk) verify() error {
 	for _, at := range []int64{0, d.namespace.Size() - 4096} {
 		want := bytes.Repeat([]byte{d.UUID[0], byte(at >> 12), 1, 2}, 1024)

@@ -41,7 +41,8 @@ func (n *node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequ
 	return r, nil
 }
 
-// begin reads what every call for a volume has; fields are names and values that are required too.
+// begin parses the ID of a volume, and marks the volume as busy until end is called. fields are pairs of names and
+// values of further required fields.
 func (n *node) begin(volume string, fields ...string) (id volumes.ID, end func(), err error) {
 	if err := required(append([]string{"volume ID", volume}, fields...)...); err != nil {
 		return id, nil, err
@@ -53,13 +54,13 @@ func (n *node) begin(volume string, fields ...string) (id volumes.ID, end func()
 	return id, end, err
 }
 
-// Names of the secrets by which a node and its target know each other.
+// Keys of the secrets with which a node and its target authenticate.
 const (
 	secretKey           = "dhchap-key"
 	secretControllerKey = "dhchap-ctrl-key"
 )
 
-// diskOf is what the controller has said of a volume.
+// diskOf returns the disk described by the data that the controller has passed.
 func diskOf(id volumes.ID, publish, secrets map[string]string) (fabric.Disk, error) {
 	nsid, err := strconv.Atoi(publish[contextNSID])
 	if err != nil || publish[contextUUID] != id.UUID.String() || publish[contextNQN] == "" || publish[contextAddresses] == "" {
@@ -112,8 +113,8 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 	return &csi.NodeStageVolumeResponse{}, n.mounts.Format(ctx, device.Path, q.GetStagingTargetPath(), fs, mount.GetMountFlags(), readOnly)
 }
 
-// staged reports whether a device is mounted at a path. What is mounted there of a device that is gone is
-// taken away.
+// staged reports whether a device is mounted at a path. If not, it unmounts the path: what is mounted there is of a
+// device that is gone.
 func (n *node) staged(ctx context.Context, at, device string) (bool, error) {
 	same, err := n.holds(at, device)
 	if err != nil || same {
@@ -146,7 +147,7 @@ func (n *node) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolumeRe
 	return &csi.NodeUnstageVolumeResponse{}, n.fabric.Detach(ctx, id.UUID)
 }
 
-// unused is an error where a volume is in use elsewhere than where it is staged: what has it there would lose it
+// unused returns an error if a volume is mounted at other paths than its staging path: its users there would lose it
 // with the connection.
 func (n *node) unused(id volumes.ID, staged string) error {
 	device, err := n.fabric.Find(id.UUID)
@@ -189,7 +190,7 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 			return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not staged at %s", id, source))
 		}
 	}
-	if block && readOnly && !n.fabric.ReadOnly(device.Path) { // a mount keeps nobody from writing to a device
+	if block && readOnly && !n.fabric.ReadOnly(device.Path) { // a read-only mount does not prevent writes to a device
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is a device that this node may write to: it is to be published to the node to be read (readOnly of the PersistentVolume, or ReadOnlyMany)", id)
 	}
 	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
@@ -204,8 +205,8 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 	return &csi.NodePublishVolumeResponse{}, n.mounts.Bind(ctx, source, q.GetTargetPath(), block, readOnly)
 }
 
-// published reports whether a volume is shown at a path already. With alone it is an error if it is
-// shown elsewhere (ReadWriteOncePod).
+// published reports whether a volume is mounted at a path already. With alone set, it fails if the volume is mounted
+// elsewhere (ReadWriteOncePod).
 func (n *node) published(source, at string, alone bool) (bool, error) {
 	there, elsewhere, err := n.mounts.Shown(source, at)
 	if err == nil && !there && alone && len(elsewhere) > 0 {

@@ -15,7 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestStaleDevice: what was mounted of a device that is gone is shown to no pod, and makes room for the one that came.
+// TestStaleDevice checks that a mount of a device that is gone is not shown to a pod, and is replaced by one of the
+// new device.
 func TestStaleDevice(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -34,7 +35,7 @@ func TestStaleDevice(t *testing.T) {
 	}
 }
 
-// TestLeftConnection: a connection without a volume ends when a driver is started, and while it runs.
+// TestLeftConnection checks that a connection without a volume is ended at the start of a driver, and while it runs.
 func TestLeftConnection(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -47,7 +48,7 @@ func TestLeftConnection(t *testing.T) {
 		s.stage(codes.OK, v, at, s.publish(codes.OK, v, string(m.nqn), c), c)
 		s.unpublish(codes.OK, v, string(m.nqn))
 		m.mu.Lock()
-		clear(m.disks) // as the kernel removes what was withdrawn
+		clear(m.disks) // as the kernel removes withdrawn namespaces
 		m.mu.Unlock()
 		if when != "of later" {
 			serve(t, r, m)
@@ -68,7 +69,7 @@ func TestLeftConnection(t *testing.T) {
 	s.delete(codes.OK, v)
 }
 
-// TestLostDevice: a device that is no more the volume's when it is to be formatted, shown or made larger is left as it is.
+// TestLostDevice checks that a device that is no longer the volume's is not formatted, mounted or enlarged.
 func TestLostDevice(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -92,7 +93,7 @@ func TestLostDevice(t *testing.T) {
 			},
 		} {
 			if name == "device" && i == 0 {
-				s.want("stage", codes.OK, call()) // which does nothing to it
+				s.want("stage", codes.OK, call()) // which has no effect on it
 				continue
 			}
 			lost := ""
@@ -113,7 +114,8 @@ func TestLostDevice(t *testing.T) {
 	}
 }
 
-// TestStaleGrown: the file system of a device that has gone is not taken for that of the volume, which grows.
+// TestStaleGrown checks that the file system of a device that is gone is not taken for that of the volume when the
+// volume grows.
 func TestStaleGrown(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -129,7 +131,7 @@ func TestStaleGrown(t *testing.T) {
 	s.want("expand what is of another device", codes.FailedPrecondition, err)
 }
 
-// TestUnstagedEarly: a volume that a pod has yet stays on the node, as a file system and as a device.
+// TestUnstagedEarly checks that a volume in use by a pod stays on the node, both as a file system and as a device.
 func TestUnstagedEarly(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -155,7 +157,8 @@ func TestUnstagedEarly(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDevice: a pod that is to read gets a device that nobody on the node can write to, or none.
+// TestReadOnlyDevice checks that a pod that is to read gets a device to which nothing on the node can write, or an
+// error.
 func TestReadOnlyDevice(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -177,8 +180,8 @@ func TestReadOnlyDevice(t *testing.T) {
 	}
 }
 
-// TestHalfProtected: what was shown to a pod that is to read, and by a driver that was killed before nobody could write
-// there, is protected by the next call.
+// TestHalfProtected checks that a mount for a reading pod is made read-only by the next call if the driver was killed
+// before it had done so.
 func TestHalfProtected(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -196,8 +199,8 @@ func TestHalfProtected(t *testing.T) {
 	}
 }
 
-// TestSameName: a machine that is another one's copy is refused as long as that is connected, whether it has the
-// identifier of its host too or not, and the other is not disturbed.
+// TestSameName checks that a copy of a machine is rejected while that machine is connected, with the same host
+// identifier or another one, and that the original is not disturbed.
 func TestSameName(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof-csi/internal/volumes"
 )
 
-// there is nil where something is mounted at a path and a volume has a device.
+// there returns nil if something is mounted at a path and the volume has a device.
 func (n *node) there(id volumes.ID, device, path string) error {
 	there, err := n.mounts.Mounted(path)
 	if err == nil && (device == "" || !there) {
@@ -20,7 +20,7 @@ func (n *node) there(id volumes.ID, device, path string) error {
 	return err
 }
 
-// isBlock reports whether a path shows the device itself.
+// isBlock reports whether the device itself is mounted at a path.
 func (n *node) isBlock(device, path string) (bool, error) {
 	return n.published(device, path, false)
 }
@@ -80,7 +80,7 @@ func (n *node) NodeExpandVolume(ctx context.Context, q *csi.NodeExpandVolumeRequ
 	if err != nil || block {
 		return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, err
 	}
-	at := cmp.Or(q.GetStagingTargetPath(), q.GetVolumePath()) // what a pod has may be mounted to be read alone, which keeps it from growing
+	at := cmp.Or(q.GetStagingTargetPath(), q.GetVolumePath()) // the mount of a pod may be read-only, which prevents enlarging the file system
 	if same, err := n.holds(at, device.Path); err != nil || !same {
 		return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not what is mounted at %s", id, at))
 	}

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// serve serves a driver of a target and a machine at a socket, and returns that.
+// serve serves a driver with a target and a machine at a socket, and returns the socket's path.
 func serve(t testing.TB, r *targetRig, m *machine) string {
 	t.Helper()
 	path := filepath.Join(r.dir, "csi.sock")
@@ -33,8 +33,8 @@ func serve(t testing.TB, r *targetRig, m *machine) string {
 	return "unix:" + path
 }
 
-// TestSanity has the suite of the specification's authors try the driver, with volumes that our host
-// connects to, writes to and reads.
+// TestSanity runs the test suite of the specification's authors on the driver, with volumes that our host connects to,
+// writes to and reads.
 func TestSanity(t *testing.T) {
 	r := newTargetRig(t)
 	m := newMachine(t, r.addr.Next(), 1)
@@ -43,7 +43,7 @@ func TestSanity(t *testing.T) {
 	c.TargetPath, c.StagingPath = filepath.Join(r.dir, "target"), filepath.Join(r.dir, "staging")
 	c.TestVolumeSize, c.TestVolumeExpandSize = 4<<20, 8<<20
 	c.IdempotentCount = 3
-	// The suite runs in the process's own ginkgo, which prints nothing but failures so.
+	// The suite runs in this process's ginkgo, which is configured to print only failures.
 	suite, reporter := ginkgo.GinkgoConfiguration()
 	reporter.Succinct, reporter.NoColor = true, true
 	gomega.RegisterFailHandler(ginkgo.Fail)

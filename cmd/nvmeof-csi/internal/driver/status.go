@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// codesOf are the codes of errors of package volumes.
+// codesOf maps the errors of package volumes to codes.
 var codesOf = []struct {
 	err  error
 	code codes.Code
@@ -24,14 +24,14 @@ var codesOf = []struct {
 	{fabric.ErrOffline, codes.FailedPrecondition}, {fabric.ErrGone, codes.Unavailable}, {volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
 }
 
-// apiCodes are the codes of errors of the control API.
+// apiCodes maps the errors of the control API to codes.
 var apiCodes = map[control.Code]codes.Code{
 	control.CodeInvalid: codes.InvalidArgument, control.CodeNotFound: codes.NotFound, control.CodeExists: codes.Aborted,
 	control.CodeInUse: codes.FailedPrecondition, control.CodeForbidden: codes.PermissionDenied, control.CodeLoss: codes.FailedPrecondition,
 	control.CodeNotEmpty: codes.AlreadyExists, control.CodeUnsaved: codes.Unavailable, control.CodeFailed: codes.Internal, control.CodeRestart: codes.FailedPrecondition,
 }
 
-// statusOf is an error as callers get it.
+// statusOf returns the status for an error.
 func statusOf(err error) *status.Status {
 	if s, is := status.FromError(err); is {
 		return s

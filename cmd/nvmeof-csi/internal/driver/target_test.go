@@ -24,7 +24,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// asTarget, set to a folder, makes the test's executable a target, so that there is one to be killed.
+// asTarget, if set to a directory, makes the test's executable a target process, which can be killed.
 const asTarget = "NVMEOF_CSI_TEST_TARGET"
 
 var (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveTarget is a target as nvmeof target --config makes it.
+// serveTarget serves a target as nvmeof target --config does.
 func serveTarget(dir string) error {
 	file := filepath.Join(dir, "target.yaml")
 	text, err := os.ReadFile(file)
@@ -81,7 +81,7 @@ func serveTarget(dir string) error {
 	return s.Close()
 }
 
-// A targetRig is a target that is a process of its own, on an address of its own.
+// A targetRig is a target in a process of its own, at an address of its own.
 type targetRig struct {
 	t    testing.TB
 	dir  string
@@ -93,7 +93,7 @@ type targetRig struct {
 
 const subsystemNQN = "nqn.2026-11.org.example:csi"
 
-// lastAddr counts addresses: a target has one, and machines of the test the next two.
+// lastAddr counts addresses: a target uses one, and the machines of the test the next two.
 var lastAddr atomic.Uint32
 
 func newTargetRig(t testing.TB) *targetRig {
@@ -147,13 +147,13 @@ func (r *targetRig) start() {
 	}
 }
 
-// kill ends it as kill -9 does.
+// kill ends the process like kill -9.
 func (r *targetRig) kill() {
 	_ = r.cmd.Process.Kill() // it may have ended
 	_ = r.cmd.Wait()
 }
 
-// document is what the target has saved.
+// document returns the document that the target has saved.
 func (r *targetRig) document() *config.Document {
 	r.t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, "target.yaml"))

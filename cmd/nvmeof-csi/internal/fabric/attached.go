@@ -23,27 +23,27 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// An Attached is the Fabric of package driver by nvmeof attach and nbd-client, for machines whose
-// kernel has no NVMe over RDMA. Each subsystem has a process, which outlives the driver unless the
-// driver's container ends; each volume has a link to its socket, which is in the command line
-// of the nbd-client that made its device. That, and nothing else, tells which device is whose. Zero
-// fields take the defaults.
+// An Attached implements the Fabric of package driver with nvmeof attach and nbd-client, for machines whose kernel
+// does not support NVMe over RDMA. Each subsystem has a process, which outlives the driver unless the driver's
+// container ends. Each volume has a symbolic link to the socket of its subsystem's process. The path of the link is in
+// the command line of the nbd-client that made the volume's device; only this tells which device belongs to a volume.
+// Zero fields take the defaults.
 type Attached struct {
 	Host   nvmeof.NQN    // required
 	HostID uuid.UUID     // required
-	Dir    string        // of sockets and links; default /run/nvmeof-csi
-	Root   string        // of /sys, /proc and /dev; default /
+	Dir    string        // for sockets and links; default /run/nvmeof-csi
+	Root   string        // parent of /sys, /proc and /dev; default /
 	Wait   time.Duration // how long a program may take; default 30 s
-	Loss   int           // as of [Kernel]
+	Loss   int           // as in [Kernel]
 
 	// Program and Client are the names of the two programs; default nvmeof and nbd-client.
 	Program, Client string
 
-	turns   turns // by the name of a subsystem's socket: one connects to it or disconnects at a time
-	devices turns // of "": one looks for a free device and takes it at a time
+	turns   turns // by the name of a subsystem's socket: serializes connecting and disconnecting
+	devices turns // with the key "": serializes taking a free device
 }
 
-// ErrOffline says that a device keeps its size until it is made anew.
+// ErrOffline is returned because a device keeps its size until it is created again.
 var ErrOffline = errors.New("a volume by NBD is larger when it is staged again")
 
 func (a *Attached) dir() string { return cmp.Or(a.Dir, defaultDir) }
@@ -54,13 +54,13 @@ func (a *Attached) at(parts ...string) string {
 	return filepath.Join("/", a.Root, filepath.Join(parts...))
 }
 
-// socket is that of a subsystem, and link a volume's way to it.
+// socket returns the path of a subsystem's socket, and link that of a volume's link to it.
 func (a *Attached) socket(nqn nvmeof.NQN) string {
 	return filepath.Join(a.dir(), uuid.NewSHA1(uuid.Nil, []byte(nqn)).String()+".disk")
 }
 func (a *Attached) link(u uuid.UUID) string { return filepath.Join(a.dir(), u.String()+".sock") }
 
-// arguments are those of a process; none: there is no such process.
+// arguments returns the arguments of a process; none if it does not exist.
 func (a *Attached) arguments(pid string) []string {
 	text, err := os.ReadFile(a.at("proc", pid, "cmdline"))
 	if err != nil {
@@ -87,7 +87,8 @@ func (a *Attached) Find(u uuid.UUID) (string, error) {
 	return "", nil
 }
 
-// Attach implements Fabric. The link is there before the process: whatever ends the driver, Detach ends both.
+// Attach implements Fabric. It creates the link before the process, so that Detach ends both even if the driver was
+// killed in between.
 func (a *Attached) Attach(ctx context.Context, d Disk) (device string, err error) {
 	if d.Key != "" {
 		return "", errors.New("nvmeof attach gets no keys from a driver: use the kernel's initiator for hosts that have one")
@@ -102,7 +103,7 @@ func (a *Attached) Attach(ctx context.Context, d Disk) (device string, err error
 		return device, err
 	}
 	if to, _ := os.Readlink(link); to != socket {
-		_ = os.Remove(link) // one that is left
+		_ = os.Remove(link) // one that is left over
 		if err := errors.Join(os.MkdirAll(a.dir(), onlyOwnersEnter), os.Symlink(socket, link)); err != nil {
 			return "", err
 		}
@@ -128,7 +129,7 @@ func (a *Attached) disk(ctx context.Context, link string, d Disk) (string, error
 			err = a.take(ctx, link, d.UUID)
 		}
 		device, found := a.Find(d.UUID)
-		if size, _ := a.Await(ctx, device, 0); found != nil || size > 0 { // it has its size a moment after the device is taken
+		if size, _ := a.Await(ctx, device, 0); found != nil || size > 0 { // the device has its size a moment after it is taken
 			return device, found
 		}
 		select {
@@ -163,7 +164,7 @@ func (a *Attached) serve(ctx context.Context, d Disk) error {
 	cmd := exec.Command(cmp.Or(a.Program, "nvmeof"), "attach", "-t", "rdma", "-a", strings.Join(addresses, ","), "-s", strconv.Itoa(int(first.Port())),
 		"-n", string(d.NQN), "--hostnqn", string(a.Host), "--hostid", a.HostID.String(), "--ctrl-loss-tmo", strconv.Itoa(cmp.Or(a.Loss, defaultLoss)), "--socket", socket)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it is not ended with the driver
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it is not to end with the driver
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (a *Attached) serve(ctx context.Context, d Disk) error {
 	return nil
 }
 
-// reached reports whether somebody serves at a socket.
+// reached reports whether a process listens at a socket.
 func reached(socket string) bool {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -192,8 +193,8 @@ func reached(socket string) bool {
 	return true
 }
 
-// take makes the first device that nobody has one of the export. That has two names, of which the
-// identifier may be that of another volume by now.
+// take connects the first free device to the export of a volume. It uses the export's name by UUID, since the NSID may
+// be that of another volume by now.
 func (a *Attached) take(ctx context.Context, link string, u uuid.UUID) error {
 	done, err := a.devices.take(ctx, "")
 	if err != nil {
@@ -234,7 +235,8 @@ func (a *Attached) Detach(ctx context.Context, u uuid.UUID) error {
 	return a.detach(ctx, u)
 }
 
-// detach is Detach in the turn of the volume's subsystem. The link goes last, by which the next call finds what is left.
+// detach is Detach with the lock of the volume's subsystem held. It removes the link last, so that a further call
+// finds what is left.
 func (a *Attached) detach(ctx context.Context, u uuid.UUID) error {
 	device, err := a.Find(u)
 	if err != nil {
@@ -259,7 +261,7 @@ func (a *Attached) detach(ctx context.Context, u uuid.UUID) error {
 	return os.Remove(a.link(u))
 }
 
-// needed are the sockets, by their names, to which links lead, without that of one volume.
+// needed returns the names of the sockets to which links lead, without the link of one volume.
 func (a *Attached) needed(but uuid.UUID) (sockets []string, err error) {
 	links, err := filepath.Glob(filepath.Join(a.dir(), "*.sock"))
 	for _, l := range links {
@@ -270,7 +272,7 @@ func (a *Attached) needed(but uuid.UUID) (sockets []string, err error) {
 	return sockets, err
 }
 
-// processes are those of nvmeof attach, by the socket at which each serves.
+// processes returns the processes of nvmeof attach, by the socket at which each serves.
 func (a *Attached) processes() (map[string][]int, error) {
 	all, err := os.ReadDir(a.at("proc"))
 	of := map[string][]int{}
@@ -284,7 +286,7 @@ func (a *Attached) processes() (map[string][]int, error) {
 	return of, err
 }
 
-// end ends the process of a socket, which flushes first.
+// end ends the process that serves at a socket. The process flushes first.
 func (a *Attached) end(ctx context.Context, socket string) error {
 	all, err := a.processes()
 	if err != nil {
@@ -305,7 +307,7 @@ func (a *Attached) end(ctx context.Context, socket string) error {
 	return nil
 }
 
-// Tidy implements Fabric: it ends processes whose socket is in the driver's folder, and to which no link leads.
+// Tidy implements Fabric: it ends processes whose socket is in the driver's directory and to which no link leads.
 func (a *Attached) Tidy(ctx context.Context) error {
 	all, err := a.processes()
 	for socket := range all {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// asProgram has the test's executable be one of the two programs, with that folder for a machine.
+// asProgram makes the test's executable one of the two programs, with that directory as the root of the machine.
 const asProgram = "NVMEOF_CSI_TEST_ROOT"
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beProgram is nvmeof attach, which serves at its socket until a signal, or nbd-client, which
-// leaves in the machine what the kernel shows of a device.
+// beProgram acts as nvmeof attach, which serves at its socket until a signal, or as nbd-client, which creates in the
+// machine's files what the kernel shows of a device.
 func beProgram(root string, args []string) error {
 	entry := func(path, text string) error {
 		path = filepath.Join(root, path)
@@ -67,7 +67,7 @@ func beProgram(root string, args []string) error {
 	return errors.Join(line(), entry("sys/block/"+name+"/size", "8"), entry("sys/block/"+name+"/pid", fmt.Sprint(os.Getpid())))
 }
 
-// newAttached is a machine with two devices.
+// newAttached returns an Attached for a machine with two devices.
 func newAttached(t *testing.T) *Attached {
 	t.Helper()
 	root, err := os.MkdirTemp("", "csi") // short: it has sockets
@@ -79,10 +79,10 @@ func newAttached(t *testing.T) *Attached {
 		t.Fatal(err)
 	}
 	t.Setenv(asProgram, root)
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each process
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise a second for each process
 	a := &Attached{Host: hostNQN, HostID: first, Dir: filepath.Join(root, "run"), Root: root, Wait: 30 * time.Second, Program: self, Client: self}
 	t.Cleanup(func() {
-		_ = a.end(t.Context(), a.socket(nqn)) // where the test fails
+		_ = a.end(t.Context(), a.socket(nqn)) // if the test fails
 		os.RemoveAll(root)
 	})
 	for _, name := range []string{"nbd0", "nbd1", "sda"} {
@@ -100,8 +100,8 @@ func attachedDisk(u uuid.UUID) Disk {
 	return Disk{UUID: u, NQN: nqn, NSID: 1, Addresses: []string{"192.0.2.1:4420", "192.0.2.2:4421", "192.0.2.3:4420"}}
 }
 
-// TestAttached: volumes of a subsystem have one process, which ends with the last, and each a device of its
-// own, which another driver finds.
+// TestAttached checks that the volumes of a subsystem share one process, which ends with the last of them, and that
+// each has a device of its own, which another driver finds.
 func TestAttached(t *testing.T) {
 	a := newAttached(t)
 	var devices []string
@@ -160,7 +160,7 @@ func TestAttached(t *testing.T) {
 	}
 }
 
-// TestNotAttached: what cannot be had is said, and why.
+// TestNotAttached checks the errors of failed attachments.
 func TestNotAttached(t *testing.T) {
 	a := newAttached(t)
 	d := attachedDisk(first)
@@ -177,7 +177,7 @@ func TestNotAttached(t *testing.T) {
 	if _, err := a.Attach(t.Context(), d); err == nil || !strings.Contains(err.Error(), "the target refuses") {
 		t.Errorf("of a target that refuses: %v", err)
 	}
-	if _, err := a.Attach(t.Context(), attachedDisk(second)); err != nil { // so that the process is there
+	if _, err := a.Attach(t.Context(), attachedDisk(second)); err != nil { // so that the process exists
 		t.Fatal(err)
 	}
 	d = attachedDisk(first)
@@ -206,8 +206,8 @@ func TestNotAttached(t *testing.T) {
 // away is the NQN of a subsystem that does not answer.
 const away = "nqn.2026-11.org.example:away"
 
-// TestOthersAttach: while a volume is attached whose target is away, those of other subsystems are attached and detached,
-// and calls about the subsystem itself end with their contexts.
+// TestOthersAttach checks that volumes of other subsystems can be attached and detached while a volume is attached
+// whose target is away, and that calls about the subsystem itself end with their contexts.
 func TestOthersAttach(t *testing.T) {
 	a := newAttached(t)
 	x := newTree(t)
@@ -239,7 +239,7 @@ func TestOthersAttach(t *testing.T) {
 			}
 		}},
 	} {
-		go func() { // ends when the context does, or the answer comes
+		go func() { // ends when the context does, or the response arrives
 			d := attachedDisk(second)
 			d.NQN, d.Addresses = away, d.Addresses[:1]
 			_, err := test.fabric.Attach(ctx, d)
@@ -267,8 +267,8 @@ func TestOthersAttach(t *testing.T) {
 	}
 }
 
-// TestAttachedLeft: what a driver leaves that is killed between any two steps is ended by the next one's Detach, or as
-// that starts, and the processes of others stay.
+// TestAttachedLeft checks that whatever a driver leaves when it is killed between any two steps is ended by Detach or
+// the start of the next driver, and that processes of others stay.
 func TestAttachedLeft(t *testing.T) {
 	a := newAttached(t)
 	again := &Attached{Dir: a.Dir, Root: a.Root, Program: a.Program, Client: a.Client}

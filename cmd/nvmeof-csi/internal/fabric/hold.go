@@ -8,18 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrGone says that a volume lost its device while that was looked for.
+// ErrGone is returned if a volume lost its device during the search for it.
 var ErrGone = errors.New("the volume has lost its device")
 
-// A Held is the device of a volume, kept open: until it is closed the kernel gives neither its name nor its number to
-// another disk, and has no other volume behind a device of NBD. Path is what programs can be given meanwhile; empty: there
-// is no device.
+// A Held is the device of a volume, kept open. Until it is closed, the kernel gives neither its name nor its number to
+// another disk, and does not connect an NBD device to another volume. Path can be passed to programs meanwhile; it is
+// empty if there is no device.
 type Held struct {
 	Path string
 	open *os.File
 }
 
-// Close gives it back.
+// Close releases the device.
 func (h *Held) Close() error {
 	if h.open == nil {
 		return nil
@@ -27,7 +27,7 @@ func (h *Held) Close() error {
 	return h.open.Close()
 }
 
-// hold opens the device that is found, and finds it once more.
+// hold finds a device, opens it, and checks that it is still the volume's.
 func hold(find func(uuid.UUID) (string, error), u uuid.UUID) (*Held, error) {
 	path, err := find(u)
 	switch {

@@ -1,5 +1,5 @@
-// Package fabric makes devices of volumes by the kernel's initiator: by /dev/nvme-fabrics, as nvme-cli
-// does, and what the kernel shows in sysfs, which is all the state that there is.
+// Package fabric makes devices of volumes: with the kernel's host through /dev/nvme-fabrics and sysfs, as nvme-cli does
+// ([Kernel]), or with nvmeof attach and NBD ([Attached]).
 package fabric
 
 import (
@@ -24,38 +24,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Disk is a volume that a node is to have.
+// A Disk is a volume that a node needs.
 type Disk struct {
 	UUID      uuid.UUID
 	NQN       nvmeof.NQN
 	NSID      int
-	Addresses []string // ADDRESS:PORT of the target, each a path
+	Addresses []string // ADDRESS:PORT of the target; each is a path
 
-	Key, ControllerKey string // of DH-HMAC-CHAP; empty: none
+	Key, ControllerKey string // for DH-HMAC-CHAP; empty: none
 }
 
-// A Kernel is the Fabric of package driver by the kernel's initiator. Zero fields take the defaults.
+// A Kernel implements the Fabric of package driver with the kernel's host. Zero fields take the defaults.
 type Kernel struct {
 	Host    nvmeof.NQN // required
 	HostID  uuid.UUID  // required
 	Sys     string     // default /sys
 	Dev     string     // default /dev
-	Dir     string     // of notes for the driver that is started next; default /run/nvmeof-csi
-	Loss    int        // seconds until a target that is away is given up, with its devices; -1: never; 0: 600
+	Dir     string     // for notes for the next driver; default /run/nvmeof-csi
+	Loss    int        // seconds until a lost target is given up, with its devices; -1: never; 0: 600
 	Connect func(options string) error
 	// Wait is how long the kernel may take to find a device; default 30 s.
 	Wait time.Duration
 
-	turns   turns          // by NQN: one connects to a subsystem or disconnects at a time, and writes its notes
-	mu      sync.Mutex     // of waiting
-	waiting map[string]int // calls of Attach under way, by subsystem: their connections are needed
+	turns   turns          // by NQN: serializes connecting, disconnecting and writing the notes
+	mu      sync.Mutex     // guards waiting
+	waiting map[string]int // number of calls of Attach in progress, by subsystem: their connections are needed
 }
 
 const (
 	defaultWait = 30 * time.Second
 	defaultLoss = 600
 	lookAgain   = 100 * time.Millisecond
-	sectorSize  = 512 // of sysfs, whatever the device has
+	sectorSize  = 512 // unit of sizes in sysfs, whatever the device's block size
 )
 
 func (k *Kernel) sys(parts ...string) string {
@@ -72,7 +72,7 @@ func (k *Kernel) dev(name string) string {
 	return filepath.Join(k.Dev, name)
 }
 
-// attribute is that of sysfs; empty: there is none.
+// attribute returns the value of a file in sysfs; "" if it does not exist.
 func attribute(parts ...string) string {
 	text, err := os.ReadFile(filepath.Join(parts...))
 	if err != nil {
@@ -81,10 +81,10 @@ func attribute(parts ...string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// head are the names of namespaces, and not of their paths below multipath.
+// head matches the names of namespaces, but not those of their paths below multipath devices.
 var head = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
 
-// name finds a namespace by its UUID; empty: there is none.
+// name returns the name of the namespace with a UUID; "" if there is none.
 func (k *Kernel) name(u uuid.UUID) (string, error) {
 	all, err := os.ReadDir(k.sys("block"))
 	if err != nil {
@@ -107,10 +107,10 @@ func (k *Kernel) Find(u uuid.UUID) (string, error) {
 	return k.dev(name), nil
 }
 
-// A controller is one that the kernel has.
+// A controller is a controller in the kernel.
 type controller struct{ name, nqn, address, state string }
 
-// controllers are those of this host that lead to a subsystem.
+// controllers returns the controllers of this host that are connected to a subsystem.
 func (k *Kernel) controllers(nqn string) (all []controller, err error) {
 	entries, err := os.ReadDir(k.sys("class", "nvme"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,15 +126,15 @@ func (k *Kernel) controllers(nqn string) (all []controller, err error) {
 	return all, err
 }
 
-// at reports whether a controller leads to an address, and is not about to go.
+// at reports whether a controller is connected to an address and is not being deleted.
 func (c *controller) at(a netip.AddrPort) bool {
 	fields := strings.Split(c.address, ",")
 	return slices.Contains(fields, "traddr="+a.Addr().String()) && slices.Contains(fields, "trsvcid="+strconv.Itoa(int(a.Port()))) &&
 		!strings.HasPrefix(c.state, "deleting") && c.state != "dead"
 }
 
-// Attach implements Fabric. Paths that there are already are kept, and one is enough. Where there is no
-// device after all, nobody would end the connections: no namespace leads to them.
+// Attach implements Fabric. Existing paths are kept, and one path is enough. If there is no device in the end, Attach
+// ends the connections, because without a namespace no other call would.
 func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) {
 	k.begin(string(d.NQN))
 	added := false
@@ -149,7 +149,7 @@ func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) 
 	return k.attach(ctx, d)
 }
 
-// begin says that the connections to a subsystem are needed.
+// begin counts a call that needs the connections to a subsystem.
 func (k *Kernel) begin(nqn string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,8 +166,8 @@ func (k *Kernel) needed(nqn string) bool {
 	return k.waiting[nqn] > 0
 }
 
-// end says that they are needed no more than their namespaces need them. With added the volume was not attached
-// before.
+// end ends what begin has begun. If the call failed, it removes the volume's note, if added, and disconnects unless
+// the connections are used by other volumes.
 func (k *Kernel) end(ctx context.Context, d Disk, failed, added bool) error {
 	nqn := string(d.NQN)
 	k.mu.Lock()
@@ -207,7 +207,7 @@ func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 			return "", err
 		}
 		if name != "" {
-			// The kernel keeps the first one that it has met, and none beside it.
+			// The kernel shows only the first of several namespaces with the same UUID.
 			if of := attribute(k.sys("block", name, "device", "subsysnqn")); of != "" && of != string(d.NQN) {
 				return "", fmt.Errorf("%s has the identifier of a volume of %s, and is of %s: it is another disk; nvme disconnect it", k.dev(name), d.NQN, nvmeof.Printable(of))
 			}
@@ -226,7 +226,7 @@ func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 	}
 }
 
-// ready reports whether the node of a device is there.
+// ready reports whether the node of a device exists.
 func ready(device string) bool {
 	_, err := os.Stat(device)
 	return err == nil
@@ -257,12 +257,12 @@ func (k *Kernel) connect(ctx context.Context, d Disk) error {
 		}
 	}
 	if len(errs) < len(d.Addresses) {
-		return nil // by one at least
+		return nil // at least one succeeded
 	}
 	return errors.Join(errs...)
 }
 
-// ask has the kernel connect. No value may have another option in it.
+// ask asks the kernel to connect. Values must not contain further options.
 func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
 	for _, text := range []string{string(d.NQN), a.Addr().String(), string(k.Host)} {
 		if strings.ContainsAny(text, ", \n") {
@@ -284,12 +284,12 @@ func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
 	}
 	err := ask(options)
 	if errors.Is(err, unix.EALREADY) {
-		return nil // somebody else was faster
+		return nil // it was connected concurrently
 	}
 	return err
 }
 
-// reason says what may be behind an error of the kernel's, which has one for all that a target can refuse.
+// reason says what may be the cause of an error of the kernel, which has one error for all reasons of a rejection.
 func (k *Kernel) reason(err error) string {
 	switch {
 	case errors.Is(err, unix.EIO):
@@ -300,7 +300,7 @@ func (k *Kernel) reason(err error) string {
 	return ""
 }
 
-// write writes to a file of the kernel's, and makes none.
+// write writes to an existing file of the kernel.
 func write(path string, how int, text string) error {
 	f, err := os.OpenFile(path, how, 0)
 	if err != nil {
@@ -310,16 +310,16 @@ func write(path string, how int, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// rescan has the kernel look which namespaces there are: it may have missed the event.
+// rescan asks the kernel to look for namespaces, since it may have missed the event.
 func (k *Kernel) rescan(nqn string) {
-	have, _ := k.controllers(nqn) // who asks finds out
+	have, _ := k.controllers(nqn) // the caller notices a failure
 	for _, c := range have {
 		_ = write(k.sys("class", "nvme", c.name, "rescan_controller"), os.O_WRONLY, "1")
 	}
 }
 
-// Detach implements Fabric. The device of a volume that was taken from the host has gone, and the connection has
-// not, which leads to nothing any more if that was the last one.
+// Detach implements Fabric. If the volume was taken from the host, its device is gone already, and only the connection
+// is left.
 func (k *Kernel) Detach(ctx context.Context, u uuid.UUID) error {
 	nqn, done, err := k.turns.takeOf(ctx, func() (string, error) { return k.subsystemOf(u) })
 	if err != nil {
@@ -339,7 +339,7 @@ func (k *Kernel) Detach(ctx context.Context, u uuid.UUID) error {
 	return k.forget(u, volumeNotes)
 }
 
-// subsystemOf is the NQN of the subsystem of a volume's device, or else of its note; empty: there is neither.
+// subsystemOf returns the NQN of the subsystem of a volume's device, or else that in its note; "" if there is neither.
 func (k *Kernel) subsystemOf(u uuid.UUID) (nqn string, err error) {
 	if name, err := k.name(u); err != nil || name != "" {
 		return attribute(k.sys("block", name, "device", "subsysnqn")), err
@@ -350,8 +350,8 @@ func (k *Kernel) subsystemOf(u uuid.UUID) (nqn string, err error) {
 	return nqn, err
 }
 
-// disconnect ends the connections to a subsystem, unless another namespace than the given one is in use, or
-// is waited for, or another volume than that one is attached. Called in the subsystem's turn.
+// disconnect ends the connections to a subsystem, unless a namespace other than name is in use or waited for, or a
+// volume other than but is attached. Called with the lock of the subsystem held.
 func (k *Kernel) disconnect(nqn, name string, but uuid.UUID) error {
 	all, err := os.ReadDir(k.sys("block"))
 	if err != nil || k.needed(nqn) {

@@ -22,7 +22,7 @@ const (
 
 var first, second = uuid.MustParse("11111111-2222-4333-8444-555555555551"), uuid.MustParse("11111111-2222-4333-8444-555555555552")
 
-// A tree is a sysfs and a kernel, which adds to it what it is asked for.
+// A tree is a sysfs with a fake kernel, which adds to it what is requested.
 type tree struct {
 	*Kernel
 	t     *testing.T
@@ -54,7 +54,7 @@ func (x *tree) put(path, text string) {
 	}
 }
 
-// controller adds one, and namespace a namespace.
+// controller adds a controller, and namespace a namespace.
 func (x *tree) controller(name, address string) {
 	x.put("sys/class/nvme/"+name+"/subsysnqn", nqn)
 	x.put("sys/class/nvme/"+name+"/hostnqn", hostNQN)
@@ -75,7 +75,7 @@ func disk(u uuid.UUID) Disk {
 	return Disk{UUID: u, NQN: nqn, NSID: 1, Addresses: []string{"192.0.2.1:4420", "[2001:db8::1]:4421"}, Key: "DHHC-1:00:a:", ControllerKey: "DHHC-1:00:b:"}
 }
 
-// TestAttach: the kernel is asked for the paths that are missing, and for none that is there.
+// TestAttach checks that the kernel is asked only for the paths that are missing.
 func TestAttach(t *testing.T) {
 	x := newTree(t)
 	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, context.DeadlineExceeded) || len(x.asked) != 2 {
@@ -131,7 +131,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestAnotherDisk: a disk of another target that has a volume's identifier is not taken for the volume.
+// TestAnotherDisk checks that a disk of another target with the UUID of a volume is not taken for the volume.
 func TestAnotherDisk(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
@@ -142,7 +142,7 @@ func TestAnotherDisk(t *testing.T) {
 	}
 }
 
-// TestDetach: the connection goes with the last namespace of its subsystem.
+// TestDetach checks that the connection ends with the last namespace of its subsystem.
 func TestDetach(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
@@ -166,7 +166,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// started is the machine with a driver that is started anew.
+// started returns the machine with a restarted driver.
 func (x *tree) started() *tree {
 	again := *x
 	again.Kernel = &Kernel{Host: x.Host, HostID: x.HostID, Sys: x.Sys, Dev: x.Dev, Dir: x.Dir, Wait: x.Wait, Loss: x.Loss, Connect: x.Connect}
@@ -194,8 +194,8 @@ func (x *tree) wantEnded(want bool, when string) {
 	}
 }
 
-// TestDetachWithdrawn: the connection ends with a volume whose device has gone, and not before another one's has, also
-// where the driver has been started anew since.
+// TestDetachWithdrawn checks that the connection ends with the last volume, even if its device is gone, and not
+// before, also after a restart of the driver.
 func TestDetachWithdrawn(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		x := newTree(t)
@@ -226,7 +226,8 @@ func TestDetachWithdrawn(t *testing.T) {
 	}
 }
 
-// TestTidy: a connection ends that no volume uses, and those of others do not: whatever they lead to, or nothing.
+// TestTidy checks that connections that no volume uses are ended, and that connections of others are not, whatever
+// namespaces they have.
 func TestTidy(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
@@ -268,8 +269,8 @@ func TestTidy(t *testing.T) {
 	tidy(false, "when somebody else has connected since")
 }
 
-// TestLastUnstaged: the connection that the driver has made ends with the last volume that is staged, whatever was
-// unstaged and not withdrawn yet; but not if somebody has mounted another namespace there.
+// TestLastUnstaged checks that the driver's connection ends with the last staged volume, even if some volumes were
+// unstaged and not withdrawn yet; but not if another namespace is mounted.
 func TestLastUnstaged(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		x := newTree(t)
@@ -306,7 +307,7 @@ func TestLastUnstaged(t *testing.T) {
 	}
 }
 
-// loop makes a device, which needs root and loop devices.
+// loop makes a loop device, which needs root.
 func loop(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
@@ -326,7 +327,7 @@ func loop(t *testing.T) string {
 	return device
 }
 
-// TestNotNoted: what a driver that is started next would not find is not attached.
+// TestNotNoted checks that a volume is not attached if the notes for the next driver cannot be written.
 func TestNotNoted(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
@@ -340,7 +341,7 @@ func TestNotNoted(t *testing.T) {
 	}
 }
 
-// TestHold: a device that is another disk's once it is open is not the volume's.
+// TestHold checks that a device that has become another disk when it is open is not taken for the volume's.
 func TestHold(t *testing.T) {
 	x := newTree(t)
 	if h, err := x.Hold(first); err != nil || h.Path != "" || h.Close() != nil {
@@ -370,8 +371,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestConnectionsNeeded: a connection stays while a namespace is waited for that the kernel has not found
-// yet, and ends when none comes.
+// TestConnectionsNeeded checks that a connection stays while a call waits for a namespace that the kernel has not
+// found yet, and is ended if none appears.
 func TestConnectionsNeeded(t *testing.T) {
 	x := newTree(t)
 	x.controller("nvme0", "traddr=192.0.2.1,trsvcid=4420")
@@ -414,7 +415,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestWithoutNVMe: where the kernel has no NVMe it says so.
+// TestWithoutNVMe checks the error of a kernel without NVMe.
 func TestWithoutNVMe(t *testing.T) {
 	x := newTree(t)
 	if err := os.RemoveAll(filepath.Join(x.Sys, "class")); err != nil {

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The notes of a Kernel are what a driver has to know of the one before it, that was ended: the subsystems that it
-// has connected to, those to which somebody else had connected before, and the volumes that it has attached and not
-// detached. Nothing else says so of a volume whose device has gone. A note is a link, since a link is made whole or not at all, and its text is the name of the
-// subsystem. The folder is empty when the machine starts, which then has no connections either.
+// The notes of a Kernel tell a driver what an earlier driver, which was killed, has done: the subsystems to which it
+// has connected, those to which something else had connected before, and the volumes that it has attached and not
+// detached. Once the device of a volume is gone, nothing else records the latter. A note is a symbolic link, since
+// creating one is atomic; its target is the NQN of the subsystem. The directory is empty after a boot, when there are
+// no connections either.
 const (
 	defaultDir      = "/run/nvmeof-csi"
 	subsystemNotes  = ".subsystem"
-	sharedNotes     = ".shared" // beside the former: not all that is used there has a note
+	sharedNotes     = ".shared" // in addition to the former: its volumes may be used without a note
 	volumeNotes     = ".volume"
 	onlyOwnersEnter = 0o700
 )
@@ -31,7 +32,7 @@ func (k *Kernel) notePath(u uuid.UUID, kind string) string {
 
 func subsystemNote(nqn string) uuid.UUID { return uuid.NewSHA1(uuid.Nil, []byte(nqn)) }
 
-// note leaves a note, and reports whether there was none.
+// note writes a note, and reports whether it did not exist before.
 func (k *Kernel) note(u uuid.UUID, kind, nqn string) (added bool, err error) {
 	path := k.notePath(u, kind)
 	if was, err := os.Readlink(path); err == nil && was == nqn {
@@ -46,7 +47,7 @@ func (k *Kernel) note(u uuid.UUID, kind, nqn string) (added bool, err error) {
 	return true, os.Symlink(nqn, path)
 }
 
-// forget takes a note away, if there is one.
+// forget removes a note, if it exists.
 func (k *Kernel) forget(u uuid.UUID, kind string) error {
 	if err := os.Remove(k.notePath(u, kind)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -54,7 +55,7 @@ func (k *Kernel) forget(u uuid.UUID, kind string) error {
 	return nil
 }
 
-// subsystems are those of the notes of a kind, without that of one volume.
+// subsystems returns the NQNs in the notes of a kind, without the note of one volume.
 func (k *Kernel) subsystems(kind string, but uuid.UUID) (all []string, err error) {
 	notes, err := filepath.Glob(filepath.Join(cmp.Or(k.Dir, defaultDir), "*"+kind))
 	for _, path := range notes {
@@ -63,7 +64,7 @@ func (k *Kernel) subsystems(kind string, but uuid.UUID) (all []string, err error
 		}
 		nqn, failed := os.Readlink(path)
 		switch {
-		case errors.Is(failed, fs.ErrNotExist): // of another subsystem, in whose turn it went
+		case errors.Is(failed, fs.ErrNotExist): // of another subsystem, removed with that one's lock held
 		case failed != nil:
 			return nil, failed
 		default:
@@ -73,7 +74,7 @@ func (k *Kernel) subsystems(kind string, but uuid.UUID) (all []string, err error
 	return all, err
 }
 
-// remember notes what is about to be attached, before there is a connection, and reports whether the volume was not.
+// remember writes the notes of a volume before it is connected, and reports whether the volume had none.
 func (k *Kernel) remember(ctx context.Context, d Disk) (added bool, err error) {
 	nqn := string(d.NQN)
 	done, err := k.turns.take(ctx, nqn)
@@ -82,7 +83,7 @@ func (k *Kernel) remember(ctx context.Context, d Disk) (added bool, err error) {
 	}
 	defer done()
 	if was, _ := os.Readlink(k.notePath(subsystemNote(nqn), subsystemNotes)); was != nqn {
-		if have, _ := k.controllers(nqn); len(have) > 0 { // who connects finds out what is wrong
+		if have, _ := k.controllers(nqn); len(have) > 0 { // an error shows up when connecting
 			_, err = k.note(subsystemNote(nqn), sharedNotes, nqn)
 		}
 		if err == nil {
@@ -95,9 +96,9 @@ func (k *Kernel) remember(ctx context.Context, d Disk) (added bool, err error) {
 	return k.note(d.UUID, volumeNotes, nqn)
 }
 
-// used reports whether a namespace of a subsystem is in use that has no note. Without such a note of the subsystem
-// those that are staged have one, and others are about to come or to go, unless somebody has mounted one who is not
-// the driver.
+// used reports whether a namespace without a note is in use. If anything else than the driver has connected to the
+// subsystem, every namespace counts as used. Otherwise staged volumes have notes, and a namespace without one is just
+// appearing or disappearing, or was mounted by a user: used checks the device for the latter.
 func (k *Kernel) used(nqn, name string) bool {
 	if text, err := os.Readlink(k.notePath(subsystemNote(nqn), subsystemNotes)); err != nil || text != nqn {
 		return true
@@ -115,10 +116,10 @@ func (k *Kernel) used(nqn, name string) bool {
 	}
 }
 
-// answerTime is for a device whose target may be away, and that somebody else opens just now.
+// answerTime limits the check of a device whose target may be away and that another process is opening.
 const answerTime = time.Second
 
-// isTaken reports whether a device is mounted, or of another device, or otherwise somebody's alone, in whatever
+// isTaken reports whether a device is mounted, part of another device, or otherwise opened exclusively, in any
 // container.
 func isTaken(device string) bool {
 	f, err := os.OpenFile(device, os.O_RDONLY|os.O_EXCL, 0)
@@ -129,7 +130,7 @@ func isTaken(device string) bool {
 	return false
 }
 
-// Tidy implements Fabric: a driver that was ended may have had no time to disconnect.
+// Tidy implements Fabric: a driver that was killed may not have disconnected.
 func (k *Kernel) Tidy(ctx context.Context) error {
 	all, err := k.subsystems(subsystemNotes, uuid.Nil)
 	for _, nqn := range all {

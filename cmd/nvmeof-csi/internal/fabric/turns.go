@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A turns is a set of locks by name, for what is connected and disconnected one at a time. Where a target is away that
-// takes as long as a call may, and those of other subsystems do not wait for it. The zero value is ready. There is an
-// entry for each name that was ever taken, of which a node has few.
+// A turns is a set of locks by name, which serialize connecting and disconnecting. If a target is away, a holder may
+// keep its lock as long as a call may take; calls about other subsystems do not wait for it. The zero value is ready
+// to use. Entries are never removed: a node uses few names.
 type turns struct {
 	mu sync.Mutex
-	of map[string]*semaphore.Weighted // each of one
+	of map[string]*semaphore.Weighted // each of capacity 1
 }
 
-// take waits for the turn of a name, and returns what ends it.
+// take acquires the lock of a name, and returns the function that releases it.
 func (t *turns) take(ctx context.Context, name string) (end func(), err error) {
 	t.mu.Lock()
 	if t.of == nil {
@@ -34,7 +34,8 @@ func (t *turns) take(ctx context.Context, name string) (end func(), err error) {
 	return func() { turn.Release(1) }, nil
 }
 
-// takeOf waits for the turn of what a function names, as that is once it is had: it may have changed meanwhile.
+// takeOf acquires the lock of the name that named returns. The name may change during the wait: takeOf retries until
+// named still returns it with the lock held.
 func (t *turns) takeOf(ctx context.Context, named func() (string, error)) (name string, end func(), err error) {
 	for {
 		if name, err = named(); err != nil {

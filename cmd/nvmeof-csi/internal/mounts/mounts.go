@@ -1,4 +1,4 @@
-// Package mounts is the file systems of a node, by mount(8), mkfs and the tools that make them larger.
+// Package mounts manages the file systems of a node with mount(8), mkfs and the tools that enlarge them.
 package mounts
 
 import (
@@ -17,19 +17,19 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// Usage is what a mounted file system has.
+// Usage is the usage of a mounted file system.
 type Usage struct {
 	Bytes, BytesFree   int64
 	Inodes, InodesFree int64
 }
 
-// A Mounter is the Mounts of package driver of this machine.
+// A Mounter implements the Mounts of package driver on this machine.
 type Mounter struct {
 	mounter *mount.SafeFormatAndMount
 	resizer *mount.ResizeFs
 }
 
-// New returns that of this machine.
+// New returns a Mounter.
 func New() *Mounter {
 	exec := utilexec.New()
 	return &Mounter{mount.NewSafeFormatAndMount(mount.New(""), exec), mount.NewResizeFs(exec)}
@@ -57,11 +57,11 @@ func (m *Mounter) Format(_ context.Context, device, at, fs string, options []str
 	return nil
 }
 
-// blkid looks for signatures in the first 4 MiB and the last 2 MiB, and for more with each version.
+// blkid looks for signatures in the first 4 MiB and the last 2 MiB, and newer versions in more.
 const signatures = 8 << 20
 
-// readable is an error where the beginning or the end of a device cannot be read: blkid takes such a one for
-// empty, also if it has found a file system before.
+// readable returns an error if the beginning or the end of a device cannot be read. blkid reports such a device as
+// empty, even if it contains a file system.
 func readable(device string) error {
 	f, err := os.Open(device)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *Mounter) Protect(ctx context.Context, at string) error {
 	return nil
 }
 
-// place makes what something is mounted on.
+// place creates the directory or file on which something is mounted.
 func place(at string, file bool) error {
 	if !file {
 		return os.MkdirAll(at, 0o750)
@@ -144,8 +144,8 @@ func (m *Mounter) Holds(at, device string) (bool, error) {
 	return false, err
 }
 
-// resolved is a path as the kernel lists it. What is mounted there may not answer, so that only its folder is
-// looked at.
+// resolved returns a path as the kernel lists it. It examines only the parent directory, since the mounted file system
+// may not answer.
 func resolved(at string) string {
 	folder, err := filepath.EvalSymlinks(filepath.Dir(at))
 	if err != nil {
@@ -167,8 +167,8 @@ func (m *Mounter) Shown(source, at string) (there bool, elsewhere []string, err 
 	return there, slices.DeleteFunc(elsewhere, func(path string) bool { return path == at }), err
 }
 
-// shownDevice finds the nodes of a device that are mounted elsewhere. They are on the file systems of
-// devices, and no other is asked, since it may not answer.
+// shownDevice returns the paths at which the node of a device is bind mounted. Such mounts are of the file systems
+// that contain device nodes; no others are examined, since they may not answer.
 func shownDevice(source string, number uint64) (at []string, err error) {
 	all, err := mount.ParseMountInfo("/proc/self/mountinfo")
 	for _, i := range all {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loop makes a device of a file, which needs root and loop devices.
+// loop makes a loop device of a file, which needs root.
 func loop(t *testing.T, size int64) (device string, grow func(size int64)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "disk")
@@ -45,7 +45,7 @@ func loop(t *testing.T, size int64) (device string, grow func(size int64)) {
 	}
 }
 
-// mayGrow reports whether ext4 lets the process make it larger, which takes CAP_SYS_RESOURCE.
+// mayGrow reports whether the process can enlarge ext4, which needs CAP_SYS_RESOURCE.
 func mayGrow(t *testing.T) bool {
 	t.Helper()
 	h, d := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
@@ -55,8 +55,8 @@ func mayGrow(t *testing.T) bool {
 	return d[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// TestFileSystems: a file system is made once, mounted, shown, made larger and unmounted, each as often as
-// one likes.
+// TestFileSystems checks that a file system is created once, mounted, bind mounted, enlarged and unmounted, and that
+// each step can be repeated.
 func TestFileSystems(t *testing.T) {
 	for fs, size := range map[string]int64{"ext4": 16 << 20, "xfs": 304 << 20} {
 		t.Run(fs, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestFileSystems(t *testing.T) {
 				t.Error("a file system was made to be read only")
 			}
 			check("format", m.Format(ctx, device, staged, fs, []string{"noatime"}, false))
-			t.Cleanup(func() { _ = m.Unmount(ctx, staged, false) }) // where the test fails
+			t.Cleanup(func() { _ = m.Unmount(ctx, staged, false) }) // if the test fails
 			if same, err := m.Holds(staged, device); err != nil || !same {
 				t.Errorf("%s is of %s: %v, %v", staged, device, same, err)
 			}
@@ -115,7 +115,7 @@ func TestFileSystems(t *testing.T) {
 	}
 }
 
-// TestDevices: a device is shown as a file, which is away afterwards.
+// TestDevices checks that a device is bind mounted as a file, which is removed afterwards.
 func TestDevices(t *testing.T) {
 	device, _ := loop(t, 1<<20)
 	m, ctx := New(), t.Context()
@@ -148,8 +148,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestLinks: what is mounted is found by a path with a link in it too, as /var/lib/kubelet is on some machines, and
-// can be protected there.
+// TestLinks checks that mounts are found, and can be protected, by paths that contain symbolic links, as
+// /var/lib/kubelet on some machines.
 func TestLinks(t *testing.T) {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
 		t.Skipf("%v: apt install e2fsprogs", err)
@@ -194,8 +194,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a device is not empty because a part of it cannot be read in which there might be a file system's
-// signature, as at the ends, and its file system stays.
+// TestUnreadable checks that a device is not considered empty if a part of it that may contain a signature, such as
+// its beginning or end, cannot be read, and that its file system is not overwritten.
 func TestUnreadable(t *testing.T) {
 	const size = 64 << 20
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {

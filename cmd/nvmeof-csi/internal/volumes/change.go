@@ -12,26 +12,26 @@ import (
 )
 
 var (
-	// ErrInUse says that a volume is published.
+	// ErrInUse is returned if a volume is published.
 	ErrInUse = errors.New("it is published")
-	// ErrFixed says that the size of a volume cannot be changed.
+	// ErrFixed is returned if the size of a volume cannot be changed.
 	ErrFixed = errors.New("memory keeps its size")
-	// ErrUnknown says that nobody knows how much there is.
+	// ErrUnknown is returned if the free capacity is not known.
 	ErrUnknown = errors.New("what memory and pools of Ceph have left is not known")
-	// ErrAccess says that a host has a volume with another access.
+	// ErrAccess is returned if a host has a volume with a different access.
 	ErrAccess = errors.New("the host has it with another access")
 )
 
-// of is the path of a call for a volume.
+// of returns the path of a call about a volume.
 func (v *Volume) of(parts ...string) string {
 	return control.Path(append([]string{"subsystems", string(v.Subsystem), "namespaces", fmt.Sprint(v.NSID)}, parts...)...)
 }
 
-// options are those of a change of a volume: it is saved, and of this volume, whatever has its place by now.
+// options returns the options of a change to a volume: the change is saved, and applies only if the NSID still belongs
+// to this volume.
 func (v *Volume) options() []string { return []string{"save", "uuid=" + v.UUID.String()} }
 
-// Delete removes a volume and its data. One that is not there is removed; one that is published is
-// not.
+// Delete removes a volume and its data. It succeeds if the volume does not exist, and fails if it is published.
 func (s *Set) Delete(ctx context.Context, id ID) error {
 	v, err := s.Find(ctx, id)
 	switch {
@@ -44,7 +44,7 @@ func (s *Set) Delete(ctx context.Context, id ID) error {
 	}
 	err = s.named(id.Target).client.Do(ctx, "POST", v.of("erase"), append(v.options(), "withdrawn"), nil, nil)
 	if isCode(err, control.CodeNotFound) {
-		return nil // somebody was faster
+		return nil // it was removed concurrently
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (s *Set) Grow(ctx context.Context, id ID, required, limit int64) (int64, er
 		if limit > 0 && v.Size > limit {
 			return 0, fmt.Errorf("%s has %d bytes: %w", id, v.Size, ErrSize)
 		}
-		// Whoever made it larger may have been ended before it was saved.
+		// An earlier call may have been killed after it enlarged the volume and before it saved that.
 		return v.Size, t.client.Do(ctx, "PATCH", v.of(), v.options(), []byte("{}"), nil)
 	}
 	size, err := sizeFor(required, limit)
@@ -74,14 +74,14 @@ func (s *Set) Grow(ctx context.Context, id ID, required, limit int64) (int64, er
 	return size, t.client.Do(ctx, "PATCH", v.of(), v.options(), body, nil)
 }
 
-// A Grant is what a host may do with a volume, and beside whom.
+// A Grant is the access of a host to a volume, and its restrictions on other hosts.
 type Grant struct {
 	ReadOnly bool
 	Only     bool // no other host may use it
 	NoWriter bool // no other host may write to it
 }
 
-// Grant lets a host use a volume, unless others have it whom the grant excludes.
+// Grant lets a host use a volume. It fails if other hosts have an access that the grant excludes.
 func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, g Grant) (*Volume, error) {
 	v, err := s.Find(ctx, id)
 	if err != nil {
@@ -107,20 +107,20 @@ func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, g Grant) (*Volu
 		return v, put(body + "}")
 	}
 	err = put(body + `, "no-writer": true}`)
-	if isCode(err, control.CodeInvalid) { // a target of a version before does not know it, nor records it
+	if isCode(err, control.CodeInvalid) { // a target of an earlier version does not know no-writer, and does not record it
 		err = put(body + "}")
 	}
 	return v, err
 }
 
-// within reports whether a host that was granted g has nothing more, and excludes nobody more, by a grant like the other
-// one. Targets of versions before did not record whom a grant excludes.
+// within reports whether other includes at least the access and the restrictions of g. Targets of earlier versions did
+// not record the restrictions.
 func (g Grant) within(other Grant) bool {
 	return g.ReadOnly == other.ReadOnly && (!g.Only || other.Only) && (!g.NoWriter || other.NoWriter || other.Only)
 }
 
-// Withdraw takes a volume from a host, or from all if it is empty. When it returns the host has
-// nothing under way there, and nothing that it sent comes to be written. A volume that is not there has nobody.
+// Withdraw takes a volume from a host, or from all hosts if host is empty. When it returns, no command of the host is
+// in progress, and none that it has sent will be executed. It succeeds if the volume does not exist.
 func (s *Set) Withdraw(ctx context.Context, id ID, host nvmeof.NQN) error {
 	v, err := s.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -142,15 +142,15 @@ func (s *Set) Withdraw(ctx context.Context, id ID, host nvmeof.NQN) error {
 	if host != "" {
 		return nil
 	}
-	// A call before may have withdrawn it without seeing the end of what hosts had under way.
+	// An earlier call may have withdrawn it without waiting for the end of the hosts' commands.
 	err = s.named(id.Target).client.Do(ctx, "DELETE", v.of("hosts"), v.options(), nil, nil)
-	if isCode(err, control.CodeNotFound) { // the volume is gone, or the target is of a version before
+	if isCode(err, control.CodeNotFound) { // the volume is gone, or the target is of an earlier version
 		return nil
 	}
 	return err
 }
 
-// Free is how many bytes a volume could have; Request.Target and Request.Directory say where.
+// Free returns how many bytes a new volume could have, at Request.Target and in Request.Directory.
 func (s *Set) Free(ctx context.Context, r Request) (int64, error) {
 	t := s.targets[0]
 	if r.Target != "" {
@@ -170,11 +170,11 @@ func (s *Set) Free(ctx context.Context, r Request) (int64, error) {
 	return c.Free, err
 }
 
-// Addresses are where hosts connect for a volume.
+// Addresses returns the addresses at which hosts connect for a volume.
 func (s *Set) Addresses(ctx context.Context, v *Volume) (at []string, err error) {
 	t := s.named(v.Target)
 	for _, a := range t.Addresses {
-		x, _ := nvmeof.ParseListen(a) // checked as it was read
+		x, _ := nvmeof.ParseListen(a) // validated when it was read
 		at = append(at, x.String())
 	}
 	if len(at) > 0 {

@@ -14,25 +14,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A Config says which targets a driver has.
+// A Config lists the targets of a driver.
 type Config struct{ Targets []TargetConfig }
 
-// A TargetConfig is a target and where volumes are on it.
+// A TargetConfig describes a target and how it stores volumes.
 type TargetConfig struct {
 	Name      string
 	Control   string   // unix:PATH, or https://HOST:PORT of its console
-	TokenFile string   // of a console
-	CAFile    string   // of its certificate; default: those of the system
-	Subsystem string   // of which volumes are the namespaces
-	Directory string   // of files, on the target's machine
+	TokenFile string   // for a console
+	CAFile    string   // for its certificate; default: those of the system
+	Subsystem string   // whose namespaces are the volumes
+	Directory string   // for files, on the target's machine
 	Thick     bool     // files are allocated in advance
-	Pool      string   // of images of Ceph, POOL or POOL/NAMESPACE
+	Pool      string   // for images of Ceph, POOL or POOL/NAMESPACE
 	CephConf  string   // on the target's machine; default: where Ceph's programs look
 	CephID    string   // default: admin
 	Addresses []string // where hosts connect; default: the target's listeners
 }
 
-// A target is a target that can be asked.
+// A target is a target with a client of its API.
 type target struct {
 	TargetConfig
 	nqn    nvmeof.NQN
@@ -42,7 +42,7 @@ type target struct {
 // A Set is the targets of a driver.
 type Set struct{ targets []*target }
 
-// Read reads the file of a driver.
+// Read reads the configuration file of a driver.
 func Read(file string) (*Set, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -59,7 +59,7 @@ func Read(file string) (*Set, error) {
 	return s, nil
 }
 
-// New returns the targets that a configuration has, none of which is asked yet.
+// New returns the targets of a configuration, without connecting to them.
 func New(c Config) (*Set, error) {
 	s := &Set{}
 	for i, t := range c.Targets {
@@ -78,7 +78,8 @@ func New(c Config) (*Set, error) {
 	return s, nil
 }
 
-// targetName is short, since it is in the identifiers of volumes, of at most 128 bytes.
+// targetName limits the length of names, since they are part of the identifiers of volumes, which have at most 128
+// bytes.
 var targetName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?$`)
 
 func newTarget(c TargetConfig) (*target, error) {
@@ -106,8 +107,8 @@ func newTarget(c TargetConfig) (*target, error) {
 	return t, nil
 }
 
-// newClient is a client of a target's control socket or console. The file of the token is read for each
-// call, so that another token counts at once.
+// newClient returns a client of a target's control socket or console. The file of the token is read for each call, so
+// that a new token is used at once.
 func newClient(c TargetConfig) (*control.Client, error) {
 	if path, isUnix := strings.CutPrefix(c.Control, "unix:"); isUnix {
 		return control.NewClient(strings.TrimPrefix(path, "//")), nil
@@ -137,7 +138,7 @@ func newClient(c TargetConfig) (*control.Client, error) {
 	return client, nil
 }
 
-// named is the target of a name, or nil.
+// named returns the target with a name, or nil.
 func (s *Set) named(name string) *target {
 	for _, t := range s.targets {
 		if t.Name == name {
@@ -147,7 +148,7 @@ func (s *Set) named(name string) *target {
 	return nil
 }
 
-// Close gives all connections back.
+// Close closes all connections.
 func (s *Set) Close() {
 	for _, t := range s.targets {
 		t.client.Close()

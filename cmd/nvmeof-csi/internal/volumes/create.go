@@ -16,36 +16,36 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A Request is a volume that is wanted. Zero fields take the target's, or the defaults.
+// A Request describes a wanted volume. Zero fields take the values of the target, or the defaults.
 type Request struct {
 	Name      string
 	Target    string // default: the first
-	Kind      Kind   // default: File, or RBD of a target that has a pool and no directory
+	Kind      Kind   // default: File, or RBD on a target with a pool and no directory
 	Pool      string
 	Directory string
 	Thick     bool
 	BlockSize int
-	Required  int64 // bytes at least; default 1 GiB
-	Limit     int64 // bytes at most; 0: any number
+	Required  int64 // minimum in bytes; default 1 GiB
+	Limit     int64 // maximum in bytes; 0: no maximum
 }
 
 const (
 	defaultSize = 1 << 30
-	sizeUnit    = 1 << 20 // which is whole blocks, of file systems too
+	sizeUnit    = 1 << 20 // a multiple of all block sizes, including those of file systems
 )
 
 var (
-	// ErrDiffers says that there is a volume of the name, and it is another than the one wanted.
+	// ErrDiffers is returned if the volume with the name differs from the wanted one.
 	ErrDiffers = errors.New("there is a volume of that name, and it is another")
-	// ErrSize says that no size is as it is wanted.
+	// ErrSize is returned if no size satisfies a request.
 	ErrSize = errors.New("no size is at least what is required, at most the limit, and a multiple of 1 MiB")
-	// ErrRequest says that a request makes no sense.
+	// ErrRequest is returned for an invalid request.
 	ErrRequest = errors.New("see the storage class, and the configuration of the driver")
-	// ErrFull says that a target has no room for one more.
+	// ErrFull is returned if a target cannot have another volume.
 	ErrFull = errors.New("the subsystem has as many namespaces as it can have")
 )
 
-// sizeFor is the size of a volume.
+// sizeFor returns the size of a volume.
 func sizeFor(required, limit int64) (int64, error) {
 	if required == 0 {
 		if required = defaultSize; limit > 0 {
@@ -69,13 +69,13 @@ func (t *target) uuidOf(name string) uuid.UUID {
 	return uuid.NewSHA1(space, []byte(string(t.nqn)+"\x00"+name))
 }
 
-// plain are names that can be those of files as they are.
+// plain matches names that can be used as file names.
 var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// attempts are how often another namespace identifier is tried, where somebody else was faster.
+// attempts is how many NSIDs are tried if others take them concurrently.
 const attempts = 8
 
-// Create makes a volume, or finds the one of that name.
+// Create creates a volume, or finds the one with that name.
 func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 	t := s.targets[0]
 	if r.Target != "" {
@@ -88,7 +88,7 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 		return nil, err
 	}
 	var last error
-	var refused []int // identifiers; a group of gateways may be erasing the namespace that had one
+	var refused []int // NSIDs tried; a group of gateways may still be erasing the namespace that had one
 	for range attempts {
 		v, sub, err := t.find(ctx, t.uuidOf(r.Name))
 		switch {
@@ -111,12 +111,12 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 	if last != nil {
 		return nil, last
 	}
-	v, _, err := t.find(ctx, t.uuidOf(r.Name)) // made by the last attempt
+	v, _, err := t.find(ctx, t.uuidOf(r.Name)) // created by the last attempt
 	return v, err
 }
 
-// same is nil where a volume is what is wanted. It saves the document: whoever made the volume may have been
-// ended before that.
+// same returns nil if a volume satisfies the request. It also saves the document, since the call that created the
+// volume may have been killed before that.
 func (t *target) same(ctx context.Context, v *Volume, r Request) error {
 	if v.Size < r.Required || r.Limit > 0 && v.Size > r.Limit || r.Kind != "" && v.Kind != r.Kind {
 		return fmt.Errorf("%s: %s has %d bytes in a %s: %w", r.Name, v.ID, v.Size, v.Kind, ErrDiffers)
@@ -124,7 +124,7 @@ func (t *target) same(ctx context.Context, v *Volume, r Request) error {
 	return t.client.Do(ctx, "PATCH", v.of(), v.options(), []byte("{}"), nil)
 }
 
-// namespace is what is to be exported, under another identifier than those that were refused.
+// namespace returns the namespace to add, with an NSID that is not among refused.
 func (t *target) namespace(s *config.Subsystem, r Request, size int64, refused []int) (*config.Namespace, error) {
 	u := t.uuidOf(r.Name)
 	n := &config.Namespace{NSID: free(s, refused), UUID: config.UUID(u), BlockSize: r.BlockSize}
@@ -150,7 +150,7 @@ func (t *target) namespace(s *config.Subsystem, r Request, size int64, refused [
 	return n, nil
 }
 
-// place is in what a volume is to be stored, and the folder or the pool for it.
+// place returns the kind of a volume's store, and its directory or pool.
 func (t *target) place(r Request) (Kind, string) {
 	directory, pool := cmp.Or(r.Directory, t.Directory), cmp.Or(r.Pool, t.Pool)
 	kind := r.Kind
@@ -167,8 +167,8 @@ func (t *target) place(r Request) (Kind, string) {
 
 const maxNSID = 4096
 
-// free is a namespace identifier that nobody has, nobody has a right to, and that was not refused; 0: there is
-// none.
+// free returns an NSID that no namespace has, that no host has a right to, and that is not among refused; 0 if there
+// is none.
 func free(s *config.Subsystem, refused []int) int {
 	var taken [maxNSID + 1]bool
 	take := func(id int) {
@@ -192,8 +192,8 @@ func free(s *config.Subsystem, refused []int) int {
 	return slices.Index(taken[1:], false) + 1
 }
 
-// add adds a namespace without data, and the subsystem where it is missing: one in which two machines with the same identity are
-// not connected at a time, by one address at least.
+// add adds a namespace without data, and creates the subsystem if it is missing. The subsystem rejects duplicates: two
+// machines with the same identity cannot be connected through the same listener at the same time.
 func (t *target) add(ctx context.Context, n *config.Namespace) error {
 	add := func() error {
 		return t.client.Do(ctx, "POST", control.Path("subsystems", string(t.nqn), "namespaces"), []string{"save", "empty"}, config.JSON(n), nil)

@@ -1,9 +1,7 @@
-// Package volumes keeps the volumes of a CSI driver as namespaces of nvmeof targets, by their
-// control API. It has no state of its own: the documents of the targets, which each change
-// saves, are all that there is, so that a driver that is killed and started anew, also
-// elsewhere, goes on where they are.
+// Package volumes manages the volumes of a CSI driver as namespaces of nvmeof targets, through their control API. It
+// has no state of its own: everything is in the documents of the targets, which each change saves. A driver that is
+// killed and started again, possibly on another node, therefore continues with their state.
 //
-// A volume is a namespace of one subsystem of its target, with a UUID that follows from the
-// volume's name; its [ID] is the target's name and the UUID. Each function can be repeated, after
-// whatever has gone wrong, and comes to the same.
+// A volume is a namespace of one subsystem of its target, with a UUID derived from the NQN and the volume's name. Its [ID]
+// consists of the target's name and the UUID. All functions are idempotent, after any failure.
 package volumes

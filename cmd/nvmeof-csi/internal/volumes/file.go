@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A file is what a driver reads, in the form of the target's own configuration: what is not text where text is wanted is
-// refused, and not turned into some.
+// A file is the configuration file of a driver, in the form of the target's own configuration: values of other types
+// are rejected where text is expected, rather than converted.
 type file struct {
 	Targets []*entry `json:"targets"`
 }
@@ -28,11 +28,11 @@ type entry struct {
 	Addresses []string    `json:"addresses"`
 }
 
-// parse reads the text of a file of that name, YAML or JSON.
+// parse parses the text of a file, YAML or JSON.
 func parse(name string, text []byte) (c Config, err error) {
 	var f file
 	if len(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))) == 0 {
-		return c, nil // without a target, which is said of it
+		return c, nil // without a target, which the caller reports
 	}
 	if err := config.ParsePart(name, text, &f); err != nil {
 		return c, err

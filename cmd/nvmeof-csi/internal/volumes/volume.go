@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// An ID is what a volume is found by.
+// An ID identifies a volume.
 type ID struct {
 	Target string
 	UUID   uuid.UUID
@@ -22,7 +22,7 @@ type ID struct {
 
 func (i ID) String() string { return i.Target + "/" + i.UUID.String() }
 
-// ParseID is the reverse of ID.String.
+// ParseID is the inverse of ID.String.
 func ParseID(s string) (ID, error) {
 	name, text, _ := strings.Cut(s, "/")
 	u, err := uuid.Parse(text)
@@ -34,34 +34,35 @@ func ParseID(s string) (ID, error) {
 }
 
 var (
-	// ErrNotFound says that there is no such volume.
+	// ErrNotFound is returned if the volume does not exist.
 	ErrNotFound = errors.New("no such volume")
-	// ErrTarget says that nobody knows whether there is: its target is not in the configuration.
+	// ErrTarget is returned if the target of a volume is not in the configuration, so that it is not known whether the
+	// volume exists.
 	ErrTarget = errors.New("volumes of a target that was renamed or taken out are neither deleted nor taken from hosts: name it again")
 )
 
-// A Volume is one as it is.
+// A Volume describes an existing volume.
 type Volume struct {
 	ID
 	Subsystem nvmeof.NQN
 	NSID      int
 	Size      int64
 	Kind      Kind
-	Hosts     []nvmeof.NQN         // that may use it
-	Grants    map[nvmeof.NQN]Grant // what these may do
+	Hosts     []nvmeof.NQN         // those that may use it
+	Grants    map[nvmeof.NQN]Grant // their access
 }
 
-// A Kind is what a volume is stored in.
+// A Kind is the kind of a volume's store.
 type Kind string
 
-// The kinds.
+// Kinds of stores.
 const (
 	File   Kind = "file"
 	RBD    Kind = "rbd"
 	Memory Kind = "memory"
 )
 
-// volumeOf is a namespace as a volume; nil: it is none of a driver's.
+// volumeOf returns a namespace as a volume; nil if it was not created by a driver.
 func volumeOf(t *target, s *config.Subsystem, n *config.Namespace) *Volume {
 	v := &Volume{ID: ID{t.Name, uuid.UUID(n.UUID)}, Subsystem: s.NQN, NSID: n.NSID, Hosts: control.Granted(s, n.NSID)}
 	switch {
@@ -85,7 +86,7 @@ func volumeOf(t *target, s *config.Subsystem, n *config.Namespace) *Volume {
 	return v
 }
 
-// grantOf is what a host may do with a namespace, and beside whom.
+// grantOf returns the access of a host to a namespace, and its restrictions on other hosts.
 func grantOf(h *config.Host, nsid int) Grant {
 	for _, r := range h.Namespaces {
 		if r.NSID == nsid {
@@ -95,7 +96,7 @@ func grantOf(h *config.Host, nsid int) Grant {
 	return Grant{ReadOnly: h.Access == "read"}
 }
 
-// subsystem is that of a target's volumes; one that is not there yet is empty.
+// subsystem returns the subsystem of a target's volumes; an empty one if it does not exist yet.
 func (t *target) subsystem(ctx context.Context) (*config.Subsystem, error) {
 	s := new(config.Subsystem)
 	err := t.client.Do(ctx, "GET", control.Path("subsystems", string(t.nqn)), nil, nil, s)
@@ -133,8 +134,8 @@ func (s *Set) Find(ctx context.Context, id ID) (*Volume, error) {
 	return v, err
 }
 
-// List lists all volumes, by their identifiers. A target that does not answer is an error: volumes
-// that are not listed are gone for whoever asks.
+// List returns all volumes, sorted by ID. It fails if a target does not answer, since the caller would take its
+// volumes for deleted.
 func (s *Set) List(ctx context.Context) (all []*Volume, err error) {
 	for _, t := range s.targets {
 		sub, err := t.subsystem(ctx)
@@ -151,7 +152,7 @@ func (s *Set) List(ctx context.Context) (all []*Volume, err error) {
 	return all, nil
 }
 
-// Probe asks each target how it is.
+// Probe checks that each target answers.
 func (s *Set) Probe(ctx context.Context) error {
 	for _, t := range s.targets {
 		if err := t.client.Do(ctx, "GET", "/v1/status", nil, nil, nil); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// Compare makes a report of two readings. Where there is none before, or it is of a target that was
-// started again since, the report is of the time since the start.
+// Compare makes a report from two readings. If before is nil, or the target was restarted after it, the report covers
+// the time since the start.
 func Compare(before, now *control.Measures) *Report {
 	if before == nil || before.PID != now.PID || !before.Started.Equal(now.Started) || before.UptimeNS >= now.UptimeNS {
 		before = &control.Measures{PID: now.PID}
@@ -31,7 +31,8 @@ type comparison struct {
 	seconds float64
 }
 
-// per is a rate. A counter that went back began again, as that of a queue which was connected anew.
+// per returns a rate per second. A counter that went back has restarted, for example because a queue was connected
+// again.
 func (c *comparison) per(now, before uint64) float64 {
 	if now < before {
 		before = 0
@@ -42,7 +43,7 @@ func (c *comparison) per(now, before uint64) float64 {
 	return float64(now-before) / c.seconds
 }
 
-// by finds what two readings have in common.
+// by indexes a list by a key, to match the elements of two readings.
 func by[K comparable, T any](list []T, key func(*T) K) map[K]*T {
 	out := make(map[K]*T, len(list))
 	for i := range list {
@@ -51,7 +52,7 @@ func by[K comparable, T any](list []T, key func(*T) K) map[K]*T {
 	return out
 }
 
-// orNew is an element of by, or one that has counted nothing.
+// orNew returns an element of an index, or one whose counters are zero.
 func orNew[K comparable, T any](m map[K]*T, key K) *T {
 	if x := m[key]; x != nil {
 		return x
@@ -152,7 +153,7 @@ func (c *comparison) controller(n, was *control.Controller) Controller {
 	for i := range n.Queues {
 		q := &n.Queues[i]
 		b := orNew(before, q.ID)
-		if q.Commands < b.Commands { // of another connection
+		if q.Commands < b.Commands { // of an earlier connection
 			b = new(control.Queue)
 		}
 		x.Depth = max(x.Depth, q.Depth)
@@ -179,7 +180,7 @@ func (c *comparison) shards(r *Report) {
 	r.Total.FromHosts, r.Total.ToHosts = c.latency(from), c.latency(to)
 }
 
-// queues are how many each shard has, and the rate of their commands.
+// queues returns the number of queues of each shard, and the rate of their commands.
 func (c *comparison) queues() (n map[int]int, rate map[int]float64) {
 	type key struct {
 		controllerKey

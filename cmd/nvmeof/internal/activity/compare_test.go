@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// ten are bounds of 10, 20 and so on to 100 microseconds.
+// ten returns bounds of 10, 20 and so on to 100 microseconds.
 func ten() (b []int64) {
 	for i := range 10 {
 		b = append(b, int64(i+1)*10000)
@@ -20,8 +20,8 @@ func histogram(sum time.Duration, buckets ...[2]uint64) control.Latencies {
 	return control.Latencies{SumNS: int64(sum), Buckets: buckets}
 }
 
-// reading is one of a target at a time after its start. Between two of them, two seconds apart, 200 Reads
-// and 100 Writes of namespace 1 have been done, and one Write has failed.
+// reading returns the reading of a target at a time after its start. Between two readings two seconds apart, 200 Reads
+// and 100 Writes of namespace 1 were executed, and one Write failed.
 func reading(at time.Duration) *control.Measures {
 	n := uint64(at / (2 * time.Second))
 	started := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -91,7 +91,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareBegins: what there was no reading of counts from its beginning.
+// TestCompareBegins checks that objects without an earlier reading count from their beginning.
 func TestCompareBegins(t *testing.T) {
 	now := reading(10 * time.Second)
 	other := reading(8 * time.Second)
@@ -106,7 +106,7 @@ func TestCompareBegins(t *testing.T) {
 	if r := Compare(before, now); r.SinceStart || r.Total.IOPS != 5*150 || r.Controllers[0].IOPS != 5*150 {
 		t.Errorf("a namespace that was added: %+v", r.Total)
 	}
-	before = reading(8 * time.Second) // queue and namespace have been made anew
+	before = reading(8 * time.Second) // queue and namespace have been created again
 	before.Controllers[0].Queues[0].Commands = 1 << 40
 	before.Namespaces[0].ReadBytes = 1 << 40
 	before.Namespaces[0].Commands[0].Command.Buckets[0][1] = 1 << 40
@@ -115,7 +115,7 @@ func TestCompareBegins(t *testing.T) {
 	}
 }
 
-// TestQuantile at the ends, and of counters that make no sense.
+// TestQuantile checks the extreme quantiles, and inconsistent counters.
 func TestQuantile(t *testing.T) {
 	for _, c := range []struct {
 		b    bounds
@@ -136,7 +136,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestHistogram is what lies between two readings, of all kinds of commands.
+// TestHistogram checks the distribution between two readings over all kinds of commands.
 func TestHistogram(t *testing.T) {
 	want := [][2]uint64{{20000, 198}, {30000, 100}, {100000, 2}}
 	var sum []uint64

@@ -1,8 +1,8 @@
-// Package activity compares two readings of a target's counters: what it did in a second, and how
-// long that took. It makes tables of that, which can be sorted and filtered, for people and
-// programs. It reads and prints nothing itself.
+// Package activity compares two readings of a target's counters: what the target did per second, and how long that
+// took. It makes tables of the result that can be sorted and filtered. It neither reads counters nor prints anything
+// itself.
 //
-// Names that hosts send are in a table as a terminal can show them. The counters decide how
-// far times are split: those of a namespace are of whole commands, and of the part in which its
-// store had them; the time that data took over the fabric is known for each shard.
+// Names that hosts send are escaped in tables, so that a terminal can show them. The counters determine how far
+// durations can be broken down: for each namespace there are those of whole commands, and of the part during which its
+// store had them; for each shard there is also the time of the data transfers over the fabric.
 package activity

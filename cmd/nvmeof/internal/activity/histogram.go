@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// sub is what a histogram has counted since it was before. Counters that went back began again.
+// sub returns what a histogram has counted since before. If the counters went back, they have restarted.
 func sub(now, before control.Latencies) control.Latencies {
 	was := map[uint64]uint64{}
 	for _, b := range before.Buckets {
@@ -30,7 +30,7 @@ func sub(now, before control.Latencies) control.Latencies {
 	return out
 }
 
-// add merges two histograms, whose buckets ascend.
+// add merges two histograms with ascending buckets.
 func add(a, b control.Latencies) control.Latencies {
 	out := control.Latencies{SumNS: a.SumNS + b.SumNS}
 	x, y := a.Buckets, b.Buckets
@@ -49,8 +49,8 @@ func add(a, b control.Latencies) control.Latencies {
 	return out
 }
 
-// Histogram is how many commands of a namespace took how long between two readings, of which the first
-// may be nil: upper bounds in nanoseconds, and counts. What lies above all bounds has the last one.
+// Histogram returns the distribution of a namespace's command durations between two readings, the first of which may
+// be nil: upper bounds in nanoseconds, and counts. Durations above all bounds are counted at the last one.
 func Histogram(before, now *control.Measures, nqn nvmeof.NQN, nsid int) (out [][2]uint64) {
 	if before == nil || before.PID != now.PID || !before.Started.Equal(now.Started) {
 		before = new(control.Measures)
@@ -82,7 +82,7 @@ func count(h control.Latencies) (n uint64) {
 	return n
 }
 
-// bounds are the upper bounds of buckets in nanoseconds; the last bucket has none.
+// bounds holds the upper bounds of buckets in nanoseconds; the last bucket has none.
 type bounds []int64
 
 func (b bounds) latency(h control.Latencies) Latency {
@@ -93,8 +93,8 @@ func (b bounds) latency(h control.Latencies) Latency {
 	return Latency{n, time.Duration(float64(h.SumNS) / float64(n)), b.quantile(h, n, 0.5), b.quantile(h, n, 0.99)}
 }
 
-// quantile estimates the duration that a share q of n is not above, as if those of a bucket lay at
-// equal distances. What lies above all bounds is as long as the last one.
+// quantile estimates the q quantile of n durations, assuming that those of a bucket are evenly distributed. Durations
+// above all bounds count as the last bound.
 func (b bounds) quantile(h control.Latencies, n uint64, q float64) time.Duration {
 	rank, below := q*float64(n), 0.0
 	for _, x := range h.Buckets {
@@ -109,7 +109,7 @@ func (b bounds) quantile(h control.Latencies, n uint64, q float64) time.Duration
 	return 0
 }
 
-// at is the bound of a bucket, or of the one before.
+// at returns the bound of bucket i, or with before = -1 of the bucket before.
 func (b bounds) at(i uint64, before int) float64 {
 	switch k := int(min(i, uint64(len(b)))) + before; {
 	case k < 0 || len(b) == 0:

@@ -7,16 +7,16 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A Layout is a table in lines of so many characters.
+// A Layout is a table in lines of a fixed width.
 type Layout struct {
 	table  *Table
-	widths []int // of the columns; negative: it has no room
+	widths []int // of the columns; negative: not shown
 }
 
-// minText is the least that a column of texts has.
+// minText is the minimum width of a text column.
 const minText = 8
 
-// Layout lays a table out.
+// Layout computes the layout of a table.
 func (t *Table) Layout(width int) *Layout {
 	l := &Layout{t, make([]int, len(t.Columns))}
 	left, open := width+1, []int{}
@@ -31,7 +31,7 @@ func (t *Table) Layout(width int) *Layout {
 		l.widths[i] = c.Width
 		left -= c.Width + 1
 	}
-	for len(open) > 0 { // who needs least first: what it leaves is for the others
+	for len(open) > 0 { // in ascending order of need: what one leaves is for the others
 		slices.SortStableFunc(open, func(a, b int) int { return t.needs(a) - t.needs(b) })
 		l.widths[open[0]] = max(min(t.needs(open[0]), left/len(open)), minText)
 		left -= l.widths[open[0]]
@@ -40,23 +40,23 @@ func (t *Table) Layout(width int) *Layout {
 	return l
 }
 
-// needs is how wide the texts of a column are.
+// needs returns the width of the texts of a column.
 func (t *Table) needs(column int) int {
 	w := ansi.StringWidth(t.Columns[column].Title)
 	for _, row := range t.Rows {
-		if n := len(row[column].Text); n > w { // of which it is no more than that
+		if n := len(row[column].Text); n > w { // never more than its length in bytes
 			w = max(w, ansi.StringWidth(row[column].Text))
 		}
 	}
 	return w
 }
 
-// Head is the line of the titles.
+// Head returns the line of the titles.
 func (l *Layout) Head() string {
 	return l.line(func(i int) string { return l.table.Columns[i].Title })
 }
 
-// Row is the line of a row.
+// Row returns the line of a row.
 func (l *Layout) Row(n int) string {
 	return l.line(func(i int) string { return l.table.Rows[n][i].Text })
 }
@@ -81,7 +81,7 @@ func (l *Layout) line(cell func(int) string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// fit cuts a text. Of names, which begin alike, the end stays.
+// fit truncates a text. Of a name the end is kept, since names begin alike.
 func fit(s string, width int, name bool) string {
 	w := ansi.StringWidth(s)
 	switch {

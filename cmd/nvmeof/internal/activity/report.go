@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Report is what a target did between two readings.
+// A Report is the activity of a target between two readings.
 type Report struct {
 	PID         int          `json:"pid"`
 	Started     time.Time    `json:"started"`
@@ -24,14 +24,14 @@ type Report struct {
 	Transport   []Counter    `json:"transport"`
 }
 
-// Rates are what was done in a second. Bytes are those of commands that succeeded.
+// Rates are per second. Bytes are those of commands that succeeded.
 type Rates struct {
 	IOPS         float64 `json:"iops"`
 	ReadBytes    float64 `json:"read-bytes-per-second"`
 	WrittenBytes float64 `json:"written-bytes-per-second"`
 }
 
-// Latency is how long something took.
+// Latency is a distribution of durations.
 type Latency struct {
 	Count uint64        `json:"count"`
 	Mean  time.Duration `json:"mean-ns"`
@@ -39,22 +39,22 @@ type Latency struct {
 	P99   time.Duration `json:"p99-ns"`
 }
 
-// Total is all of the target together.
+// Total is the activity of the whole target.
 type Total struct {
 	Rates
 	Errors   float64 `json:"errors-per-second"`
 	InFlight int     `json:"in-flight"`
 	NotReady int     `json:"not-ready"` // namespaces
-	Busy     float64 `json:"busy"`      // of the shards, each of which is 1 at most
+	Busy     float64 `json:"busy"`      // sum of the shards, each 1 at most
 	Command  Latency `json:"command"`   // from the arrival of a command until its response was sent
-	Store    Latency `json:"store"`     // the part in which the store had it
-	// FromHosts and ToHosts are how long data took over the fabric: RDMA READs, and RDMA WRITEs until they
-	// were acknowledged.
+	Store    Latency `json:"store"`     // the part during which the store had it
+	// FromHosts and ToHosts are the durations of data transfers over the fabric: of RDMA READs, and of RDMA WRITEs
+	// until they were acknowledged.
 	FromHosts Latency `json:"from-hosts"`
 	ToHosts   Latency `json:"to-hosts"`
 }
 
-// A Namespace is one, and its commands.
+// A Namespace is a namespace and its commands.
 type Namespace struct {
 	Subsystem nvmeof.NQN `json:"subsystem"`
 	NSID      int        `json:"nsid"`
@@ -68,7 +68,7 @@ type Namespace struct {
 	Errors   float64   `json:"errors-per-second"`
 	Command  Latency   `json:"command"`
 	Store    Latency   `json:"store"`
-	Commands []Command `json:"commands"` // by kind, of which there were any
+	Commands []Command `json:"commands"` // by kind; kinds without commands are omitted
 }
 
 // A Command is a kind of command.
@@ -79,7 +79,7 @@ type Command struct {
 	Store   Latency `json:"store"`
 }
 
-// A Host is all of its controllers. Commands of hosts are counted when they arrive, and are not timed.
+// A Host is the sum of a host's controllers. Commands of hosts are counted when they arrive, and are not timed.
 type Host struct {
 	Host        nvmeof.NQN `json:"host"`
 	Peers       []string   `json:"peers"`
@@ -109,16 +109,16 @@ type Controller struct {
 // A Shard is a thread of the data path.
 type Shard struct {
 	Shard     int     `json:"shard"`
-	Busy      float64 `json:"busy"` // the share of the time in which it had something to do
+	Busy      float64 `json:"busy"` // fraction of the time during which it was busy
 	Queues    int     `json:"queues"`
 	IOPS      float64 `json:"iops"`
-	Turns     float64 `json:"turns-per-second"` // in which it had something to do
+	Turns     float64 `json:"turns-per-second"` // turns with work
 	Turn      Latency `json:"turn"`
 	FromHosts Latency `json:"from-hosts"`
 	ToHosts   Latency `json:"to-hosts"`
 }
 
-// A Counter is one of an RDMA device.
+// A Counter is a counter of an RDMA device.
 type Counter struct {
 	Device string  `json:"device"`
 	Name   string  `json:"name"`
@@ -126,7 +126,7 @@ type Counter struct {
 	Total  uint64  `json:"total"`
 }
 
-// Counted is the rate of all counters whose names begin so.
+// Counted returns the sum of the rates of all counters with a prefix.
 func (r *Report) Counted(prefix string) (rate float64) {
 	for i := range r.Transport {
 		if strings.HasPrefix(r.Transport[i].Name, prefix) {

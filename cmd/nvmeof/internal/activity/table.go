@@ -21,24 +21,23 @@ const (
 	Controllers
 	Shards
 	Transport
-	Views // how many there are
+	Views // their number
 )
 
-// String is the view's name.
+// String returns the view's name.
 func (v View) String() string {
 	return [...]string{"namespaces", "hosts", "controllers", "shards", "transport"}[v]
 }
 
-// A Column is one of a table.
+// A Column describes a column of a table.
 type Column struct {
 	Title string
-	Width int  // 0: what the others leave, as far as it is needed
-	Text  bool // it is sorted as a text, and filtered by
-	Wide  int  // it is there where a line has at least so many characters
+	Width int  // 0: what the others leave, as far as needed
+	Text  bool // sorted as text, and searched by Filter
+	Wide  int  // minimum line width at which the column is shown
 }
 
-// A Cell is what a column has in a row: a text as it is shown, and what sorts it where that is a
-// number.
+// A Cell is the value of a column in a row: the text that is shown, and the sort key if that is a number.
 type Cell struct {
 	Text   string
 	Number float64
@@ -48,7 +47,7 @@ type Cell struct {
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
-	Sorted  int // the column by which it is sorted to begin with
+	Sorted  int // the column by which it is sorted at first
 }
 
 func text(s string) Cell { return Cell{Text: nvmeof.Visible(s)} }
@@ -61,7 +60,7 @@ func megabytes(n float64) Cell { return Cell{Megabytes(n), n} }
 
 func percent(n float64) Cell { return Cell{fmt.Sprintf("%.1f", 100*n), n} }
 
-// took is a quantile, or nothing where nothing was counted.
+// took formats a quantile; empty if nothing was counted.
 func took(l Latency, d time.Duration) Cell {
 	if l.Count == 0 {
 		return Cell{"-", -1}
@@ -69,7 +68,7 @@ func took(l Latency, d time.Duration) Cell {
 	return Cell{Duration(d), float64(d)}
 }
 
-// Rate is a number in at most 6 characters.
+// Rate formats a number in at most 6 characters.
 func Rate(n float64) string {
 	switch {
 	case n >= 1e10:
@@ -86,7 +85,7 @@ func Rate(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// Megabytes are bytes in MB.
+// Megabytes formats a number of bytes in MB.
 func Megabytes(n float64) string {
 	n /= 1e6
 	if n >= 1000 || n == 0 {
@@ -95,7 +94,7 @@ func Megabytes(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-// Duration is a time with three digits, in at most 6 characters below 1000 s.
+// Duration formats a duration with three digits, in at most 6 characters below 1000 s.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Microsecond:
@@ -108,7 +107,7 @@ func Duration(d time.Duration) string {
 	return digits(d.Seconds()) + "s"
 }
 
-// Short is a time with two digits or three, in 5 characters below 1000 s.
+// Short formats a duration with two or three digits, in 5 characters below 1000 s.
 func Short(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration
@@ -138,7 +137,7 @@ func digits(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// Age is for how long something is there.
+// Age formats an age.
 func Age(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Truncate(time.Second)
 	switch days := d / (24 * time.Hour); {
@@ -154,7 +153,7 @@ func Age(seconds float64) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-// size is one in bytes, as documents have it.
+// size formats a size in bytes, as documents have it.
 func size(n int64) Cell {
 	units, v := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}, n
 	for len(units) > 1 && v >= 1024 && v%1024 == 0 {
@@ -163,7 +162,7 @@ func size(n int64) Cell {
 	return Cell{fmt.Sprint(v) + units[0], float64(n)}
 }
 
-// Table is a view.
+// Table returns a view as a table.
 func (r *Report) Table(v View) *Table {
 	switch v {
 	case Hosts:
@@ -195,7 +194,7 @@ func namespaceTable(all []Namespace) *Table {
 		}
 		name := text(fmt.Sprintf("%s/%d", string(n.Subsystem), n.NSID))
 		if !n.Ready {
-			name.Text = "! " + name.Text // also where the state is not shown
+			name.Text = "! " + name.Text // also visible if the state column is not shown
 		}
 		t.Rows = append(t.Rows, []Cell{name, number(n.IOPS), megabytes(n.ReadBytes), megabytes(n.WrittenBytes), whole(max(n.InFlight, 0)),
 			took(n.Command, n.Command.P50), took(n.Command, n.Command.P99), took(n.Store, n.Store.P50), took(n.Store, n.Store.P99), number(n.Errors),
@@ -204,7 +203,7 @@ func namespaceTable(all []Namespace) *Table {
 	return t
 }
 
-// exported is what a namespace is made of. Memory that nobody named is called memory.
+// exported describes the store of a namespace. Memory without a name is called memory.
 func exported(n *Namespace) string {
 	if n.Export == n.Kind {
 		return n.Kind
@@ -273,8 +272,7 @@ func transportTable(all []Counter) *Table {
 	return t
 }
 
-// Sort sorts by a column: texts ascending, and numbers with the largest first, or the other way round.
-// Rows that are equal in it stay in the order of the report.
+// Sort sorts by a column: texts ascending, numbers descending, or reversed. The sort is stable.
 func (t *Table) Sort(column int, reverse bool) {
 	isText := t.Columns[column].Text
 	slices.SortStableFunc(t.Rows, func(a, b []Cell) int {
@@ -289,7 +287,7 @@ func (t *Table) Sort(column int, reverse bool) {
 	})
 }
 
-// Filter keeps the rows of which a text has the words, whatever the case.
+// Filter keeps the rows with a text that contains the words, ignoring case.
 func (t *Table) Filter(words string) {
 	want := strings.Fields(strings.ToLower(words))
 	t.Rows = slices.DeleteFunc(t.Rows, func(row []Cell) bool {

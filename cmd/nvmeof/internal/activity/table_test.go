@@ -23,7 +23,7 @@ func lines(t *Table, width int) string {
 	return strings.Join(all, "\n")
 }
 
-// TestTables shows each view as a screen of 80 characters has it.
+// TestTables checks each view on a screen of 80 characters.
 func TestTables(t *testing.T) {
 	want := map[View]string{
 		Namespaces: `NAMESPACE   IOPS   READ  WRITE INFL    P50    P99 ST-P50 ST-P99  ERR
@@ -75,7 +75,7 @@ func TestSortAndFilter(t *testing.T) {
 		{1, false, "other", "c/3"},
 		{1, false, "ORG.EXAMPLE /4", "d/4"},
 		{1, false, "srv", "a/2 c/3 d/4 B/1"},
-		{1, false, "30", ""}, // a number is no name
+		{1, false, "30", ""}, // a number is not searched
 		{1, false, "nothing", ""},
 	} {
 		x := r.Table(Namespaces)
@@ -91,8 +91,8 @@ func TestSortAndFilter(t *testing.T) {
 	}
 }
 
-// TestHostileNames: what a host calls itself does nothing to a terminal, and keeps no line from
-// having its width.
+// TestHostileNames checks that names of hosts cannot send control sequences to a terminal or change the width of a
+// line.
 func TestHostileNames(t *testing.T) {
 	r := &Report{}
 	for _, name := range []string{"\x1b[2J\x1b]0;x\a", "\u009b31m", "a\nb\tc", "\u202egnp", "\xff\xfe", strings.Repeat("語", 60), strings.Repeat("x", 300)} {
@@ -112,7 +112,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestWide: a wide screen has more columns, and a narrow one loses none of the numbers.
+// TestWide checks that a wide screen has more columns, and that a narrow one omits none of the numbers.
 func TestWide(t *testing.T) {
 	x := report().Table(Namespaces)
 	if got := lines(x, 200); !strings.Contains(got, "EXPORT") || !strings.Contains(got, "file /a") || !strings.Contains(got, "AWAY") {

@@ -100,7 +100,7 @@ while it was served, and has not failed, it says that the size of now is meant.`
 	return cmd
 }
 
-// namespaceVerb is a call about one namespace, without a body.
+// namespaceVerb returns a command for one namespace whose request has no body.
 func namespaceVerb(name, short string) *cobra.Command {
 	var r Remote
 	var nqn string

@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A limited is how much a command wants that follows a target.
+// A limited holds the limits of a command that follows a target.
 type limited struct{ count, seconds uint32 }
 
 func (l *limited) add(cmd *cobra.Command, what string) {
@@ -23,7 +23,7 @@ func (l *limited) add(cmd *cobra.Command, what string) {
 	cmd.Flags().Uint32Var(&l.seconds, "seconds", 0, "end after so many seconds; 0: when it is interrupted")
 }
 
-// options are those of the query that are given, and the limits.
+// options returns the given options of the query that are not empty, and the limits.
 func (l *limited) options(given ...string) (all []string) {
 	for i := 0; i < len(given); i += 2 {
 		if given[i+1] != "" {
@@ -73,7 +73,7 @@ nvmeof connect or connect-all is; the names of what it has connected are at the 
 	return cmd
 }
 
-// useHolder finds the control socket of the process that holds a device.
+// useHolder selects the control socket of the process that holds a device.
 func useHolder(cmd *cobra.Command, device string) error {
 	if cmd.Flags().Changed("socket") {
 		return failure.Usagef("--device and --socket are both given: a host, or a target")
@@ -89,7 +89,7 @@ func useHolder(cmd *cobra.Command, device string) error {
 	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are", device), err)
 }
 
-// guard has nobody else read what is in packets, also of a file that was there and that others may read.
+// guard makes a capture file unreadable for other users, even if it existed and was readable before.
 func guard(f *os.File) error {
 	info, err := f.Stat()
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
@@ -101,7 +101,7 @@ func guard(f *os.File) error {
 	return err
 }
 
-// A whole is a file that has whole blocks alone, though one did not fit.
+// A whole is a file that contains only whole blocks, even after a write that failed partway.
 type whole struct{ file *os.File }
 
 func (w whole) Write(block []byte) (int, error) {
@@ -109,17 +109,17 @@ func (w whole) Write(block []byte) (int, error) {
 	if err == nil || n == 0 {
 		return n, err
 	}
-	if at, seek := w.file.Seek(-int64(n), io.SeekCurrent); seek == nil { // a pipe keeps what it has
+	if at, seek := w.file.Seek(-int64(n), io.SeekCurrent); seek == nil { // fails for a pipe, which keeps what it has
 		err = errors.Join(err, w.file.Truncate(at))
 	}
 	return 0, err
 }
 
-// writeCapture writes what comes until it ends, or the user ends it.
+// writeCapture writes a capture until it ends or the user ends it.
 func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 	to, end := cmd.OutOrStdout(), func() error { return nil }
 	if file != "-" {
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a FIFO would wait for its reader
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // without O_NONBLOCK the open of a FIFO would wait for its reader
 		if errors.Is(err, syscall.ENXIO) {
 			err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
 		}
@@ -137,7 +137,7 @@ func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 	if errors.As(err, &write) {
 		err = fmt.Errorf("%s: %w", file, write.Err)
 	} else if cmd.Context().Err() != nil {
-		err = nil // that is how it ends
+		err = nil // the user ended the capture
 	}
 	err = errors.Join(err, end())
 	fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %d packets captured, %d dropped by the target\n", sum.Packets, sum.Dropped)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWholeBlocks: a file that can grow no further ends with a whole block.
+// TestWholeBlocks checks that a file on a full file system ends with a whole block.
 func TestWholeBlocks(t *testing.T) {
 	signal.Ignore(unix.SIGXFSZ)
 	defer signal.Reset(unix.SIGXFSZ)

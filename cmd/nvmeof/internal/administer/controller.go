@@ -21,8 +21,7 @@ func newController() *cobra.Command {
 	return cmd
 }
 
-// A RatedController is a controller with what it does in a second, as controller list
-// prints it.
+// A RatedController is a controller with its rates per second, as controller list prints it.
 type RatedController struct {
 	control.Controller
 	IOPS         float64 `json:"iops"`
@@ -50,7 +49,7 @@ func rates(before, after []control.Controller, d time.Duration) []RatedControlle
 	return out
 }
 
-// per is a rate; a counter that went back belongs to new queues.
+// per returns a rate per second. A counter that went back belongs to new queues.
 func per(now, was uint64, d time.Duration) float64 {
 	if now < was {
 		return 0
@@ -144,7 +143,8 @@ func newControllerShow() *cobra.Command {
 	return cmd
 }
 
-// oneController is the controller of that number, of a subsystem or, without its name, of whichever has it alone.
+// oneController returns the controller with an ID in a subsystem, or without nqn in the only subsystem that has one
+// with this ID.
 func oneController(all []control.Controller, id string, nqn nvmeof.NQN) (*control.Controller, error) {
 	var there, of []string
 	var found *control.Controller
@@ -189,8 +189,8 @@ func newControllerRemove() *cobra.Command {
 	return cmd
 }
 
-// completeControllers has the shell offer the numbers of controllers, of a subsystem if it is named, and the
-// subsystems that have some.
+// completeControllers adds shell completion of the IDs of controllers, in the subsystem nqn if it is given, and of the
+// subsystems that have controllers.
 func completeControllers(cmd *cobra.Command, r *Remote, nqn *string) {
 	offer := func(of func(control.Controller) string) []string {
 		var all []control.Controller

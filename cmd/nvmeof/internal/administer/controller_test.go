@@ -8,7 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestOneController: subsystems number their controllers alike, and that of discovery is not taken for another one.
+// TestOneController checks the selection of a controller by ID: several subsystems use the same IDs, and a discovery
+// controller is not taken for another one.
 func TestOneController(t *testing.T) {
 	all := []control.Controller{{Subsystem: "discovery", ID: 7}, {Subsystem: "a", ID: 7}, {Subsystem: "a", ID: 8}}
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ their numbers there, and with -o json and yaml.`
 	return cmd
 }
 
-// parseSince reads --since.
+// parseSince parses the value of --since.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -57,19 +57,19 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// A watch reads events of a target.
+// A watch reads the events of a target.
 type watch struct {
 	Remote
 	since  time.Time
 	follow bool
 
-	log   string // that the number is of
+	log   string // the log to which after belongs
 	after uint64
-	begun bool // it has been reached
+	begun bool // the target has answered once
 	out   func(*watch, io.Writer, *events.Event) error
 }
 
-// run shows what there is, and with --follow what comes.
+// run shows the past events, and with --follow also new ones.
 func (w *watch) run(cmd *cobra.Command) error {
 	socket, err := w.Find()
 	if err != nil {
@@ -90,12 +90,12 @@ func (w *watch) run(cmd *cobra.Command) error {
 	return whileTaken(cmd.Context(), func() error { return w.goOn(cmd, c) })
 }
 
-// goOn shows what comes.
+// goOn shows new events.
 func (w *watch) goOn(cmd *cobra.Command, c *control.Client) error {
 	for {
 		list, err := w.next(cmd, c)
 		if cmd.Context().Err() != nil {
-			return nil // it was to go on until then
+			return nil // the user ended the command
 		}
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (w *watch) goOn(cmd *cobra.Command, c *control.Client) error {
 	}
 }
 
-// showAll shows what there is.
+// showAll shows the past events.
 func (w *watch) showAll(cmd *cobra.Command) error {
 	all := []events.Event{}
 	for {
@@ -129,11 +129,11 @@ func (w *watch) showAll(cmd *cobra.Command) error {
 	})
 }
 
-// byTime is the order in which people read events. A count of equal ones has the time of the last
-// of them, and comes after what happened until it was complete.
+// byTime orders events for people. An event that counts equal ones has the time of the last of them, and comes after
+// other events that happened until then.
 func byTime(a, b events.Event) int { return a.Time.Compare(b.Time) }
 
-// take notes how far an answer goes, and returns what of it is to be shown.
+// take records the position that an answer reaches, and returns its events that are to be shown.
 func (w *watch) take(page *control.Events) (some []events.Event) {
 	w.log = page.Log
 	for _, e := range page.Events {
@@ -145,10 +145,10 @@ func (w *watch) take(page *control.Events) (some []events.Event) {
 	return some
 }
 
-// awayTime is how long to wait for a target that does not run.
+// awayTime is the delay between attempts to reach a target that does not run.
 const awayTime = time.Second
 
-// next waits for events, and for the target where it has ended.
+// next waits for new events, and for the target if it has ended.
 func (w *watch) next(cmd *cobra.Command, c *control.Client) ([]events.Event, error) {
 	ctx := cmd.Context()
 	for quiet := false; ; quiet = true {
@@ -192,7 +192,7 @@ func (w *watch) line(out io.Writer, e *events.Event) error {
 	fmt.Fprintf(&b, "%s %-7s %-11s %s", e.Time.Local().Format("2006-01-02T15:04:05.000Z07:00"), e.Severity, e.Kind, e.Text)
 	for _, x := range []struct{ name, value string }{{"host", e.Host}, {"address", e.Address}, {"subsystem", e.Subsystem}} {
 		if x.value != "" {
-			b.WriteString(" " + x.name + "=" + nvmeof.Printable(x.value)) // a host's name may have spaces, and look like what follows it
+			b.WriteString(" " + x.name + "=" + nvmeof.Printable(x.value)) // a host's name may contain spaces and imitate the fields that follow
 		}
 	}
 	if e.NSID != 0 {

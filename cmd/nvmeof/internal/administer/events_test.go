@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// TestEventOrder: people see the oldest first, also where the count of equal events was recorded after
-// later ones; for programs events are in the order of their numbers.
+// TestEventOrder checks that people see the oldest event first, even if the count of equal events was recorded after
+// later events. For programs events are in the order of their numbers.
 func TestEventOrder(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
@@ -50,7 +50,7 @@ func TestEventOrder(t *testing.T) {
 	}
 }
 
-// TestEventOfOddHost: a stranger's name does not put another address, or more of a line, into what people read.
+// TestEventOfOddHost checks that a host's name cannot imitate an address or further fields of a line.
 func TestEventOfOddHost(t *testing.T) {
 	var w watch
 	var out strings.Builder

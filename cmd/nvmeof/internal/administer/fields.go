@@ -12,15 +12,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// A fieldSet makes an object of the flags that were given.
+// A fieldSet makes an object from the flags that were given.
 type fieldSet struct {
 	cmd     *cobra.Command
 	part    any
 	options []config.Option
 }
 
-// addFields adds the flags of an object, which are the fields that the document has, with the
-// descriptions that the schema has.
+// addFields adds flags for the fields of an object in the document, except those named in but. Their descriptions are
+// those of the schema.
 func addFields(cmd *cobra.Command, part any, but ...string) *fieldSet {
 	s := &fieldSet{cmd: cmd, part: part}
 	for _, o := range config.Options(part) {
@@ -41,8 +41,7 @@ func addFields(cmd *cobra.Command, part any, but ...string) *fieldSet {
 	return s
 }
 
-// object is what the flags say, as the API takes it; the word default takes a value
-// back.
+// object returns the object that the flags describe, in the form of the API. The value "default" resets a field.
 func (s *fieldSet) object() (map[string]any, error) {
 	out := map[string]any{}
 	for _, o := range s.options {
@@ -55,15 +54,15 @@ func (s *fieldSet) object() (map[string]any, error) {
 			return nil, err
 		}
 		if parent := strings.LastIndex(path, "."); v == nil && parent >= 0 && config.Needed(s.part, path) {
-			path = path[:parent] // --memory default: no memory any more
+			path = path[:parent] // --memory default: memory itself is removed
 		}
 		put(out, path, v)
 	}
 	return out, nil
 }
 
-// path is the field that a flag sets: of what the other flags say that the object is, or else
-// of a file.
+// path returns the field that a flag sets: the one of the kind of object that other flags select, or else that of a
+// file.
 func (s *fieldSet) path(o config.Option) string {
 	for _, p := range o.Paths {
 		part, _, inner := strings.Cut(p, ".")
@@ -74,7 +73,7 @@ func (s *fieldSet) path(o config.Option) string {
 	return o.Paths[0]
 }
 
-// put sets a field of a field.
+// put sets a field, which may be nested.
 func put(o map[string]any, path string, v any) {
 	name, rest, deep := strings.Cut(path, ".")
 	if !deep {
@@ -134,7 +133,7 @@ func numbers(flag string, items []string) (out []int, err error) {
 	return out, nil
 }
 
-// parseRights reads "1=read,2=none".
+// parseRights parses "1=read,2=none".
 func parseRights(items []string) (out []map[string]any, err error) {
 	out = []map[string]any{}
 	if slices.Equal(items, []string{"default"}) {

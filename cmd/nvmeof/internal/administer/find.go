@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// Find is the socket that --socket names, or that of the target which is meant without it:
-// the one at the default socket, or the only one that runs.
+// Find returns the control socket of --socket. Without that flag it returns the default socket, unless no target
+// listens there and exactly one at another socket, which it returns then.
 func (r *Remote) Find() (string, error) {
 	if r.cmd == nil || r.cmd.Flags().Changed("socket") {
 		return r.socket, nil
@@ -35,7 +35,7 @@ func (r *Remote) Find() (string, error) {
 	return "", failure.Usagef("%d targets run here, and none at %s: say which is meant%s", len(served), r.socket, &b)
 }
 
-// others names targets that run beside the one that was found without --socket.
+// others prints other running targets if the target was found without --socket.
 func (r *Remote) others(ctx context.Context, out io.Writer) {
 	if r.cmd.Flags().Changed("socket") {
 		return
@@ -54,7 +54,7 @@ func (r *Remote) others(ctx context.Context, out io.Writer) {
 	}
 }
 
-// about is what a target is, for who has to choose one.
+// about describes a target to a user who must choose one.
 func about(ctx context.Context, socket string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -44,10 +44,11 @@ func newGatewayList() *cobra.Command {
 	return cmd
 }
 
-// storeTime is after what time it is said that the store does not answer. It is read each second.
+// storeTime is the age of the last answer of the store from which on the user is told that it does not answer. The
+// store is read every second.
 const storeTime = 5 * time.Second
 
-// storeRow says how old what follows is.
+// storeRow prints how old the following information is.
 func storeRow(w io.Writer, g *control.GroupStatus) {
 	if age := time.Duration(g.Age) * time.Millisecond; age > storeTime {
 		row(w, fmt.Sprintf("the group's store has not answered for %v: this is from before", age.Round(time.Second)))
@@ -83,7 +84,7 @@ func gatewayTable(w io.Writer, g *control.GroupStatus) {
 	}
 }
 
-// whoIs is behind the name of the gateway that was asked: another may have that name, too.
+// whoIs returns a suffix for the name of the gateway that was queried, since another one may have the same name.
 func whoIs(g *control.GroupStatus) string {
 	if slices.ContainsFunc(g.Alarms, func(a control.GroupAlarm) bool {
 		return a.Kind == "name-in-use" && a.Gateway == g.Gateway
@@ -121,7 +122,7 @@ func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
 	return cmd
 }
 
-// newANAOwners shows which gateway serves which ANA group.
+// newANAOwners returns the command that shows which gateway serves which ANA group.
 func newANAOwners() *cobra.Command {
 	var r Remote
 	cmd := &cobra.Command{Use: "owners", Short: "List which gateway of the group serves which ANA group", Args: cobra.NoArgs,
@@ -159,7 +160,7 @@ func newANAMove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, _ := strconv.Atoi(args[0]) // which the target has understood
+			id, _ := strconv.Atoi(args[0]) // the target has validated it
 			if err := wait.until(cmd.Context(), moved(id, to)); err != nil {
 				return err
 			}

@@ -23,8 +23,8 @@ func TestGatewayTable(t *testing.T) {
 	}
 }
 
-// TestGatewayTableOfAnother: of a store that does not answer all is old, and of a gateway whose name
-// another has the line of that name is the other's.
+// TestGatewayTableOfAnother checks the table if the store does not answer: all information is marked as old. It also
+// checks that with a duplicate name the line of that name is marked as the other gateway's.
 func TestGatewayTableOfAnother(t *testing.T) {
 	var b strings.Builder
 	gatewayTable(&b, &control.GroupStatus{Gateway: "gw1", Age: 61_400, Gateways: []control.Member{{Name: "gw1", State: "alive"}},

@@ -12,21 +12,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A waiting waits for a group of gateways to have done what it was ordered to. The group carries out an order whether
-// somebody waits or not.
+// A waiting waits for a group of gateways to carry out an order. The group carries it out whether or not a command
+// waits.
 type waiting struct {
 	remote *Remote
-	most   time.Duration // 0: the order is all
+	most   time.Duration // 0: do not wait
 }
 
-// poll is how often the group's status is read. It is what the gateway that is asked knows already.
+// poll is the interval at which the group's status is read. The queried gateway answers from memory.
 const poll = 200 * time.Millisecond
 
 func (w *waiting) addFlag(cmd *cobra.Command, forWhat string) {
 	cmd.Flags().DurationVar(&w.most, "wait", 0, "wait at most so long until "+forWhat+", such as 1m; 0: do not wait")
 }
 
-// check is before the order: nothing has been done if it fails.
+// check is called before the order is given, so that nothing has been done if it fails.
 func (w *waiting) check() error {
 	if w.most < 0 {
 		return failure.Usagef("--wait %v: give a time, as 1m, or 0 to wait for nothing", w.most)
@@ -34,8 +34,9 @@ func (w *waiting) check() error {
 	return nil
 }
 
-// until waits for done, which says what is still to be done, "" for nothing, or why that will not be done any more. A gateway that does not
-// answer, or does not know its group for a moment, as one that begins anew, is asked again.
+// until waits until done returns "" or an error. done returns what remains to be done, or an error if that will not be
+// done any more. A gateway that does not answer, or does not know its group for a moment because it is starting, is
+// queried again.
 func (w *waiting) until(ctx context.Context, done func(*control.GroupStatus) (string, error)) error {
 	if w.most == 0 {
 		return nil
@@ -64,7 +65,7 @@ func (w *waiting) until(ctx context.Context, done func(*control.GroupStatus) (st
 	}
 }
 
-// drained waits until a gateway serves no ANA group.
+// drained returns the condition that a gateway serves no ANA group, for until.
 func drained(name string) func(*control.GroupStatus) (string, error) {
 	return func(g *control.GroupStatus) (string, error) {
 		var ids []int
@@ -80,10 +81,10 @@ func drained(name string) func(*control.GroupStatus) (string, error) {
 	}
 }
 
-// moved waits until a gateway serves an ANA group. A move to a gateway that is silent, or from one whose commands under
-// way do not end, is given up by the group.
+// moved returns the condition that a gateway serves an ANA group, for until. The group gives up a move to a gateway
+// that does not respond, or from one whose outstanding commands do not end.
 func moved(id int, name string) func(*control.GroupStatus) (string, error) {
-	ended := false // as it was read before: what was read first may be of before the order
+	ended := false // at the reading before this one: the first may predate the order
 	return func(g *control.GroupStatus) (string, error) {
 		i := slices.IndexFunc(g.Groups, func(a control.ANAStatus) bool { return a.Group == id })
 		switch {

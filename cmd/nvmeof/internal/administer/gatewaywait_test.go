@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestOrderDone: what a command with --wait makes of the statuses that it reads, one after another. The last answer of
-// each says how it ends.
+// TestOrderDone checks what a command with --wait makes of a sequence of statuses. The last status of each case
+// decides the result.
 func TestOrderDone(t *testing.T) {
 	at := func(owner, moving string) *control.GroupStatus {
 		return &control.GroupStatus{Groups: []control.ANAStatus{{Group: 3, Owner: owner, Moving: moving}, {Group: 4, Owner: "gw2"}}}
@@ -17,7 +17,7 @@ func TestOrderDone(t *testing.T) {
 		name  string
 		done  func(*control.GroupStatus) (string, error)
 		reads []*control.GroupStatus
-		want  string // in what is left or in the error; empty: it is done
+		want  string // part of the remaining work or of the error; empty: done
 	}{
 		{"it has moved", moved(3, "gw2"), []*control.GroupStatus{at("gw1", ""), at("gw1", "gw2"), at("", "gw2"), at("gw2", "")}, ""},
 		{"it moves", moved(3, "gw2"), []*control.GroupStatus{at("gw1", "gw2")}, "ANA group 3 is not at gateway gw2"},

@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// newKey is about the keys by which hosts and target prove who they are. Keys stand
-// in files, whose paths alone are shown.
+// newKey returns the commands for the keys by which hosts and the target authenticate. Keys are stored in files; the
+// commands show only the paths.
 func newKey(generate *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Show and change by which keys hosts of a running target authenticate"}
 	generate.Use = strings.Replace(generate.Use, "gen-dhchap-key", "generate", 1)

@@ -15,7 +15,7 @@ import (
 
 func lower(s string) string { return strings.ToLower(s) }
 
-// Commands are the verbs for a running target; generate becomes key generate.
+// Commands returns the commands for a running target. generate becomes key generate.
 func Commands(generate *cobra.Command) []*cobra.Command {
 	ns := namespaceObject().command()
 	ns.AddCommand(newPause(), newResume(), newClearFault())
@@ -26,7 +26,7 @@ func Commands(generate *cobra.Command) []*cobra.Command {
 	}
 }
 
-// subsystemNames are what completion offers for --nqn.
+// subsystemNames returns the completions of --nqn.
 func subsystemNames(ctx context.Context, r *Remote) []string {
 	return subsystemObject().names(ctx, &verb{Remote: *r})
 }
@@ -94,7 +94,7 @@ func namespaceObject() *object[config.Namespace] {
 			if n.Block == nil {
 				return nil
 			}
-			delete(body, "file") // --engine and --buffered are of both
+			delete(body, "file") // --engine and --buffered apply to both
 			for name, value := range file {
 				put(body, "block."+name, value)
 			}
@@ -103,7 +103,7 @@ func namespaceObject() *object[config.Namespace] {
 	}
 }
 
-// filesOnly is the mistake of flags that are for files, where what is added is none.
+// filesOnly returns an error if flags that apply to files only are given for something else.
 func filesOnly(body map[string]any, cmd *cobra.Command) error {
 	file, _ := body["file"].(map[string]any)
 	if cmd.Name() != "add" || file == nil || file["path"] != nil {
@@ -127,7 +127,7 @@ func filesOnly(body map[string]any, cmd *cobra.Command) error {
 	return failure.Usagef("of files only: %s; --file PATH is missing", strings.Join(flags, ", "))
 }
 
-// putImage makes --size that of an image, where one is named.
+// putImage applies --size to the image, if one is named.
 func putImage(body map[string]any) {
 	file, _ := body["file"].(map[string]any)
 	if body["rbd"] == nil || file == nil || file["path"] != nil {
@@ -139,8 +139,7 @@ func putImage(body map[string]any) {
 	}
 }
 
-// putForce has a file or a device that is named opened by force, where the change itself is
-// one by force.
+// putForce sets the force field of a named file or device if --force was given for the change.
 func putForce(body map[string]any, cmd *cobra.Command) {
 	force, _ := cmd.Flags().GetBool("force")
 	switch {
@@ -152,7 +151,7 @@ func putForce(body map[string]any, cmd *cobra.Command) {
 	}
 }
 
-// describe is what a namespace exports.
+// describe returns what a namespace exports.
 func describe(n *config.Namespace) (kind, export, size string) {
 	switch {
 	case n.Memory != nil:
@@ -218,7 +217,7 @@ func hostObject() *object[config.Host] {
 	}
 }
 
-// rightsOf are a host's to single namespaces, as --namespace has them.
+// rightsOf returns a host's rights to single namespaces, in the form of --namespace.
 func rightsOf(h *config.Host) (rights []string) {
 	for _, r := range h.Namespaces {
 		rights = append(rights, fmt.Sprintf("%d=%s", r.NSID, r.Access))

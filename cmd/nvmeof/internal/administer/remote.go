@@ -22,24 +22,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A Remote is the running target that a command is about.
+// A Remote is the running target that a command addresses.
 type Remote struct {
 	socket string
-	cmd    *cobra.Command // which has the flag for it
+	cmd    *cobra.Command // the command with the --socket flag
 	format string
 	dryRun bool
 	save   saving
 	force  bool
 }
 
-// AddSocket adds the flag that finds the target.
+// AddSocket adds the flag --socket.
 func (r *Remote) AddSocket(cmd *cobra.Command) {
 	r.cmd = cmd
 	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target; without it the only one that runs is found")
 }
 
-// A saving is the flag --save: whether to save, and where if not to the file with which the
-// target was started.
+// A saving is the value of --save: whether to save, and to which file if not the one with which the target was
+// started.
 type saving struct {
 	on   bool
 	file string
@@ -60,13 +60,12 @@ func (s *saving) Set(text string) (err error) {
 
 func (s *saving) String() string { return "" }
 
-// Type is that of flags that may stand alone, which usage shows without a value of its own.
+// Type returns the type of flags with an optional value, for which the usage shows no value.
 func (*saving) Type() string { return "bool" }
 
-// JoinSave puts the file's name behind --save into the same word. A flag that may stand alone
-// takes no other word: where --save is about the file with which the target was started, the
-// next one is an argument of the command. It is a file's name where the command has an argument
-// too many with it, and as many as it takes without.
+// JoinSave rewrites "--save FILE" to "--save=FILE". A flag with an optional value does not take the next word: after a
+// plain --save that is an argument of the command. JoinSave treats it as the file's name if the command would
+// otherwise have too many arguments, and has the right number without it.
 func JoinSave(root *cobra.Command, args []string) []string {
 	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
 		if args[i] != "--save" || strings.HasPrefix(args[i+1], "-") {
@@ -80,26 +79,26 @@ func JoinSave(root *cobra.Command, args []string) []string {
 	return args
 }
 
-// takes reports whether a command has as many arguments as it takes.
+// takes reports whether a command line has the number of arguments that its command takes.
 func takes(root *cobra.Command, args []string) bool {
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd.Flags().Lookup("save") == nil || cmd.Args == nil {
 		return false
 	}
 	flags := cmd.Flags()
-	if err := flags.ParseAll(rest, func(*pflag.Flag, string) error { return nil }); err != nil { // which sets none
+	if err := flags.ParseAll(rest, func(*pflag.Flag, string) error { return nil }); err != nil { // sets none of the flags
 		return false
 	}
 	return cmd.Args(cmd, flags.Args()) == nil
 }
 
-// AddOutput adds the flag for the form of the output.
+// AddOutput adds the flag for the output format.
 func (r *Remote) AddOutput(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&r.format, "output-format", "o", "table", "table, json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// AddEdit adds the flags of what changes something.
+// AddEdit adds the flags of commands that change something.
 func (r *Remote) AddEdit(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
 	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; of apply: what takes from connected hosts what they use; and of namespaces: a file or device that is in use")
@@ -110,16 +109,16 @@ func (r *Remote) AddEdit(cmd *cobra.Command) {
 // Forced reports whether --force was given.
 func (r *Remote) Forced() bool { return r.force }
 
-// silenceTime is how long a target does not answer before a user sees what is waited for.
+// silenceTime is how long a target may take to answer before the user is told.
 const silenceTime = 2 * time.Second
 
-// Call makes a call. What the target refuses becomes the exit code that the same
-// mistake has without it.
+// Call makes a call of the API. A request that the target rejects as invalid becomes a usage error, so that it has the
+// same exit code as when the command itself finds the mistake.
 func (r *Remote) Call(ctx context.Context, method, path string, options []string, body []byte, answer any) error {
 	return r.ask(ctx, method, func(c *control.Client) error { return c.Do(ctx, method, path, options, body, answer) })
 }
 
-// Stream begins a call whose answer goes on; it is to be closed.
+// Stream makes a call whose response is a stream. The caller must close it.
 func (r *Remote) Stream(ctx context.Context, path string, options []string) (body io.ReadCloser, err error) {
 	err = r.ask(ctx, "GET", func(c *control.Client) error {
 		body, err = c.Stream(ctx, path, options)
@@ -133,7 +132,7 @@ func (r *Remote) Stream(ctx context.Context, path string, options []string) (bod
 
 var errGone = errors.New("the process that was followed has ended; what it had not sent is missing")
 
-// followed is a stream, of which it says who is at fault if it breaks off.
+// followed is a stream that replaces the error of an unexpected end by one that says that the target has gone.
 type followed struct{ io.ReadCloser }
 
 func (f followed) Read(b []byte) (int, error) {
@@ -174,8 +173,8 @@ func (r *Remote) ask(ctx context.Context, method string, do func(*control.Client
 	return err
 }
 
-// unplaced is what is wrong with a request, without lines and columns: the text that has them
-// was made here, of flags or of a document that has been judged by its own.
+// unplaced removes lines and columns from the text of an error about a request. They refer to a body made from flags,
+// or from a document that was validated with positions of its own.
 func unplaced(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -193,7 +192,7 @@ func (r *Remote) Get(ctx context.Context, path string, answer any) error {
 	return r.Call(ctx, "GET", path, nil, nil, answer)
 }
 
-// Edit changes something, and shows what was done, or would be.
+// Edit changes something, and shows what was done, or with --dry-run what would be.
 func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	var options []string
 	if r.dryRun {
@@ -216,7 +215,7 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	err := r.Call(cmd.Context(), method, path, options, text, &result)
 	var refused *control.Error
 	switch {
-	case errors.As(err, &refused) && refused.Plan != nil: // a dry run shows it, and that it is refused
+	case errors.As(err, &refused) && refused.Plan != nil: // a dry run shows the plan, and that it is rejected
 		result = *refused.Plan
 	case err != nil:
 		return err
@@ -225,7 +224,7 @@ func (r *Remote) Edit(cmd *cobra.Command, method, path string, body any) error {
 	return err
 }
 
-// Save has the target write its file, or the one of that name.
+// Save asks the target to write its configuration file, or the named file.
 func (r *Remote) Save(cmd *cobra.Command, file string) error {
 	var result control.Result
 	var options []string
@@ -269,7 +268,7 @@ func showResult(out, errOut io.Writer, r *control.Result) {
 	}
 }
 
-// Show prints a value in the form of -o; table makes rows of it.
+// Show prints a value in the format of -o; table prints it as rows.
 func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 	switch r.format {
 	case "json":
@@ -286,12 +285,12 @@ func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 	return failure.Usagef("--output-format %s: it is table, json or yaml%s", r.format, failure.DidYouMean(r.format, []string{"table", "json", "yaml"}))
 }
 
-// row prints cells; empty ones are a dash.
+// row prints cells; an empty one is printed as a dash.
 func row(w io.Writer, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
 		if name, ok := c.(nvmeof.NQN); ok {
-			c = string(name) // not in quotes, whatever it has
+			c = string(name) // never quoted
 		}
 		if texts[i] = fmt.Sprint(c); texts[i] == "" {
 			texts[i] = "-"
@@ -300,5 +299,5 @@ func row(w io.Writer, cells ...any) {
 	fmt.Fprintln(w, strings.Join(texts, "\t"))
 }
 
-// DefaultSocket is where the target listens that this user administers.
+// DefaultSocket returns the default control socket of this user's target.
 func DefaultSocket() string { return control.DefaultSocket(os.Getenv, os.Getuid()) }

@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/capture"
 )
 
-// TestFollowedIsKilled: a trace and a capture that break off do not end as if they were complete.
+// TestFollowedIsKilled checks that a trace or a capture that is cut off does not end as if it were complete.
 func TestFollowedIsKilled(t *testing.T) {
 	from := followed{io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))}
 	if err := printTrace(io.Discard, io.Discard, from, false); !errors.Is(err, errGone) {
@@ -25,8 +25,8 @@ func TestFollowedIsKilled(t *testing.T) {
 	}
 }
 
-// TestNobodyTakes: a command whose output nobody takes ends when it is told to, once, and says that the
-// output is not whole.
+// TestNobodyTakes checks that a command whose output is not read ends at the first signal, and reports that the output
+// is incomplete.
 func TestNobodyTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

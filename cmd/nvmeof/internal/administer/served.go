@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// found are the namespaces that are served.
+// found maps the namespaces that are served.
 type found map[waiter]*control.Served
 
 func findServed(status *control.Status) found {
@@ -22,12 +22,12 @@ func findServed(status *control.Status) found {
 	return f
 }
 
-// of is how hosts find a namespace; nil: that is not known.
+// of returns how a namespace appears to hosts; nil: not known.
 func (f found) of(subsystem nvmeof.NQN, id int) *control.Served {
 	return f[waiter{subsystem: subsystem, id: id}]
 }
 
-// sizeOf is the size that hosts find or, where that is not known, the one of the document.
+// sizeOf returns the size that hosts see; if that is not known, the configured one.
 func sizeOf(now *control.Served, configured string) string {
 	if now == nil {
 		return configured
@@ -35,7 +35,7 @@ func sizeOf(now *control.Served, configured string) string {
 	return config.Size(now.Size).String()
 }
 
-// conditions are what keeps hosts from writing, or from going on.
+// conditions returns what keeps hosts from writing, or from any progress.
 func conditions(n *config.Namespace, now *control.Served) []string {
 	all := restrictions(n, now)
 	if now != nil && now.Paused {
@@ -44,7 +44,7 @@ func conditions(n *config.Namespace, now *control.Served) []string {
 	return all
 }
 
-// restrictions are what keeps hosts from writing that have the right to write.
+// restrictions returns what keeps hosts from writing although they have the right to.
 func restrictions(n *config.Namespace, now *control.Served) (all []string) {
 	if n.ReadOnly || now != nil && now.ReadOnly {
 		all = append(all, "read-only")
@@ -55,12 +55,12 @@ func restrictions(n *config.Namespace, now *control.Served) (all []string) {
 	return all
 }
 
-// protection is what a host has set, and until when.
+// protection describes the write protection that a host has set, and its duration.
 func protection(now *control.Served) string {
 	return "write-protected by a host " + strings.ReplaceAll(string(now.Protected), "-", " ")
 }
 
-// namespaceRows reads what a list of namespaces needs beside the document.
+// namespaceRows reads the additional information for a list of namespaces.
 func namespaceRows(ctx context.Context, v *verb) (func(*config.Namespace) []any, error) {
 	var status control.Status
 	if err := v.Get(ctx, "/v1/status", &status); err != nil {
@@ -84,15 +84,15 @@ func namespaceRows(ctx context.Context, v *verb) (func(*config.Namespace) []any,
 	}, nil
 }
 
-// listedNamespace is a namespace in a list for programs: its configuration, and how it is.
+// A listedNamespace is a namespace in a list for programs: its configuration and its state.
 type listedNamespace struct {
 	config.Namespace
 	State  string          `json:"state,omitempty"`  // as in the table
-	Why    string          `json:"why,omitempty"`    // it waits, or is in trouble
-	Served *control.Served `json:"served,omitempty"` // as hosts find it; none: that is not known
+	Why    string          `json:"why,omitempty"`    // why it waits, or its trouble
+	Served *control.Served `json:"served,omitempty"` // as hosts see it; none: not known
 }
 
-// namespaceFacts reads what a list for programs says beside the configuration.
+// namespaceFacts reads the additional information for a list for programs.
 func namespaceFacts(ctx context.Context, v *verb) (func(*config.Namespace) any, error) {
 	var status control.Status
 	if err := v.Get(ctx, "/v1/status", &status); err != nil {
@@ -107,7 +107,7 @@ func namespaceFacts(ctx context.Context, v *verb) (func(*config.Namespace) any, 
 	}, nil
 }
 
-// state is one word on how a namespace is.
+// state returns the state of a namespace as one word.
 func (t tree) state(nqn nvmeof.NQN, n *config.Namespace, now *control.Served, status *control.Status) string {
 	at := waiter{subsystem: nqn, id: n.NSID}
 	switch {
@@ -125,7 +125,7 @@ func (t tree) state(nqn nvmeof.NQN, n *config.Namespace, now *control.Served, st
 	return "ready"
 }
 
-// namespaceNote is how hosts find a namespace, as a comment below its configuration.
+// namespaceNote describes how a namespace appears to hosts, as a comment below its configuration.
 func namespaceNote(ctx context.Context, v *verb, n *config.Namespace) (string, error) {
 	var status control.Status
 	if err := v.Get(ctx, "/v1/status", &status); err != nil {

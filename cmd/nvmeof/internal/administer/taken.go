@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// takeTime is how long, once a command is to end, who reads its output may take for what is left.
+// takeTime is how long the reader of a command's output may take for the rest of it when the command ends.
 const takeTime = time.Second
 
 var errNotTaken = errors.New("the output lacks its end: who reads it, or its file system, did not take what was written for a second")
 
-// whileTaken runs f, which writes what comes until ctx ends. It does not wait for an output that takes
-// nothing then.
+// whileTaken runs f, which writes output until ctx ends. After that it waits at most takeTime for f, since the reader
+// of the output may have stopped reading.
 func whileTaken(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }() // ends when its output takes what is written, or with the process

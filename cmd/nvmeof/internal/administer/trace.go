@@ -34,7 +34,7 @@ data was on its way. What comes faster than it is printed is left out, and count
 			return whileTaken(cmd.Context(), func() error {
 				err := printTrace(cmd.OutOrStdout(), cmd.ErrOrStderr(), body, format == "json")
 				if cmd.Context().Err() != nil {
-					return nil // that is how it ends
+					return nil // the user ended the trace
 				}
 				return err
 			})
@@ -52,7 +52,7 @@ data was on its way. What comes faster than it is printed is left out, and count
 
 const traceColumns = "%-15s %9s %9s %9s  %-8s %5v  %-22s %5s %-16s %s  %s\n"
 
-// printTrace prints lines as they come.
+// printTrace prints lines as they arrive.
 func printTrace(out, errOut io.Writer, from io.Reader, asJSON bool) error {
 	if !asJSON {
 		fmt.Fprintf(out, traceColumns, "TIME", "LATENCY", "STORAGE", "FABRIC", "QUEUE", "CID", "COMMAND", "NSID", "LBA+BLOCKS", "STATUS", "HOST")
@@ -92,7 +92,7 @@ func traceLine(out io.Writer, c *control.TracedCommand) error {
 	return err
 }
 
-// short is a time in few digits; none is a dash.
+// short formats a duration in few digits; none as a dash.
 func short(ns int) string {
 	d := time.Duration(ns)
 	switch {

@@ -39,18 +39,18 @@ func newLs() *cobra.Command {
 	return cmd
 }
 
-// wholeTarget is the tree as JSON and YAML have it.
+// wholeTarget is the tree in JSON and YAML.
 type wholeTarget struct {
 	Status      control.Status       `json:"status"`
 	Config      *config.Document     `json:"config"`
 	Controllers []control.Controller `json:"controllers"`
 }
 
-// A tree prints lines below each other.
+// A tree prints an indented tree of lines.
 type tree struct {
 	out     io.Writer
-	waiting map[waiter]string // why
-	trouble map[waiter]string // what, of namespaces that are served
+	waiting map[waiter]string // the reason
+	trouble map[waiter]string // the problem, of namespaces that are served
 	served  found
 }
 
@@ -62,7 +62,7 @@ type waiter struct {
 	address   string
 }
 
-// wait is what follows a namespace that waits.
+// wait returns the suffix for a namespace that waits.
 func (t tree) wait(subsystem nvmeof.NQN, id int) string {
 	if why, waits := t.waiting[waiter{subsystem: subsystem, id: id}]; waits {
 		return ", WAITING: " + why
@@ -73,7 +73,7 @@ func (t tree) wait(subsystem nvmeof.NQN, id int) string {
 	return ""
 }
 
-// away is what follows an address of a listener that waits.
+// away returns the suffix for an address of a listener that waits.
 func (t tree) away(listener int, address string) string {
 	if why, waits := t.waiting[waiter{id: listener, address: address}]; waits {
 		return ", WAITING: " + why
@@ -85,14 +85,14 @@ func (t tree) line(depth int, format string, args ...any) {
 	fmt.Fprintf(t.out, "%s%s\n", strings.Repeat("  ", depth), nvmeof.Visible(fmt.Sprintf(format, args...)))
 }
 
-// newTree notes what the status says of single things.
+// newTree indexes the parts of the status that refer to single objects.
 func newTree(out io.Writer, status *control.Status) tree {
 	t := tree{out, map[waiter]string{}, map[waiter]string{}, findServed(status)}
 	for _, x := range status.Troubles {
 		t.trouble[waiter{subsystem: x.Subsystem, id: x.NSID}] = x.Why
 	}
 	for _, w := range status.Waiting {
-		t.waiting[waiter{w.Subsystem, w.Host, w.NSID + w.Listener, w.Address}] = w.Why // one of the numbers is 0
+		t.waiting[waiter{w.Subsystem, w.Host, w.NSID + w.Listener, w.Address}] = w.Why // at least one of the numbers is 0
 	}
 	return t
 }
@@ -101,7 +101,7 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	t := newTree(out, status)
 	t.line(0, "target (process %d, since %s)", status.PID, status.Started.Local().Format(time.RFC3339))
 	for _, x := range status.Troubles {
-		if x.Subsystem == "" { // the target's own
+		if x.Subsystem == "" { // of the target itself
 			t.line(1, "TROUBLE: %s: %s", x.Export, x.Why)
 		}
 	}
@@ -122,7 +122,7 @@ func printTree(out io.Writer, doc *config.Document, status *control.Status, cont
 	}
 }
 
-// erasing prints what hosts have no more, and is not erased yet.
+// erasing prints the namespaces that were removed from hosts and are not erased yet.
 func (t tree) erasing(all []*config.Erasing) {
 	if len(all) == 0 {
 		return
@@ -137,7 +137,7 @@ func (t tree) erasing(all []*config.Erasing) {
 	}
 }
 
-// gateway prints what a target of several serves.
+// gateway prints what a gateway of a group serves.
 func (t tree) gateway(g *control.GatewayStatus) {
 	if g == nil {
 		return
@@ -151,7 +151,7 @@ func (t tree) gateway(g *control.GatewayStatus) {
 	}
 }
 
-// refusals prints what limits have refused and who has not authenticated, if there is any.
+// refusals prints what limits have rejected and which hosts have not authenticated, if any.
 func (t tree) refusals(status *control.Status) {
 	if c := &status.ControllerLimits; c.Refused+c.Displaced+c.Unanswered > 0 {
 		t.line(1, "controllers: %d refused at a limit, %d silent ones ended for others of their host, %d ended without keep alive",
@@ -218,7 +218,7 @@ func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers
 	}
 	for _, h := range s.Hosts {
 		text := string(h.NQN) + " " + orElse(string(h.Access), "write")
-		if rights := rightsOf(h); len(rights) > 16 { // of volumes of Kubernetes a host may have hundreds
+		if rights := rightsOf(h); len(rights) > 16 { // with volumes of Kubernetes a host may have hundreds
 			text += fmt.Sprintf(", but to %d namespaces, as nvmeof host show has them", len(rights))
 		} else if len(rights) > 0 {
 			text += ", but " + strings.Join(rights, ", ")

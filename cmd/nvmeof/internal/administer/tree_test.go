@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestRefusals: ls shows each counter of what limits have refused, and nothing where there is
-// nothing to show.
+// TestRefusals checks that ls shows each counter of rejections by limits, and nothing if all are zero.
 func TestRefusals(t *testing.T) {
 	print := func(s *control.Status) string {
 		var b strings.Builder
@@ -43,7 +42,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGatewayTree: ls says what another target serves.
+// TestGatewayTree checks that ls shows what a gateway of a group serves.
 func TestGatewayTree(t *testing.T) {
 	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{
 		{NSID: 1, Memory: &config.Memory{Size: 1 << 20}}, {NSID: 2, Memory: &config.Memory{Size: 1 << 20}, ANAGroup: 2},
@@ -57,7 +56,7 @@ func TestGatewayTree(t *testing.T) {
 	}
 }
 
-// TestTreeHasLocalTime: since when a target runs is told in the time of the reader, and which that is.
+// TestTreeHasLocalTime checks that the start time of a target is shown in local time with its zone.
 func TestTreeHasLocalTime(t *testing.T) {
 	began := time.Date(2026, 11, 28, 23, 30, 0, 0, time.FixedZone("east", 9*3600))
 	var b strings.Builder
@@ -67,7 +66,7 @@ func TestTreeHasLocalTime(t *testing.T) {
 	}
 }
 
-// TestTreeHasRights: what a host may do with single namespaces is seen, unless these are very many.
+// TestTreeHasRights checks that the rights of a host to single namespaces are shown, unless they are very many.
 func TestTreeHasRights(t *testing.T) {
 	many := &config.Host{NQN: "h3", Access: "none"}
 	for i := range 17 {
@@ -85,7 +84,8 @@ func TestTreeHasRights(t *testing.T) {
 	}
 }
 
-// TestTreeOfHostileNames: a file that somebody with a token has named obeys no terminal, and makes no line.
+// TestTreeOfHostileNames checks that file names from clients of the API cannot send control sequences to a terminal or
+// add lines.
 func TestTreeOfHostileNames(t *testing.T) {
 	doc := &config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{
 		{NSID: 1, File: &config.File{Path: "/disks/a\n      hosts [0]\x1b[31m"}},
@@ -97,7 +97,7 @@ func TestTreeOfHostileNames(t *testing.T) {
 	}
 }
 
-// TestErasingTree: ls says what a group is erasing, and why that fails.
+// TestErasingTree checks that ls shows what a group is erasing, and why that fails.
 func TestErasingTree(t *testing.T) {
 	doc := &config.Document{Erasing: []*config.Erasing{
 		{Subsystem: "a", Namespace: &config.Namespace{NSID: 1, ANAGroup: 3, RBD: &config.RBD{Image: "p/i"}}},

@@ -11,39 +11,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// An object is a kind of thing that a running target has, and how the command line
-// names it.
+// An object is a kind of object of a running target, with its names on the command line.
 type object[T any] struct {
 	name, alias, what string
-	key               string // how usage names one: NQN, ID
-	within            bool   // in a subsystem, which --nqn names
+	key               string // its name in the usage: NQN, ID
+	within            bool   // it belongs to a subsystem, which --nqn names
 	list              string // last part of the route
 	keyField          string
 	head              []any
 	row               func(*T) []any
-	// rows is row where that takes more than the object, and note what show says of one besides.
+	// rows replaces row if that needs more than the object. note returns additional text for show.
 	rows func(ctx context.Context, v *verb) (func(*T) []any, error)
-	// facts is what a list has of one in JSON and YAML, where that takes more than the object.
+	// facts returns an object's entry in a JSON or YAML list, if that needs more than the object.
 	facts     func(ctx context.Context, v *verb) (func(*T) any, error)
 	note      func(ctx context.Context, v *verb, x *T) (string, error)
 	id        func(*T) string
 	keyNumber bool
-	// fixed are fields that add takes as arguments after the key.
+	// fixed are the fields that add takes as arguments after the key.
 	fixed []string
-	// extend adds flags of its own; it returns what puts them into the object.
+	// extend adds further flags. It returns a function that stores their values in the object.
 	extend func(cmd *cobra.Command) func(map[string]any) error
-	// complete puts into the object what set has to read from the target.
+	// complete adds to the body of set what must be read from the target.
 	complete func(ctx context.Context, v *verb, key string, body map[string]any) error
 	noSet    bool
 }
 
-// A verb is one subcommand in the making.
+// A verb is a subcommand under construction.
 type verb struct {
 	Remote
 	nqn string
 }
 
-// path is the route of the list, or of one in it.
+// path returns the route of the list, or of one object in it.
 func (o *object[T]) path(v *verb, key ...string) string {
 	parts := []string{o.list}
 	if o.within {
@@ -64,7 +63,7 @@ func (o *object[T]) command() *cobra.Command {
 	return cmd
 }
 
-// begin adds what all verbs have.
+// begin adds what all verbs have in common.
 func (o *object[T]) begin(v *verb, cmd *cobra.Command) *cobra.Command {
 	v.AddSocket(cmd)
 	if o.within {
@@ -82,7 +81,7 @@ func (o *object[T]) begin(v *verb, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// names are what shell completion offers.
+// names returns the completions of the key.
 func (o *object[T]) names(ctx context.Context, v *verb) (names []string) {
 	var all []*T
 	if v.Get(ctx, o.path(v), &all) != nil {
@@ -101,7 +100,7 @@ func (o *object[T]) needNQN(v *verb) error {
 	return nil
 }
 
-// needNQN is the mistake of a command about something of a subsystem that names none.
+// needNQN returns an error if a command about an object of a subsystem has no --nqn.
 func needNQN(nqn string) error {
 	if nqn == "" {
 		return failure.Usagef("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
@@ -238,7 +237,7 @@ func (o *object[T]) setCommand() *cobra.Command {
 // builder adds the flags of the fields.
 func (o *object[T]) builder(cmd *cobra.Command) func() (map[string]any, error) {
 	var part T
-	set := addFields(cmd, part, "force") // --force is of the change
+	set := addFields(cmd, part, "force") // --force belongs to the change
 	var more func(map[string]any) error
 	if o.extend != nil {
 		more = o.extend(cmd)

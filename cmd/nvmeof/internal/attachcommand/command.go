@@ -20,7 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// attachment are the flags of attach.
+// attachment holds the flags of attach.
 type attachment struct {
 	fabricoptions.Held
 	nsid    uint32
@@ -31,7 +31,7 @@ type attachment struct {
 	metrics scrape.Address
 }
 
-// Command is nvmeof attach, of a program with that version.
+// Command returns the command nvmeof attach for a program of the given version.
 func Command(version string) *cobra.Command {
 	var a attachment
 	cmd := &cobra.Command{
@@ -71,7 +71,7 @@ requests wait, as --fast_io_fail_tmo says, and after --ctrl-loss-tmo it ends, as
 	return cmd
 }
 
-// run carries the command out.
+// run runs the command.
 func (a *attachment) run(cmd *cobra.Command, version string) error {
 	polling, err := processors.ParsePolling(a.polling)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *attachment) run(cmd *cobra.Command, version string) error {
 		return err
 	}
 	defer outlet.Detach(cmd)()
-	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's add theirs
+	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // for the front end's loop; the host's loops add theirs
 	log := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof:", line) }
 	f := &front{cfg: nbd.Config{Socket: a.socket, Clients: a.clients, Polling: polling, Log: log}}
 	print := func() { fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: nbd:", f.stats()) }
@@ -105,8 +105,8 @@ func (a *attachment) run(cmd *cobra.Command, version string) error {
 	return err
 }
 
-// serve publishes the namespaces until the command is interrupted, or no controller is
-// left. Then, and not before, it takes leave of the controllers.
+// serve publishes the namespaces until the command is interrupted or no controller is left. Only then it disconnects
+// the controllers.
 func (a *attachment) serve(cmd *cobra.Command, front *front, s *measured) (err error) {
 	all := &hosts.Pool{Warn: cmd.ErrOrStderr()}
 	s.hosts.Store(all)
@@ -121,6 +121,6 @@ func (a *attachment) serve(cmd *cobra.Command, front *front, s *measured) (err e
 	late := followAbsent(cmd.Context(), all, p, absent)
 	err = p.serve(cmd.Context(), cmd.OutOrStdout())
 	late()
-	_ = front.Close() // which has memory of the subsystem; the caller reports it
+	_ = front.Close() // it uses memory of the subsystem; the caller reports the error
 	return errors.Join(err, p.leave())
 }

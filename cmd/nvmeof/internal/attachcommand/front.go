@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// A front is an NBD server that listens from the moment on at which it has a disk.
+// A front is an NBD server that listens once it has a disk.
 type front struct {
 	cfg    nbd.Config
 	server atomic.Pointer[nbd.Server] // nil: not yet
@@ -24,13 +24,13 @@ func (f *front) Publish(disks []nbd.Disk) error {
 	return err
 }
 
-// Usage is [nbd.Server.Usage]; a disk has been published before.
+// Usage is [nbd.Server.Usage]. A disk must have been published before.
 func (f *front) Usage(d nbd.Disk) []string { return f.server.Load().Usage(d) }
 
-// URI is [nbd.Server.URI], likewise.
+// URI is [nbd.Server.URI]. A disk must have been published before.
 func (f *front) URI(d nbd.Disk) string { return f.server.Load().URI(d) }
 
-// Close ends the server, if there is one.
+// Close closes the server, if there is one.
 func (f *front) Close() error {
 	if s := f.server.Load(); s != nil {
 		return s.Close()

@@ -21,8 +21,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// TestOthersAreFlushed: a namespace that does not answer, nor lets go of what was asked for,
-// keeps no other from being flushed, whichever comes first.
+// TestOthersAreFlushed checks that a namespace that does not answer does not keep others from being flushed, in any
+// order.
 func TestOthersAreFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan struct{})
@@ -49,7 +49,7 @@ func TestOthersAreFlushed(t *testing.T) {
 	})
 }
 
-// A hanging subsystem has one namespace, which answers when the subsystem is closed.
+// A hanging subsystem has one namespace, which answers only when the subsystem is closed.
 type hanging struct {
 	connections.Subsystem
 	namespace connections.Namespace
@@ -69,8 +69,8 @@ func (s *hanging) Close() error {
 	return nil
 }
 
-// TestLeavesWhileDiskHangs: requests that a namespace does not answer do not keep attach from
-// taking leave of its controllers, once, when clients have had their time.
+// TestLeavesWhileDiskHangs checks that requests that a namespace does not answer do not keep attach from disconnecting
+// its controllers, once, after the time allowed for clients.
 func TestLeavesWhileDiskHangs(t *testing.T) {
 	m, err := memory.New(memory.Config{Size: 1 << 20, BlockSize: 512})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestLeavesWhileDiskHangs(t *testing.T) {
 	}
 }
 
-// A stopper calls stop when something has been printed.
+// A stopper calls stop when something is printed.
 type stopper struct {
 	bytes.Buffer
 	stop func()
@@ -114,8 +114,8 @@ func (s *stopper) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// ask sends a read and then one of bytes beyond the end, as the NBD project's doc/proto.md has
-// it, and returns when the second is answered.
+// ask sends a read, and then one beyond the end of the disk (the NBD project's doc/proto.md), and returns when the
+// second is answered.
 func ask(t *testing.T, socket string) {
 	t.Helper()
 	c, err := net.Dial("unix", socket)

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// measured is what there is to count: little at first, and more as it comes.
+// measured holds the sources of the metrics, which are added as they come to exist.
 type measured struct {
 	version   string
 	front     *front

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 )
 
-// connect connects by all addresses to which there is a route, and returns the others.
+// connect connects by all addresses to which there is a route, and returns the others as absent.
 func (a *attachment) connect(ctx context.Context, all *hosts.Pool, p *publisher) (absent []*fabricoptions.Held, err error) {
 	paths, absent, err := a.routed(ctx, all, p.warn)
 	if err != nil {
@@ -30,8 +30,8 @@ func (a *attachment) connect(ctx context.Context, all *hosts.Pool, p *publisher)
 	return absent, nil
 }
 
-// routed are the paths to which there is a route, and what the others would be. Where
-// there is none it waits for the first, as long as for a controller that was lost.
+// routed returns the paths to which there is a route, and the connections to the others. If there is none, it waits
+// for the first, as long as a lost controller would be reconnected.
 func (a *attachment) routed(ctx context.Context, all *hosts.Pool, warn io.Writer) (paths []connections.Path, absent []*fabricoptions.Held, err error) {
 	r := hosts.NewRetry(&a.Held, warn)
 	for {
@@ -61,8 +61,7 @@ func (a *attachment) routed(ctx context.Context, all *hosts.Pool, warn io.Writer
 	}
 }
 
-// followAbsent adds the paths that had no route, each when it has one and a controller at its
-// end, until stop is called.
+// followAbsent adds each absent path once there is a route to it and a controller answers, until stop is called.
 func followAbsent(ctx context.Context, all *hosts.Pool, p *publisher, absent []*fabricoptions.Held) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -89,13 +88,13 @@ func followAbsent(ctx context.Context, all *hosts.Pool, p *publisher, absent []*
 	}
 }
 
-// A latecomer is a path that had no route at first.
+// A latecomer is a path to which there was no route at first.
 type latecomer struct {
 	name       string
 	controller connections.Controller
 }
 
-// come hands a path over to the command's goroutine. Any goroutine may call it.
+// come passes a path to the command's goroutine. It may be called from any goroutine.
 func (p *publisher) come(l latecomer) {
 	p.mu.Lock()
 	p.late = append(p.late, l)
@@ -103,7 +102,7 @@ func (p *publisher) come(l latecomer) {
 	p.changed()
 }
 
-// welcome takes the paths that have come.
+// welcome adds the paths passed by come.
 func (p *publisher) welcome() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,30 +20,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// A publisher keeps a front end's disks as the subsystem's namespaces are. It belongs
-// to the command's goroutine.
+// A publisher keeps a front end's disks in step with the subsystem's namespaces. It is used by the command's
+// goroutine.
 type publisher struct {
 	subsystem   connections.Subsystem
 	controllers []connections.Controller
 	names       []string           // of the controllers
-	reported    []connections.News // of them
+	reported    []connections.News // of the controllers
 	front       *front
 	wanted      capsule.NSID // 0: all
 	warn        io.Writer
 	news        chan struct{}
 	namespaces  []connections.Namespace
-	verbose     bool                   // what to type is printed for each
-	printed     map[backend.Store]bool // those that were printed for the user; nil: none was ever
-	lines       *connections.Lines     // that the target can cause
+	verbose     bool                   // print what to type for each disk
+	printed     map[backend.Store]bool // those printed for the user; nil: none yet
+	lines       *connections.Lines     // lines that the target can cause
 
 	left    sync.Once
 	leftErr error
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	late []latecomer
 }
 
-// changed reports that there may be something new. Any goroutine may call it.
+// changed signals that something may be new. It may be called from any goroutine.
 func (p *publisher) changed() {
 	select {
 	case p.news <- struct{}{}:
@@ -51,8 +51,7 @@ func (p *publisher) changed() {
 	}
 }
 
-// serve publishes what there is, and follows it. What is wanted and waits at the target is
-// waited for.
+// serve publishes the namespaces and follows their changes. It waits for wanted ones whose store the target waits for.
 func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	defer p.lines.Report()
 	if err := p.first(ctx); err != nil {
@@ -82,8 +81,8 @@ func (p *publisher) serve(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// first looks until there is a namespace to publish, as long as one that is wanted waits at
-// the target. After SilenceTime it says what is waited for.
+// first looks until there is a namespace to publish, as long as the target waits for the store of a wanted one. After
+// SilenceTime it prints what it waits for.
 func (p *publisher) first(ctx context.Context) error {
 	slow := time.NewTimer(hosts.SilenceTime)
 	defer slow.Stop()
@@ -92,7 +91,7 @@ func (p *publisher) first(ctx context.Context) error {
 	for {
 		there, err := p.look(ctx)
 		if len(p.namespaces) > 0 {
-			if err != nil { // of others
+			if err != nil { // about other namespaces
 				p.lines.Say(err.Error())
 			}
 			return nil
@@ -120,13 +119,13 @@ func (p *publisher) first(ctx context.Context) error {
 	}
 }
 
-// awaited reports whether the target waits for what is wanted.
+// awaited reports whether the target waits for the store of a wanted namespace.
 func (p *publisher) awaited() bool {
 	away := p.subsystem.Waiting()
 	return p.wanted == 0 && len(away) > 0 || slices.Contains(away, p.wanted)
 }
 
-// missing is why nothing is published, where nothing of that is waited for.
+// missing returns the reason why nothing is published, for a target that waits for no store of a wanted namespace.
 func (p *publisher) missing(there []connections.Namespace, err error) error {
 	if err != nil && !errors.Is(err, host.ErrNotReady) && !errors.As(err, new(*connections.LeftOutError)) {
 		return err
@@ -142,8 +141,7 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 	return failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
 }
 
-// states reports controllers that are lost or are back. That none is left is the
-// error.
+// states reports controllers that were lost or reconnected. It returns an error if none is left.
 func (p *publisher) states() error {
 	if p.reported == nil {
 		for _, c := range p.controllers {
@@ -167,10 +165,10 @@ func (p *publisher) states() error {
 	return nil
 }
 
-// lookTime bounds how long namespaces are looked at.
+// lookTime limits how long listing the namespaces may take.
 const lookTime = 30 * time.Second
 
-// look returns the namespaces that are there, and takes those that are wanted.
+// look returns the namespaces of the subsystem, and stores the wanted ones.
 func (p *publisher) look(ctx context.Context) ([]connections.Namespace, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -187,7 +185,7 @@ func (p *publisher) publish() error {
 	return p.front.Publish(disks)
 }
 
-// lowest is the first of the namespaces that are there, or for which the target waits.
+// lowest returns the first namespace that exists, or whose store the target waits for.
 func (p *publisher) lowest() capsule.NSID {
 	if p.wanted != 0 {
 		return p.wanted
@@ -199,7 +197,7 @@ func (p *publisher) lowest() capsule.NSID {
 	return slices.Min(ids)
 }
 
-// exportOf is the name under which a namespace is published.
+// exportOf returns the name under which a namespace is published.
 func exportOf(id capsule.NSID) string { return fmt.Sprint(uint32(id)) }
 
 func diskOf(n *connections.Namespace) nbd.Disk {
@@ -215,8 +213,8 @@ func diskOf(n *connections.Namespace) nbd.Disk {
 	}
 }
 
-// print prints, in a line each, what was published since the last call; and what to type for a
-// disk, once, or for each. Of what comes too fast some is left out.
+// print prints one line for each disk published since the last call, and what to type for a disk: once, or for each if
+// verbose. Some lines are left out if there are too many.
 func (p *publisher) print(w io.Writer) {
 	printed := map[backend.Store]bool{}
 	var usage []string
@@ -236,8 +234,8 @@ func (p *publisher) print(w io.Writer) {
 	p.printed = printed
 }
 
-// leave ends the subsystem, once. The front end has ended before, or waits for requests that
-// nobody answers, which end with the subsystem.
+// leave closes the subsystem, once. The front end has been closed before, or waits for requests that nobody answers,
+// which end with the subsystem.
 func (p *publisher) leave() error {
 	p.left.Do(func() { p.leftErr = errors.Join(p.flush(), p.subsystem.Close()) })
 	return p.leftErr

@@ -22,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// A subsystem has those namespaces.
+// A subsystem has a fixed list of namespaces.
 type subsystem struct {
 	connections.Subsystem
 	there, waiting []capsule.NSID
@@ -38,8 +38,7 @@ func (s *subsystem) Namespaces(context.Context) (all []connections.Namespace, er
 
 func (s *subsystem) Waiting() []capsule.NSID { return slices.Clone(s.waiting) }
 
-// TestWanted checks which namespaces are published, which are waited for, and what is said where
-// there is neither.
+// TestWanted checks which namespaces are published, which are waited for, and the error if there is neither.
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -47,7 +46,7 @@ func TestWanted(t *testing.T) {
 		wanted  capsule.NSID
 		taken   int
 		awaited bool
-		missing string // empty: not to be asked
+		missing string // empty: missing is not called
 	}{
 		{"all", subsystem{there: []capsule.NSID{1, 3}}, 0, 2, false, ""},
 		{"one of several", subsystem{there: []capsule.NSID{1, 3}}, 3, 1, false, ""},
@@ -80,7 +79,7 @@ func TestLowest(t *testing.T) {
 		want           capsule.NSID
 	}{
 		{0, []capsule.NSID{3, 5}, nil, 3},
-		{0, []capsule.NSID{3}, []capsule.NSID{2}, 2}, // which comes
+		{0, []capsule.NSID{3}, []capsule.NSID{2}, 2}, // which becomes ready later
 		{5, []capsule.NSID{3, 5}, nil, 5},
 	} {
 		p := &publisher{subsystem: &subsystem{there: c.there, waiting: c.waiting}, wanted: c.wanted}
@@ -93,13 +92,13 @@ func TestLowest(t *testing.T) {
 	}
 }
 
-// A controller is as its status says.
+// A controller has a fixed status.
 type controller struct{ now connections.Status }
 
 func (c *controller) Status() connections.Status { return c.now }
 func (c *controller) Disconnect() error          { return nil }
 
-// TestUnflushed: what remains volatile at the end is named, each with its reason.
+// TestUnflushed checks that data that remains volatile at the end is reported, each namespace with its reason.
 func TestUnflushed(t *testing.T) {
 	flush := func(err error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -120,8 +119,8 @@ func TestUnflushed(t *testing.T) {
 	})
 }
 
-// TestUnflushedWhileLost: without a controller nothing is flushed, which is said at once of what has anything to flush,
-// where that no controller is left is not the error anyway.
+// TestUnflushedWhileLost checks that without a controller nothing is flushed. This is reported at once for namespaces
+// with unflushed data, unless the error already says that no controller is left.
 func TestUnflushedWhileLost(t *testing.T) {
 	for state, want := range map[connections.State]bool{connections.Connecting: true, connections.Dead: false} {
 		p := &publisher{
@@ -136,8 +135,8 @@ func TestUnflushedWhileLost(t *testing.T) {
 	}
 }
 
-// TestPrint: what comes is one line with what it is and where, and what to type is printed for the
-// first disk, or for each where somebody wants that.
+// TestPrint checks that a published namespace is announced in one line, and that what to type is printed for the first
+// disk, or for each with --verbose.
 func TestPrint(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
 		socket := filepath.Join(t.TempDir(), "s")
@@ -178,21 +177,21 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// linesTo are lines that are written as the command writes them.
+// linesTo returns Lines written as the command writes them.
 func linesTo(w io.Writer) *connections.Lines {
 	return connections.NewLines("the subsystem", func(line string) { fmt.Fprintln(w, "nvmeof:", line) })
 }
 
-// A restless subsystem has other namespaces whenever somebody looks, and ends after so many times.
+// A restless subsystem has different namespaces each time, and ends after a number of calls.
 type restless struct {
 	connections.Subsystem
 	p     *publisher
-	times int // that it may be asked
+	times int // calls allowed
 	asked int
 	end   func()
 }
 
-// A thing is a store of which nobody reads.
+// A thing is a store that is never read.
 type thing struct {
 	backend.Store
 	id int
@@ -205,7 +204,7 @@ const restlessNamespaces = 100
 func (s *restless) Namespaces(context.Context) (all []connections.Namespace, err error) {
 	s.asked++
 	if s.asked == s.times {
-		s.end() // it may be asked a few times more until that is noticed
+		s.end() // it may be called a few more times until that is noticed
 	}
 	s.p.changed()
 	for id := range restlessNamespaces {
@@ -217,8 +216,8 @@ func (s *restless) Namespaces(context.Context) (all []connections.Namespace, err
 
 func (s *restless) Waiting() []capsule.NSID { return nil }
 
-// TestRestless: a target that gives its namespaces another identity with each event does not fill a log: of the
-// lines beyond a burst a few a second are printed, and it is said how many were left out.
+// TestRestless checks that a target that changes the identity of its namespaces with each event cannot fill a log:
+// beyond a burst only a few lines a second are printed, and the number of lines left out is reported.
 func TestRestless(t *testing.T) {
 	const times = 100
 	ctx, end := context.WithCancel(t.Context())
@@ -259,8 +258,8 @@ type volatile struct{ backend.Store }
 
 func (volatile) Info() backend.Info { return backend.Info{Volatile: true} }
 
-// TestStates checks that each change of a controller is reported once, also that another one has
-// come in its place, and that the last one to be given up is the error.
+// TestStates checks that each change of a controller is reported once, including its replacement by another one, and
+// that the end of the last one is the error.
 func TestStates(t *testing.T) {
 	one, other := &controller{connections.Status{State: connections.Live, ID: 1}}, &controller{connections.Status{State: connections.Live, ID: 2}}
 	var out bytes.Buffer

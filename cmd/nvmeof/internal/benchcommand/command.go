@@ -19,7 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// New makes the command.
+// New returns the command.
 func New(fabric Fabric, program Program) *cobra.Command {
 	l := load{fabric: fabric, program: program}
 	cmd := &cobra.Command{
@@ -80,17 +80,17 @@ func (l *load) execute(cmd *cobra.Command) error {
 	if err != nil && !m.worthTelling() {
 		return errors.Join(err, out.drop())
 	}
-	return errors.Join(err, out.write(&m, print)) // of one that was cut short, what there is, as fio
+	return errors.Join(err, out.write(&m, print)) // after an interruption, the results so far in fio's format
 }
 
-// worthTelling reports whether something was measured of all jobs before an error.
+// worthTelling reports whether there are results of all jobs from before an error.
 func (m *measurement) worthTelling() bool {
 	return len(m.results) > 0 && !slices.ContainsFunc(m.results, func(r *bench.Result) bool {
 		return r == nil || r.Ops == 0 && m.cmd.Context().Err() == nil
 	})
 }
 
-// A measurement is what one run of the command does and finds.
+// A measurement is one run of the command and its results.
 type measurement struct {
 	load    *load
 	cmd     *cobra.Command
@@ -98,12 +98,12 @@ type measurement struct {
 	versus  []*contender
 	names   []string // of the jobs
 	results []*bench.Result
-	paths   *Paths // nil: it went over one controller
+	paths   *Paths // nil: it used one controller
 
 	percentiles []float64 // nil: fio's
 }
 
-// A namespace is one that is measured.
+// A namespace is a namespace to be measured.
 type namespace struct {
 	id    capsule.NSID
 	store backend.Store
@@ -119,7 +119,7 @@ func (m *measurement) run(ctx context.Context, through Link) (err error) {
 	if err != nil {
 		return err
 	}
-	abandoned := false // which frees the buffers
+	abandoned := false // abandoning frees the buffers
 	for i := range tasks {
 		tasks[i].Abandon = func() {
 			abandoned = true
@@ -139,8 +139,7 @@ func (m *measurement) run(ctx context.Context, through Link) (err error) {
 	return err
 }
 
-// tasks are the jobs of all namespaces, in memory that controllers move data to and
-// from without a copy.
+// tasks returns the jobs of all namespaces, with memory that controllers access without a copy.
 func (m *measurement) tasks(through Link, namespaces []namespace) (tasks []bench.Task, _ buffers, err error) {
 	each := 0
 	for _, ns := range namespaces {
@@ -160,7 +159,7 @@ func (m *measurement) tasks(through Link, namespaces []namespace) (tasks []bench
 	return tasks, registered, nil
 }
 
-// clones are n of the same job.
+// clones returns n tasks of the same job.
 func clones(s backend.Store, job bench.Job, n, each int, memory []byte) (tasks []bench.Task) {
 	for i := range n {
 		tasks = append(tasks, bench.Task{Store: s, Memory: memory[i*each:][:each], Job: job})
@@ -175,7 +174,7 @@ func (l *load) jobName(id capsule.NSID) string {
 	return fmt.Sprintf("ns%d", id)
 }
 
-// openNamespaces opens those of a list as "1,2", all, or the lowest.
+// openNamespaces opens the namespaces of a list such as "1,2", all, or the lowest.
 func openNamespaces(ctx context.Context, through Link, wanted string) (all []namespace, err error) {
 	var ids []capsule.NSID
 	switch wanted {

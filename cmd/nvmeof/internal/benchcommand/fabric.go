@@ -10,32 +10,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Fabric is how the command gets at the namespaces that it measures.
+// A Fabric reaches the namespaces that the command measures.
 type Fabric interface {
-	// AddFlags adds the flags that say what is measured, and how it is reached.
+	// AddFlags adds the flags that select what is measured, and how it is reached.
 	AddFlags(*cobra.Command)
-	// Where is what those flags say.
+	// Where returns the values of those flags.
 	Where() Where
-	// Addr checks the flags, and is the address where there is one.
+	// Addr checks the flags, and returns the address if there is one.
 	Addr() (netip.AddrPort, error)
-	// Measure connects, has the function measure, and disconnects. It reports on the paths;
-	// nil where it went over one controller.
+	// Measure connects, calls the function to measure, and disconnects. It returns the report on the paths, or nil if
+	// it used one controller.
 	Measure(*cobra.Command, func(context.Context, Link) error) (*Paths, error)
 }
 
-// Where says what is measured, in the words of the command line.
+// Where describes what is measured, in the words of the command line.
 type Where struct {
 	Traddr, Trsvcid, NQN, Provider string
 	Queues                         int // for I/O
 }
 
-// A Program is what the command needs of the program around it.
+// A Program contains the functions that the command needs from the program.
 type Program struct {
-	// Version is the program's.
+	// Version returns the program's version.
 	Version func() string
-	// NeedProcessors leaves the rest of the program a processor beside so many loops.
+	// NeedProcessors reserves a processor for the rest of the program beside the loops.
 	NeedProcessors func(loops int, polling nvmeof.Polling)
-	// ParseStore reads an export as the target takes it. It is opened by what is returned,
-	// each time as if it were the first.
+	// ParseStore parses an export in the form of the target. The returned function opens it, each time as if for the
+	// first time.
 	ParseStore func(export string) (open func() (backend.Store, error), err error)
 }

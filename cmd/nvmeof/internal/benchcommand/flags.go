@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// load are the flags of bench, with fio's names.
+// load holds the flags of bench, with fio's names.
 type load struct {
 	fabric  Fabric
 	program Program
@@ -55,7 +55,7 @@ const (
 	defaultRuntime = 5 * time.Second
 	defaultRamp    = 200 * time.Millisecond
 	crc32c         = "crc32c"
-	// bareVerify is the value of --verify without one.
+	// bareVerify is the value of --verify without an argument.
 	bareVerify = "yes"
 	maxJobs    = 256
 )
@@ -109,12 +109,12 @@ func (l *load) addOutputFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&l.rounds, "vs_rounds", 3, "how often to compare; medians are reported")
 	flags.StringVar(&l.ignoredEngine, "ioengine", "", "")
 	flags.StringVar(&l.ignoredDir, "direct", "", "")
-	for _, name := range []string{"ioengine", "direct"} { // mean nothing here, and stand in everybody's command lines
+	for _, name := range []string{"ioengine", "direct"} { // without effect here, but present in most fio command lines
 		_ = flags.MarkHidden(name)
 	}
 }
 
-// fioName lets options be written with dashes for fio's underscores.
+// fioName lets options be written with dashes in place of fio's underscores.
 func fioName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
 	switch dashed := strings.ReplaceAll(name, "_", "-"); dashed {
 	case "seed":
@@ -136,7 +136,7 @@ func fioName(flags *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// args lets --verify have its value behind a space, although it may have none.
+// args accepts the value of --verify as a separate word, although the value is optional.
 func (l *load) args(cmd *cobra.Command, args []string) error {
 	if l.verify == bareVerify && len(args) > 0 {
 		l.verify, args = args[0], args[1:]
@@ -144,7 +144,7 @@ func (l *load) args(cmd *cobra.Command, args []string) error {
 	return cobra.NoArgs(cmd, args)
 }
 
-// seconds is a duration that a plain number gives in seconds, as for fio.
+// seconds is a duration; a plain number is in seconds, as with fio.
 type seconds time.Duration
 
 func (s *seconds) Set(text string) error {
@@ -169,7 +169,7 @@ func (s *seconds) String() string {
 
 func (*seconds) Type() string { return "seconds" }
 
-// job is the job of the flags.
+// job returns the job that the flags describe.
 func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
 	j = bench.Job{Depth: l.iodepth, FlushEvery: l.fsync, Seed: l.randseed, RepeatAny: l.norandommap, ReadShare: l.rwmixread,
 		Think: time.Duration(l.think), ThinkEvery: l.thinkBlocks}
@@ -181,7 +181,7 @@ func (l *load) job(cmd *cobra.Command) (j bench.Job, err error) {
 			return j, err
 		}
 	}
-	if l.rwmixread == 0 && j.Pattern.Mixed() { // a job's zero is the default
+	if l.rwmixread == 0 && j.Pattern.Mixed() { // zero would select a job's default
 		j.Pattern = map[bench.Pattern]bench.Pattern{bench.ReadWrite: bench.Write, bench.RandRW: bench.RandWrite}[j.Pattern]
 	}
 	err = l.times(cmd, &j)
@@ -209,7 +209,7 @@ func (l *load) checkNumbers(j *bench.Job) error {
 	return nil
 }
 
-// place sets what is loaded, and how much.
+// place sets the range and the amount of the load.
 func (l *load) place(j *bench.Job) error {
 	for _, s := range []struct {
 		name, text string
@@ -244,7 +244,7 @@ func (l *load) verification(j *bench.Job) error {
 	return nil
 }
 
-// times sets when a job ends. To fio no time is no limit, with which a job without a size would never end.
+// times sets when a job ends. With fio, no time means no limit, but then a job without a size would never end.
 func (l *load) times(cmd *cobra.Command, j *bench.Job) error {
 	j.Runtime, j.Ramp = time.Duration(l.runtime), time.Duration(l.ramp)
 	if l.timeBased || j.Limit == 0 {

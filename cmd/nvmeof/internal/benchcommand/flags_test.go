@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// flagsAlone is a fabric that nothing is reached through.
+// flagsAlone is a fabric that cannot connect.
 type flagsAlone struct{ Fabric }
 
 func (flagsAlone) AddFlags(cmd *cobra.Command) {
@@ -20,7 +20,7 @@ func (flagsAlone) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().String("dhchap-ctrl-secret", "", "")
 }
 
-// TestJob: what fio's options mean.
+// TestJob checks the meaning of fio's options.
 func TestJob(t *testing.T) {
 	for line, want := range map[string]bench.Job{
 		"":                                     {Runtime: defaultRuntime, Ramp: defaultRamp},
@@ -75,7 +75,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// TestCommandLine: secrets do not come into reports.
+// TestCommandLine checks that secrets do not appear in reports.
 func TestCommandLine(t *testing.T) {
 	l := load{fabric: flagsAlone{}}
 	cmd := &cobra.Command{Use: "bench"}

@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// FuzzLists: sizes, rates and percentiles of a command line are refused, or within bounds.
+// FuzzLists checks that sizes, rates and percentiles on the command line are rejected, or within bounds.
 func FuzzLists(f *testing.F) {
 	for _, s := range []string{"4k", "4k,8k,16k", "4k-64k,8k-8k", "4k/60:64k/40", "4k/50:8k:16k", "1m,,2m", "99:50:99.9", "NaN", "1e1000", "16777216/100:1/0", "4k/:8k/"} {
 		f.Add(s)

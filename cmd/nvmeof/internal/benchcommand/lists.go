@@ -12,9 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// perDirection takes one value for all directions, or up to three with commas between
-// them for reads, writes and trims. As with fio the last one holds for those that
-// follow, and an empty one is the default.
+// perDirection parses one value for all directions, or up to three values separated by commas for reads, writes and
+// trims. As with fio, the last value also applies to the directions that follow, and an empty one is the default.
 func perDirection[V any](text string, none V, parse func(string) (V, error)) (all [bench.Directions]V, err error) {
 	parts := strings.Split(text, ",")
 	if len(parts) > len(all) {
@@ -65,8 +64,8 @@ func sizeRange(text string) (z bench.Sizes, err error) {
 	return z, err
 }
 
-// sizeSplit takes sizes with their shares in percent, as 4k/60:64k/40. Those without
-// one have what is left in equal parts.
+// sizeSplit parses sizes with their shares in percent, such as 4k/60:64k/40. Sizes without a share divide the rest
+// equally.
 func sizeSplit(text string) (z bench.Sizes, err error) {
 	left, open := 100, 0
 	for part := range strings.SplitSeq(text, ":") {
@@ -96,7 +95,7 @@ func sizeSplit(text string) (z bench.Sizes, err error) {
 	return z, nil
 }
 
-// blockSizes sets how large requests are.
+// blockSizes sets the sizes of requests.
 func (l *load) blockSizes(j *bench.Job) error {
 	name, text, parse := "bs", l.bs, oneSize
 	switch {
@@ -124,8 +123,8 @@ func (l *load) blockSizes(j *bench.Job) error {
 	return nil
 }
 
-// rates sets the most that each direction may do. As with fio requests a second are of
-// the least block size.
+// rates sets the maximum rate of each direction. As with fio, rates in requests per second refer to the smallest block
+// size.
 func (l *load) rates(j *bench.Job) error {
 	limit := func(text string) (int64, error) {
 		if text == "0" {
@@ -155,12 +154,12 @@ func (l *load) rates(j *bench.Job) error {
 	return nil
 }
 
-const maxRate = 1e9 // requests a second
+const maxRate = 1e9 // requests per second
 
-// maxPercentiles is how many fio has room for.
+// maxPercentiles is fio's maximum.
 const maxPercentiles = 20
 
-// percentiles are those of --percentile_list, in ascending order.
+// percentiles returns the percentiles of --percentile_list in ascending order.
 func (l *load) percentiles() (all []float64, err error) {
 	if l.percentileList == "" {
 		return nil, nil
@@ -179,7 +178,7 @@ func (l *load) percentiles() (all []float64, err error) {
 	return slices.Compact(all), nil
 }
 
-// microseconds is a duration that a plain number gives in microseconds, as for fio.
+// microseconds is a duration; a plain number is in microseconds, as with fio.
 type microseconds time.Duration
 
 func (m *microseconds) Set(text string) error {

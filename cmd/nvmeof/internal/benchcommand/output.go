@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// formats are those of --output-format.
+// formats holds the formats of --output-format.
 var formats = map[string]func(*fio.Output, io.Writer) error{
 	"normal": (*fio.Output).Normal,
 	"table":  (*fio.Output).Table,
@@ -26,12 +26,12 @@ var formats = map[string]func(*fio.Output, io.Writer) error{
 	"json+":  func(o *fio.Output, w io.Writer) error { return o.JSON(w, true) },
 }
 
-// benchOutputs are the files that a measurement leaves. They are opened before it, so
-// that a wrong path is known at once.
+// benchOutputs holds the output files of a measurement. They are opened before it, so that a wrong path is reported at
+// once.
 type benchOutputs struct {
 	load  *load
 	cmd   *cobra.Command
-	fresh []string // those that were not there before
+	fresh []string // those that did not exist before
 }
 
 func (l *load) outputs(cmd *cobra.Command) (*benchOutputs, error) {
@@ -59,7 +59,7 @@ func (l *load) outputs(cmd *cobra.Command) (*benchOutputs, error) {
 	return o, nil
 }
 
-// drop removes what a measurement that failed would have filled.
+// drop removes the new files after a failed measurement.
 func (o *benchOutputs) drop() (err error) {
 	for _, p := range o.fresh {
 		if e := os.Remove(p); !errors.Is(e, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func (o *benchOutputs) drop() (err error) {
 	return err
 }
 
-// A wantedLog is a log of fio's that was requested.
+// A wantedLog is a log in fio's format that was requested.
 type wantedLog struct {
 	prefix string
 	kind   fio.LogKind
@@ -120,7 +120,7 @@ func (o *benchOutputs) write(m *measurement, print func(*fio.Output, io.Writer) 
 	return writeFile(l.report, func(w io.Writer) error { return m.report(doc, w) })
 }
 
-// print prints in the format that was chosen, with what fio has no place for, for people.
+// print prints the results in the selected format. For people it adds what fio's format has no place for.
 func (m *measurement) print(doc *fio.Output, w io.Writer, print func(*fio.Output, io.Writer) error) error {
 	if err := print(doc, w); err != nil || strings.HasPrefix(m.load.format, "json") {
 		return err
@@ -136,7 +136,7 @@ func (m *measurement) print(doc *fio.Output, w io.Writer, print func(*fio.Output
 	return m.printVersus(w)
 }
 
-// to writes into a file, or to standard output where none is named.
+// to writes to a file, or to standard output if the path is empty.
 func (o *benchOutputs) to(path string, write func(io.Writer) error) error {
 	if path == "" {
 		return write(o.cmd.OutOrStdout())
@@ -169,7 +169,7 @@ func (m *measurement) writeHistograms(prefix string) error {
 	return nil
 }
 
-// document is the measurement in fio's terms.
+// document returns the measurement in fio's terms.
 func (m *measurement) document() *fio.Output {
 	l := m.load
 	given := fioOptions(m.cmd)
@@ -188,7 +188,7 @@ func (m *measurement) document() *fio.Output {
 	}
 }
 
-// Extra is what fio has no place for.
+// Extra holds the results that fio's format has no place for.
 type Extra struct {
 	Setting  map[string]string `json:"setting"`
 	Verified uint64            `json:"verified_blocks"`
@@ -210,7 +210,7 @@ func (m *measurement) extra() Extra {
 	return x
 }
 
-// report writes the page.
+// report writes the HTML page.
 func (m *measurement) report(doc *fio.Output, w io.Writer) error {
 	var data bytes.Buffer
 	if err := doc.JSON(&data, true); err != nil {
@@ -232,7 +232,7 @@ func (m *measurement) report(doc *fio.Output, w io.Writer) error {
 	return r.Write(w)
 }
 
-// fioOptions are the options of fio's that were given, and the ones that every job has.
+// fioOptions returns the fio options that were given, and those that every job has.
 func fioOptions(cmd *cobra.Command) (all []fio.Option) {
 	for _, name := range []string{"rw", "bs", "bsrange", "bssplit", "iodepth", "numjobs", "rwmixread", "runtime", "time_based", "ramp_time", "size", "io_size", "offset",
 		"verify", "rate", "rate_iops", "thinktime", "thinktime_blocks", "fsync", "percentile_list", "clat_percentiles", "lat_percentiles", "slat_percentiles", "norandommap", "group_reporting", "write_bw_log", "write_lat_log", "write_iops_log", "log_avg_msec"} {

@@ -18,22 +18,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// A Link is what a measurement goes through: one controller, whose loss ends it, or
-// paths, which may be lost and come back. The load itself sees only the stores.
+// A Link is the connection used by a measurement: one controller, whose loss ends the measurement, or paths, which are
+// reconnected after a loss. The load itself sees only the stores.
 type Link interface {
 	nvmeverb.NamespaceLister
 	open(context.Context, capsule.NSID) (backend.Store, error)
 	newMemory(size int) (buffers, error)
-	abandon() // disconnects: what is outstanding fails, and there is no memory any more
+	abandon() // disconnects: outstanding requests fail, and the memory is freed
 }
 
-// buffers are memory to and from which the stores of a link move data without a copy.
+// buffers is memory that the stores of a link access without a copy.
 type buffers interface {
 	Bytes() []byte
 	Close() error
 }
 
-// A controllerLink is one controller, without anything between.
+// A controllerLink is a single controller.
 type controllerLink struct{ *host.Controller }
 
 func (c controllerLink) open(ctx context.Context, id capsule.NSID) (backend.Store, error) {
@@ -43,10 +43,10 @@ func (c controllerLink) open(ctx context.Context, id capsule.NSID) (backend.Stor
 func (c controllerLink) newMemory(size int) (buffers, error) { return c.NewBuffers(size) }
 
 func (c controllerLink) abandon() {
-	_ = c.Disconnect(context.Background()) // within the time of a shutdown; its error is that of the second call
+	_ = c.Disconnect(context.Background()) // within the time of a shutdown; the second call returns its error
 }
 
-// A pathsLink is a subsystem by one path or more.
+// A pathsLink is a subsystem with one or more paths.
 type pathsLink struct{ *multipath.Subsystem }
 
 func (p pathsLink) open(ctx context.Context, id capsule.NSID) (backend.Store, error) {
@@ -55,44 +55,44 @@ func (p pathsLink) open(ctx context.Context, id capsule.NSID) (backend.Store, er
 
 func (p pathsLink) newMemory(size int) (buffers, error) { return p.NewBuffers(size) }
 
-func (p pathsLink) abandon() { _ = p.Close() } // as that of a controller
+func (p pathsLink) abandon() { _ = p.Close() } // as for a controller
 
-// OverController is a link through one controller.
+// OverController returns a link through one controller.
 func OverController(c *host.Controller) Link { return controllerLink{c} }
 
-// OverPaths is a link through the paths of a subsystem.
+// OverPaths returns a link through the paths of a subsystem.
 func OverPaths(s *multipath.Subsystem) Link { return pathsLink{s} }
 
-// A Diary notes what happens to paths, and prints it at once.
+// A Diary records what happens to paths, and prints it at once.
 type Diary struct {
 	out io.Writer
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	events  []pathEvent
 	states  map[*multipath.Path]multipath.State
-	printed int // events
+	printed int // number of events printed
 
 	news     chan struct{} // closed at the end
 	printing sync.WaitGroup
 }
 
-// A pathEvent is that a path has another state.
+// A pathEvent is a change of a path's state.
 type pathEvent struct {
 	at      time.Time
-	AtMsec  int64  `json:"at_ms"` // since the measurement began; negative: in the ramp
+	AtMsec  int64  `json:"at_ms"` // since the measurement began; negative: during the ramp
 	Address string `json:"address"`
 	State   string `json:"state"`
 	Error   string `json:"error,omitempty"`
 }
 
-// NewDiary begins to print.
+// NewDiary starts a diary that prints to out.
 func NewDiary(out io.Writer) *Diary {
 	d := &Diary{out: out, states: map[*multipath.Path]multipath.State{}, news: make(chan struct{}, 1)}
 	d.printing.Go(d.print) // until Close
 	return d
 }
 
-// Note is for [multipath.Config].Event: it does not block.
+// Note records an event. It is used as [multipath.Config].Event, and does not block.
 func (d *Diary) Note(e multipath.Event) {
 	if e.ANA && e.Err == nil {
 		return
@@ -103,7 +103,7 @@ func (d *Diary) Note(e multipath.Event) {
 	if d.states[e.Path] = e.State; known && was == e.State && !e.ANA || e.State == multipath.StateDeleting {
 		return
 	}
-	if !known && e.State == multipath.StateLive { // as it has to be
+	if !known && e.State == multipath.StateLive { // the normal state
 		return
 	}
 	p := pathEvent{at: time.Now(), Address: e.Path.Addr().String(), State: e.State.String()}
@@ -117,7 +117,7 @@ func (d *Diary) Note(e multipath.Event) {
 	}
 }
 
-// print prints what happens, beside a line of progress.
+// print prints events, without disturbing a line of progress.
 func (d *Diary) print() {
 	clear := ""
 	if terminal.Is(d.out) {
@@ -142,13 +142,13 @@ func (e *pathEvent) text() string {
 	return s
 }
 
-// Close ends the printing. Nothing may be noted any more.
+// Close ends the printing. Note must not be called any more.
 func (d *Diary) Close() {
 	close(d.news)
 	d.printing.Wait()
 }
 
-// A Paths is how paths did during a measurement.
+// A Paths describes the paths and what happened to them during a measurement.
 type Paths struct {
 	Policy string       `json:"iopolicy"`
 	Paths  []pathReport `json:"list"`
@@ -160,12 +160,12 @@ type pathReport struct {
 	State      string `json:"state"`
 	Error      string `json:"error,omitempty"`
 	Reconnects uint64 `json:"reconnects"`
-	Requests   uint64 `json:"requests"` // that came back from it, of the ramp and the verification too
-	Errors     uint64 `json:"errors"`   // of those, repeated or not
+	Requests   uint64 `json:"requests"` // completed by the path, including those of the ramp and the verification
+	Errors     uint64 `json:"errors"`   // those of Requests that failed, repeated or not
 	Latency    int64  `json:"latency_ns"`
 }
 
-// Report is how the paths are now, and what happened to them until now.
+// Report returns the present state of the paths, and what has happened to them.
 func (d *Diary) Report(s *multipath.Subsystem, policy multipath.Policy) *Paths {
 	r := &Paths{Policy: policy.String(), Events: []pathEvent{}}
 	for _, p := range s.Paths() {
@@ -183,14 +183,14 @@ func (d *Diary) Report(s *multipath.Subsystem, policy multipath.Policy) *Paths {
 	return r
 }
 
-// since sets the times of events.
+// since converts the times of events to times since the measurement began.
 func (r *Paths) since(began time.Time) {
 	for i := range r.Events {
 		r.Events[i].AtMsec = r.Events[i].at.Sub(began).Milliseconds()
 	}
 }
 
-// table is the report for a page, with the columns [benchreport.PathColumns].
+// table returns the report for a page, with the columns [benchreport.PathColumns].
 func (r *Paths) table() (lines [][]string, events []benchreport.Event) {
 	for _, p := range r.Paths {
 		lines = append(lines, []string{p.Address, p.State, fmt.Sprint(p.Reconnects), fmt.Sprint(p.Requests), fmt.Sprint(p.Errors)})
@@ -202,7 +202,7 @@ func (r *Paths) table() (lines [][]string, events []benchreport.Event) {
 	return lines, events
 }
 
-// text is the report for people.
+// text prints the report for people.
 func (r *Paths) text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nPaths (%s):\n", r.Policy)

@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// setting is what a result depends on.
+// setting returns the conditions on which a result depends.
 func (m *measurement) setting() []benchreport.Row {
 	w := m.load.fabric.Where()
 	port := w.Trsvcid
@@ -33,7 +33,7 @@ func (m *measurement) setting() []benchreport.Row {
 	}
 }
 
-// processor is the kind and number of this machine's processors.
+// processor returns the kind and number of this machine's processors.
 func processor() string {
 	model := "unknown processor"
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -55,10 +55,10 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 }
 
-// secretFile marks a secret that stands in a file, whose name is none.
+// secretFile marks the name of a file that contains a secret; the name itself is not secret.
 const secretFile = "file:"
 
-// commandLine is what was typed, without secrets.
+// commandLine returns the command line without secrets.
 func commandLine(cmd *cobra.Command) string {
 	words := []string{"nvmeof", cmd.Name()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -83,7 +83,7 @@ func commandLine(cmd *cobra.Command) string {
 	return strings.Join(words, " ")
 }
 
-// versusTable is the comparison for people.
+// versusTable returns the comparison for people.
 func (m *measurement) versusTable() *benchreport.Versus {
 	v := &benchreport.Versus{Columns: []string{"", "IOPS", "MB/s", "p50", "p99"}}
 	fabric := figuresOf(bench.Merge(m.results))
@@ -99,7 +99,7 @@ func (m *measurement) versusTable() *benchreport.Versus {
 	return v
 }
 
-// cell is a figure, or nothing where there is none.
+// cell formats a figure; "" if it is zero.
 func cell(format string, v float64) string {
 	if v == 0 {
 		return ""

@@ -23,14 +23,14 @@ import (
 type contender struct {
 	name    string
 	measure func(context.Context, *measurement) (figures, error)
-	found   []figures // a round each
-	fabric  []figures // of the same rounds
+	found   []figures // of each round
+	fabric  []figures // of the fabric in the same rounds
 }
 
-// figures are those that are compared; zero is what a contender does not have.
+// figures are the values that are compared; zero if a contender does not have one.
 type figures struct {
 	iops     float64
-	rate     float64 // bytes a second
+	rate     float64 // bytes per second
 	p50, p99 time.Duration
 }
 
@@ -39,7 +39,7 @@ func figuresOf(r *bench.Result) figures {
 	return figures{r.IOPS(), r.Throughput(), all.Percentile(50), all.Percentile(99)}
 }
 
-// contenders are those of --vs.
+// contenders returns the contenders of --vs.
 func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 	for _, s := range l.versus {
 		kind, what, has := strings.Cut(s, "=")
@@ -65,8 +65,8 @@ func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 	return all, nil
 }
 
-// versusLocal runs the same jobs on a store of this process. It is opened for each
-// measurement, so that memory begins as empty each time.
+// versusLocal runs the same jobs on a store in this process. The store is opened for each measurement, so that one in
+// memory is empty each time.
 func (l *load) versusLocal(what string) (*contender, error) {
 	open, err := l.program.ParseStore(what)
 	if err != nil {
@@ -96,11 +96,11 @@ func (m *measurement) local(ctx context.Context, store backend.Store) (f figures
 	return figuresOf(bench.Merge(results)), nil
 }
 
-// maxDatagram is what goes into one round trip of raw UDP, overhead aside.
+// maxDatagram is the maximum data of one round trip of raw UDP, without overhead.
 const maxDatagram = 60 << 10
 
-// versusUDP is a round trip of datagrams of the same size where one request is in
-// flight, and one flow of packets where there are more.
+// versusUDP measures round trips of datagrams of the same size if one request is in flight at a time, and otherwise
+// one flow of packets.
 func (l *load) versusUDP(j bench.Job) (*contender, error) {
 	traddr := l.fabric.Where().Traddr
 	if strings.Contains(traddr, ",") {
@@ -138,7 +138,7 @@ func (l *load) versusUDP(j bench.Job) (*contender, error) {
 		}}, nil
 }
 
-// datagrams are the bytes of a request in one datagram each way.
+// datagrams returns the bytes of a request as one datagram in each direction.
 func datagrams(j bench.Job) (there, back int) {
 	if j.Pattern.Writes() {
 		return rawudp.CommandPacket + j.BlockSize, rawudp.ShortResponse
@@ -146,7 +146,7 @@ func datagrams(j bench.Job) (there, back int) {
 	return rawudp.CommandPacket, j.BlockSize + rawudp.ReadOverhead
 }
 
-// isOurs reports whether an address is one of this machine.
+// isOurs reports whether an address belongs to this machine.
 func isOurs(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true
@@ -158,8 +158,8 @@ func isOurs(a netip.Addr) bool {
 	})
 }
 
-// compare measures in turn, so that what else the machine does meanwhile weighs on
-// all. What is reported is the round of median IOPS.
+// compare measures the fabric and the contenders in turn, so that other load on the machine affects all of them. It
+// reports the round with the median IOPS.
 func (m *measurement) compare(ctx context.Context, tasks []bench.Task) error {
 	var rounds [][]*bench.Result
 	for i := range m.load.rounds {
@@ -188,7 +188,7 @@ func (m *measurement) compare(ctx context.Context, tasks []bench.Task) error {
 	return nil
 }
 
-// A ratio is the fabric in terms of a contender: the median of the rounds' own.
+// A ratio compares the fabric with a contender: the median of the ratios of the rounds.
 type ratio struct {
 	Name string  `json:"name"`
 	IOPS float64 `json:"iops,omitempty"`
@@ -196,9 +196,9 @@ type ratio struct {
 	P50  int64   `json:"p50_ns,omitempty"`
 	P99  int64   `json:"p99_ns,omitempty"`
 
-	IOPSRatio float64 `json:"iops_ratio,omitempty"` // above 1: the fabric does more
+	IOPSRatio float64 `json:"iops_ratio,omitempty"` // above 1: the fabric is faster
 	RateRatio float64 `json:"bw_ratio,omitempty"`
-	P50Ratio  float64 `json:"p50_ratio,omitempty"` // above 1: the fabric takes longer
+	P50Ratio  float64 `json:"p50_ratio,omitempty"` // above 1: the fabric is slower
 	Rounds    int     `json:"rounds"`
 }
 

@@ -1,3 +1,3 @@
-// Package benchreport makes one HTML page of what loads measured: figures, plots and
-// the setting. The page needs nothing but itself: no network, no script.
+// Package benchreport makes an HTML page of the results of loads: figures, plots and the setting. The page is
+// self-contained: it uses neither the network nor scripts.
 package benchreport

@@ -12,18 +12,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// Sizes of a plot, in units of its view box.
+// Dimensions of a plot, in units of its view box.
 const (
 	width, height            = 900, 320
 	left, right, top, bottom = 70, 40, 28, 44
 )
 
-// A plot is an SVG picture in the making, and where values are in it: both are in
-// the unit square, with y upwards.
+// A plot builds an SVG picture. Values are given in the unit square, with y upwards.
 type plot struct{ strings.Builder }
 
-// open begins a picture; the title is for who does not see it, and for a pointer that
-// rests on it.
+// open starts a picture. The title is its alternative text and its tooltip.
 func (p *plot) open(title string) {
 	text := html.EscapeString(title)
 	fmt.Fprintf(p, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s"><title>%s</title>`+"\n", width, height, text, text)
@@ -48,7 +46,7 @@ func (p *plot) tickY(y float64, label string) {
 	fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", px(0)-6, py(y)+4, html.EscapeString(label))
 }
 
-// axis names what is below.
+// axis labels the x axis.
 func (p *plot) axis(x string) {
 	fmt.Fprintf(p, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", px(0.5), height-6, html.EscapeString(x))
 }
@@ -65,11 +63,10 @@ func (p *plot) curve(d bench.Direction, n int, xs, ys []float64) {
 	fmt.Fprintf(p, `<text class="%v" x="%.1f" y="%d">%v</text>`+"\n", d, x+22, legend, d)
 }
 
-// legend is where its text stands.
+// legend is the height at which the text of the legend is.
 const legend = 16
 
-// marks draws a line at each event, with a text for a pointer that rests on it. Those
-// that are close to each other share a label.
+// marks draws a line at each event, with the text as its tooltip. Events that are close to each other share a label.
 func (p *plot) marks(events []Event, end float64) {
 	const room = 24 // for a label
 	first, last, from := 0, 0, 0.0
@@ -99,22 +96,22 @@ func (p *plot) marks(events []Event, end float64) {
 	label()
 }
 
-// decades are the powers of ten that enclose two values.
+// decades returns the powers of ten that enclose two values.
 func decades(low, high float64) (from, to int) {
 	from = int(math.Floor(math.Log10(max(low, 1))))
 	to = int(math.Ceil(math.Log10(max(high, 1))))
 	return from, max(to, from+1)
 }
 
-// decadeName is a power of ten of nanoseconds.
+// decadeName formats 10^e nanoseconds.
 func decadeName(e int) string {
 	units := []string{"ns", "us", "ms", "s"}
 	i := min(e/3, len(units)-1)
 	return fmt.Sprintf("%.0f %s", math.Pow10(e-3*i), units[i])
 }
 
-// percentilePlot has the share of requests that took longer to the right, a decade
-// after the other, and the latency upwards, on a logarithmic scale too.
+// percentilePlot plots the latency over the percentile of requests. The x axis shows the decades of the share of
+// slower requests; both axes are logarithmic.
 func percentilePlot(r *bench.Result) template.HTML {
 	all := r.Latencies()
 	var p plot
@@ -142,7 +139,7 @@ func percentilePlot(r *bench.Result) template.HTML {
 	return p.close()
 }
 
-// percentileName is 0, 90, 99, 99.9 and so on.
+// percentileName returns 0, 90, 99, 99.9 and so on.
 func percentileName(nines int) string {
 	if nines == 0 {
 		return "0"
@@ -150,8 +147,8 @@ func percentileName(nines int) string {
 	return strconv.FormatFloat(100-100/math.Pow10(nines), 'f', max(0, nines-2), 64)
 }
 
-// distribution is the curve of a histogram: the last request of n is at the n-th
-// part of the way, not at infinity.
+// distribution returns the curve of a histogram. The last of n requests is drawn where the share of slower ones is
+// 1/n, not at infinity.
 func distribution(h *bench.Histogram, nines float64, from, to int) (xs, ys []float64) {
 	seen := uint64(0)
 	h.Each(func(start, w, count uint64) {
@@ -166,7 +163,7 @@ func distribution(h *bench.Histogram, nines float64, from, to int) (xs, ys []flo
 	return thin(xs, ys)
 }
 
-// thin drops points that lie as good as on the one before.
+// thin drops points that almost coincide with the one before.
 func thin(xs, ys []float64) (tx, ty []float64) {
 	const least = 0.0005
 	for i := range xs {
@@ -178,8 +175,7 @@ func thin(xs, ys []float64) (tx, ty []float64) {
 	return tx, ty
 }
 
-// timePlot has a value of each window over time.
-// Where a window is longer than that it is a step.
+// timePlot plots a value of each window over time. A window of the given length is a point, and a longer one a step.
 func timePlot(r *bench.Result, windows []bench.Window, length time.Duration, events []Event, unit string, scale float64, value func(*bench.Window, bench.Direction) float64) template.HTML {
 	var p plot
 	most, end := 0.0, max(r.Elapsed.Seconds(), 1e-9)
@@ -209,7 +205,7 @@ func timePlot(r *bench.Result, windows []bench.Window, length time.Duration, eve
 		for i := range windows {
 			w := &windows[i]
 			y := scale * value(w, d) / roof
-			if w.At > 2*length { // nothing was seen in between, or all had ended but few
+			if w.At > 2*length { // nothing was measured in between, or most jobs had ended
 				xs, ys = append(xs, w.Start.Seconds()/end), append(ys, y)
 				xs, ys = append(xs, w.End.Seconds()/end), append(ys, y)
 				continue
@@ -222,7 +218,7 @@ func timePlot(r *bench.Result, windows []bench.Window, length time.Duration, eve
 	return p.close()
 }
 
-// niceStep is 1, 2 or 5 times a power of ten, and at least v.
+// niceStep returns the least number that is at least v and 1, 2 or 5 times a power of ten.
 func niceStep(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -236,7 +232,7 @@ func niceStep(v float64) float64 {
 	return 10 * unit
 }
 
-// figure is a number without superfluous digits.
+// figure formats a number without superfluous digits.
 func figure(v float64) string {
 	if v >= 10000 {
 		return strconv.FormatFloat(v/1000, 'g', 4, 64) + "k"

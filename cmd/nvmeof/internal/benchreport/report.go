@@ -10,25 +10,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// A Report is what the page shows.
+// A Report is the content of the page.
 type Report struct {
 	Title   string
 	Ended   time.Time
 	Setting []Row // machine, versions, command line
 	Jobs    []Job
 	Versus  *Versus    // nil: nothing was compared
-	Paths   [][]string // a line for each path by which it went, below PathColumns
-	Events  []Event    // what happened to them, in order
-	JSON    []byte     // the same for programs, in fio's format; it is part of the page
+	Paths   [][]string // a line for each path used, with the columns PathColumns
+	Events  []Event    // of the paths, in order
+	JSON    []byte     // the same for programs, in fio's format, embedded in the page
 }
 
-// A Row is a line of the table of the setting.
+// A Row is a row of the table of the setting.
 type Row struct{ Name, Value string }
 
-// PathColumns are what a line about a path has.
+// PathColumns are the columns of a line about a path.
 var PathColumns = []string{"path", "state", "reconnected", "requests", "errors"}
 
-// An Event is something that happened, so long after the measurement began.
+// An Event is something that happened at a time since the measurement began.
 type Event struct {
 	At   time.Duration
 	Text string
@@ -36,10 +36,10 @@ type Event struct {
 
 func (e *Event) text() string { return fmt.Sprintf("%.3f s: %s", e.At.Seconds(), e.Text) }
 
-// Seconds is for the page.
+// Seconds formats the time for the page.
 func (e Event) Seconds() string { return fmt.Sprintf("%.3f", e.At.Seconds()) }
 
-// A Job is one job, or several in one.
+// A Job is one job, or several combined.
 type Job struct {
 	Name   string
 	Result *bench.Result
@@ -98,7 +98,7 @@ func (r *Report) Write(w io.Writer) error {
 	return t.Execute(w, &p)
 }
 
-// A plot over time has some 200 points, of ten milliseconds at least.
+// A plot over time has some 200 points, at least ten milliseconds apart.
 const (
 	points    = 200
 	minWindow = 10 * time.Millisecond
@@ -111,7 +111,7 @@ func meanLatency(w *bench.Window, d bench.Direction) float64 {
 	return float64(w.Slat[d]+w.Clat[d]) / float64(w.Ops[d])
 }
 
-// lines are the figures of a job, one for each direction.
+// lines returns the figures of a job, one line for each direction.
 func lines(name string, r *bench.Result) (all [][]string) {
 	for d := range bench.Direction(bench.Directions) {
 		s := &r.Sides[d]

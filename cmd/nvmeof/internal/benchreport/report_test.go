@@ -41,8 +41,8 @@ func render(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-// wellFormed parses the page as XML, which is stricter than HTML, but for the tags
-// that HTML does not close and what style and script hold.
+// wellFormed parses the page as XML, which is stricter than HTML, except for tags that HTML does not close and the
+// content of style and script.
 func wellFormed(t *testing.T, page string) (tags map[string]int) {
 	t.Helper()
 	page = regexp.MustCompile(`(?s)<(style|script)[^>]*>.*?</(style|script)>`).ReplaceAllString(page, "")
@@ -104,15 +104,14 @@ func TestPage(t *testing.T) {
 	if len(data) != 2 || !json.Valid([]byte(data[1])) {
 		t.Errorf("no JSON in the page: %q", data)
 	}
-	if name := os.Getenv("BENCH_REPORT"); name != "" { // to look at it
+	if name := os.Getenv("BENCH_REPORT"); name != "" { // for a visual check
 		if err := os.WriteFile(name, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// stalled is a job that did nothing for half of its time, with what it would have
-// after that.
+// stalled returns a job that did nothing for half of its time, with the corresponding windows.
 func stalled() *bench.Result {
 	r := &bench.Result{Job: bench.Job{Pattern: bench.RandWrite}, Elapsed: 2 * time.Second, Ops: 1000}
 	side := &r.Sides[bench.ToWrite]
@@ -132,8 +131,8 @@ func stalled() *bench.Result {
 	return r
 }
 
-// TestPlots looks at every picture: what it draws is inside of it, curves go to the
-// right, percentiles upwards, events are where they were, and there is a title.
+// TestPlots checks every plot: everything is inside the picture, curves go to the right, those of percentiles upwards,
+// events are at the right place, and there is a title.
 func TestPlots(t *testing.T) {
 	all := []*Report{
 		{Jobs: []Job{{"a", measure(t, bench.RandRW)}, {"b", measure(t, bench.TrimWrite)}}},
@@ -169,7 +168,7 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// within checks all coordinates.
+// within checks that all coordinates are inside the picture.
 func within(t *testing.T, svg string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(` ([xy])[12]?="([^"]*)"`).FindAllStringSubmatch(svg, -1) {
@@ -189,7 +188,7 @@ func inside(t *testing.T, axis, text string) {
 	}
 }
 
-// curves go to the right, and upwards where they are percentiles.
+// curves checks that curves go to the right, and upwards if they are percentiles.
 func curves(t *testing.T, svg string, percentiles bool) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`points="([^"]*)"`).FindAllStringSubmatch(svg, -1) {
@@ -206,7 +205,7 @@ func curves(t *testing.T, svg string, percentiles bool) {
 	}
 }
 
-// TestColours: each is there for dark screens too, and differs from the background.
+// TestColours checks that each colour exists for dark screens too, and differs from the background.
 func TestColours(t *testing.T) {
 	roots := regexp.MustCompile(`:root \{([^}]*)\}`).FindAllStringSubmatch(source, -1)
 	if len(roots) != 2 {
@@ -236,7 +235,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// luminance is relative, as WCAG 2.2 defines it for its contrast ratios.
+// luminance returns the relative luminance as defined by WCAG 2.2 for contrast ratios.
 func luminance(t *testing.T, hex string) (l float64) {
 	t.Helper()
 	n, err := strconv.ParseUint(hex, 16, 24+1)
@@ -255,7 +254,7 @@ func luminance(t *testing.T, hex string) (l float64) {
 	return l
 }
 
-// TestPageOfNothing: a job that did nothing has a page too.
+// TestPageOfNothing checks the page of a job that did nothing.
 func TestPageOfNothing(t *testing.T) {
 	page := render(t, &Report{Title: "nothing", Jobs: []Job{{"ns1", &bench.Result{}}}, JSON: []byte("{}")})
 	wellFormed(t, page)
@@ -264,7 +263,7 @@ func TestPageOfNothing(t *testing.T) {
 	}
 }
 
-// TestCurve: percentiles are where the axis says.
+// TestCurve checks that percentiles are drawn where the axis says.
 func TestCurve(t *testing.T) {
 	var h bench.Histogram
 	for i := range 1000 {

@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/systemd"
 )
 
-// Commands are those about controllers that stay connected, of a program with that version.
+// Commands returns the commands about controllers that stay connected, for a program of the given version.
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{newConnect(version), newConnectAll(version), newDisconnect(), newDisconnectAll(), listing.ListSubsys(), newIOPolicy()}
 }
@@ -86,8 +86,8 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 	return cmd
 }
 
-// holdAgain holds, again where the process has ended that held the controllers for this one, and
-// serves the counters meanwhile.
+// holdAgain calls hold, and again whenever the process has ended that held the controllers for this one. It serves the
+// counters meanwhile.
 func holdAgain(cmd *cobra.Command, at *scrape.Address, version string, hold func(*measured) error) error {
 	scraped, err := at.Listen()
 	if err != nil {
@@ -109,8 +109,8 @@ var connectFormats = map[string]func(io.Writer, string) error{
 	"normal": nvmecli.ConnectText, "json": nvmecli.ConnectJSON,
 }
 
-// connected is the name of the controller that is such a connection already; empty where
-// there is none, or another one is wanted besides.
+// connected returns the name of the controller that already has this connection; "" if there is none, or duplicate
+// requests another one.
 func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string {
 	if duplicate {
 		return ""
@@ -123,8 +123,8 @@ func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string 
 	return c.Name
 }
 
-// warnApart is about a subsystem that another process has connected, by another address of this host: where the
-// kernel's driver would make a second path there are two disks of the same data.
+// warnApart warns if another process has connected the same subsystem from another address of this host: the kernel's
+// driver would make a second path of the connection, but here the data appears as two disks.
 func warnApart(cmd *cobra.Command, name string) {
 	all, _ := connections.All(cmd.Context(), connections.RunDir())
 	if c, ok := connections.Apart(all, name); ok {
@@ -133,8 +133,8 @@ func warnApart(cmd *cobra.Command, name string) {
 	}
 }
 
-// hold connects and stays until the command is interrupted or nothing is connected any more. The
-// error is [lending.ErrLenderEnded] where the command is to connect again.
+// hold connects, and stays until the command is interrupted or nothing is connected any more. It returns
+// [lending.ErrLenderEnded] if the command is to connect again.
 func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, print func(io.Writer, string) error, noPublish bool, m *measured) (err error) {
 	ctx := cmd.Context()
 	k, err := keeper.Start(cmd.ErrOrStderr(), noPublish)
@@ -158,7 +158,7 @@ func hold(cmd *cobra.Command, h *fabricoptions.Held, options map[string]string, 
 	}
 	systemd.Notify("READY=1")
 	err = k.Wait(ctx)
-	if !errors.Is(err, lending.ErrLenderEnded) { // or the command goes on, and systemd kills a unit that goes on after this
+	if !errors.Is(err, lending.ErrLenderEnded) { // otherwise the command continues, and systemd kills a unit that continues after this
 		systemd.Notify("STOPPING=1")
 	}
 	if err != nil {

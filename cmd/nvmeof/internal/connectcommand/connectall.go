@@ -19,7 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
 
-// An autoconnect is connect-all.
+// An autoconnect is a run of connect-all.
 type autoconnect struct {
 	fabricoptions.Held
 	discover.Sources
@@ -37,11 +37,11 @@ type autoconnect struct {
 	keeper  *keeper.Keeper
 	survey  *discover.Survey
 	failed  []error
-	made    int // connections
-	already int // that were connected before
+	made    int // number of connections made
+	already int // number of those that existed before
 
-	connected map[string]discovery.Record // by the controller's name
-	again     []attempt                   // to connect to records whose controllers were given up
+	connected map[string]discovery.Record // records by the controller's name
+	again     []attempt                   // attempts for records whose controllers were given up
 }
 
 func newConnectAll(version string) *cobra.Command {
@@ -124,7 +124,7 @@ func (a *autoconnect) run(cmd *cobra.Command) (err error) {
 	return a.stay()
 }
 
-// note reports something that went wrong, which does not end the others.
+// note reports an error that does not prevent further connections.
 func (a *autoconnect) note(err error) {
 	if err != nil {
 		a.failed = append(a.failed, err)
@@ -132,14 +132,14 @@ func (a *autoconnect) note(err error) {
 	}
 }
 
-// A nothingError is that nothing was connected, for a reason that was printed before.
+// A nothingError is returned when nothing was connected, for a reason that was printed before.
 type nothingError struct{ why error }
 
 func (e *nothingError) Error() string { return "nothing was connected" }
 
 func (e *nothingError) Unwrap() error { return e.why }
 
-// connect connects, unless that is so already, and returns the controller's name.
+// connect connects, unless that connection exists already, and returns the controller's name.
 func (a *autoconnect) connect(options map[string]string) (name string, err error) {
 	h, err := fabricoptions.Parse(options)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	if err != nil {
 		return "", err
 	}
-	a.ended(a.keeper.Gone()) // what ends from now on may be what is found
+	a.ended(a.keeper.Gone()) // an end reported from now on may be that of the controller found below
 	if there := connected(a.cmd, w, h.Duplicate); there != "" {
 		a.already++
 		if !a.quiet {
@@ -162,11 +162,11 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 		return "", err
 	}
 	a.made++
-	a.ended(a.keeper.Gone()) // one may have had the name
+	a.ended(a.keeper.Gone()) // one that has ended may have had the same name
 	return name, a.print(a.cmd.OutOrStdout(), name)
 }
 
-// An unusableError is a record to which nothing connects as long as it says what it does.
+// An unusableError is returned for a record to which no connection is possible unless the record changes.
 type unusableError struct {
 	record *discovery.Record
 	why    error
@@ -176,7 +176,7 @@ func (e *unusableError) Error() string { return fmt.Sprintf("%v: %v", e.record, 
 
 func (e *unusableError) Unwrap() error { return e.why }
 
-// connectRecord connects to what a discovery controller lists.
+// connectRecord connects to a subsystem that a discovery controller lists.
 func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	if a.matching && !a.survey.SameAddress(r) {
 		return nil
@@ -189,12 +189,12 @@ func (a *autoconnect) connectRecord(r *discovery.Record) error {
 	if err != nil {
 		return fmt.Errorf("%v: %w", r, err)
 	}
-	a.connected[name] = *r // also of one that there was: the record may have come back to it
+	a.connected[name] = *r // also for an existing controller: the record may have returned
 	return nil
 }
 
-// once connects to what there is now, as it is found: a discovery controller that does not answer does
-// not hold up what another one lists.
+// once connects to everything that is listed now, in the order in which it is found: a discovery controller that does
+// not answer does not delay what another one lists.
 func (a *autoconnect) once(seeds []discovery.Endpoint) {
 	if len(seeds) == 0 {
 		return
@@ -215,14 +215,14 @@ func (a *autoconnect) once(seeds []discovery.Endpoint) {
 	}
 }
 
-// A finding is a search that discovery controllers are asked for.
+// A finding is a search through discovery controllers.
 type finding struct {
 	events chan discovery.Event // closed at the end
-	err    error                // then
+	err    error                // valid then
 }
 
-// find begins a search, which ends with the command's context at the latest; the events are to be received
-// until the channel is closed.
+// find starts a search, which ends with the command's context at the latest. The caller must receive events until the
+// channel is closed.
 func (a *autoconnect) find(persistent bool, seeds []discovery.Endpoint) *finding {
 	ctx, f := a.cmd.Context(), &finding{events: make(chan discovery.Event)}
 	event := func(e discovery.Event) {
@@ -238,7 +238,7 @@ func (a *autoconnect) find(persistent bool, seeds []discovery.Endpoint) *finding
 	return f
 }
 
-// stay keeps what is connected, if there is anything.
+// stay holds the connections, if there are any.
 func (a *autoconnect) stay() error {
 	ctx := a.cmd.Context()
 	switch {

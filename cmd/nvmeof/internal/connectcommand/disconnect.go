@@ -55,8 +55,8 @@ func newDisconnectAll() *cobra.Command {
 	return cmd
 }
 
-// disconnectAll has all processes disconnect: first what others hold for them, so that none
-// takes the end of such a controller for a loss and connects again by itself.
+// disconnectAll disconnects the matching controllers of all processes. It starts with those that are held for other
+// processes, so that the borrowers do not see a loss and connect again.
 func disconnectAll(ctx context.Context, nqn, device, transport string) (names []string, err error) {
 	all, err := connections.All(ctx, connections.RunDir())
 	errs := []error{err}

@@ -11,30 +11,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
 
-// An attempt is a record that is to be connected to.
+// An attempt is a pending attempt to connect to a record.
 type attempt struct {
 	record discovery.Record
 	when   time.Time
 	pause  time.Duration
 }
 
-// Pauses between attempts to connect to a record.
+// Delays between attempts to connect to a record.
 const (
 	firstAttempt = time.Second
 	lastAttempt  = 5 * time.Minute
 )
 
-// loansInterval is how often processes that hold controllers for this one are asked whether they
-// do still. One that does not answer takes a third of it.
+// loansInterval is the interval at which the processes that hold controllers for this one are queried. A process that
+// does not answer takes a third of it.
 const loansInterval = 15 * time.Second
 
-// follow stays connected to discovery controllers, and connects to what they list,
-// until the command is interrupted.
+// follow stays connected to discovery controllers, and connects to the subsystems that they list, until the command is
+// interrupted.
 func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 	ctx := a.cmd.Context()
 	f := a.find(true, seeds)
 	defer func() {
-		for range f.events { // until it has ended
+		for range f.events { // until the search has ended
 		}
 	}()
 	systemd.Notify("READY=1")
@@ -63,7 +63,7 @@ func (a *autoconnect) follow(seeds []discovery.Endpoint) error {
 	}
 }
 
-// change keeps the attempts as the records are.
+// change updates the attempts after a change of the records.
 func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
 	switch e.Kind {
 	case discovery.Added:
@@ -77,25 +77,24 @@ func (a *autoconnect) change(todo []attempt, e *discovery.Event) []attempt {
 	return todo
 }
 
-// ended has the records connected to again whose controllers were given up, after --ctrl-loss-tmo say, though
-// they are listed still.
+// ended schedules attempts for records that are still listed and whose controllers were given up, for example after
+// --ctrl-loss-tmo.
 func (a *autoconnect) ended(gone map[string]error) {
 	for name, why := range gone {
 		r, ok := a.connected[name]
 		delete(a.connected, name)
-		if ok && why != nil { // not as somebody wanted
+		if ok && why != nil { // not disconnected on request
 			a.again = append(a.again, attempt{record: r, when: time.Now().Add(firstAttempt), pause: firstAttempt})
 		}
 	}
 }
 
-// orphaned are the records whose controllers another process held, which has ended or has given
-// them up.
+// orphaned returns attempts for the records whose controllers another process held until it ended or gave them up.
 func (a *autoconnect) orphaned() (todo []attempt) {
 	for _, o := range a.keeper.Orphans(a.cmd.Context()) {
 		r, ok := a.connected[o.Name]
 		delete(a.connected, o.Name)
-		if o.Err == nil { // as somebody wanted
+		if o.Err == nil { // disconnected on request
 			continue
 		}
 		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s: %v\n", o.Name, o.Err)
@@ -106,7 +105,7 @@ func (a *autoconnect) orphaned() (todo []attempt) {
 	return todo
 }
 
-// nextAttempt is how long until there may be something to do.
+// nextAttempt returns the time until the next attempt is due.
 func nextAttempt(todo []attempt) time.Duration {
 	next := 5 * time.Second
 	for i := range todo {
@@ -115,8 +114,8 @@ func nextAttempt(todo []attempt) time.Duration {
 	return next
 }
 
-// attempt makes one that is due; what fails is tried again later, if that may be another time. One that
-// changes is removed and added.
+// attempt makes one attempt that is due. After a failure it schedules the next one, unless the record is unusable. A
+// record that changes is reported as removed and added.
 func (a *autoconnect) attempt(todo []attempt) []attempt {
 	i := slices.IndexFunc(todo, func(t attempt) bool { return !t.when.After(time.Now()) })
 	if i < 0 {

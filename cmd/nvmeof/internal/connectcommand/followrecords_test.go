@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
 
-// record is one to which nothing connects, since the host has no name: see newAutoconnect.
+// record returns a record to which no connection succeeds, since the host has no identity: see newAutoconnect.
 func record(nqn string) (r discovery.Record) {
 	r.Entry.TRTYPE, r.Entry.ADRFAM = capsule.TransportRDMA, capsule.FamilyIPv4
 	capsule.PutText(r.Entry.TRADDR[:], "192.0.2.1")
@@ -27,7 +27,7 @@ func record(nqn string) (r discovery.Record) {
 	return r
 }
 
-// newAutoconnect is connect-all whose errors go to errOut, of a host of which it is not known who it is.
+// newAutoconnect returns an autoconnect for a host without an identity, whose errors go to errOut.
 func newAutoconnect(ctx context.Context, errOut *bytes.Buffer) *autoconnect {
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
@@ -37,13 +37,13 @@ func newAutoconnect(ctx context.Context, errOut *bytes.Buffer) *autoconnect {
 		"transport": "rdma", "traddr": "192.0.2.1", "nqn": string(nvmeof.DiscoveryNQN), "hostnqn": "a", "hostid": "none",
 	}}}, nil)
 	if err != nil {
-		panic(err) // these options can be used
+		panic(err) // these options are valid
 	}
 	return a
 }
 
-// TestAttempts checks that a record that cannot be connected to is tried again, ever more
-// seldom, and another one meanwhile.
+// TestAttempts checks that a record to which connecting fails is tried again after growing delays, and that other
+// records are tried meanwhile.
 func TestAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errOut bytes.Buffer
@@ -71,8 +71,8 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// TestUnusable checks that a record that cannot be connected to, whatever changes but itself, is reported once and
-// not tried again, also when it is listed anew.
+// TestUnusable checks that a record to which no connection is possible is reported once and not tried again, unless it
+// changes.
 func TestUnusable(t *testing.T) {
 	other := func(change func(*capsule.DiscoveryEntry)) discovery.Record {
 		r := record("a")
@@ -112,8 +112,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestRemovedRecord checks that a record that is listed no more is not tried again, nor when its
-// controller is lost.
+// TestRemovedRecord checks that a record that was removed is not tried again, even if its controller is lost.
 func TestRemovedRecord(t *testing.T) {
 	var errOut bytes.Buffer
 	a := newAutoconnect(t.Context(), &errOut)
@@ -132,8 +131,8 @@ func TestRemovedRecord(t *testing.T) {
 	}
 }
 
-// TestEnded: what was given up is connected to again, and what somebody had disconnected is not, also when
-// a later controller of the name is given up.
+// TestEnded checks that a controller that was given up is connected again, and one that was disconnected on request is
+// not, even if a later controller of that name is given up.
 func TestEnded(t *testing.T) {
 	at := func(port uint16) (r discovery.Record) {
 		r.Entry.PORTID = port

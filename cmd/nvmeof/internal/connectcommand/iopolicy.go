@@ -11,8 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// newIOPolicy is what echo NAME > /sys/class/nvme-subsystem/nvme-subsys0/iopolicy is with
-// Linux.
+// newIOPolicy returns the command that replaces echo NAME > /sys/class/nvme-subsystem/nvme-subsys0/iopolicy of Linux.
 func newIOPolicy() *cobra.Command {
 	var nqn, device string
 	cmd := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// measured is the keeper that counts now. Where the command connects again there is another.
+// measured is the current keeper, whose counters are served. It changes when the command connects again.
 type measured struct {
 	keeper atomic.Pointer[keeper.Keeper] // nil: none yet
 }

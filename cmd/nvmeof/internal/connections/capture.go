@@ -15,10 +15,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// lastWrite is how long a client has for what is being written when a capture ends.
+// lastWrite is how long a client has to accept pending output when a capture ends.
 const lastWrite = time.Second
 
-// serveCapture answers with packets as pcapng, in the form and with the errors of the route of a target
+// serveCapture streams captured packets as pcapng, in the same form and with the same errors as the route of a target
 // ([control.Client.Stream]).
 func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.ResponseWriter, r *http.Request) {
 	cfg := capture.Config{Program: "nvmeof host", Pairs: func() []capture.Pair { return nil }, Snap: capture.DefaultSnap, About: about(h.Info())}
@@ -34,8 +34,8 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 	}
 	ctx := r.Context()
 	to := http.NewResponseController(w)
-	_ = to.SetReadDeadline(time.Time{})   // a client that sends nothing more is there yet
-	defer context.AfterFunc(ctx, func() { // once: nobody waits for a client that takes nothing when the server ends
+	_ = to.SetReadDeadline(time.Time{})   // a client that sends nothing more is still connected
+	defer context.AfterFunc(ctx, func() { // once: at shutdown the server does not wait for a client that does not read
 		_ = to.SetWriteDeadline(time.Now().Add(lastWrite))
 	})()
 	if seconds > 0 {
@@ -68,7 +68,7 @@ func captureSources(devices []rdmatransport.Device) (sources []capture.Source) {
 	return sources
 }
 
-// captureOptions reads the options of a query.
+// captureOptions parses the options of a query.
 func captureOptions(cfg *capture.Config, q url.Values) (seconds int, err error) {
 	for name, values := range q {
 		n, err := strconv.ParseUint(values[0], 10, 31)
@@ -91,7 +91,7 @@ func captureOptions(cfg *capture.Config, q url.Values) (seconds int, err error) 
 	return seconds, nil
 }
 
-// about names what a process has connected.
+// about describes what a process has connected.
 func about(p Process) string {
 	text := fmt.Sprintf("process %d", p.PID)
 	for _, s := range p.Subsystems {

@@ -19,9 +19,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Dir is the folder in which processes find each other: NVMEOF_RUN_DIR, else
-// /run/nvmeof-host for root and a folder of the user's own for others. It is not that
-// of the target's service, which goes with it.
+// Dir returns the directory in which processes find each other: NVMEOF_RUN_DIR if set, else /run/nvmeof-host for root
+// and a per-user directory for others. It is not the runtime directory of the target's service, which is removed with
+// the service.
 func Dir(getenv func(string) string, uid int) string {
 	if dir := getenv("NVMEOF_RUN_DIR"); dir != "" {
 		return dir
@@ -35,14 +35,14 @@ func Dir(getenv func(string) string, uid int) string {
 	return "/run/nvmeof-host"
 }
 
-// RunDir is [Dir] of this process.
+// RunDir returns [Dir] for this process.
 func RunDir() string { return Dir(os.Getenv, os.Getuid()) }
 
-// makeDir makes that folder, and says what it is for where it cannot be made, or is another user's.
+// makeDir creates that directory. If it cannot be created or belongs to another user, the error says what it is for.
 func makeDir(dir string, uid int) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		// Without XDG_RUNTIME_DIR and HOME it is root's, which is there where root has connected.
+		// Without XDG_RUNTIME_DIR and HOME the directory is root's, which exists once root has connected.
 		if err = unix.Access(dir, unix.W_OK|unix.X_OK); err == nil {
 			return nil
 		}
@@ -55,39 +55,37 @@ func makeDir(dir string, uid int) error {
 	return fmt.Errorf("no folder %s for the names and sockets of connections, by which commands find them: %w; %s", dir, err, remedy)
 }
 
-// A claim is a number that this process has.
+// A claim is a number that this process owns.
 type claim struct {
 	number int
 
-	mu   sync.Mutex // guards what follows once the number is a controller's
+	mu   sync.Mutex // guards the fields below once the number belongs to a controller
 	file *os.File
-	past past // what the file says
+	past past // contents of the file
 }
 
-// A past is what a number was used for last. Programs find disks by names with that number,
-// and go on when their process is restarted: it must not lead to another subsystem then, nor
-// the name of a namespace to another namespace. The zero value is that of a number which was
-// not used by a subsystem.
+// A past records what a number was last used for. Programs find disks by names that contain the number, and keep using
+// them when the process that holds the disks is restarted: the names must not lead them to another subsystem or
+// namespace. The zero value means that the number was not used by a subsystem.
 type past struct {
 	Subsystem  nvmeof.NQN           `json:"subsystem"`
-	Namespaces map[capsule.NSID]int `json:"namespaces,omitempty"` // their numbers
-	// Disks says which namespace each number was given to: another one with its identifier has
-	// another number.
+	Namespaces map[capsule.NSID]int `json:"namespaces,omitempty"` // number of each namespace
+	// Disks records the namespace that each number was given to. A different namespace with the same NSID gets a
+	// different number.
 	Disks map[int]string `json:"disks,omitempty"`
 }
 
-// unknown is the subsystem of a past that cannot be read.
+// unknown is the Subsystem of a past that cannot be read.
 const unknown = "unknown"
 
-// maxNumber bounds how many controllers a machine has.
+// maxNumber limits the number of controllers on a machine.
 const maxNumber = 4096
 
-// maxPast is far above what is written of the past of a number, in bytes.
+// maxPast is the maximum size of a past that is read, in bytes; those that are written are much smaller.
 const maxPast = 8 << 20
 
-// claimNumber takes a number for a subsystem: the one that it had before, or the lowest that
-// no other had, or where there is none, the lowest that is free. With no name it is for
-// another controller of a subsystem.
+// claimNumber claims a number for a subsystem: the one that it had before, else the lowest that no subsystem had, else
+// the lowest that is free. An empty nqn claims a number for a further controller of a subsystem.
 func claimNumber(dir string, nqn nvmeof.NQN) (*claim, error) {
 	if err := makeDir(dir, os.Getuid()); err != nil {
 		return nil, err
@@ -105,23 +103,24 @@ func claimNumber(dir string, nqn nvmeof.NQN) (*claim, error) {
 			return nil, err
 		}
 		if slices.Contains([]nvmeof.NQN{"", nqn, had[n]}, c.past.Subsystem) {
-			entries, _ := os.ReadDir(dir) // or they stay, and nobody is served there
+			entries, _ := os.ReadDir(dir) // if this fails they stay, and nobody serves them
 			for _, e := range entries {
-				// A process that was killed leaves the sockets of its disks, and those of disks that are no more nobody makes anew.
+				// A process that was killed leaves the sockets of its disks behind. No process replaces those of disks
+				// that no longer exist.
 				if is, _ := filepath.Match(fmt.Sprintf("nvme%dn[0-9]*%s", n, suffix), e.Name()); is {
 					_ = socketfile.RemoveDead(filepath.Join(dir, e.Name()))
 				}
 			}
 			return c, nil
 		}
-		if err := c.file.Close(); err != nil { // somebody had it since it was looked at
+		if err := c.file.Close(); err != nil { // another process used it after subsystemsOf
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("%s: %d controllers are connected: too many", dir, maxNumber)
 }
 
-// inTurn is the order in which numbers are tried for a subsystem.
+// inTurn returns the numbers in the order in which they are tried for a subsystem.
 func inTurn(had map[int]nvmeof.NQN, nqn nvmeof.NQN) []int {
 	var its, unused, others []int
 	for n := range maxNumber {
@@ -137,7 +136,7 @@ func inTurn(had map[int]nvmeof.NQN, nqn nvmeof.NQN) []int {
 	return slices.Concat(its, unused, others)
 }
 
-// subsystemsOf are those that numbers were used for last.
+// subsystemsOf returns the subsystem that each number was last used for.
 func subsystemsOf(dir string) (map[int]nvmeof.NQN, error) {
 	entries, err := os.ReadDir(dir)
 	had := map[int]nvmeof.NQN{}
@@ -152,7 +151,7 @@ func subsystemsOf(dir string) (map[int]nvmeof.NQN, error) {
 
 func claimPath(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("nvme%d.lock", n)) }
 
-// readPast reads that of a file, which need not be there.
+// readPast reads the past in a file, which need not exist.
 func readPast(name string) past {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -162,7 +161,7 @@ func readPast(name string) past {
 	return decodePast(f)
 }
 
-// decodePast reads that of an open file. What is behind it is left over from a longer one.
+// decodePast reads the past in an open file. Anything after it is left over from a longer one.
 func decodePast(f *os.File) (p past) {
 	err := json.NewDecoder(io.NewSectionReader(f, 0, maxPast)).Decode(&p)
 	switch {
@@ -174,7 +173,7 @@ func decodePast(f *os.File) (p past) {
 	return p
 }
 
-// damaged are the files of numbers that nobody has, of which it cannot be read whose they were.
+// damaged returns the files of unclaimed numbers that cannot be decoded, so that their subsystem is not known.
 func damaged(dir string) (files []string) {
 	had, _ := subsystemsOf(dir)
 	for _, n := range slices.Sorted(maps.Keys(had)) {
@@ -182,7 +181,7 @@ func damaged(dir string) (files []string) {
 			continue
 		}
 		c, err := tryClaim(dir, n)
-		if c == nil || err != nil { // somebody has it, and writes it
+		if c == nil || err != nil { // a process holds it, and writes the file
 			continue
 		}
 		if c.past.Subsystem == unknown {
@@ -193,8 +192,9 @@ func damaged(dir string) (files []string) {
 	return files
 }
 
-// tryClaim takes a number, unless somebody has it. Its file is locked, and where it goes
-// that is while it still is: who opened it before finds another one, or none, in its place.
+// tryClaim claims a number, or returns nil if another process holds it. A claim is a lock on the number's file. A file
+// is removed only while it is locked; tryClaim therefore checks, once it has the lock, that the path still names this
+// file.
 func tryClaim(dir string, n int) (*claim, error) {
 	path := claimPath(dir, n)
 	for {
@@ -220,7 +220,7 @@ func tryClaim(dir string, n int) (*claim, error) {
 	}
 }
 
-// remember notes what the number is used for.
+// remember records in the file what the number is used for.
 func (c *claim) remember(p past) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,9 +235,9 @@ func (c *claim) write(p past) error {
 	}
 	c.past = p
 	text = append(text, '\n')
-	// A file system that is full takes a part, and what the note had would be lost: it has the room before.
+	// On a full file system the write would be partial and destroy the old contents. Reserve the space first.
 	err = unix.Fallocate(int(c.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, int64(len(text)))
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) { // not all file systems can
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) { // not all file systems support fallocate
 		_, err = c.file.WriteAt(text, 0)
 	}
 	if err == nil {
@@ -249,8 +249,8 @@ func (c *claim) write(p past) error {
 	return nil
 }
 
-// renew takes the number anew where somebody removed its file, with all that is in the folder,
-// say: the next process would have it too.
+// renew claims the number again if its file was removed, for example with the whole directory. Otherwise the next
+// process would claim the same number.
 func (c *claim) renew() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,14 +266,14 @@ func (c *claim) renew() error {
 	if next == nil {
 		return fmt.Errorf("%s was removed, and another process has the name nvme%d now too: disconnect either", c.file.Name(), c.number)
 	}
-	_ = c.file.Close() // nobody finds it any more
+	_ = c.file.Close() // the old file has no name any more
 	if c.file = next.file; c.past.Subsystem == "" {
 		return nil
 	}
 	return c.write(c.past)
 }
 
-// release gives the number back. That of a subsystem stays in memory.
+// release gives the number back. The file of a number that a subsystem used stays.
 func (c *claim) release() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

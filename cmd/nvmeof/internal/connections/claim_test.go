@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestClaimOfLink: a link in the place of a claim leads to no other file, and is an error
-// that ends.
+// TestClaimOfLink checks that a symbolic link in place of a claim's file is not followed, and leads to an error rather
+// than an endless loop.
 func TestClaimOfLink(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(t.TempDir(), "missing")
@@ -25,7 +25,7 @@ func TestClaimOfLink(t *testing.T) {
 	}
 }
 
-// TestFolderOfAnother: without the variables that name a folder of the user's own there is root's.
+// TestFolderOfAnother checks that root's directory is used if the variables that name the user's own are not set.
 func TestFolderOfAnother(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write to all folders")
@@ -40,7 +40,7 @@ func TestFolderOfAnother(t *testing.T) {
 	}
 }
 
-// TestNoFolder: an ordinary user reads which variables name the folder.
+// TestNoFolder checks that the error for an ordinary user names the variables that select the directory.
 func TestNoFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -25,17 +25,16 @@ import (
 
 const (
 	suffix  = ".sock"
-	sockets = "[0-9]*" + suffix // control sockets in the folder
+	sockets = "[0-9]*" + suffix // pattern of the control sockets in the directory
 
-	borrowerKey = "borrower" // in the query of a request to connect, or to disconnect what that process had lent
+	borrowerKey = "borrower" // query parameter: for whom to connect, or what to disconnect
 )
 
 // replyTimeout is how long a process may take to list its connections.
 const replyTimeout = 5 * time.Second
 
-// All lists the connections of every process of a folder, in the order of their subsystems'
-// names. One that has ended is left out, and its socket removed; one that does not
-// answer is in the error.
+// All lists the connections of every process of a directory, sorted by subsystem name. Processes that have ended are
+// left out and their sockets removed. The error names those that do not answer.
 func All(ctx context.Context, dir string) ([]Process, error) {
 	paths, err := socketsIn(dir)
 	if err != nil {
@@ -55,7 +54,7 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 				p.Socket = path
 				all[i] = &p
 			case errors.Is(err, syscall.ECONNREFUSED):
-				_ = socketfile.RemoveDead(path) // or the next who looks does
+				_ = socketfile.RemoveDead(path) // if this fails, the next call of All retries
 			case errors.Is(err, context.DeadlineExceeded):
 				pid, _, _ := strings.Cut(filepath.Base(path), ".")
 				errs[i] = fmt.Errorf("process %s has not answered for %v: it was stopped, or hangs; what it holds is not known (%s)", pid, replyTimeout, path)
@@ -75,7 +74,7 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 	return found, errors.Join(errs...)
 }
 
-// socketsIn are the control sockets of a folder, whatever its name.
+// socketsIn returns the control sockets in a directory, whose name may contain any characters.
 func socketsIn(dir string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +88,7 @@ func socketsIn(dir string) (paths []string, err error) {
 	return paths, nil
 }
 
-// first is the lowest number of a process's subsystems.
+// first returns the lowest number among a process's subsystems.
 func first(p Process) int {
 	lowest := maxNumber
 	for _, s := range p.Subsystems {
@@ -101,22 +100,22 @@ func first(p Process) int {
 	return lowest
 }
 
-// Disconnect has a process disconnect what has that subsystem's name, or that
-// device's, or that transport, all that are given, and returns the names of the
-// controllers: none of a process that has ended since it was found.
+// Disconnect asks the process to disconnect the controllers that match all of the subsystem's name, the device's name
+// and the transport that are given. It returns the names of the controllers: none if the process has ended in the
+// meantime.
 func (p *Process) Disconnect(ctx context.Context, nqn, device, transport string) ([]string, error) {
 	return p.disconnect(ctx, "", disconnectRequest{NQN: nqn, Device: device, Transport: transport})
 }
 
-// GiveBack has a process disconnect the controller of that name, if it holds it for the process
-// whose control socket borrower is, and returns its name. One of a version that does not know
-// who asks disconnects whatever has that name.
+// GiveBack asks the process to disconnect the named controller if it holds it for the process with the control socket
+// borrower, and returns the controller's name. A process of a version that does not know borrowers disconnects the
+// controller unconditionally.
 func (p *Process) GiveBack(ctx context.Context, device, borrower string) ([]string, error) {
 	query := url.Values{borrowerKey: {filepath.Base(borrower)}}
 	return p.disconnect(ctx, "?"+query.Encode(), disconnectRequest{Device: device})
 }
 
-// Recall has a process disconnect, of the same, what others hold for it.
+// Recall asks the process to disconnect the matching controllers, as in Disconnect, that other processes hold for it.
 func (p *Process) Recall(ctx context.Context, nqn, device, transport string) ([]string, error) {
 	return p.disconnect(ctx, "", disconnectRequest{nqn, device, transport, true})
 }
@@ -130,21 +129,21 @@ func (p *Process) disconnect(ctx context.Context, query string, what disconnectR
 	return done.Names, err
 }
 
-// SetPolicy has a process set the iopolicy of what has that subsystem's name, or of
-// the subsystem of that device, all that are given, and returns the subsystems' names.
+// SetPolicy asks the process to set the iopolicy of the subsystems that match all of the subsystem's name and the
+// device's name that are given. It returns the names of the subsystems.
 func (p *Process) SetPolicy(ctx context.Context, nqn, device, policy string) ([]string, error) {
 	var done disconnected
 	err := call(ctx, p.Socket, "POST", "/v1/iopolicy", policyRequest{nqn, device, policy}, &done)
 	return done.Names, err
 }
 
-// Ended reports whether what came of asking a process is that nobody listens there.
+// Ended reports whether the error of a request to a process means that no process listens at its socket any more.
 func Ended(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }
 
-// Connect has a process connect, and returns the name of the controller. It is for the process
-// whose control socket borrower is, with which it ends.
+// Connect asks the process to connect, and returns the name of the controller. The controller is held for the process
+// with the control socket borrower, and is disconnected when that process ends.
 func (p *Process) Connect(ctx context.Context, options map[string]string, borrower string) (string, error) {
 	var done disconnected
 	query := url.Values{borrowerKey: {filepath.Base(borrower)}}
@@ -154,14 +153,14 @@ func (p *Process) Connect(ctx context.Context, options map[string]string, borrow
 	return strings.Join(done.Names, ","), nil
 }
 
-// Discover has a process read a discovery log, and returns that page.
+// Discover asks the process to read a discovery log, and returns the log page.
 func (p *Process) Discover(ctx context.Context, options map[string]string) ([]byte, error) {
 	var done discovered
 	err := call(ctx, p.Socket, "POST", "/v1/discover", options, &done)
 	return done.Log, err
 }
 
-// Info reads the process's status again. One that does not answer in time is
+// Info reads the process's status again. If the process does not answer in time, the error is
 // [context.DeadlineExceeded].
 func (p *Process) Info(ctx context.Context) (Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
@@ -171,21 +170,21 @@ func (p *Process) Info(ctx context.Context) (Process, error) {
 	return now, err
 }
 
-// askInterval is how often a process that is followed is asked whether it is alive: sooner than
-// its server ends a connection that is idle.
+// askInterval is how often AwaitEnd sends a request to the process. It is below the idle timeout of the process's
+// server.
 const askInterval = idleTime / 2
 
 const aliveRequest = "GET /v1/alive HTTP/1.1\r\nHost: host\r\n\r\n"
 
-// AwaitEnd returns when the process has ended, or ctx has. The end of a connection to its
-// control socket shows that at once. As long as that lasts the socket may be removed.
+// AwaitEnd returns when the process or ctx has ended. It keeps a connection to the control socket, which is closed as
+// soon as the process ends. The socket's file may be removed meanwhile.
 func (p *Process) AwaitEnd(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)
 		switch {
 		case Ended(err):
 			return
-		case err != nil: // it has no room now
+		case err != nil: // the process cannot accept connections at the moment
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -196,7 +195,7 @@ func (p *Process) AwaitEnd(ctx context.Context) {
 		for late := os.ErrDeadlineExceeded; errors.Is(late, os.ErrDeadlineExceeded); {
 			if _, late = io.WriteString(c, aliveRequest); late == nil {
 				_ = c.SetReadDeadline(time.Now().Add(askInterval))
-				_, late = io.Copy(io.Discard, c) // nil at its end
+				_, late = io.Copy(io.Discard, c) // nil at the end of the connection
 			}
 		}
 		stop()
@@ -219,7 +218,7 @@ func call(ctx context.Context, socket, method, path string, body, result any) er
 	}
 	r, err := client.Do(q)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		// A process that has just ended leaves connections that it has not accepted.
+		// A process that has just ended resets the connections that it had not accepted.
 		c, gone := dial(ctx, "", "")
 		if gone == nil {
 			_ = c.Close()

@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// TestDamagedNote: who connects is told, once, that names are nobody's since their note is damaged, and of which process another one writes
-// the note nothing.
+// TestDamagedNote checks that names that stay unused because their file is damaged are reported once, and that nothing
+// is reported of a file that another process is writing.
 func TestDamagedNote(t *testing.T) {
 	r := newRig(t)
 	defer r.holder.Close()
@@ -44,7 +44,8 @@ func TestDamagedNote(t *testing.T) {
 	}
 }
 
-// TestNoteOnFullDisk: a note that does not fit any more leaves the one before it, on a file system that takes a part.
+// TestNoteOnFullDisk checks that a note that does not fit leaves the previous one intact, on a file system that writes
+// partially.
 func TestNoteOnFullDisk(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		c, err := claimNumber(disk.Dir, "a")

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Disconnect disconnects the controllers selected, and returns their names. Before a subsystem loses the last one, the
-// clients of its disks have their requests answered and go, and its namespaces are flushed, as far as that
-// is possible in a few seconds.
+// Disconnect disconnects the selected controllers and returns their names. Before a subsystem loses its last
+// controller, the requests of its disks' clients are answered, the clients are disconnected, and its namespaces are
+// flushed, as far as possible within a few seconds.
 func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (names []string, err error) {
 	chosen, ending := h.choose(which)
 	errs := []error{h.takeLeave(ending)}
@@ -25,12 +25,12 @@ func (h *Holder) Disconnect(which func(SubsystemInfo, ControllerInfo) bool) (nam
 		names = append(names, c.name())
 	}
 	wait.Wait()
-	h.tidy() // which forgets them
+	h.tidy() // removes them from the holder
 	return names, errors.Join(append(errs, failed...)...)
 }
 
-// choose are the controllers selected, and the subsystems that have no other: their disks are published no more,
-// unless another controller comes.
+// choose returns the selected controllers, and the subsystems that have no other controller. The disks of those
+// subsystems are no longer published, unless another controller is added.
 func (h *Holder) choose(which func(SubsystemInfo, ControllerInfo) bool) (chosen []*controller, ending []*subsystem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,8 +52,7 @@ func (h *Holder) choose(which func(SubsystemInfo, ControllerInfo) bool) (chosen 
 	return chosen, ending
 }
 
-// takeLeave has the disks of subsystems published no more and what was written to them made durable, and says in the log
-// too what of that has failed.
+// takeLeave ends the disks of subsystems and makes their writes durable. Failures are also logged.
 func (h *Holder) takeLeave(ending []*subsystem) error {
 	var disks []string
 	h.mu.Lock()

@@ -23,8 +23,8 @@ func (v volatile) Info() backend.Info {
 	return info
 }
 
-// TestLeave: before the last controller of a subsystem is disconnected its disks are ended, and then its namespaces
-// flushed, also those that nobody uses: one that hangs or fails is named, and holds nothing up for long. While another
+// TestLeave checks that before the last controller of a subsystem is disconnected, its disks are ended and all of its
+// namespaces flushed. One that hangs or fails is named, and does not delay the others for long. While another
 // controller stays, nothing is ended.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,8 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// TestLeaveWhileHung: a namespace that does not answer its flush is disconnected all the same, also at the end of the process.
+// TestLeaveWhileHung checks that a namespace that does not answer its flush is disconnected all the same, also at the
+// end of the process.
 func TestLeaveWhileHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -106,22 +107,22 @@ func TestLeaveWhileHung(t *testing.T) {
 	})
 }
 
-// TestDisconnectOfOneThatEnds: a process that ends before it has accepted a connection to its socket has nothing left that
-// could be disconnected.
+// TestDisconnectOfOneThatEnds checks that a process that ends before it has accepted a connection to its socket is
+// treated as one without controllers.
 func TestDisconnectOfOneThatEnds(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "1.0.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Process{Socket: l.Addr().String()}
-	time.AfterFunc(50*time.Millisecond, func() { _ = l.Close() }) // the request lies in its backlog
+	time.AfterFunc(50*time.Millisecond, func() { _ = l.Close() }) // the request is in its backlog
 	if names, err := p.Disconnect(t.Context(), "", "nvme0", ""); len(names) > 0 || err != nil {
 		t.Errorf("%q, %v", names, err)
 	}
 }
 
-// TestLeaveWhileLost: of what is disconnected while its target is away it is said which namespaces have writes that were not
-// flushed: whoever wrote them may have gone before.
+// TestLeaveWhileLost checks that a disconnect while the target is away reports the namespaces with unflushed writes,
+// since the clients that wrote may have gone already.
 func TestLeaveWhileLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -1,24 +1,20 @@
-// Package connections is what a host without a kernel driver has in place of
-// /sys/class/nvme: processes that hold controllers, each with a control socket, and
-// everybody else who finds them by those sockets.
+// Package connections does for a host without a kernel driver what /sys/class/nvme does on Linux. Processes hold
+// controllers, each with a control socket, and other programs find them by those sockets.
 //
-// A [Holder] keeps the controllers of its process. How a subsystem is connected to,
-// and what becomes of it when a controller is lost, is a [Connector]'s, of which
-// [Multipath] is the one that commands use; how the machine gets at its namespaces is
-// a [FrontEnd]'s. [Serve] answers at a socket of
-// mode 0600 in a folder that all processes of a user share ([Dir]); [All] queries every
-// one of them.
+// A [Holder] keeps the controllers of its process. A [Connector] connects to a subsystem and decides what happens when
+// a controller is lost; commands use [Multipath]. A [FrontEnd] makes the namespaces available to the machine. [Serve]
+// answers requests at a socket of mode 0600 in a directory shared by all processes of a user ([Dir]); [All] queries
+// every process.
 //
 // # Names
 //
-// Control sockets are called PID.N.sock; others in the folder do not begin with a digit.
-// Controllers and subsystems are called as Linux calls them, nvme0 and
-// nvme-subsys0, by the lowest number that no process of the folder has; a number is
-// a locked file, so that it is free when its process ends, however that happens. A
-// subsystem has the number of its first controller, and its namespaces are nvme0n1
-// and so on after it. The file notes these names, and stays: programs that come back to a
-// socket after a restart do not find another disk there. The subsystem has them again
-// when it is connected next, and others take its number only when there is no other one; so it
-// is with a namespace, which is known by its NSID and UUID together. Two
-// processes that connect to one subsystem have two subsystems.
+// Control sockets are named PID.N.sock; the names of other files in the directory do not begin with a digit.
+// Controllers and subsystems are named as on Linux, nvme0 and nvme-subsys0, with the lowest number that no process of
+// the directory uses. A number is a locked file, so it becomes free when its process ends, for whatever reason. A
+// subsystem has the number of its first controller, and its namespaces are named nvme0n1 and so on.
+//
+// The file records these names and is kept, so that a program that reconnects to a socket after a restart does not
+// find another disk there. A subsystem gets the same names when it is connected again, and others take its number only
+// when there is no other. The same holds for a namespace, which is identified by its NSID and identifiers together.
+// Two processes that connect to one subsystem make two subsystems.
 package connections

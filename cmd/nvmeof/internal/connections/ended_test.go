@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// TestEnded: that a controller was given up is said before another one has its name.
+// TestEnded checks that the end of a controller is reported before another one has its name.
 func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

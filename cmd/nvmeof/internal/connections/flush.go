@@ -10,17 +10,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// FlushTime is how long controllers may take to make everything durable at the end.
+// FlushTime is how long controllers may take to make all writes durable at the end.
 const FlushTime = 5 * time.Second
 
-// A flushing is the flush of a namespace.
+// A flushing is a flush of a namespace in progress.
 type flushing struct {
 	id    capsule.NSID
 	ended chan error
 }
 
-// Flush makes everything durable that a front end has acknowledged of the namespaces of a subsystem with those
-// controllers. A namespace that does not answer keeps no other from it, nor Flush from returning.
+// Flush makes durable all writes that a front end has acknowledged to the namespaces of a subsystem with those
+// controllers. A namespace that does not answer delays neither the other flushes nor the return of Flush beyond
+// FlushTime.
 func Flush(controllers []Controller, namespaces []Namespace) error {
 	is := func(s State) func(Controller) bool {
 		return func(c Controller) bool { return c.Status().State == s }
@@ -51,11 +52,11 @@ func Flush(controllers []Controller, namespaces []Namespace) error {
 	return errors.Join(errs...)
 }
 
-// errNoPath is why nothing is flushed where no flush would come to an end.
+// errNoPath is reported in place of a flush that could not complete.
 var errNoPath = errors.New("the controller was lost, and is not connected again yet")
 
-// wait returns how a flush has ended, or that ctx did before it: a command that a store has is
-// waited for, though nobody wants it any more.
+// wait returns the result of a flush, or the error of ctx if that ends first. The flush itself ignores ctx once its
+// command has been given to a store.
 func (f *flushing) wait(ctx context.Context) error {
 	select {
 	case err := <-f.ended:
@@ -70,7 +71,7 @@ func (f *flushing) wait(ctx context.Context) error {
 	}
 }
 
-// unflushed says what it means that a namespace could not be flushed.
+// unflushed wraps the error of a flush with its consequence for the user.
 func unflushed(id capsule.NSID, err error) error {
 	switch {
 	case err == nil:

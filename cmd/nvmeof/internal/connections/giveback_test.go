@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestGiveBack: who gives a controller back that it had ends no other's of that name, and one of
-// a version that does not say who it is ends it.
+// TestGiveBack checks that giving back a controller does not end another process's controller of that name, unless the
+// request comes from a version that does not name the borrower.
 func TestGiveBack(t *testing.T) {
 	h := New(Config{Dir: filepath.Join(t.TempDir(), "run"), Connector: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}})
 	s, err := Serve(h, Services{})

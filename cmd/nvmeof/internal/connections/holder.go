@@ -21,19 +21,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// Config describes a holder.
+// Config is the configuration of a holder.
 type Config struct {
 	Dir       string
 	Connector Connector
-	// FrontEnd sends away who uses a disk that goes, since its memory goes too. Nil:
-	// namespaces are not published.
+	// FrontEnd publishes namespaces. It disconnects the clients of a disk that is removed, because the disk's memory is
+	// freed. Nil: namespaces are not published.
 	FrontEnd FrontEnd
-	// Log is called for each event of a connection, with a line; from any goroutine.
+	// Log is called from any goroutine with one line per event of a connection.
 	Log func(line string)
-	// Ended is called with the name of each controller that has ended, before another one can have it, and why it
-	// was given up; nil: somebody had it disconnected. It may not call the holder. Default: nobody is called.
+	// Ended is called with the name of each controller that has ended, before another controller can get that name, and
+	// with the reason why it was given up; nil if it was disconnected on request. Ended must not call the holder.
+	// Default: no call.
 	Ended func(name string, why error)
-	// Addresses are those of which the process is the RoCE endpoint.
+	// Addresses returns the addresses at which the process is the RoCE endpoint.
 	Addresses func() []string
 }
 
@@ -43,23 +44,23 @@ type Holder struct {
 	poke   chan struct{}   // something may have changed
 	life   context.Context // until Close
 	end    context.CancelFunc
-	again  *time.Timer    // names are to be noted again
-	looks  sync.WaitGroup // at namespaces; none begins once the holder is closed
+	again  *time.Timer    // time to retry writing the names
+	looks  sync.WaitGroup // running calls of lookAt; none begins once the holder is closed
 
-	looked     bool                // whether notes are damaged, under connecting
-	connecting *semaphore.Weighted // of one: whoever connects has it until the target has answered; before updating
-	updating   sync.Mutex          // held while names are given, disks published, and what is over is ended, for which no target is waited for; before mu
+	looked     bool                // reportDamaged was called; guarded by connecting
+	connecting *semaphore.Weighted // capacity 1: held by Connect until the target has answered; before updating
+	updating   sync.Mutex          // held while names, disks and controllers change, never for a target; before mu
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	subsystems []*subsystem
 	closed     bool
-	idle       chan struct{}     // closed while there was a controller and there is none any more
-	lost       error             // why the last one that was given up was
-	reasons    map[string]string // of all that were, by name
-	lines      map[int]*Lines    // of subsystems by their numbers: who comes again goes on with what it has left
+	idle       chan struct{}     // closed while there is no controller, if there was one before
+	lost       error             // why the last controller was given up
+	reasons    map[string]string // why each controller was given up, by name
+	lines      map[int]*Lines    // of subsystems, by number: a subsystem that reconnects keeps its remaining allowance
 }
 
-// A subsystem is one that is connected.
+// A subsystem is a connected subsystem.
 type subsystem struct {
 	claim       *claim // of its first controller
 	nqn         nvmeof.NQN
@@ -68,21 +69,21 @@ type subsystem struct {
 	link        Subsystem
 	controllers []*controller
 	namespaces  []Namespace
-	numbers     map[capsule.NSID]int // of namespaces, as long as their identifiers are those of the same disks
-	disks       map[int]string       // which a number was given to, for good
-	given       map[string]int       // the other way round; nil: findGiven makes it
-	lowest      int                  // none below it is free
-	lines       *Lines               // that its target can cause
-	noted       map[int]string       // the disks, as far as the file says so: others are not published
-	ending      bool                 // its last controller is about to be disconnected: nothing is published
-	unnoted     bool                 // the file does not say so yet; under Holder.updating
-	adding      bool                 // another controller is being connected to: it does not end without any
-	turn        *semaphore.Weighted  // of one: who looks at the namespaces has it, so that what was listed last counts
-	looking     bool                 // somebody does for watch
-	stale       bool                 // they are to be looked at again
+	numbers     map[capsule.NSID]int // of namespaces, valid while their identifiers are those of the same disks
+	disks       map[int]string       // the disk that each number was given to, permanently
+	given       map[string]int       // the inverse of disks; nil: findGiven makes it
+	lowest      int                  // no lower number is free
+	lines       *Lines               // log lines that the target can cause
+	noted       map[int]string       // disks as recorded in the file; only these are published
+	ending      bool                 // the last controller is about to be disconnected: nothing is published
+	unnoted     bool                 // the file could not be updated yet; under Holder.updating
+	adding      bool                 // another controller is being connected: the subsystem stays even without controllers
+	turn        *semaphore.Weighted  // capacity 1: held while namespaces are listed, so that the latest list is kept
+	looking     bool                 // watch has started a goroutine that lists them
+	stale       bool                 // the namespaces must be listed again
 }
 
-// A controller is one of its paths.
+// A controller is one path of a subsystem.
 type controller struct {
 	claim *claim
 	path  Path
@@ -113,26 +114,26 @@ func New(c Config) *Holder {
 	return h
 }
 
-// Idle is closed when the last controller is gone, and Lost says why, if it was not
-// by somebody's wish. After another one has come it is another channel.
+// Idle returns a channel that is closed when the last controller is gone; Lost returns the reason unless it was
+// disconnected on request. Once a controller has been connected again, Idle returns a new channel.
 func (h *Holder) Idle() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.idle
 }
 
-// Lost is why the last controller that was given up was.
+// Lost returns why the last controller that was given up was given up.
 func (h *Holder) Lost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost
 }
 
-// errClosed is what comes of connecting while the process ends.
+// errClosed is returned by Connect when the process is ending.
 var errClosed = errors.New("this process is about to end")
 
-// Connect connects by a path, and returns the controller's name. Others wait for their turn meanwhile, but nothing
-// else does.
+// Connect connects by a path and returns the controller's name. Other calls of Connect wait meanwhile; nothing else
+// does.
 func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	if err := h.connecting.Acquire(ctx, 1); err != nil {
 		return "", err
@@ -140,7 +141,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	defer h.connecting.Release(1)
 	s, nqn := h.subsystem(&p), p.Options.NQN
 	if s != nil {
-		nqn = "" // it has its number
+		nqn = "" // the subsystem has its number already
 	}
 	number, err := claimNumber(h.config.Dir, nqn)
 	if err != nil {
@@ -171,7 +172,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	return added.name(), err
 }
 
-// reportDamaged says which names nobody gets, so that who finds disks by other names than before knows why.
+// reportDamaged logs the names that stay unused, so that users know why their disks have other names than before.
 func (h *Holder) reportDamaged() {
 	for _, file := range damaged(h.config.Dir) {
 		h.config.Log(fmt.Sprintf("%s is damaged: whose disks had names with its number is not known, and none gets them, so that some may have "+
@@ -179,7 +180,7 @@ func (h *Holder) reportDamaged() {
 	}
 }
 
-// subsystem is one whose first controller has that number, by a path.
+// subsystem makes a subsystem from a path, whose first controller has the claimed number.
 func (c *claim) subsystem(p *Path) *subsystem {
 	s := &subsystem{
 		claim: c, nqn: p.Options.NQN, hostNQN: p.Options.HostNQN, hostID: p.Options.HostID, turn: semaphore.NewWeighted(1),
@@ -187,7 +188,7 @@ func (c *claim) subsystem(p *Path) *subsystem {
 	}
 	if c.past.Subsystem == s.nqn {
 		maps.Copy(s.numbers, c.past.Namespaces)
-		for _, n := range s.numbers { // which a version noted that did not note the disks
+		for _, n := range s.numbers { // recorded by a version that did not record the disks
 			s.disks[n] = ""
 		}
 		maps.Copy(s.disks, c.past.Disks)
@@ -196,7 +197,7 @@ func (c *claim) subsystem(p *Path) *subsystem {
 	return s
 }
 
-// add adds a controller to a subsystem, which may be its first one. It reports whether the holder is closed.
+// add adds a controller to a subsystem, possibly its first. It reports whether the holder is closed.
 func (h *Holder) add(s *subsystem, added *controller) (closed bool) {
 	first := s.claim == added.claim
 	if first {
@@ -218,8 +219,8 @@ func (h *Holder) add(s *subsystem, added *controller) (closed bool) {
 	return h.closed
 }
 
-// notAdded ends the wait for another controller of a subsystem, which may have lost the others meanwhile; nil: there
-// is none.
+// notAdded undoes the effect of Holder.subsystem when no controller was added: the subsystem may have lost its other
+// controllers meanwhile. s may be nil.
 func (h *Holder) notAdded(s *subsystem) {
 	if s == nil {
 		return
@@ -230,7 +231,7 @@ func (h *Holder) notAdded(s *subsystem) {
 	h.tidy()
 }
 
-// linesOf are those that the target of a subsystem can cause. Under mu.
+// linesOf returns the limit of the lines that a subsystem's target can cause. Called with mu held.
 func (h *Holder) linesOf(s *subsystem) *Lines {
 	l := h.lines[s.claim.number]
 	if l == nil {
@@ -249,8 +250,8 @@ func (h *Holder) begin(ctx context.Context, p Path) (Subsystem, Controller, erro
 	return s, all[0], nil
 }
 
-// subsystem is the one that a path leads to, if it is connected by another path. It stays until the new controller
-// is added, or notAdded is called.
+// subsystem returns the connected subsystem that a path leads to, or nil. The subsystem stays until the new controller
+// is added or notAdded is called.
 func (h *Holder) subsystem(p *Path) *subsystem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -263,8 +264,7 @@ func (h *Holder) subsystem(p *Path) *subsystem {
 	return nil
 }
 
-// SetPolicy sets the iopolicy of the subsystems selected, and returns their
-// names.
+// SetPolicy sets the iopolicy of the selected subsystems and returns their names.
 func (h *Holder) SetPolicy(policy string, which func(SubsystemInfo) bool) (names []string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,19 +279,19 @@ func (h *Holder) SetPolicy(policy string, which func(SubsystemInfo) bool) (names
 	return names, nil
 }
 
-// Close disconnects everything.
+// Close disconnects all controllers.
 func (h *Holder) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
 	var front error
-	if h.config.FrontEnd != nil { // first, since it still has something to write
+	if h.config.FrontEnd != nil { // first, since it may have data left to write
 		front = h.config.FrontEnd.Close()
 	}
 	_, err := h.Disconnect(func(SubsystemInfo, ControllerInfo) bool { return true })
 	h.end()
 	h.looks.Wait()
-	if h.connecting.Acquire(context.Background(), 1) == nil { // who connects now disconnects again
+	if h.connecting.Acquire(context.Background(), 1) == nil { // a Connect that completes from now on disconnects again
 		h.connecting.Release(1)
 	}
 	if h.config.FrontEnd != nil {
@@ -305,13 +305,13 @@ func (h *Holder) Close() error {
 	return errors.Join(front, err)
 }
 
-// A Measured is a subsystem by its name, as nvme-subsys0, and what its requests came to.
+// A Measured is the name of a subsystem, such as nvme-subsys0, with the measures of its requests.
 type Measured struct {
 	Name string
 	multipath.Measures
 }
 
-// Measure is what the requests to all subsystems came to.
+// Measure returns the measures of the requests to all subsystems.
 func (h *Holder) Measure() (all []Measured) {
 	h.mu.Lock()
 	subsystems := slices.Clone(h.subsystems)
@@ -324,7 +324,7 @@ func (h *Holder) Measure() (all []Measured) {
 
 func (s *subsystem) name() string { return fmt.Sprintf("nvme-subsys%d", s.claim.number) }
 
-// Info is what there is.
+// Info describes all connections of the process.
 func (h *Holder) Info() Process {
 	p, spaces := h.snapshot()
 	ctx, cancel := context.WithTimeout(context.Background(), usedTime)
@@ -339,17 +339,17 @@ func (h *Holder) Info() Process {
 	return p
 }
 
-// usedTime bounds how long it takes to read how much of a namespace is used.
+// usedTime limits how long a query of a namespace's used size may take.
 const usedTime = time.Second
 
-// used is how much of a namespace is used, or its size where nobody says so in time.
+// used returns how many bytes of a namespace are used, or its size if that is not known in time.
 func used(ctx context.Context, n *Namespace) int64 {
 	size := n.Store.Info().Size
 	if n.Used == nil {
 		return size
 	}
 	answer := make(chan int64, 1)
-	go func() { // ends with the command, which its controller bounds
+	go func() { // ends with the command, whose time the controller bounds
 		u, err := n.Used(ctx)
 		if err != nil {
 			u = size
@@ -364,7 +364,7 @@ func used(ctx context.Context, n *Namespace) int64 {
 	}
 }
 
-// snapshot is what there is, and the namespaces of each subsystem.
+// snapshot returns the description of all connections, and the namespaces of each subsystem.
 func (h *Holder) snapshot() (p Process, spaces [][]Namespace) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -382,7 +382,7 @@ func (h *Holder) snapshot() (p Process, spaces [][]Namespace) {
 	return p, spaces
 }
 
-// info describes a subsystem. Under mu.
+// info describes a subsystem. Called with mu held.
 func (s *subsystem) info() SubsystemInfo {
 	i := SubsystemInfo{
 		Name: s.name(), NQN: string(s.nqn), HostNQN: string(s.hostNQN),
@@ -417,7 +417,7 @@ func (s *subsystem) info() SubsystemInfo {
 	return i
 }
 
-// keepAlive is the effective timeout of a connection.
+// keepAlive returns the effective keep alive timeout of a connection.
 func keepAlive(d time.Duration) time.Duration {
 	if d == 0 {
 		return nvmeof.DefaultKeepAlive
@@ -442,12 +442,12 @@ func (s *subsystem) disk(n *Namespace) nbd.Disk {
 	}
 }
 
-// noteAgain is after what time names are noted again that could not be.
+// noteAgain is the delay before names that could not be recorded are written again.
 const noteAgain = 10 * time.Second
 
-// remember notes for later processes how the subsystem and its namespaces are called. Where
-// that fails, as on a file system that is full, look does it again: names that are not noted may be
-// another disk's after a restart, and nothing is published by them. Under updating.
+// remember records the names of the subsystem and its namespaces for later processes. If this fails, for example on a
+// full file system, look retries. Namespaces whose names are not recorded are not published, because after a restart
+// the names may be those of other disks. Called with updating held.
 func (h *Holder) remember(s *subsystem) {
 	disks := maps.Clone(s.disks)
 	err := s.claim.remember(past{s.nqn, maps.Clone(s.numbers), disks})
@@ -462,13 +462,13 @@ func (h *Holder) remember(s *subsystem) {
 	s.unnoted, s.noted = false, disks
 }
 
-// isNoted reports whether a later process knows the name of a namespace as that of this disk.
+// isNoted reports whether the file records the namespace's name as that of this disk.
 func (s *subsystem) isNoted(id capsule.NSID) bool {
 	number := s.numbers[id]
 	return s.noted[number] == s.disks[number]
 }
 
-// renewClaims takes the numbers of controllers anew as far as their files have gone.
+// renewClaims claims the numbers of controllers again if their files were removed.
 func (h *Holder) renewClaims() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// A fake is a Connector whose subsystems a test moves.
+// A fake is a Connector whose subsystems are controlled by a test.
 type fake struct {
 	mu   sync.Mutex
 	err  error // of the next connections
@@ -37,7 +37,7 @@ type fakeSubsystem struct {
 	fake    *fake
 	changed func()
 	spaces  []Namespace
-	err     error // of the others
+	err     error // of the other namespaces
 	closed  bool
 	policy  string
 }
@@ -103,13 +103,13 @@ func (c *fakeController) set(s State, err error) {
 	c.sub.changed()
 }
 
-// A front is a FrontEnd that notes what is published.
+// A front is a FrontEnd that records what is published.
 type front struct {
 	mu     sync.Mutex
 	disks  []string
 	ended  []string // before their controllers were disconnected
-	gone   []string // that Gone was asked about
-	closed int      // times: what a disk does not answer ends with its subsystem
+	gone   []string // arguments of Gone
+	closed int      // number of calls: requests that a disk does not answer end with its subsystem
 }
 
 func (f *front) Publish(disks []Disk) {
@@ -188,7 +188,7 @@ func (r *rig) controller(name string) *fakeController {
 	return nil
 }
 
-// spaces gives a subsystem namespaces.
+// spaces sets the namespaces of a subsystem.
 func (r *rig) spaces(nqn nvmeof.NQN, ids ...capsule.NSID) {
 	r.Helper()
 	s := r.fake.subs[nqn]
@@ -216,7 +216,7 @@ func (r *rig) published(want string) {
 	}
 }
 
-// shape is what there is in short: "nvme-subsys0(nvme0 nvme1: nvme0n1)".
+// shape checks the connections in short form: "nvme-subsys0(nvme0 nvme1: nvme0n1)".
 func (r *rig) shape(want string) {
 	r.Helper()
 	synctest.Wait()
@@ -236,8 +236,8 @@ func (r *rig) shape(want string) {
 	}
 }
 
-// TestGoneNamespaces: before the memory of a subsystem goes, everybody has left its disks, also one
-// that was removed before.
+// TestGoneNamespaces checks that no client uses the disks of a subsystem any more when its memory is freed, including
+// a disk that was removed before.
 func TestGoneNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -277,7 +277,7 @@ func TestHolder(t *testing.T) {
 			t.Errorf("URI %q", u)
 		}
 		r.spaces("a", 3, 9)
-		r.published("nvme0n2 nvme0n3 nvme1n1") // names are for good
+		r.published("nvme0n2 nvme0n3 nvme1n1") // names are permanent
 
 		r.controller("nvme0").set(Connecting, errors.New("lost it"))
 		r.shape("nvme-subsys0(nvme0 nvme2: nvme0n2 nvme0n3), nvme-subsys1(nvme1: nvme1n1)")
@@ -289,7 +289,7 @@ func TestHolder(t *testing.T) {
 		if why := r.holder.Info().Lost["nvme0"]; why != "gave up" {
 			t.Errorf("nvme0 was given up because of %q", why)
 		}
-		r.connect("c", "192.0.2.3", "nvme3") // nvme0 still is the subsystem's number
+		r.connect("c", "192.0.2.3", "nvme3") // nvme0 is still the subsystem's number
 		names, err := r.holder.Disconnect(disconnectRequest{NQN: "a"}.wants)
 		if err != nil || !slices.Equal(names, []string{"nvme2"}) || !r.fake.subs["a"].closed {
 			t.Errorf("disconnected %q, %v", names, err)
@@ -313,8 +313,8 @@ func TestHolder(t *testing.T) {
 	})
 }
 
-// TestNamesAreKept: whatever end a process had, the disks that the next one connects to have
-// the names that they had, and no others, in whatever order and with whatever is missing.
+// TestNamesAreKept checks that after any end of a process the next one gives the same disks the same names, and no
+// others, in whatever order they are connected and whichever are missing.
 func TestNamesAreKept(t *testing.T) {
 	for _, end := range []struct {
 		name string
@@ -368,8 +368,8 @@ func TestNamesAreKept(t *testing.T) {
 	}
 }
 
-// TestClaimOfOthers: what was another's is taken when there is nothing else, and then it is no
-// longer that one's. A file that cannot be read is another's.
+// TestClaimOfOthers checks that the number of another subsystem is taken if there is no other, and then no longer
+// belongs to that subsystem. A file that cannot be decoded counts as another subsystem's.
 func TestClaimOfOthers(t *testing.T) {
 	had := map[int]nvmeof.NQN{0: "b", 3: "a", 5: "a"}
 	turn := inTurn(had, "a")
@@ -392,7 +392,7 @@ func TestClaimOfOthers(t *testing.T) {
 	}
 }
 
-// TestClaims: a number is one holder's, and free when that ends.
+// TestClaims checks that a number belongs to one holder, and is free when that ends.
 func TestClaims(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	var wait sync.WaitGroup
@@ -414,7 +414,7 @@ func TestClaims(t *testing.T) {
 		}
 		seen[c.number] = true
 	}
-	for range 50 { // giving back and taking at once
+	for range 50 { // concurrent release and claim
 		for _, i := range []int{3, 7} {
 			wait.Go(func() {
 				if err := claims[i].release(); err != nil {
@@ -438,8 +438,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// serve runs a holder with a socket in a folder of its own. connect says what is done
-// for others.
+// serve runs a holder with a socket in a directory of its own. connect is called to connect for others.
 func serve(t *testing.T, connect func(h *Holder, options map[string]string, borrower *Process) (string, error)) (*Holder, *Process) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "c") // short: it has sockets
@@ -497,7 +496,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestCalls: one process connects and disconnects for another.
+// TestCalls checks that one process connects and disconnects for another.
 func TestCalls(t *testing.T) {
 	asked := map[string]string{}
 	h, p := serve(t, func(h *Holder, o map[string]string, borrower *Process) (string, error) {
@@ -548,7 +547,7 @@ func post(t *testing.T, socket, path, body string) int {
 	}}}
 	r, err := client.Post("http://host"+path, "application/json", bytes.NewReader([]byte(body)))
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		return http.StatusBadRequest // it ended the connection before all was written, and its answer is lost
+		return http.StatusBadRequest // the server closed the connection before everything was written, and its response is lost
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Process is what one process has connected, as its control socket reports.
+// Process describes the connections of one process, as its control socket reports them.
 type Process struct {
 	PID        int             `json:"pid"`
 	Socket     string          `json:"-"`
-	Addresses  []string        `json:"addresses,omitempty"` // of which it is the RoCE endpoint
+	Addresses  []string        `json:"addresses,omitempty"` // at which it is the RoCE endpoint
 	Subsystems []SubsystemInfo `json:"subsystems"`
-	// Lost has the controllers that were given up, by name, with the reason.
+	// Lost maps the names of the controllers that were given up to the reasons.
 	Lost map[string]string `json:"lost,omitempty"`
 }
 
-// SubsystemInfo is a connected subsystem.
+// SubsystemInfo describes a connected subsystem.
 type SubsystemInfo struct {
 	Name        string           `json:"name"` // nvme-subsys0
 	NQN         string           `json:"nqn"`
@@ -30,7 +30,7 @@ type SubsystemInfo struct {
 	Namespaces  []NamespaceInfo  `json:"namespaces"`
 }
 
-// ControllerInfo is one path.
+// ControllerInfo describes one path.
 type ControllerInfo struct {
 	Name       string `json:"name"` // nvme0
 	Transport  string `json:"transport"`
@@ -48,7 +48,7 @@ type ControllerInfo struct {
 	KeepAliveTmo   float64 `json:"keep_alive_tmo"`   // 0: none
 }
 
-// Address is what Linux shows in /sys/class/nvme/nvme0/address.
+// Address returns what Linux shows in /sys/class/nvme/nvme0/address.
 func (c *ControllerInfo) Address() string {
 	s := fmt.Sprintf("traddr=%s,trsvcid=%s", c.Traddr, c.Trsvcid)
 	if c.HostTraddr != "" {
@@ -57,7 +57,7 @@ func (c *ControllerInfo) Address() string {
 	return s
 }
 
-// NamespaceInfo is a namespace that can be used.
+// NamespaceInfo describes a namespace that can be used.
 type NamespaceInfo struct {
 	Name      string `json:"name"` // nvme0n1
 	ID        uint32 `json:"nsid"`
@@ -66,12 +66,12 @@ type NamespaceInfo struct {
 	Used      int64  `json:"used"`
 	BlockSize int    `json:"block_size"`
 	URI       string `json:"uri,omitempty"` // where it is published
-	// ANA is by how each live controller reaches it, by the controller's name.
+	// ANA is the namespace's ANA state on each live controller, by the controller's name.
 	ANA map[string]string `json:"ana,omitempty"`
 }
 
-// Namespace is the one that somebody named, with or without /dev/, or the first of the
-// controller that is named; nil: none.
+// Namespace returns the namespace with that name, with or without /dev/, or the first one of the controller with that
+// name; nil if there is none.
 func (s *SubsystemInfo) Namespace(name string) *NamespaceInfo {
 	name = controllerName(name)
 	for i := range s.Namespaces {
@@ -82,13 +82,13 @@ func (s *SubsystemInfo) Namespace(name string) *NamespaceInfo {
 	return nil
 }
 
-// Wanted is what a connection would be, to be compared with those that are there.
+// Wanted identifies a connection, to be compared with existing ones.
 type Wanted struct {
 	NQN, HostNQN, Traddr, Trsvcid string
 	HostTraddr                    string // empty: any
 }
 
-// Find is the controller that is such a connection already.
+// Find returns the controller of an existing connection that is equal to w.
 func Find(all []Process, w Wanted) (ControllerInfo, bool) {
 	for _, p := range all {
 		for _, s := range p.Subsystems {
@@ -105,8 +105,8 @@ func Find(all []Process, w Wanted) (ControllerInfo, bool) {
 	return ControllerInfo{}, false
 }
 
-// Apart is a controller of another subsystem of the list that is the same one, of the same host, as that of a named controller: its namespaces
-// are disks of their own.
+// Apart returns a controller of another subsystem in the list that has the same NQN and host as the subsystem of the
+// named controller. Its namespaces are separate disks.
 func Apart(all []Process, name string) (ControllerInfo, bool) {
 	var own SubsystemInfo
 	for _, p := range all {
@@ -126,17 +126,15 @@ func Apart(all []Process, name string) (ControllerInfo, bool) {
 	return ControllerInfo{}, false
 }
 
-// controllerName is the name of a controller in the way in which somebody wrote it:
-// /dev/nvme0 or nvme0.
+// controllerName strips a leading /dev/ from a controller's name.
 func controllerName(s string) string { return strings.TrimPrefix(s, "/dev/") }
 
-// live reports whether there is a way to the subsystem now.
+// live reports whether a controller of the subsystem is live.
 func (s *SubsystemInfo) live() bool {
 	return slices.ContainsFunc(s.Controllers, func(c ControllerInfo) bool { return c.State == Live })
 }
 
-// Has reports whether a controller or namespace is the subsystem's, by its name with
-// or without /dev/.
+// Has reports whether a controller or namespace with that name, with or without /dev/, belongs to the subsystem.
 func (s *SubsystemInfo) Has(name string) bool {
 	name = controllerName(name)
 	for _, c := range s.Controllers {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce lets as many clients in as this process may have descriptors for, both ends
-// of a connection being its own.
+// atOnce limits the number of concurrent clients to what the process's descriptors allow, with both ends of each
+// connection in this process.
 func atOnce(t *testing.T) (enter, leave func()) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -31,8 +31,8 @@ func atOnce(t *testing.T) (enter, leave func()) {
 
 var long = flag.Bool("long", false, "make five times as many calls")
 
-// TestTenThousandCalls is row 115: 10,000 calls from 500 clients that come at once, a fifth
-// of them in the quick form, are all answered, a bounded number at a time.
+// TestTenThousandCalls is row 115: 10,000 calls from 500 concurrent clients, a fifth of them in the short form, are
+// all answered, a limited number at a time.
 func TestTenThousandCalls(t *testing.T) {
 	const clients = 500
 	calls := 4
@@ -61,8 +61,8 @@ func TestTenThousandCalls(t *testing.T) {
 	}
 }
 
-// TestManyFollowers checks that processes that follow this one, each over a connection that lasts
-// as long as it does, leave room for who lists and disconnects.
+// TestManyFollowers checks that processes that follow this one, each with a permanent connection, leave room for
+// others that list and disconnect.
 func TestManyFollowers(t *testing.T) {
 	const followers = 2 * maxRequests
 	var limit unix.Rlimit
@@ -91,8 +91,8 @@ func TestManyFollowers(t *testing.T) {
 	}
 }
 
-// TestRequestsAtATime checks that a bounded number of requests is answered at a time, and that a
-// process can be followed meanwhile.
+// TestRequestsAtATime checks that a limited number of requests is served at a time, and that a process can be followed
+// meanwhile.
 func TestRequestsAtATime(t *testing.T) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 6*maxRequests {
@@ -131,8 +131,8 @@ func TestRequestsAtATime(t *testing.T) {
 	}
 }
 
-// TestHostileBodies is row 115: nesting without end, bodies without end, and what is not
-// JSON are refused, and the next call is answered.
+// TestHostileBodies is row 115: unlimited nesting, unlimited bodies, and what is not JSON are rejected, and the next
+// call is answered.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	_, p := serve(t, nil)

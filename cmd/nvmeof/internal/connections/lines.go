@@ -9,31 +9,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Lines bounds how many lines the target of a connection can have the process print: it may give its namespaces
-// another identity, or have them fail, with each event. Its methods may be called from any goroutine.
+// Lines limits the rate of log lines that the target of a connection can cause: it may change the identity of its
+// namespaces, or make them fail, with each event. Its methods may be called from any goroutine.
 type Lines struct {
 	about string
 	print func(line string)
 
-	mu   sync.Mutex  // guards what follows, and is held while something is printed
-	full time.Time   // when there may be LineBurst lines at once again
-	left int         // lines that were left out since the last word of them
-	word *time.Timer // has Report called; nil: no line was ever left out
+	mu   sync.Mutex  // guards the fields below; held while a line is printed
+	full time.Time   // when a full burst is allowed again
+	left int         // lines left out since the last report
+	word *time.Timer // calls Report; nil: no line was ever left out
 }
 
-// How many lines are printed.
+// The rate of lines.
 const (
-	LineBurst = nvmeof.MaxNamespaces   // so that one for each comes through
-	LineTime  = 250 * time.Millisecond // for each line after that
-	leftTime  = 10 * time.Second       // after which it is said how many lines were left out
+	LineBurst = nvmeof.MaxNamespaces   // allows one line for each namespace
+	LineTime  = 250 * time.Millisecond // for each further line
+	leftTime  = 10 * time.Second       // delay before the number of lines left out is reported
 )
 
-// NewLines are lines about something, as a subsystem by its name, that print prints. It may not call them.
+// NewLines limits the lines about a subject, such as the name of a subsystem. It calls print, which must not call its
+// methods.
 func NewLines(about string, print func(line string)) *Lines {
 	return &Lines{about: about, print: print}
 }
 
-// Allow reports whether a line may be printed, by whomever, and counts the one that may not.
+// Allow reports whether the caller may print a line. If not, it counts the line as left out.
 func (l *Lines) Allow() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,14 +55,14 @@ func (l *Lines) allow() bool {
 		return false
 	}
 	if l.word == nil {
-		l.word = time.AfterFunc(leftTime, l.Report) // ends when that is said
+		l.word = time.AfterFunc(leftTime, l.Report) // ends when Report returns
 	} else {
 		l.word.Reset(leftTime)
 	}
 	return false
 }
 
-// Say prints a line, or one for each line of the text, if it may be.
+// Say prints each line of the text that the limit allows.
 func (l *Lines) Say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +73,7 @@ func (l *Lines) Say(text string) {
 	}
 }
 
-// Report prints how many lines were left out. Somebody calls it at the end.
+// Report prints how many lines were left out. It must also be called at the end.
 func (l *Lines) Report() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestRestless: a target whose controller comes and goes, and whose namespaces fail in another way each time, does not
-// fill a log: of the lines beyond a burst a few a second are printed, and it is said how many were left out. Another
-// subsystem has its lines, and who connects again no more than it had.
+// TestRestless checks that a target whose controllers come and go, and whose namespaces fail differently each time,
+// cannot fill a log: beyond a burst only a few lines a second are printed, and the number of lines left out is
+// reported. Other subsystems have their own limit, and reconnecting does not reset it.
 func TestRestless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const each = 100

@@ -14,8 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestListenWhileOthersLook: a process that begins while others look who is there keeps its
-// socket.
+// TestListenWhileOthersLook checks that a process that starts while others list the processes keeps its socket.
 func TestListenWhileOthersLook(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -23,7 +22,7 @@ func TestListenWhileOthersLook(t *testing.T) {
 	for range 4 {
 		look.Go(func() {
 			for ctx.Err() == nil {
-				short, cancel := context.WithTimeout(ctx, 5*time.Millisecond) // it is not answered
+				short, cancel := context.WithTimeout(ctx, 5*time.Millisecond) // the request is not answered
 				_, _ = All(short, dir)
 				cancel()
 			}
@@ -45,7 +44,7 @@ func TestListenWhileOthersLook(t *testing.T) {
 	}
 }
 
-// TestFolderOfAnyName: the name of the folder is no pattern.
+// TestFolderOfAnyName checks that the name of the directory is not interpreted as a pattern.
 func TestFolderOfAnyName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[a*")
 	if all, err := All(t.Context(), dir); err != nil || len(all) != 0 {
@@ -63,8 +62,8 @@ func TestFolderOfAnyName(t *testing.T) {
 	}
 }
 
-// TestFolderRemoved: who removes all that processes have in their folder takes no names from
-// them: the next process has others, and a restart finds its own.
+// TestFolderRemoved checks that names are not given to other processes after all files in the directory were removed:
+// the next process gets other names, and a restarted one its own.
 func TestFolderRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -110,7 +109,7 @@ func TestFolderRemoved(t *testing.T) {
 	}
 }
 
-// TestRemoved: a process whose socket was removed is found again soon.
+// TestRemoved checks that a process whose socket was removed is found again soon.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -138,11 +137,11 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestDisconnectEnded: a process that ended after it was found holds nothing.
+// TestDisconnectEnded checks that a process that ended after it was found counts as one without controllers.
 func TestDisconnectEnded(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "1.sock")
 	for _, left := range []bool{false, true} {
-		if left { // the socket of one that was killed
+		if left { // the socket of a killed process
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at})
 			if err != nil {
 				t.Fatal(err)
@@ -159,14 +158,15 @@ func TestDisconnectEnded(t *testing.T) {
 	}
 }
 
-// TestRecallOfTheLast: a process that ends by what others give up for it says which that were.
+// TestRecallOfTheLast checks that a process that ends because others give up its last controllers still reports their
+// names.
 func TestRecallOfTheLast(t *testing.T) {
 	h := New(Config{Dir: filepath.Join(t.TempDir(), "run"), Connector: &fake{subs: map[nvmeof.NQN]*fakeSubsystem{}}})
 	var s *Server
 	closed := make(chan error, 1)
 	s, err := Serve(h, Services{Recall: func(ctx context.Context, _ func(SubsystemInfo, ControllerInfo) bool) ([]string, error) {
 		go func() { closed <- s.Close() }()
-		select { // Close is under way
+		select { // Close is in progress
 		case <-ctx.Done():
 		case <-time.After(50 * time.Millisecond):
 		}

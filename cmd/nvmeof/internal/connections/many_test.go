@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestManyNamespaces: of a target that lists more namespaces than are opened the lowest are, and stay when others come
-// before them; how many are left out is said once, and again when it is another number.
+// TestManyNamespaces checks that of a target with more namespaces than the maximum the lowest are opened, and stay
+// open when lower ones are added. The number left out is reported once, and again when it changes.
 func TestManyNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sub, address, h := subsystemWith(t, 3, 4, 5, 6)
@@ -34,7 +34,7 @@ func TestManyNamespaces(t *testing.T) {
 		}()
 		look := func(want string, ids ...capsule.NSID) {
 			t.Helper()
-			time.Sleep(time.Second) // until the host has looked at what is different
+			time.Sleep(time.Second) // until the host has listed the changed namespaces
 			all, err := s.Namespaces(t.Context())
 			var got []capsule.NSID
 			for _, n := range all {
@@ -58,7 +58,7 @@ func TestManyNamespaces(t *testing.T) {
 	})
 }
 
-// TestWantedOfMany: a namespace that somebody wants is opened, though it lies beyond those that are.
+// TestWantedOfMany checks that a wanted namespace is opened beyond the maximum.
 func TestWantedOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, address, h := subsystemWith(t, 3, 4, 5, 6)
@@ -87,7 +87,7 @@ func TestWantedOfMany(t *testing.T) {
 	})
 }
 
-// subsystemWith is one of a target with those namespaces, where it is, and a host on its network.
+// subsystemWith returns a subsystem of a target with those namespaces, its address, and a host on its network.
 func subsystemWith(t *testing.T, ids ...capsule.NSID) (*target.Subsystem, netip.AddrPort, *host.Host) {
 	t.Helper()
 	network := softroce.NewNetwork(1)

@@ -18,20 +18,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// Multipath is the Connector over package multipath: a lost controller is connected to
-// again, and requests wait meanwhile, or take another path. Policy is that of subsystems
-// whose paths say none.
+// Multipath is the Connector over package multipath: a lost controller is reconnected, and requests wait meanwhile or
+// use another path. Policy applies to subsystems whose paths do not set one.
 type Multipath struct {
 	Policy multipath.Policy
-	// Wait has Connect wait as [multipath.Config].Wait does, and Attempt is called for each
-	// attempt that fails meanwhile, from any goroutine; it may be nil.
+	// Wait makes Connect wait as [multipath.Config].Wait does. Attempt, which may be nil, is called from any goroutine
+	// for each failed attempt meanwhile.
 	Wait    bool
 	Attempt func(at netip.AddrPort, err error)
-	// KeepLost has no path given up that is lost while another one is live, as [multipath.Config].KeepLost does.
+	// KeepLost keeps lost paths while another path is live, as [multipath.Config].KeepLost does.
 	KeepLost bool
-	// MaxNamespaces is how many namespaces of a subsystem are opened. Default nvmeof.MaxNamespaces.
+	// MaxNamespaces is the maximum number of namespaces of a subsystem that are opened. Default: nvmeof.MaxNamespaces.
 	MaxNamespaces int
-	// Wanted is a namespace that is opened however many the subsystem lists. 0: there is none.
+	// Wanted is a namespace that is opened even if the subsystem lists more than the maximum. 0: none.
 	Wanted capsule.NSID
 }
 
@@ -43,7 +42,7 @@ func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (S
 	most := cmp.Or(m.MaxNamespaces, nvmeof.MaxNamespaces)
 	cfg := multipath.Config{
 		NQN: paths[0].Options.NQN, Policy: m.Policy, Wait: m.Wait, KeepLost: m.KeepLost,
-		MaxNamespaces: 2 * most, // with those that are listed no more and still in use
+		MaxNamespaces: 2 * most, // includes those that are no longer listed but still in use
 		Event: func(e multipath.Event) {
 			if m.Attempt != nil && e.State == multipath.StateConnecting && e.Err != nil {
 				m.Attempt(e.Path.Addr(), e.Err)
@@ -78,22 +77,22 @@ func (p *Path) config() multipath.PathConfig {
 	return multipath.PathConfig{Host: p.Host, Options: p.Options, Keys: p.Keys, Timers: p.Timers}
 }
 
-// A multiSubsystem is a Subsystem of Multipath.
+// A multiSubsystem implements [Subsystem] for Multipath.
 type multiSubsystem struct {
 	link    *multipath.Subsystem
 	changed func()
-	most    int // namespaces
+	most    int // maximum of namespaces
 	wanted  capsule.NSID
 
-	looking  sync.Mutex // held while namespaces are looked at; guards what follows
+	looking  sync.Mutex // held while namespaces are listed; guards the fields below
 	open     []Namespace
-	left     []backend.Store         // of namespaces that are gone, but in use
-	reported map[capsule.NSID]string // of those that are listed; of 0 what is said of all
-	losses   map[capsule.NSID]uint64 // of their writes that were reported
-	waiting  []capsule.NSID          // never opened, since they are not ready
+	left     []backend.Store         // stores of removed namespaces that are still in use
+	reported map[capsule.NSID]string // last error of each listed namespace; key 0: of all
+	losses   map[capsule.NSID]uint64 // number of lost writes reported of each namespace
+	waiting  []capsule.NSID          // never opened, because they are not ready
 }
 
-// news is an error about a namespace that was not reported the last time.
+// news returns err unless it was the last one reported of the namespace.
 func (s *multiSubsystem) news(id capsule.NSID, err error) error {
 	switch {
 	case err == nil:
@@ -106,7 +105,7 @@ func (s *multiSubsystem) news(id capsule.NSID, err error) error {
 	return err
 }
 
-// lost is an error about writes of a namespace that was not reported yet.
+// lost returns an error if the namespace has lost writes that were not reported yet.
 func (s *multiSubsystem) lost(id capsule.NSID, of backend.Store) error {
 	n, ok := of.(*multipath.Namespace)
 	if !ok {
@@ -137,8 +136,7 @@ func (s *multiSubsystem) Measure() multipath.Measures { return s.link.Measure() 
 // Close implements [Subsystem].
 func (s *multiSubsystem) Close() error { return s.link.Close() }
 
-// Add implements [Subsystem]. As with Linux, a path by which there is no way at first
-// is none.
+// Add implements [Subsystem]. Like Linux, it does not keep a path whose first connection attempt fails.
 func (s *multiSubsystem) Add(ctx context.Context, p Path) (Controller, error) {
 	added, err := s.link.Add(ctx, p.config())
 	if err != nil {
@@ -154,8 +152,8 @@ func (s *multiSubsystem) Add(ctx context.Context, p Path) (Controller, error) {
 	return c, s.SetPolicy(p.Policy)
 }
 
-// Namespaces implements [Subsystem]. While no path is live it is those that were: their
-// requests wait.
+// Namespaces implements [Subsystem]. While no path is live, it returns the namespaces of the last call, whose requests
+// wait.
 func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -195,15 +193,15 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 	return slices.Clone(now), errors.Join(errs...)
 }
 
-// A LeftOutError is that a subsystem lists more namespaces than are opened.
+// A LeftOutError is returned when a subsystem lists more namespaces than are opened.
 type LeftOutError struct{ Listed, Opened int }
 
 func (e *LeftOutError) Error() string {
 	return fmt.Sprintf("the subsystem lists %d namespaces, of which %d are left out: at most %d are opened", e.Listed, e.Listed-e.Opened, e.Opened)
 }
 
-// within are as many of the namespaces that a target lists as may be open, those that are so and the one that is
-// wanted first. The error is how many are left out, as news about no single one.
+// within returns at most s.most of the namespaces that a target lists: those that are open and the wanted one first.
+// The error, reported as news of namespace 0, says how many are left out.
 func (s *multiSubsystem) within(all []capsule.NSID) (ids []capsule.NSID, errs []error) {
 	if len(all) <= s.most {
 		return all, []error{s.news(0, nil)}
@@ -236,9 +234,8 @@ func (s *multiSubsystem) Waiting() []capsule.NSID {
 	return slices.Clone(s.waiting)
 }
 
-// namespace opens a namespace, or is the one that is open already: that follows its size
-// and its removal by itself. Where it was removed another may have its identifier now,
-// which the error says.
+// namespace returns the namespace if it is open, and opens it otherwise. An open namespace follows its size and its
+// removal by itself. If it was removed, another one may have its NSID now, which the error says.
 func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Namespace, err error) {
 	var why error
 	if i := slices.IndexFunc(s.open, func(n Namespace) bool { return n.ID == id }); i >= 0 {
@@ -272,7 +269,7 @@ func (s *multiSubsystem) namespace(ctx context.Context, id capsule.NSID) (old Na
 		return used, err
 	}
 	fresh.Flush = n.FlushContext
-	if old.Store == nil || old.Unflushed != nil && !old.Unflushed() { // else the same disk has writes that n knows nothing of
+	if old.Store == nil || old.Unflushed != nil && !old.Unflushed() { // else the same disk has writes unknown to n
 		fresh.Unflushed = n.Unflushed
 	}
 	return fresh, why
@@ -292,12 +289,12 @@ type multiController struct {
 	path   *multipath.Path
 	timers multipath.Timers
 
-	mu   sync.Mutex // guards what follows
-	last Status     // whose Identify and ID are those of the last controller
+	mu   sync.Mutex // guards the fields below
+	last Status     // Identify and ID are those of the last controller
 	gone bool
 }
 
-// errNoAnswer is why a controller is not live that was not connected to yet.
+// errNoAnswer is the error of a controller before its first connection attempt has ended.
 var errNoAnswer = errors.New("no answer yet")
 
 // Status implements [Controller].

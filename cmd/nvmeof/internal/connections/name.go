@@ -7,12 +7,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// maxDisks is from how many disks of a subsystem on the numbers of those that are there no more
-// go to others: memory is another disk at each start of its target.
+// maxDisks is the number of disks of a subsystem above which the numbers of removed disks are reused. A store in
+// memory is a new disk at each start of its target.
 const maxDisks = 4096
 
-// numberAll gives all namespaces that there are their numbers, and reports whether one is news. Where there were very many
-// others the numbers of those are free: a target may list others each time.
+// numberAll gives each namespace its number, and reports whether one of them is new. With more than maxDisks numbers,
+// it forgets those of other namespaces, since a target may list different ones each time.
 func (s *subsystem) numberAll(all []Namespace) (news bool) {
 	if len(s.numbers) > maxDisks {
 		there := map[capsule.NSID]bool{}
@@ -27,9 +27,9 @@ func (s *subsystem) numberAll(all []Namespace) (news bool) {
 	return news
 }
 
-// number gives a namespace the number that it had, or the lowest that none had, and reports
-// whether that is news. What has taken the identifier of another namespace does not take its
-// name: clients that were sent away, and come back by themselves, would go on with another disk.
+// number gives a namespace the number that it had, or else the lowest that no disk had, and reports whether that is
+// new. A namespace that takes over the NSID of another one does not get its name: clients that were disconnected and
+// reconnect by themselves would continue on another disk.
 func (s *subsystem) number(n *Namespace) bool {
 	if s.given == nil {
 		s.findGiven()
@@ -56,11 +56,11 @@ func (s *subsystem) number(n *Namespace) bool {
 	return true
 }
 
-// give notes which disk has a number.
+// give records the disk of a number.
 func (s *subsystem) give(number int, disk string) { s.disks[number], s.given[disk] = disk, number }
 
-// forgetDisks frees the numbers of disks that are there no more, where there are very many, and enough of those
-// that it is worth a look at all.
+// forgetDisks frees the numbers of removed disks if there are more than maxDisks disks and at least an eighth of them
+// was removed.
 func (s *subsystem) forgetDisks() {
 	if len(s.disks) < maxDisks || 8*(len(s.disks)-len(s.numbers)) < len(s.disks) {
 		return
@@ -73,7 +73,7 @@ func (s *subsystem) forgetDisks() {
 	s.findGiven()
 }
 
-// findGiven takes from the disks that have numbers which number each has, and that any may be the lowest that is free.
+// findGiven rebuilds given from disks, and restarts the search for the lowest free number at 1.
 func (s *subsystem) findGiven() {
 	s.given, s.lowest = make(map[string]int, len(s.disks)), 1
 	for number, disk := range s.disks {

@@ -16,9 +16,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestNamesOfReplaced: what takes the identifier of a namespace does not take its name, also after
-// a restart, and a disk that comes back has the name that it had. A note of identifiers alone is
-// taken to be about the disks that are there.
+// TestNamesOfReplaced checks that a namespace that takes over the NSID of another does not get its name, also after a
+// restart, and that a disk that returns has its former name. A note with NSIDs only is taken to be about the present
+// disks.
 func TestNamesOfReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -55,7 +55,7 @@ func TestNamesOfReplaced(t *testing.T) {
 	})
 }
 
-// TestManyReplaced: a namespace that is another one again and again does not fill the file.
+// TestManyReplaced checks that a namespace that is replaced again and again does not fill the file.
 func TestManyReplaced(t *testing.T) {
 	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 	kept := &Namespace{ID: 1}
@@ -73,7 +73,7 @@ func TestManyReplaced(t *testing.T) {
 	}
 }
 
-// TestManyListed: a target that lists other namespaces again and again does not fill the file either.
+// TestManyListed checks that a target that lists different namespaces again and again does not fill the file.
 func TestManyListed(t *testing.T) {
 	s := &subsystem{numbers: map[capsule.NSID]int{}, disks: map[int]string{}}
 	const each = 500
@@ -96,8 +96,8 @@ func TestManyListed(t *testing.T) {
 	}
 }
 
-// TestNumberMany: the time that numbers take grows with how many namespaces there are, and not with its square, where
-// they are new and where each is another one, of more than are noted for long.
+// TestNumberMany checks that the time for numbering grows linearly with the number of namespaces, for new and for
+// replaced ones, beyond the number of those that are remembered.
 func TestNumberMany(t *testing.T) {
 	t.Parallel()
 	many, limit := 2*maxDisks, 10*time.Second
@@ -122,13 +122,13 @@ func TestNumberMany(t *testing.T) {
 			t.Fatalf("round %d: %d numbers, and %d disks noted, of %d", round, len(had), len(s.disks), many)
 		}
 	}
-	if took := time.Since(began); took > limit { // a fraction of a second, and a minute with the square
+	if took := time.Since(began); took > limit { // it takes a fraction of a second, and a minute if quadratic
 		t.Errorf("it took %v", took)
 	}
 }
 
-// TestNoteAgain: a name that could not be noted, where the file system was full say, is noted later,
-// though nothing happens meanwhile. Nothing is published by it before, and what was stays.
+// TestNoteAgain checks that a name that could not be recorded, for example on a full file system, is recorded later
+// without any other event. Nothing is published by it before, and what was published stays.
 func TestNoteAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

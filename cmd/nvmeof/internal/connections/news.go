@@ -2,21 +2,20 @@ package connections
 
 import "fmt"
 
-// News is what was reported of a controller: each state once, and while it is connected to again each
-// reason why that fails.
+// News records what was reported of a controller: each state once, and each reason once why it cannot be reconnected.
 type News struct {
 	last    Status
-	reasons map[string]bool // since the state is what it is
+	reasons map[string]bool // since the last change of state
 }
 
-// maxReasons bounds the reasons that are reported of one loss, should each be another.
+// maxReasons is the maximum number of reasons reported per loss of a controller.
 const maxReasons = 8
 
-// NewsSince is where a controller is known to be as the status says.
+// NewsSince returns the News of a controller whose status s is known already.
 func NewsSince(s Status) News { return News{last: s} }
 
-// Line says what is new of a controller with this name; it is empty where nothing is. Another identifier is
-// another controller: one may be lost and back between two calls.
+// Line returns the line to report of a controller with this name, or "" if nothing is new. A changed controller
+// identifier counts as new: a controller may be lost and reconnected between two calls.
 func (n *News) Line(name string, now Status) string {
 	same := now.State == n.last.State && now.ID == n.last.ID
 	reason := ""

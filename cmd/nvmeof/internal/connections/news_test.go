@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// TestLostAndBack: a controller that was lost and is back before anybody looked is reported.
+// TestLostAndBack checks that a controller that was lost and reconnected between two looks is reported.
 func TestLostAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -32,7 +32,7 @@ func TestLostAndBack(t *testing.T) {
 	})
 }
 
-// TestIdleNoMore: a holder whose last controller has gone, and to which another one has come, is not idle.
+// TestIdleNoMore checks that a holder is not idle if a controller was connected after its last one had gone.
 func TestIdleNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -20,41 +20,41 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Services are what a process does for others which come by an address of which it is
-// the RoCE endpoint. Options are nvme connect's by long name.
+// Services are the operations that a process performs for others that connect from an address at which it is the RoCE
+// endpoint. Options are those of nvme connect by their long names.
 type Services struct {
-	// Connect connects for a process that its control socket names, until that ends.
+	// Connect connects on behalf of borrower, until that process ends.
 	Connect  func(ctx context.Context, options map[string]string, borrower *Process) (name string, err error)
 	Discover func(ctx context.Context, options map[string]string) (log []byte, err error) // the log page
-	// Devices are those of the process, whose packets can be captured. It may be nil.
+	// Devices returns the devices of the process, whose packets can be captured. It may be nil.
 	Devices func() []rdmatransport.Device
-	// Recall disconnects those of the wanted controllers that others hold for this
-	// process, and returns their names. It may be nil.
+	// Recall disconnects those of the wanted controllers that other processes hold for this one, and returns their
+	// names. It may be nil.
 	Recall func(ctx context.Context, wanted func(SubsystemInfo, ControllerInfo) bool) (names []string, err error)
 }
 
-// A Server answers for a holder.
+// A Server answers requests to a holder.
 type Server struct {
 	path  string
 	http  *http.Server
-	end   context.CancelFunc // ends captures and what others want connected or discovered
+	end   context.CancelFunc // cancels captures, and connections and discoveries for other processes
 	tasks sync.WaitGroup
 }
 
-// maxConnections bounds those to the socket; more wait in its backlog. Each process that follows
-// this one ([Process.AwaitEnd]) has one until the end: at most one for each number of a controller.
+// maxConnections limits the connections to the socket; more wait in its backlog. Each process that follows this one
+// ([Process.AwaitEnd]) keeps one open: at most one for each controller number.
 const maxConnections = 3 * maxNumber
 
-// maxRequests are answered at a time; more wait.
+// maxRequests limits the requests that are served at a time; more wait.
 const maxRequests = 128
 
-// idleTime is after what time without a request a connection is ended.
+// idleTime is how long a connection without a request stays open.
 const idleTime = time.Minute
 
-// maxBody is the most that a request may have, in bytes.
+// maxBody is the maximum size of a request's body in bytes.
 const maxBody = 64 << 10
 
-// Serve begins to answer at a socket of mode 0600 in the holder's folder.
+// Serve starts to answer requests at a socket of mode 0600 in the holder's directory.
 func Serve(h *Holder, services Services) (*Server, error) {
 	dir := h.config.Dir
 	folder := func() error { return makeDir(dir, os.Getuid()) }
@@ -80,7 +80,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	s.tasks.Go(func() { // ends when Close closes the listener
 		l.Stay(folder, func(err error) {
 			if err == nil {
-				h.renewClaims() // which went the same way, say
+				h.renewClaims() // whatever removed the socket may have removed them too
 				h.config.Log(fmt.Sprintf("control socket: %s was removed; made again", l.Path()))
 				return
 			}
@@ -90,7 +90,7 @@ func Serve(h *Holder, services Services) (*Server, error) {
 	return s, nil
 }
 
-// listen makes a socket of a name that nobody has.
+// listen creates a socket with an unused name.
 func listen(dir string) (*socketfile.Listener, error) {
 	for n := 0; ; n++ {
 		s, err := socketfile.NewListener(filepath.Join(dir, fmt.Sprintf("%d.%d%s", os.Getpid(), n, suffix)))
@@ -101,11 +101,11 @@ func listen(dir string) (*socketfile.Listener, error) {
 	}
 }
 
-// Path is the control socket.
+// Path returns the path of the control socket.
 func (s *Server) Path() string { return s.path }
 
-// Close ends captures and what others want connected or discovered, lets other requests end, and
-// removes the socket.
+// Close cancels captures, and connections and discoveries for other processes. It lets other requests end, and removes
+// the socket.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -118,18 +118,17 @@ func (s *Server) Close() error {
 	return err
 }
 
-// A disconnectRequest says what to disconnect: everything that is equal in all that
-// is given.
+// A disconnectRequest selects the controllers that match all of the given fields.
 type disconnectRequest struct {
 	NQN       string `json:"nqn,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Transport string `json:"transport,omitempty"`
-	// Lent selects what others hold for the process, and nothing that it has itself:
-	// or else it would find that gone, and connect again.
+	// Lent selects only controllers that other processes hold for this one, and none of its own. Otherwise it would see
+	// its own controller end, and connect again.
 	Lent bool `json:"lent,omitempty"`
 }
 
-// A policyRequest sets the iopolicy of the subsystems that are equal in all that is given.
+// A policyRequest sets the iopolicy of the subsystems that match all of the given fields.
 type policyRequest struct {
 	NQN    string `json:"nqn,omitempty"`
 	Device string `json:"device,omitempty"` // of the subsystem, of a controller or a namespace
@@ -140,20 +139,20 @@ func (q policyRequest) wants(s SubsystemInfo) bool {
 	return (q.NQN == "" || q.NQN == s.NQN) && (q.Device == "" || controllerName(q.Device) == s.Name || s.Has(q.Device))
 }
 
-// A disconnected answer names the controllers that are gone, or what else was changed.
+// A disconnected response names the controllers that were disconnected, or other objects that were changed.
 type disconnected struct {
 	Names []string `json:"names"`
 }
 
-// A discovered answer has a discovery log page.
+// A discovered response contains a discovery log page.
 type discovered struct {
 	Log []byte `json:"log"`
 }
 
 type failure struct {
 	Error   string   `json:"error"`
-	Passing bool     `json:"passing,omitempty"` // it may succeed a little later
-	Names   []string `json:"names,omitempty"`   // disconnected, or changed, all the same
+	Passing bool     `json:"passing,omitempty"` // a retry a little later may succeed
+	Names   []string `json:"names,omitempty"`   // disconnected or changed in spite of the error
 }
 
 func handler(h *Holder, services Services) http.Handler {
@@ -197,8 +196,8 @@ func handler(h *Holder, services Services) http.Handler {
 	return whole
 }
 
-// serveDisconnect has the controllers disconnected that a request selects: those that it holds, or
-// those that others hold for the process.
+// serveDisconnect disconnects the controllers that a request selects: those that the holder has, or those that other
+// processes hold for this one.
 func serveDisconnect(h *Holder, recall func(context.Context, func(SubsystemInfo, ControllerInfo) bool) ([]string, error), w http.ResponseWriter, r *http.Request) {
 	var q disconnectRequest
 	if !request(w, r, &q) {
@@ -218,14 +217,14 @@ func serveDisconnect(h *Holder, recall func(context.Context, func(SubsystemInfo,
 	var names []string
 	var err error
 	if recall != nil {
-		// This process may have nothing left by it and end before the last answer is here: Close
-		// lets this request end, and it says what was disconnected.
+		// Without these controllers this process may have nothing left, and end before the last response is here. Close
+		// lets this request finish, so that the response still names what was disconnected.
 		names, err = recall(context.WithoutCancel(r.Context()), q.wants)
 	}
 	answer(w, disconnected{names}, err)
 }
 
-// limited lets a handler answer so many requests at a time.
+// limited returns a handler that serves at most that many requests at a time.
 func limited(h http.Handler, most int) http.Handler {
 	answering := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -238,9 +237,8 @@ func limited(h http.Handler, most int) http.Handler {
 	})
 }
 
-// borrowerOf is the process that a request names as the one for which that is, by its control
-// socket in the folder; nil where it names none. It reports false where it has answered that
-// this cannot be.
+// borrowerOf returns the process that a request names as the borrower by its control socket in the directory, or nil
+// if it names none. It returns false if the borrower is invalid and an error response was sent.
 func borrowerOf(w http.ResponseWriter, dir string, r *http.Request) (*Process, bool) {
 	name := r.URL.Query().Get(borrowerKey)
 	if name == "" {

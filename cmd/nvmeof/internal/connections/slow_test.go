@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A slow connector is one of fakes, of which "slow" does not answer: neither who connects to it, nor, once
-// it is connected, who looks at its namespaces.
+// A slow connector uses fakes. Its subsystem "slow" does not answer: neither when connecting nor, once connected, when
+// its namespaces are listed.
 type slow struct {
 	*fake
-	connects bool // it lets everybody connect
+	connects bool // connections succeed
 }
 
 func (s slow) Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error) {
@@ -39,7 +39,7 @@ func (s slowSubsystem) Add(ctx context.Context, p Path) (Controller, error) {
 	return s.Subsystem.Add(ctx, p)
 }
 
-// newSlowRig is a rig whose subsystem "a" has a namespace.
+// newSlowRig returns a rig whose subsystem "a" has a namespace.
 func newSlowRig(t *testing.T, connects bool) *rig {
 	r := newRig(t)
 	r.holder.config.Connector = slow{r.fake, connects}
@@ -49,7 +49,7 @@ func newSlowRig(t *testing.T, connects bool) *rig {
 	return r
 }
 
-// connectSlowly connects to the slow one, for half a minute.
+// connectSlowly connects to the subsystem "slow", for half a minute.
 func (r *rig) connectSlowly(addr string) (result chan error) {
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	result = make(chan error, 1)
@@ -62,7 +62,7 @@ func (r *rig) connectSlowly(addr string) (result chan error) {
 	return result
 }
 
-// disconnect disconnects what is connected to, which takes no time.
+// disconnect disconnects a subsystem, without delay.
 func (r *rig) disconnect(nqn string) {
 	r.Helper()
 	began := time.Now()
@@ -74,7 +74,7 @@ func (r *rig) disconnect(nqn string) {
 	}
 }
 
-// TestWhileConnecting: while a target does not answer who connects to it, disks of others come and go, and others
+// TestWhileConnecting checks that while a target does not answer a connection, disks of others come and go, and others
 // are disconnected.
 func TestWhileConnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWhileConnecting(t *testing.T) {
 	})
 }
 
-// TestWhileLooking: a target that does not say which namespaces it has delays no other one.
+// TestWhileLooking checks that a target that does not list its namespaces delays no other.
 func TestWhileLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSlowRig(t, true)
@@ -105,7 +105,7 @@ func TestWhileLooking(t *testing.T) {
 			r.published("nvme0n1 nvme0n2 nvme2n1")
 			r.spaces("a", 1)
 			r.published("nvme0n1 nvme2n1")
-			time.Sleep(lookTime / 2) // the looks at the slow one go on
+			time.Sleep(lookTime / 2) // the listing of the slow one continues
 		}
 		if err := <-result; err != nil {
 			t.Error(err)
@@ -119,8 +119,8 @@ func TestWhileLooking(t *testing.T) {
 	})
 }
 
-// TestDisconnectedWhileAdding: a subsystem whose last controller goes while another one is being connected to
-// stays, and is there when that is connected.
+// TestDisconnectedWhileAdding checks that a subsystem whose last controller goes while another one is being connected
+// stays until that is connected.
 func TestDisconnectedWhileAdding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSlowRig(t, true)

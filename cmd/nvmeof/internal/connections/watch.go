@@ -17,10 +17,10 @@ func (h *Holder) changed() {
 	}
 }
 
-// lookTime bounds how long the namespaces of a subsystem are looked at.
+// lookTime limits how long listing the namespaces of a subsystem may take.
 const lookTime = 30 * time.Second
 
-// watch follows changes until the holder is closed.
+// watch handles changes until the holder is closed.
 func (h *Holder) watch() {
 	for {
 		select {
@@ -33,7 +33,7 @@ func (h *Holder) watch() {
 	}
 }
 
-// report logs what is new of the controllers.
+// report logs what is new about the controllers.
 func (h *Holder) report() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,8 +46,8 @@ func (h *Holder) report() {
 	}
 }
 
-// look brings everything up to date. Each subsystem is looked at by itself: its target may take its time to answer,
-// or not answer at all.
+// look updates all subsystems. Each subsystem has a goroutine of its own, since its target may be slow or not answer
+// at all.
 func (h *Holder) look() {
 	h.tidy()
 	h.mu.Lock()
@@ -67,7 +67,7 @@ func (h *Holder) look() {
 	}
 }
 
-// isStale reports whether a subsystem is to be looked at now, once.
+// isStale reports whether the namespaces of a subsystem must be listed now, and clears that.
 func (h *Holder) isStale(s *subsystem) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +76,7 @@ func (h *Holder) isStale(s *subsystem) bool {
 	return s.looking
 }
 
-// tidy forgets controllers that are dead, and publishes what there is.
+// tidy removes dead controllers and publishes the remaining disks.
 func (h *Holder) tidy() {
 	h.report()
 	h.updating.Lock()
@@ -85,10 +85,10 @@ func (h *Holder) tidy() {
 	h.publish()
 }
 
-// lookAt opens the namespaces of a subsystem that are new, and publishes them.
+// lookAt opens the new namespaces of a subsystem and publishes them.
 func (h *Holder) lookAt(ctx context.Context, s *subsystem) {
 	if s.turn.Acquire(ctx, 1) != nil {
-		return // watch has it
+		return // ctx ended while another call lists them
 	}
 	defer s.turn.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
@@ -105,13 +105,13 @@ func (h *Holder) lookAt(ctx context.Context, s *subsystem) {
 			s.lines.Say(fmt.Sprintf("namespaces of %v: %s", s.nqn, line))
 		}
 	}
-	if news || s.unnoted { // before somebody finds it by its name
+	if news || s.unnoted { // before clients find it by its name
 		h.remember(s)
 	}
 	h.publish()
 }
 
-// list takes what namespaces a subsystem has, if that is connected still, and reports whether one is new.
+// list stores the namespaces of a subsystem if it is still connected, and reports whether one is new.
 func (h *Holder) list(s *subsystem, now []Namespace) (news, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +123,7 @@ func (h *Holder) list(s *subsystem, now []Namespace) (news, there bool) {
 	return news, true
 }
 
-// forget drops controllers that are dead, and subsystems without any. Under updating.
+// forget removes dead controllers, and subsystems without controllers. Called with updating held.
 func (h *Holder) forget() {
 	h.mu.Lock()
 	var gone []*controller
@@ -175,7 +175,7 @@ func (h *Holder) forget() {
 	}
 }
 
-// beIdle says that there is no controller any more, unless one has come meanwhile.
+// beIdle closes the idle channel, unless a controller was connected meanwhile.
 func (h *Holder) beIdle() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ func (h *Holder) beIdle() {
 	}
 }
 
-// isIdle reports whether there was a controller and there is none. Under mu.
+// isIdle reports whether there was a controller and there is none now. Called with mu held.
 func (h *Holder) isIdle() bool {
 	select {
 	case <-h.idle:
@@ -194,8 +194,8 @@ func (h *Holder) isIdle() bool {
 	}
 }
 
-// gone waits until nobody uses the namespaces of subsystems that have none of their
-// controllers any more, also those that were removed before: they may be in use.
+// gone waits until the namespaces of subsystems without controllers are not in use any more. This includes namespaces
+// that were removed before.
 func (h *Holder) gone(empty []*subsystem) {
 	var names []string
 	h.mu.Lock()
@@ -206,12 +206,12 @@ func (h *Holder) gone(empty []*subsystem) {
 	}
 	closed := h.closed
 	h.mu.Unlock()
-	if h.config.FrontEnd != nil && !closed { // or Close waits for them
+	if h.config.FrontEnd != nil && !closed { // otherwise Close waits for them
 		h.config.FrontEnd.Gone(names)
 	}
 }
 
-// publish hands the front end all disks there are. Under updating.
+// publish passes all current disks to the front end. Called with updating held.
 func (h *Holder) publish() {
 	h.mu.Lock()
 	var disks []Disk

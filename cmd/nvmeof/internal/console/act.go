@@ -12,17 +12,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// An action is a call of the API that a form asks for, and where its page goes on.
+// An action is a call of the API made on behalf of a form, and the page that follows it.
 type action struct {
 	method string
 	path   []string // below /v1
 	body   map[string]any
 	edits  bool   // the change can be saved
-	done   string // what is said then
+	done   string // message after success
 	next   string
 }
 
-// do carries out what a form asks for, in the name of who has sent it.
+// do carries out the action of a form on behalf of its sender.
 func (s *server) do(w http.ResponseWriter, r *http.Request, who control.Caller) {
 	if err := r.ParseForm(); err != nil {
 		s.missing(w, r, who, "the form is too long, or broke off; nothing was changed")
@@ -42,7 +42,7 @@ func (s *server) do(w http.ResponseWriter, r *http.Request, who control.Caller) 
 	http.Redirect(w, r, a.next, http.StatusSeeOther)
 }
 
-// back is the page of what a form is about.
+// back returns the page to which a form belongs.
 func back(f url.Values) string {
 	q := url.Values{"nqn": {f.Get("nqn")}}
 	switch f.Get("action") {
@@ -55,7 +55,7 @@ func back(f url.Values) string {
 	return "/subsystem?" + q.Encode()
 }
 
-// actionOf is what a form asks for.
+// actionOf returns the action that a form requests.
 func actionOf(f url.Values) (a action, ok bool) {
 	nqn, nsid, host := f.Get("nqn"), f.Get("nsid"), f.Get("host")
 	space := []string{"subsystems", nqn, "namespaces", nsid}
@@ -97,7 +97,7 @@ func actionOf(f url.Values) (a action, ok bool) {
 	return a, true
 }
 
-// newNamespace is the body that adds one.
+// newNamespace returns the request body that adds a namespace.
 func newNamespace(f url.Values) map[string]any {
 	var nsid any = f.Get("nsid")
 	if n, err := strconv.Atoi(f.Get("nsid")); err == nil {
@@ -121,7 +121,7 @@ func newNamespace(f url.Values) map[string]any {
 	return body
 }
 
-// call asks the API, and is what it finds wrong.
+// call calls the API and returns its error message.
 func (s *server) call(r *http.Request, who control.Caller, a *action) (wrong string) {
 	var body []byte
 	if a.body != nil {
@@ -151,7 +151,7 @@ func (s *server) call(r *http.Request, who control.Caller, a *action) (wrong str
 	return e.Error.Message
 }
 
-// An answer is what the API writes.
+// An answer records a response of the API.
 type answer struct {
 	header http.Header
 	code   int

@@ -20,24 +20,24 @@ const (
 	readTime = 5 * time.Second
 )
 
-// A certificate is what its files have now: one that was renewed counts within a second. While they cannot be used, as
-// between the two where both are replaced, it is the last that could, and the log says why: what can be done about it
-// is done through the console, say. That is also so where clients would refuse the new one, and not the last, since it is
-// not valid yet.
+// A certificate provides the current certificate in its files: a renewed one is used within a second. While the files
+// cannot be used, for example between the replacement of the two, the last usable certificate stays in use and the log
+// has the reason, so that the console remains available for the repair. The same applies if the new certificate is not
+// valid yet and the last one is.
 type certificate struct {
 	files config.ConsoleTLS
-	log   *zap.Logger // nil: nobody is served yet
+	log   *zap.Logger // nil: not serving yet
 	last  recent.Reading[*tls.Certificate]
 
-	// Of read, of which there is one at a time.
-	good *tls.Certificate // nil: there was none
-	why  string           // that they cannot be used, as it was logged
+	// Of read, which runs once at a time.
+	good *tls.Certificate // nil: none yet
+	why  string           // why the files cannot be used, as logged last
 }
 
 func (c *certificate) get() (*tls.Certificate, error) { return c.last.Get(c.renew) }
 
-// begin has a log say from now on what is wrong, and whether clients refuse what was read before. That nothing could be is known
-// by [Socket.Unusable].
+// begin sets the log for problems from now on, and logs whether clients reject the certificate that was read already.
+// If none could be read, [Socket.Unusable] says why.
 func (c *certificate) begin(log *zap.Logger) {
 	c.log = log
 	if c.good != nil {
@@ -45,7 +45,7 @@ func (c *certificate) begin(log *zap.Logger) {
 	}
 }
 
-// renew is what the files have, or had.
+// renew returns the certificate in the files, or the last usable one.
 func (c *certificate) renew() (*tls.Certificate, error) {
 	now, err := c.read()
 	switch at := time.Now(); {
@@ -62,7 +62,7 @@ func (c *certificate) renew() (*tls.Certificate, error) {
 	return c.good, nil
 }
 
-// validNow is why clients refuse a certificate at a time; nil: its dates are no reason.
+// validNow returns why clients reject a certificate at a time because of its dates; nil: they do not.
 func validNow(leaf *x509.Certificate, at time.Time) error {
 	switch {
 	case at.After(leaf.NotAfter):
@@ -73,7 +73,7 @@ func validNow(leaf *x509.Certificate, at time.Time) error {
 	return nil
 }
 
-// note logs what is wrong with the files, and with the certificate that is used, once.
+// note logs, once, what is wrong with the files and with the certificate in use.
 func (c *certificate) note(err, outdated error) {
 	why := ""
 	if all := errors.Join(err, outdated); all != nil {
@@ -117,7 +117,7 @@ func (c *certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get() }}
 }
 
-// covers reports whether the certificate is one for a name.
+// covers reports whether the certificate is valid for a name.
 func (c *certificate) covers(name string) bool {
 	pair, err := c.get()
 	return err == nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(name) == nil

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestCertificateOutdated: the log says when clients refuse the certificate for its dates, at the start and as it expires, once; one
-// that is not valid yet does not take the place of one that is.
+// TestCertificateOutdated checks that the log reports once that clients reject the certificate because of its dates,
+// at the start and when it expires. One that is not valid yet does not replace a valid one.
 func TestCertificateOutdated(t *testing.T) {
 	r := newRig(t)
 	said := func(step, want string) {

@@ -12,13 +12,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Connections at a time, and those of one address; see connlimit.
+// Limits on connections, in all and per address; see connlimit.
 const (
 	maxConnections = 256
 	maxOfAddress   = 64
 )
 
-// A Socket is an address that is taken, with what serves there. Nobody is served yet.
+// A Socket is an open listener with the tokens and the certificate of its server. It does not serve yet.
 type Socket struct {
 	listener    net.Listener
 	tokens      *token.Keeper
@@ -26,9 +26,9 @@ type Socket struct {
 	unusable    error        // why tokens or certificate could not be used
 }
 
-// Listen takes the address, and finds out whether tokens and certificate can be used. It is nil where
-// the document has no console. Through take it listens, or goes on with a listener that there is already.
-// With anyway, files that cannot be used are no reason not to: see [Socket.Unusable].
+// Listen opens the console's listener by a call of take, and checks whether tokens and certificate can be used. take
+// calls its argument to open a new listener, or returns an existing one. If the document has no console, Listen
+// returns nil. With anyway, it succeeds even if files cannot be used: see [Socket.Unusable].
 func Listen(c config.Console, anyway bool, take func(begin func() (net.Listener, error)) (net.Listener, error)) (*Socket, error) {
 	if !c.Listen.IsValid() {
 		return nil, nil
@@ -48,7 +48,7 @@ func Listen(c config.Console, anyway bool, take func(begin func() (net.Listener,
 	return s, nil
 }
 
-// socket is one whose address is not taken.
+// socket returns a Socket without a listener.
 func socket(c config.Console) *Socket {
 	s := &Socket{tokens: &token.Keeper{Path: string(c.Tokens)}}
 	if _, err := s.tokens.List(); err != nil {
@@ -63,8 +63,8 @@ func socket(c config.Console) *Socket {
 	return s
 }
 
-// Check finds what is wrong with the console's files, without its address, which the target that runs may have: unusable as
-// [Socket.Unusable] is, and outdated where the certificate can be used, and clients refuse it.
+// Check checks the console's files but not its address, which a running target may use. unusable is the error of
+// [Socket.Unusable]; outdated says why clients reject a certificate that can be used.
 func Check(c config.Console) (unusable, outdated error) {
 	if !c.Listen.IsValid() {
 		return nil, nil
@@ -87,11 +87,11 @@ func listen(at string) (net.Listener, error) {
 	return l, err
 }
 
-// Unusable is why the file of the tokens, or those of the certificate, could not be used; nil: they could. Until they can
-// nobody is let in.
+// Unusable returns why the tokens or the certificate could not be read; nil: they could. Until they can be read, no
+// client is admitted.
 func (s *Socket) Unusable() error { return s.unusable }
 
-// URL is where browsers find it.
+// URL returns the URL for browsers.
 func (s *Socket) URL() string {
 	if s.certificate != nil {
 		return fmt.Sprintf("https://%v/", s.listener.Addr())
@@ -99,5 +99,5 @@ func (s *Socket) URL() string {
 	return fmt.Sprintf("http://%v/", s.listener.Addr())
 }
 
-// Close gives the address back.
+// Close closes the listener.
 func (s *Socket) Close() error { return s.listener.Close() }

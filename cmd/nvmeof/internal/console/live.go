@@ -11,14 +11,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A pulse is the last two readings of the counters, for all who look at them.
+// A pulse holds the last two readings of the counters, shared by all pages.
 type pulse struct {
 	mu          sync.Mutex
 	before, now *control.Measures
 	report      *activity.Report
 }
 
-// take adds a reading, unless it is the last one, and returns the last two and what lies between.
+// take adds a reading, unless it is the latest already. It returns the last two readings and the report of the time
+// between them.
 func (p *pulse) take(m *control.Measures) (before, now *control.Measures, report *activity.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,21 +35,21 @@ func (s *server) report() *activity.Report {
 	return report
 }
 
-// A sample is a namespace, or the target, at a time.
+// A sample describes a namespace, or the target, at one time.
 type sample struct {
 	Uptime   float64     `json:"uptime"` // of the target, in seconds
 	IOPS     float64     `json:"iops"`
-	Read     float64     `json:"read"` // bytes in a second
+	Read     float64     `json:"read"` // bytes per second
 	Written  float64     `json:"written"`
 	P50      float64     `json:"p50"` // seconds
 	P99      float64     `json:"p99"`
-	Errors   float64     `json:"errors"` // in a second
+	Errors   float64     `json:"errors"` // per second
 	InFlight int         `json:"inFlight"`
 	Ready    bool        `json:"ready"`
-	Buckets  [][2]uint64 `json:"buckets"` // upper bounds in nanoseconds, and how many commands
+	Buckets  [][2]uint64 `json:"buckets"` // upper bounds in nanoseconds, and numbers of commands
 }
 
-// live is a sample for the script of a page.
+// live returns a sample for the script of a page.
 func (s *server) live(w http.ResponseWriter, r *http.Request, _ control.Caller) {
 	before, now, report := s.pulse.take(control.ReadMeasures(s.cfg.Manager))
 	nqn := nvmeof.NQN(r.FormValue("nqn"))

@@ -10,12 +10,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// maxForm bounds the body of a form.
+// maxForm is the maximum size of a form's body in bytes.
 const maxForm = 16 << 10
 
-// cookieName is that of sessions. With TLS a browser takes it from this host alone, and for all of its
-// paths (RFC 6265bis, 4.1.3.2). Cookies of all ports of a host are one set (RFC 6265, 8.5), so that the
-// port is in the name: targets of one machine do not end each other's sessions.
+// cookieName returns the name of the session cookie. With TLS it has a prefix by which browsers accept the cookie from
+// this host only, and for all of its paths (RFC 6265bis, 4.1.3.2). Cookies are shared by all ports of a host (RFC
+// 6265, 8.5); the name contains the port, so that the targets of one machine do not end each other's sessions.
 func (s *server) cookieName(r *http.Request) string {
 	name := "nvmeof"
 	if s.socket.certificate != nil {
@@ -34,7 +34,7 @@ func (s *server) setCookie(w http.ResponseWriter, r *http.Request, id string, ag
 		Secure: s.socket.certificate != nil})
 }
 
-// sessionID is the session that a request names; empty: none.
+// sessionID returns the session named by a request; empty: none.
 func (s *server) sessionID(r *http.Request) string {
 	c, err := r.Cookie(s.cookieName(r))
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *server) sessionID(r *http.Request) string {
 	return c.Value
 }
 
-// whose is who has a request's session. A token that was revoked has none.
+// whose returns the token of a request's session. It returns false if the token was revoked.
 func (s *server) whose(r *http.Request) (token.Entry, bool) {
 	id := s.sessionID(r)
 	hash, ok := s.sessions.use(id, s.now())
@@ -57,7 +57,7 @@ func (s *server) whose(r *http.Request) (token.Entry, bool) {
 	return e, ok
 }
 
-// signedIn serves those who have a session, and leads others to where they get one.
+// signedIn calls next for requests with a session, and redirects others to the login page.
 func (s *server) signedIn(next func(http.ResponseWriter, *http.Request, control.Caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e, ok := s.whose(r)
@@ -81,8 +81,8 @@ func (s *server) showLogin(w http.ResponseWriter, r *http.Request) {
 	s.render(w, http.StatusOK, "login", page{Title: "Sign in"})
 }
 
-// login begins a session. One that the browser has ends: nobody goes on in a session that somebody else
-// began there.
+// login starts a session. It ends the browser's current session, so that no user continues a session that somebody
+// else started there.
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		s.render(w, http.StatusBadRequest, "login", page{Title: "Sign in", Wrong: "the form is too long, or broke off"})

@@ -15,7 +15,7 @@ import (
 //go:embed static pages
 var files embed.FS
 
-// A page is what each has.
+// A page holds what all pages have in common.
 type page struct {
 	Title   string
 	Path    string // of the entry in the menu
@@ -24,10 +24,10 @@ type page struct {
 	Operate bool // whether the caller may change namespaces and hosts
 	Done    string
 	Wrong   string
-	View    any // what the page is about
+	View    any // the data of this page
 }
 
-// pageNames are the templates, each with the layout.
+// pageNames returns the names of the templates, each of which includes the layout.
 func pageNames() []string {
 	return []string{"login", "overview", "subsystem", "namespace", "connections", "events", "health", "missing"}
 }
@@ -40,12 +40,12 @@ func parsePages() map[string]*template.Template {
 	return out
 }
 
-// servePages adds the pages.
+// servePages registers the pages.
 func (s *server) servePages(mux *http.ServeMux) {
-	static, _ := fs.Sub(files, "static") // which is there
+	static, _ := fs.Sub(files, "static") // the directory exists
 	assets := http.StripPrefix("/static/", http.FileServerFS(static))
 	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache") // a new version has others
+		w.Header().Set("Cache-Control", "no-cache") // a new version has other files
 		assets.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("GET /login", s.showLogin)
@@ -64,10 +64,10 @@ func (s *server) servePages(mux *http.ServeMux) {
 	}))
 }
 
-// show shows a page to somebody, with what came of the last action.
+// show sends a page, with the result of the last action.
 func (s *server) show(w http.ResponseWriter, r *http.Request, who control.Caller, name, title string, view any) {
 	var done, wrong string
-	if r.Header.Get("HX-Request") == "" { // a part that is read again shows none of it
+	if r.Header.Get("HX-Request") == "" { // a part that is refreshed does not show the result
 		done, wrong = s.sessions.take(s.sessionID(r))
 	}
 	s.render(w, http.StatusOK, name, page{Title: title, Path: "/" + name, Who: who, Operate: who.Role.May(control.RoleOperate), Done: done, Wrong: wrong, View: view})
@@ -81,7 +81,7 @@ func (s *server) missing(w http.ResponseWriter, r *http.Request, who control.Cal
 	s.render(w, http.StatusNotFound, "missing", page{Title: "Not found", Who: who, Done: done, Wrong: wrong})
 }
 
-// render makes all of a page before it sends any of it.
+// render renders the whole page before it sends any of it.
 func (s *server) render(w http.ResponseWriter, code int, name string, p page) {
 	p.Version = s.cfg.Version
 	var b bytes.Buffer

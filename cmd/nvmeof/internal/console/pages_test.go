@@ -20,7 +20,7 @@ import (
 
 const nqn = "nqn.2026-11.org.example:a"
 
-// signIn enters the token of a role, and is how later requests name the session.
+// signIn signs in with the token of a role, and returns what adds the session to later requests.
 func (r *rig) signIn(role control.Role) func(*http.Request) {
 	r.t.Helper()
 	w := r.do("POST", "/login", url.Values{"token": {" " + r.tokens[role] + "\n"}}.Encode(), form)
@@ -34,7 +34,7 @@ func (r *rig) signIn(role control.Role) func(*http.Request) {
 
 func form(q *http.Request) { q.Header.Set("Content-Type", "application/x-www-form-urlencoded") }
 
-// act sends a form, and is what the next page says.
+// act sends a form, and returns the message on the next page.
 func (r *rig) act(as func(*http.Request), fields ...string) string {
 	r.t.Helper()
 	f := url.Values{"nqn": {nqn}}
@@ -48,7 +48,7 @@ func (r *rig) act(as func(*http.Request), fields ...string) string {
 	return r.do("GET", w.Header().Get("Location"), "", as).Body.String()
 }
 
-// subsystem adds one.
+// subsystem adds a subsystem.
 func (r *rig) subsystem(name string) {
 	r.t.Helper()
 	body := `{"nqn": "` + name + `", "namespaces": [{"nsid": 1, "memory": {"size": "1MiB"}}], "hosts": [{"nqn": "nqn.2026-11.org.example:host"}]}`
@@ -57,7 +57,7 @@ func (r *rig) subsystem(name string) {
 
 var pagePaths = []string{"/", "/subsystem?nqn=" + nqn, "/namespace?nsid=1&nqn=" + nqn, "/connections", "/events", "/health", "/live?nsid=1&nqn=" + nqn}
 
-// TestPages: each page is there for those who are signed in, with each role, and for nobody else.
+// TestPages checks that each page is available to signed-in users of each role, and to nobody else.
 func TestPages(t *testing.T) {
 	r := newRig(t)
 	r.subsystem(nqn)
@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPagesHaveNoInline: the policy of the pages allows no scripts and styles in them.
+// TestPagesHaveNoInline checks that pages have no inline scripts or styles, which their policy forbids.
 func TestPagesHaveNoInline(t *testing.T) {
 	r := newRig(t)
 	r.subsystem(nqn)
@@ -114,7 +114,7 @@ func TestPagesHaveNoInline(t *testing.T) {
 	}
 }
 
-// TestActions carries each form out.
+// TestActions submits each form.
 func TestActions(t *testing.T) {
 	r := newRig(t)
 	r.subsystem(nqn)
@@ -132,7 +132,7 @@ func TestActions(t *testing.T) {
 		{"Done: namespace 2 can be written to.", []string{"action", "unprotect", "nsid", "2"}},
 		{"are held until it is resumed, for 5s at most", []string{"action", "pause", "nsid", "2", "limit", "5s"}},
 		{"Done: commands of namespace 2 are carried out.", []string{"action", "resume", "nsid", "2"}},
-		{`role="alert"`, []string{"action", "resize", "nsid", "2", "size", "4MiB"}}, // memory has its size
+		{`role="alert"`, []string{"action", "resize", "nsid", "2", "size", "4MiB"}}, // memory has a fixed size
 		{`role="alert"`, []string{"action", "clear-fault", "nsid", "9"}},
 		{"Done: namespace 2 is removed.", []string{"action", "remove-namespace", "nsid", "2"}},
 		{"Done: host nqn.2026-11.org.example:h2 may connect.", []string{"action", "allow-host", "host", "nqn.2026-11.org.example:h2", "access", "read"}},
@@ -141,7 +141,7 @@ func TestActions(t *testing.T) {
 		{`role="alert"`, []string{"action", "disconnect", "id", "../../../config"}},
 		{`role="alert"`, []string{"action", "remove-host", "host", ".."}},
 		{`role="alert"`, []string{"action", "remove-namespace", "nsid", ""}},
-		{`role="alert"`, []string{"action", "protect", "nsid", "1", "save", "1"}}, // there is no file
+		{`role="alert"`, []string{"action", "protect", "nsid", "1", "save", "1"}}, // there is no configuration file
 	} {
 		if got := r.act(as, c.fields...); !strings.Contains(got, c.want) {
 			t.Errorf("%q: no %q in\n%s", c.fields, c.want, got)
@@ -165,7 +165,7 @@ func TestActions(t *testing.T) {
 	r.want(r.do("POST", "/do", strings.Repeat("x", maxForm+1), form, as), 404, "too long")
 }
 
-// TestPagesReadNoBodies: a page takes no body of parts, as which a form with files comes, and is shown all the same.
+// TestPagesReadNoBodies checks that a page is shown without reading a multipart body.
 func TestPagesReadNoBodies(t *testing.T) {
 	r := newRig(t)
 	r.subsystem(nqn)
@@ -179,7 +179,7 @@ func TestPagesReadNoBodies(t *testing.T) {
 	}
 }
 
-// TestOtherSites: what another site has a browser send changes nothing.
+// TestOtherSites checks that requests that another site has a browser send change nothing.
 func TestOtherSites(t *testing.T) {
 	r := newRig(t)
 	r.subsystem(nqn)
@@ -199,7 +199,7 @@ func TestOtherSites(t *testing.T) {
 	r.want(r.do("POST", "/do", remove, form, as, header("Sec-Fetch-Site", "same-origin"), header("Origin", "http://127.0.0.1:9430")), http.StatusSeeOther)
 }
 
-// TestHostileTexts: names and events are shown as text.
+// TestHostileTexts checks that names and events are shown as text.
 func TestHostileTexts(t *testing.T) {
 	r := newRig(t)
 	const evil = `nqn.2026-11.org.example:"><img src=x onerror=alert(1)>'`
@@ -222,8 +222,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestSessions: each sign-in has a new session, which ends when it is not used, in any case after a
-// while, with a sign-out, and with its token.
+// TestSessions checks that each sign-in has a new session, which ends when it is unused, after a maximum time, with a
+// sign-out, and with its token.
 func TestSessions(t *testing.T) {
 	r := newRig(t)
 	now := time.Now()
@@ -264,7 +264,7 @@ func TestSessions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.dir, "tokens"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.socket.tokens = &token.Keeper{Path: r.socket.tokens.Path} // which is read at once
+	r.socket.tokens = &token.Keeper{Path: r.socket.tokens.Path} // which reads the file at once
 	if open(a) || open(b) {
 		t.Error("sessions outlive their token")
 	}
@@ -292,8 +292,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// TestLoginFailures: forms that are too long, and tokens that are wrong, are answered with a page, and
-// count as those of programs do.
+// TestLoginFailures checks that oversized forms and wrong tokens are answered with a page, and count like those of
+// programs.
 func TestLoginFailures(t *testing.T) {
 	r := newRig(t)
 	enter := func(text string) *httptest.ResponseRecorder {
@@ -305,10 +305,10 @@ func TestLoginFailures(t *testing.T) {
 	r.want(enter("wrong"), 429, "try again later")
 	r.want(enter(strings.Repeat("x", maxForm)), 400, "too long")
 	r.want(enter(r.tokens[control.RoleRead]), 303)
-	r.want(r.do("POST", "/login?token="+r.tokens[control.RoleRead], "", form), 429) // an address is no secret
+	r.want(r.do("POST", "/login?token="+r.tokens[control.RoleRead], "", form), 429) // a token in the URL would be logged
 }
 
-// TestPaged: thousands of namespaces are some pages.
+// TestPaged checks that thousands of namespaces are divided into pages.
 func TestPaged(t *testing.T) {
 	all := make([]int, 250)
 	for i := range all {
@@ -323,7 +323,7 @@ func TestPaged(t *testing.T) {
 	}
 }
 
-// TestErasing: the health page has what a group is erasing, and why that has failed.
+// TestErasing checks that the health page shows what a group is erasing, and why that has failed.
 func TestErasing(t *testing.T) {
 	s, w := newRig(t).server, httptest.NewRecorder()
 	s.render(w, http.StatusOK, "health", page{View: healthView{Erasing: []*config.Erasing{
@@ -339,7 +339,7 @@ func TestErasing(t *testing.T) {
 	}
 }
 
-// TestStates: pages say how a namespace is, as the commands do.
+// TestStates checks that pages show the state of a namespace as the commands do.
 func TestStates(t *testing.T) {
 	r := newRig(t)
 	r.subsystem(nqn)
@@ -360,7 +360,7 @@ func TestStates(t *testing.T) {
 	all(`<span class="tag good">ready</span> <span class="tag">protected</span></`)
 }
 
-// TestStateWords: what is said of a namespace in each state.
+// TestStateWords checks the words for each state of a namespace.
 func TestStateWords(t *testing.T) {
 	for want, test := range map[string]struct {
 		n      config.Namespace

@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// Config is what is served.
+// Config is the configuration of the console.
 type Config struct {
 	Manager *control.Manager
 	Events  *events.Log // nil: none
@@ -29,7 +29,7 @@ type Config struct {
 	Version string // of the program
 }
 
-// A server is a console in progress.
+// A server is a running console.
 type server struct {
 	cfg      Config
 	socket   *Socket
@@ -41,12 +41,11 @@ type server struct {
 	now      func() time.Time
 }
 
-// endTime is how long answers may take that have begun when the console ends. It is short: while
-// another process takes over hosts wait, and a client that has sent half of a request, or none, could
-// have them wait as long as this.
+// endTime is how long responses in progress may take when the console ends. It is short because hosts wait during a
+// takeover, and a client that has sent only half of a request could delay them for this time.
 const endTime = 50 * time.Millisecond
 
-// Serve serves at a socket until end is called, which closes it.
+// Serve serves at a socket until end is called, which closes the socket.
 func Serve(at *Socket, cfg Config) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &http.Server{
@@ -90,10 +89,10 @@ func newServer(at *Socket, cfg Config) *server {
 	return s
 }
 
-// callerKey is where the context of a request has a function that says who its [control.Caller] is by now.
+// callerKey is the context key of a function that returns the current [control.Caller] of a request.
 type callerKey struct{}
 
-// callerOf is who has sent a request; the zero value may do nothing.
+// callerOf returns the sender of a request; the zero value has no rights.
 func callerOf(r *http.Request) control.Caller {
 	if now, known := r.Context().Value(callerKey{}).(func() control.Caller); known {
 		return now()
@@ -105,13 +104,13 @@ func withCaller(r *http.Request, now func() control.Caller) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, now))
 }
 
-// handler is all that is served.
+// handler returns the handler of all requests.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	s.servePages(mux)
-	pages := http.NewCrossOriginProtection().Handler(short(mux)) // programs have no cookies, which others could use
+	pages := http.NewCrossOriginProtection().Handler(short(mux)) // not for the API: its clients have no cookies that a cross-origin request could use
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/v1/") || crooked(p) { // of which a mux would lead some to other paths
+		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/v1/") || crooked(p) { // a mux would redirect some to other paths
 			s.serveAPI(w, r)
 			return
 		}
@@ -119,12 +118,12 @@ func (s *server) handler() http.Handler {
 	}))
 }
 
-// crooked reports whether a path has a part that is empty, "." or "..". A mux answers with the path that is left without it,
-// which may be one of the API, and clients follow with the same method.
+// crooked reports whether a path has an empty element, "." or "..". A mux redirects such a path to the cleaned one,
+// which may be a path of the API, and clients follow with the same method.
 func crooked(p string) bool { return p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") }
 
-// short bounds what pages read of a body. A body of parts is read where a value of the query is asked for,
-// whatever the method: 32 MiB into memory, and then into files.
+// short limits the size of request bodies for the pages. A multipart body is read whenever a value of the query is
+// read, whatever the method: 32 MiB into memory, and the rest into files.
 func short(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -132,8 +131,7 @@ func short(next http.Handler) http.Handler {
 	})
 }
 
-// guard refuses requests for other names than those of this machine, and tells browsers what pages
-// may not do.
+// guard rejects requests for names that are not this machine's, and sets the security headers for browsers.
 func (s *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -152,8 +150,8 @@ func (s *server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// named reports whether a Host header may lead here. A site that has a name of its own resolved to
-// this address (DNS rebinding) cannot name an address instead, nor a name in the certificate.
+// named reports whether the Host header names this target. It defends against DNS rebinding: a site whose own name
+// resolves to this address can send neither the address itself nor a name in the certificate.
 func (s *server) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -180,7 +178,7 @@ func (s *server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		if e, ok, err := s.socket.tokens.Find(e.Hash); ok && err == nil {
 			return caller(e, r)
 		}
-		return control.Caller{Name: e.Name} // whose token was revoked while a stream went on
+		return control.Caller{Name: e.Name} // the token was revoked during a stream
 	}))
 }
 
@@ -193,8 +191,8 @@ func addressOf(r *http.Request) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// admit finds a token, or answers why not. Whoever has a right one gets in, however often others at
-// the same address have failed: nobody locks others out.
+// admit returns the entry of a token, or sends an error response. A valid token is accepted however many attempts from
+// the same address have failed, so that a client cannot lock others out.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, text string) (token.Entry, bool) {
 	e, ok, err := s.socket.tokens.Find(token.HashOf(text))
 	if ok {
@@ -208,10 +206,10 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, text string) (tok
 	return token.Entry{}, false
 }
 
-// retryTime is when an address may fail again that has failed too often.
+// retryTime is the Retry-After of a response to an address with too many failures.
 const retryTime = 10 * time.Second
 
-// refusal counts and logs a token that was not found, and is how it is answered.
+// refusal counts and logs an unknown token, and returns the response.
 func (s *server) refusal(from netip.Addr, err error) (code int, why string) {
 	now := s.now()
 	if s.failed.Wait(from, now) > 0 {
@@ -226,7 +224,7 @@ func (s *server) refusal(from netip.Addr, err error) (code int, why string) {
 	return http.StatusUnauthorized, "this token is not known: it was revoked, or is not complete"
 }
 
-// refuse answers as the API does.
+// refuse sends an error response in the form of the API.
 func refuse(w http.ResponseWriter, code int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -235,10 +233,11 @@ func refuse(w http.ResponseWriter, code int, why string) {
 	}{control.Error{Code: control.CodeForbidden, Message: why}}))
 }
 
-// stdLog is for what net/http says of clients, which anybody can make it say.
+// stdLog returns the logger for net/http's messages about clients. They have debug level, since any client can cause
+// them.
 func stdLog(l *zap.Logger) *log.Logger {
 	out, err := zap.NewStdLogAt(l, zap.DebugLevel)
-	if err != nil { // of no level
+	if err != nil { // not a valid level
 		return zap.NewStdLog(l)
 	}
 	return out

@@ -31,7 +31,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// A rig is a console of a target without listeners, with a token of each role.
+// A rig is a console of a target without listeners, with a token for each role.
 type rig struct {
 	*server
 	t       *testing.T
@@ -72,7 +72,7 @@ func (r *rig) writeTokens() string {
 	return path
 }
 
-// do answers a request that change may change.
+// do returns the response to a request, which the change functions may modify.
 func (r *rig) do(method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	q := httptest.NewRequest(method, path, strings.NewReader(body))
 	q.Host, q.RemoteAddr = "127.0.0.1:9430", "127.0.0.9:5"
@@ -88,7 +88,7 @@ func header(name, value string) func(*http.Request) {
 	return func(q *http.Request) { q.Header.Set(name, value) }
 }
 
-// bearer sends the token of a role, or that text.
+// bearer returns what adds the token of a role to a request, or that text if there is no such role.
 func (r *rig) bearer(role control.Role) func(*http.Request) {
 	text := r.tokens[role]
 	if text == "" {
@@ -97,7 +97,7 @@ func (r *rig) bearer(role control.Role) func(*http.Request) {
 	return header("Authorization", "Bearer "+text)
 }
 
-// want finds fault with an answer.
+// want checks a response.
 func (r *rig) want(w *httptest.ResponseRecorder, code int, parts ...string) {
 	r.t.Helper()
 	body := w.Body.String()
@@ -133,8 +133,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestNames: a site that has its own name lead here gets nothing.
-// TestNoWayAround: no path of the API leads to another one, before or after a token is looked at.
+// TestNoWayAround checks that no path of the API is redirected to another one, before or after the token is checked.
 func TestNoWayAround(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{"/v1/subsystems/a/hosts/..", "/v1/../login", "/v1//status", "//v1/subsystems/a/hosts/..", "/x/../v1/subsystems/a", "/./v1/subsystems/a", "/static/../v1/subsystems/a"} {
@@ -143,6 +142,7 @@ func TestNoWayAround(t *testing.T) {
 	}
 }
 
+// TestNames checks that a site whose own name resolves to this address is rejected.
 func TestNames(t *testing.T) {
 	r := newRig(t)
 	for host, want := range map[string]int{"127.0.0.1:9430": 200, "localhost:9430": 200, "LOCALHOST": 200, "[::1]:9430": 200, "192.0.2.1": 200,
@@ -154,8 +154,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFailures: an address that sends wrong tokens is answered less and less, is logged as often
-// alone, and keeps nobody out.
+// TestFailures checks that an address that sends wrong tokens gets fewer and fewer answers, is logged only as often,
+// and keeps no other client out.
 func TestFailures(t *testing.T) {
 	r := newRig(t)
 	now := time.Now()
@@ -182,7 +182,7 @@ func TestFailures(t *testing.T) {
 	r.want(r.do("GET", "/v1/status", "", r.bearer("wrong")), 401)
 }
 
-// TestTokensUnreadable: where the tokens cannot be read nobody gets in.
+// TestTokensUnreadable checks that no client is admitted if the tokens cannot be read.
 func TestTokensUnreadable(t *testing.T) {
 	r := newRig(t)
 	if err := os.Remove(filepath.Join(r.dir, "tokens")); err != nil {
@@ -197,7 +197,7 @@ func certify(t *testing.T, dir string, names ...string) config.ConsoleTLS {
 	return certifyFor(t, dir, time.Time{}, time.Now().Add(time.Hour), names...)
 }
 
-// certifyFor writes one that is valid for some time.
+// certifyFor writes a certificate with a period of validity.
 func certifyFor(t *testing.T, dir string, from, to time.Time, names ...string) config.ConsoleTLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -223,7 +223,7 @@ func certifyFor(t *testing.T, dir string, from, to time.Time, names ...string) c
 
 func begin(listen func() (net.Listener, error)) (net.Listener, error) { return listen() }
 
-// listenAt is a document's console at a free port.
+// listenAt opens a document's console at a free port.
 func (r *rig) listenAt(c config.ConsoleTLS) *Socket {
 	r.t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -239,8 +239,8 @@ func (r *rig) listenAt(c config.ConsoleTLS) *Socket {
 	return s
 }
 
-// TestTLS: programs that trust the certificate get in, and those that speak an old version, or none,
-// do not.
+// TestTLS checks that programs that trust the certificate are admitted, and those that use an old version of TLS, or
+// none, are not.
 func TestTLS(t *testing.T) {
 	r := newRig(t)
 	files := certify(t, r.dir, "target.example")
@@ -273,8 +273,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestCertificateDamaged: while a certificate that was renewed cannot be used the one before it is, and the log says so once. One that
-// could never be used lets nobody in, and that is said too.
+// TestCertificateDamaged checks that the previous certificate is used while a renewed one is invalid, and that the log
+// says so once. If there never was a valid one, no client is admitted, which is logged too.
 func TestCertificateDamaged(t *testing.T) {
 	r := newRig(t)
 	c := &certificate{files: certify(t, r.dir, "target.example"), log: r.cfg.Log}
@@ -340,9 +340,8 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// TestHostileClients is row 115: clients that send nothing, or slowly, or too much, keep others out
-// neither from their own address nor from another, and do not delay its end, for which hosts wait while
-// another process takes over.
+// TestHostileClients is row 115: clients that send nothing, slowly, or too much keep out no others, neither from their
+// own address nor from another. They do not delay the end of the console, for which hosts wait during a takeover.
 func TestHostileClients(t *testing.T) {
 	r := newRig(t)
 	s := r.listenAt(config.ConsoleTLS{})
@@ -355,7 +354,7 @@ func TestHostileClients(t *testing.T) {
 		}
 		return c
 	}
-	for range maxOfAddress { // which send nothing
+	for range maxOfAddress { // these send nothing
 		defer dial("127.0.0.31").Close()
 	}
 	over := dial("127.0.0.31")

@@ -10,31 +10,31 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
 )
 
-// Bounds of sessions.
+// Limits of sessions.
 const (
 	maxSessions   = 256
 	maxOfOneToken = 16
-	idleTime      = 30 * time.Minute // after which a session ends that nobody uses
-	lifeTime      = 12 * time.Hour   // after which every session ends
+	idleTime      = 30 * time.Minute // an unused session ends after this time
+	lifeTime      = 12 * time.Hour   // every session ends after this time
 )
 
-// A session is that a token was entered.
+// A session exists after a token was entered.
 type session struct {
 	token       token.Hash
 	begun, used time.Time
-	done, wrong string // what came of the last action, until a page has shown it
+	done, wrong string // result of the last action, until a page has shown it
 }
 
-// sessions are those of all tokens, by the hash of their identifiers. The zero value has none.
+// sessions holds the sessions of all tokens, by the hash of their identifiers. The zero value is empty.
 type sessions struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*session
 }
 
-// begin makes a session with a new identifier.
+// begin creates a session with a new identifier.
 func (s *sessions) begin(of token.Hash, now time.Time) (id string) {
 	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // it does not fail
+	_, _ = rand.Read(secret[:]) // never fails
 	id = base64.RawURLEncoding.EncodeToString(secret[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +46,8 @@ func (s *sessions) begin(of token.Hash, now time.Time) (id string) {
 	return id
 }
 
-// makeRoom removes sessions that have ended, and those that were used longest ago where there are too
-// many: of this token, so that one does not end those of others, or else of all. Called with mu held.
+// makeRoom removes sessions that have ended. If there are still too many, it removes the least recently used one: of
+// this token, so that a token does not end the sessions of others, or else of all. Called with mu held.
 func (s *sessions) makeRoom(of token.Hash, now time.Time) {
 	var own, any [sha256.Size]byte
 	count := 0
@@ -77,7 +77,7 @@ func (x *session) over(now time.Time) bool {
 	return now.Sub(x.used) > idleTime || now.Sub(x.begun) > lifeTime
 }
 
-// use is the token of a session, which is used now.
+// use returns the token of a session, and marks the session as used.
 func (s *sessions) use(id string, now time.Time) (of token.Hash, ok bool) {
 	key := sha256.Sum256([]byte(id))
 	s.mu.Lock()
@@ -94,7 +94,7 @@ func (s *sessions) use(id string, now time.Time) (of token.Hash, ok bool) {
 	return x.token, true
 }
 
-// say keeps what came of an action for the next page.
+// say stores the result of an action for the next page.
 func (s *sessions) say(id, done, wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *sessions) say(id, done, wrong string) {
 	}
 }
 
-// take is what say kept, once.
+// take returns and removes the result stored by say.
 func (s *sessions) take(id string) (done, wrong string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *sessions) take(id string) (done, wrong string) {
 	return done, wrong
 }
 
-// end ends a session, if there is one.
+// end ends a session, if it exists.
 func (s *sessions) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// perPage is how many rows a page has.
+// perPage is the number of rows of a page.
 const perPage = 100
 
-// words are what templates write with.
+// words returns the functions of the templates.
 func words() template.FuncMap {
 	return template.FuncMap{
 		"rate": activity.Rate, "mb": activity.Megabytes, "took": activity.Duration, "age": activity.Age,
@@ -38,17 +38,17 @@ func words() template.FuncMap {
 	}
 }
 
-// A list is some rows of many.
+// A list is one page of rows.
 type list[T any] struct {
 	Rows           []T
-	At, NQN, Query string // of the page: its path, the subsystem that it is about, and what it was asked to find
+	At, NQN, Query string // of the page: its path, its subsystem, and the search words
 	Total          int
 	Page, Pages    int
-	Previous, Next int // pages; 0: none
+	Previous, Next int // page numbers; 0: none
 	From, To       int
 }
 
-// some are the rows of the page that a request asks for, of those that match its words.
+// some returns the page of rows that a request selects, among those that match its search words.
 func some[T any](r *http.Request, all []T, text func(*T) string) list[T] {
 	l := list[T]{At: r.URL.Path, NQN: r.FormValue("nqn"), Query: r.FormValue("q")}
 	if want := strings.Fields(strings.ToLower(l.Query)); len(want) > 0 {
@@ -80,14 +80,14 @@ type space struct {
 	Now       activity.Namespace
 }
 
-// A spaceState is how a namespace is, and why hosts may not use it as they would.
+// A spaceState is the state of a namespace, and why hosts cannot use it fully.
 type spaceState struct {
 	Ready bool
-	Why   string   // it waits; empty: it does not
-	Words []string // what an administrator or a host has set, or its store is
+	Why   string   // why it waits; empty: it does not
+	Words []string // restrictions set by an administrator or a host, or of its store
 }
 
-// stateOf is that of a namespace. Of one that is not there now is nil, and served the zero value.
+// stateOf returns the state of a namespace. If the namespace is not served, now is nil and served the zero value.
 func stateOf(n *config.Namespace, now *activity.Namespace, served *control.Served, why string) (s spaceState) {
 	s.Ready, s.Why = now != nil && now.Ready, why
 	if served.Paused {
@@ -114,7 +114,7 @@ type spaceKey struct {
 	nsid int
 }
 
-// spaces are the namespaces of some subsystems.
+// spaces returns the namespaces of some subsystems.
 func spaces(of []*config.Subsystem, report *activity.Report, status *control.Status) (all []space) {
 	served, waits := map[spaceKey]control.Served{}, map[spaceKey]string{}
 	for _, x := range status.Served {
@@ -156,7 +156,7 @@ func exported(n *config.Namespace) string {
 
 func (x *space) text() string { return fmt.Sprintf("%s/%d %s", x.Subsystem, x.NSID, x.What) }
 
-// An overviewView is the target as a tree, without what is long.
+// An overviewView is the target as a tree, with long lists omitted.
 type overviewView struct {
 	Status     control.Status
 	Total      activity.Total
@@ -173,7 +173,7 @@ type subsystemRow struct {
 	MoreSpaces   int
 }
 
-// A listener is one of a document, and where it serves.
+// A listener is a listener of the document, and its state.
 type listener struct {
 	*config.Listener
 	At []netip.AddrPort
@@ -207,7 +207,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request, who control.Ca
 	s.show(w, r, who, "overview", "Overview", v)
 }
 
-// listeners are those of a document, or those of it that show a subsystem.
+// listeners returns the listeners of a document; with a subsystem, those through which it is served.
 func listeners(doc *config.Document, of *config.Subsystem, now *control.Status) (all []listener) {
 	for _, l := range doc.Listeners {
 		if of != nil && len(of.Listeners) > 0 && !slices.Contains(of.Listeners, l.ID) {
@@ -234,7 +234,7 @@ type subsystemView struct {
 	Spaces list[space]
 	Shown  list[*config.Host]
 	Lines  []string // to type on a host
-	Next   int      // the first nsid that is free
+	Next   int      // the lowest free NSID
 	SaveTo bool
 }
 
@@ -261,7 +261,7 @@ func find(doc *config.Document, nqn nvmeof.NQN) *config.Subsystem {
 	return nil
 }
 
-// free is the lowest nsid that no namespace has.
+// free returns the lowest free NSID.
 func free(x *config.Subsystem) int {
 	used := map[int]bool{}
 	for _, n := range x.Namespaces {
@@ -274,7 +274,7 @@ func free(x *config.Subsystem) int {
 	return n
 }
 
-// connectLines are what connects a Linux host.
+// connectLines returns the command lines that connect a Linux host.
 func connectLines(doc *config.Document, x *config.Subsystem, now *control.Status) (lines []string) {
 	for _, l := range listeners(doc, x, now) {
 		for _, at := range l.At {
@@ -284,7 +284,8 @@ func connectLines(doc *config.Document, x *config.Subsystem, now *control.Status
 	return lines
 }
 
-// ConnectLine is what connects a Linux host to a subsystem at an address, with the option that hosts with a key need.
+// ConnectLine returns the command line that connects a Linux host to a subsystem at an address, with the option for
+// hosts with a key.
 func ConnectLine(at netip.AddrPort, x *config.Subsystem) string {
 	line := nvmecli.ConnectLine(at, quoted(string(x.NQN)))
 	keyed := 0
@@ -298,12 +299,12 @@ func ConnectLine(at netip.AddrPort, x *config.Subsystem) string {
 		return line
 	case keyed == len(x.Hosts) && !x.AllowAnyHost:
 		return line + " " + nvmecli.Secret
-	default: // a comment to a shell
+	default: // a shell takes it as a comment
 		return line + "  # a host with a key: " + nvmecli.Secret
 	}
 }
 
-// quoted is a word as a shell takes it.
+// quoted quotes a word for a shell.
 func quoted(s string) string {
 	s = nvmeof.Visible(s)
 	for _, c := range s {
@@ -318,10 +319,10 @@ type namespaceView struct {
 	*config.Namespace
 	Subsystem nvmeof.NQN
 	What      string
-	Now       *activity.Namespace // nil: it is not there yet
+	Now       *activity.Namespace // nil: not served yet
 	Size      string
 	State     spaceState
-	Live      string // where the page reads on
+	Live      string // path from which the page's script reads samples
 	Resizes   bool
 	SaveTo    bool
 }
@@ -370,7 +371,7 @@ func (s *server) connections(w http.ResponseWriter, r *http.Request, who control
 	s.show(w, r, who, "connections", "Connections", l)
 }
 
-// maxShown is how many of the last events can be looked through.
+// maxShown is how many of the last events the page covers.
 const maxShown = 10000
 
 func (s *server) events(w http.ResponseWriter, r *http.Request, who control.Caller) {

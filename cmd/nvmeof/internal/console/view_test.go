@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestConnectLine: without the option for its key a host is refused, so the line to type has it.
+// TestConnectLine checks that the line contains the option for a key if the host would be rejected without it.
 func TestConnectLine(t *testing.T) {
 	const line = "nvme connect -t rdma -a 192.0.2.1 -s 4420 -n " + nqn
 	keyed, open := &config.Host{NQN: "a", KeyFile: "/k"}, &config.Host{NQN: "b"}

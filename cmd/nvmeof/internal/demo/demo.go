@@ -24,7 +24,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// demoFlags are what the demo command takes.
+// demoFlags holds the flags of the demo command.
 type demoFlags struct {
 	rcvbuf  int
 	runtime time.Duration
@@ -34,7 +34,7 @@ type demoFlags struct {
 
 const demoNQN = "nqn.2026-11.org.example:demo"
 
-// Command is nvmeof demo.
+// Command returns the command nvmeof demo.
 func Command() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ without the fabric and beside what UDP alone costs. Needs nothing installed.`,
 	return cmd
 }
 
-// demo is the demonstration in progress.
+// demo is a running demonstration.
 type demo struct {
 	flags       demoFlags
 	out, errOut io.Writer
@@ -69,10 +69,10 @@ type demo struct {
 	controller *host.Controller
 	at         netip.AddrPort // of the target
 	exports    []demoExport
-	closers    []func() error // in reverse
+	closers    []func() error // called in reverse order
 }
 
-// A demoExport is a namespace, and its store, which is also measured by itself.
+// A demoExport is a namespace with its store, which is also measured directly.
 type demoExport struct {
 	name  string
 	store backend.Store
@@ -83,7 +83,7 @@ func (d *demo) say(step, format string, args ...any) {
 	fmt.Fprintf(d.out, "%-10s %s\n", step, fmt.Sprintf(format, args...))
 }
 
-// later adds what is to be undone at the end, last first.
+// later adds a function to be called at the end, in reverse order.
 func (d *demo) later(f func() error) { d.closers = append(d.closers, f) }
 
 func (d *demo) close() (err error) {
@@ -152,7 +152,7 @@ func (d *demo) start(context.Context) error {
 		return err
 	}
 	d.later(hd.Close)
-	for _, w := range td.Warnings() { // the host's are the same
+	for _, w := range td.Warnings() { // those of the host's device are the same
 		d.say("note", "%s", w)
 	}
 	if err := d.startTarget(td); err != nil {
@@ -175,7 +175,7 @@ func (d *demo) startTarget(device *softroce.Device) (err error) {
 	if err != nil {
 		return err
 	}
-	s.AllowAnyHost(true) // nobody else reaches a loopback address
+	s.AllowAnyHost(true) // others cannot reach a loopback address
 	for _, e := range d.exports {
 		if _, err := s.AddNamespace(target.NamespaceConfig{Store: e.store, Name: e.name}); err != nil {
 			return err
@@ -239,8 +239,8 @@ func (d *demo) list(context.Context) error {
 	return err
 }
 
-// outsideAddr is an address of this machine that others may reach, or one from the
-// range that is set aside for examples.
+// outsideAddr returns an address of this machine that others may reach, or one from the range reserved for
+// documentation.
 func outsideAddr() netip.Addr {
 	addrs, _ := net.InterfaceAddrs()
 	for _, a := range addrs {

@@ -1,3 +1,3 @@
-// Package demo is nvmeof demo: a target and a host on the loopback, what they say to each other,
-// and what they do a second beside the same stores without the fabric and beside raw UDP.
+// Package demo implements nvmeof demo: a target and a host on the loopback, their conversation, and their performance
+// compared with the same stores without the fabric and with raw UDP.
 package demo

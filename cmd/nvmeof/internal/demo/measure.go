@@ -27,15 +27,15 @@ var loadKinds = []loadKind{
 	{128 << 10, 16, bench.Read, bench.Write},
 }
 
-const maxLoad = 128 << 10 * 16 // bytes that the largest of them has in flight
+const maxLoad = 128 << 10 * 16 // maximum number of bytes that a load has in flight
 
-// A demoRow is one load of one namespace, through the fabric and without it.
+// A demoRow is the result of one load on one namespace, through the fabric and without it.
 type demoRow struct {
 	name          string
 	remote, local *bench.Result
 }
 
-// demoResults are all, and how busy others kept the machine meanwhile.
+// demoResults holds all results, and how busy other processes kept the machine meanwhile.
 type demoResults struct {
 	rows   []demoRow
 	floors comparison
@@ -74,7 +74,7 @@ func (d *demo) measure(ctx context.Context) (r demoResults, err error) {
 	return r, nil
 }
 
-// jobs are the loads that each namespace gets.
+// jobs returns the loads that each namespace gets.
 func (d *demo) jobs() (jobs []bench.Job) {
 	for _, k := range loadKinds {
 		for _, p := range []bench.Pattern{k.read, k.write} {
@@ -84,7 +84,7 @@ func (d *demo) jobs() (jobs []bench.Job) {
 	return jobs
 }
 
-// one runs load number n of total.
+// one runs load number n.
 func (d *demo) one(ctx context.Context, s backend.Store, memory []byte, j bench.Job, n int, what string) (*bench.Result, error) {
 	total := 2 * len(d.exports) * 2 * len(loadKinds)
 	label := fmt.Sprintf("measuring %d of %d: %s, %v of %s, %d in flight", n, total, what, j.Pattern, bench.Bytes(j.BlockSize), j.Depth)
@@ -117,7 +117,7 @@ func cells(r *bench.Result) string {
 		bench.Latency(r.Percentile(50)), bench.Latency(r.Percentile(99)), bench.Latency(r.Percentile(99.9)))
 }
 
-// latencyVerdict judges a read in round trips of UDP, of which it contains one.
+// latencyVerdict judges the latency of a read in round trips of UDP, of which it contains one.
 func latencyVerdict(trips float64) string {
 	switch {
 	case trips < 1:
@@ -128,7 +128,7 @@ func latencyVerdict(trips float64) string {
 	return "does not hold"
 }
 
-// printRatios says whether the two promises about speed hold.
+// printRatios prints whether the two performance goals are met.
 func (r *demoResults) printRatios(w io.Writer) {
 	f := &r.floors
 	verdict := map[bool]string{true: "holds", false: "does not hold"}

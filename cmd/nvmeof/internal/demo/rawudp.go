@@ -12,31 +12,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/floor"
 )
 
-// pairs is how often the fabric is compared with raw UDP. Each time both are
-// measured right after one another, so that what else the machine does meanwhile
-// weighs on both.
+// pairs is how often the fabric is compared with raw UDP. Each time both are measured one right after the other, so
+// that other load on the machine affects both.
 const pairs = 3
 
-// mostTries is how often a pair is measured where the raw figure was disturbed.
+// mostTries is how often a pair is measured if the raw figure was disturbed.
 const mostTries = 4
 
-// A comparison is what UDP alone costs on this machine, and the namespace in
-// memory in terms of that: medians.
+// A comparison holds the cost of UDP alone on this machine, and the ratios of the namespace in memory to it: medians.
 type comparison struct {
 	trip       floor.RoundTrips
-	goodput    float64 // bytes a second
+	goodput    float64 // bytes per second
 	latency    float64 // of a 4 KiB QD-1 read, in round trips
-	throughput float64 // of 128 KiB QD-16 reads, in goodputs
+	throughput float64 // of 128 KiB QD-16 reads, in multiples of goodput
 }
 
-// compare measures the pairs, in memory of the controller's.
+// compare measures the pairs, with memory of the controller.
 func (d *demo) compare(ctx context.Context, memory []byte) (c comparison, err error) {
 	var trips []floor.RoundTrips
 	var goodputs, latencies, throughputs []float64
 	job := bench.Job{Runtime: max(d.flags.runtime/2, time.Millisecond), Ramp: d.flags.runtime / 10}
 	load := func(p bench.Pattern, size, depth, n int) (*bench.Result, error) {
-		// The same bytes over and over, as many as the raw flow sends: what is
-		// compared is the fabric, not how fast memory outside the caches is.
+		// Use the same bytes over and over, as many as the raw flow sends. The comparison is about the fabric, not about
+		// the speed of memory outside the caches.
 		job.Pattern, job.BlockSize, job.Depth, job.Size = p, size, depth, floor.Region
 		label := fmt.Sprintf("comparing with raw UDP, %d of %d", n, 2*pairs)
 		return bench.Run(ctx, d.exports[0].ns, memory, job, terminal.Line(d.errOut, label))
@@ -45,8 +43,8 @@ func (d *demo) compare(ctx context.Context, memory []byte) (c comparison, err er
 		var trip floor.RoundTrips
 		var r *bench.Result
 		var latency float64
-		// A read is at least a round trip of UDP: one that was quicker stands beside a
-		// trip that something else held up, and both are measured again.
+		// A read contains a round trip of UDP. If it was faster than that, something else delayed the trip, and both are
+		// measured again.
 		for tries := 0; latency < 1 && tries < mostTries; tries++ {
 			if trip, err = rawudp.RoundTrip(job.Runtime, rawudp.CommandPacket, rawudp.ResponsePacket); err != nil {
 				return c, err

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// openStores opens what the demo exports: memory and a file.
+// openStores opens the stores of the demo: memory and a file.
 func (d *demo) openStores() error {
 	m, err := memory.New(memory.Config{Size: d.size, BlockSize: 512})
 	if err != nil {
@@ -47,8 +47,7 @@ func (d *demo) openStores() error {
 	return nil
 }
 
-// dir is where the file namespace goes: a folder on a disk, if there is one, since
-// a file in memory would show little.
+// dir returns the directory for the file: one on a disk, if there is any, since a file in memory would show little.
 func (d *demo) dir() string {
 	if d.flags.dir != "" {
 		return d.flags.dir
@@ -68,12 +67,12 @@ func onDisk(dir string) bool {
 	if unix.Statfs(dir, &s) != nil {
 		return false
 	}
-	kind := uint32(s.Type) // a magic number of 32 bits, signed or not as the architecture has it
+	kind := uint32(s.Type) // a 32-bit magic number, signed or unsigned depending on the architecture
 	return kind != unix.TMPFS_MAGIC && kind != unix.RAMFS_MAGIC
 }
 
-// writeAndVerify fills both namespaces, so that what is measured later has blocks
-// that were written, and compares what it reads back.
+// writeAndVerify fills both namespaces and verifies the data, so that the later measurements read blocks that were
+// written.
 func (d *demo) writeAndVerify(ctx context.Context) error {
 	for _, e := range d.exports {
 		began := time.Now()

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestDir: the file lies where the user says, or else on a disk if a folder there can be
-// written to.
+// TestDir checks that the file is in the user's directory, or else on a disk if a directory there is writable.
 func TestDir(t *testing.T) {
 	var out bytes.Buffer
 	d := &demo{out: &out}

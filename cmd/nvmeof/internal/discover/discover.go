@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// Command is nvmeof discover.
+// Command returns the command nvmeof discover.
 func Command() *cobra.Command {
 	var f finder
 	cmd := &cobra.Command{
@@ -48,7 +48,7 @@ refer, and prints what is added and removed.`,
 	return cmd
 }
 
-// A finder is discover.
+// A finder is a run of discover.
 type finder struct {
 	fabricoptions.Held
 	Sources
@@ -82,7 +82,7 @@ func (f *finder) run(cmd *cobra.Command) error {
 		}
 		if !errors.As(err, &inUse) {
 			return err
-		} // else the process that has the address may read it
+		} // otherwise the process that has the address may be able to read it
 	}
 	entries, wrong := f.Entries(cmd, &f.Held)
 	switch {
@@ -94,7 +94,7 @@ func (f *finder) run(cmd *cobra.Command) error {
 	return errors.Join(wrong, f.survey(cmd, entries, show))
 }
 
-// readLog reads the discovery log that the flags point at.
+// readLog reads the discovery log of the controller that the flags select.
 func readLog(cmd *cobra.Command, c *fabricoptions.Connection) (log *host.DiscoveryLog, err error) {
 	s, err := hosts.OpenSession(c, cmd.ErrOrStderr())
 	if err != nil {
@@ -160,7 +160,7 @@ func (f *finder) survey(cmd *cobra.Command, entries []hostconfig.Entry, show fun
 	return errors.Join(err, failed)
 }
 
-// printChange prints an event, in JSON one object a line.
+// printChange prints an event; in JSON as one object per line.
 func printChange(w io.Writer, format string, e *discovery.Event) error {
 	if format != "json" {
 		_, err := fmt.Fprintln(w, e)

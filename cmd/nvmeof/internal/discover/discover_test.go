@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/discovery"
 )
 
-// entry is one of a discovery log.
+// entry returns an entry of a discovery log.
 func entry(transport capsule.TransportType, family capsule.AddressFamily, addr string) (e capsule.DiscoveryEntry) {
 	e.TRTYPE, e.ADRFAM, e.SUBTYPE = transport, family, capsule.SubsystemNVM
 	capsule.PutText(e.TRADDR[:], addr)
@@ -20,7 +20,7 @@ func entry(transport capsule.TransportType, family capsule.AddressFamily, addr s
 	return e
 }
 
-// TestParseDiscovery checks that the page of another process is read, and none that was cut off.
+// TestParseDiscovery checks that a page from another process is parsed, and a truncated one is rejected.
 func TestParseDiscovery(t *testing.T) {
 	const entries = 2
 	page := make([]byte, capsule.DiscoveryHeaderSize+entries*capsule.DiscoveryEntrySize)
@@ -40,8 +40,8 @@ func TestParseDiscovery(t *testing.T) {
 	}
 }
 
-// TestScopes checks that a record is connected to with the options of the entry by which it was
-// found, but for those of discovery controllers, and which records --matching accepts.
+// TestScopes checks that a record is connected with the options of the entry by which it was found, without those for
+// discovery controllers, and which records --matching accepts.
 func TestScopes(t *testing.T) {
 	var s Survey
 	for _, options := range []hostconfig.Options{
@@ -57,7 +57,7 @@ func TestScopes(t *testing.T) {
 		scope discovery.Scope
 		entry capsule.DiscoveryEntry
 		same  bool
-		more  map[string]string // nil: it cannot be connected to
+		more  map[string]string // nil: no connection is possible
 	}{
 		{0, entry(capsule.TransportRDMA, capsule.FamilyIPv4, "192.0.2.1"), true, map[string]string{"nr-io-queues": "3"}},
 		{1, entry(capsule.TransportRDMA, capsule.FamilyIPv4, "192.0.2.1"), false, map[string]string{"hostnqn": "nqn.2014-08.org.example:me"}},
@@ -81,7 +81,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestFirst checks that a user sees what is waited for once for each controller.
+// TestFirst checks that a user is told once per controller what the command waits for.
 func TestFirst(t *testing.T) {
 	d := &remoteDialer{tried: map[discovery.Endpoint]bool{}}
 	one := discovery.Endpoint{Addr: netip.MustParseAddrPort("192.0.2.1:4420"), NQN: "a"}

@@ -1,4 +1,3 @@
-// Package discover reads the logs of discovery controllers: of the one that the command line
-// names, or of all that the files of nvme-cli name and those to which they refer ([Survey]).
-// It has the command nvmeof discover.
+// Package discover reads the logs of discovery controllers: of the one named on the command line, or of all that
+// nvme-cli's files name, and of those to which they refer ([Survey]). It also implements the command nvmeof discover.
 package discover

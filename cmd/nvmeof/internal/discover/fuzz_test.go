@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// FuzzDiscovery: a log page of another process has as many records as it says, and is
-// written as it was read.
+// FuzzDiscovery checks that a log page from another process has as many records as it says, and is encoded as it was.
 func FuzzDiscovery(f *testing.F) {
 	var page bytes.Buffer
 	if err := writeDiscovery(&host.DiscoveryLog{Generation: 7, Entries: make([]capsule.DiscoveryEntry, 2)}, &page); err != nil {

@@ -19,20 +19,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A remoteDialer has discovery controllers read by the process that has this host's
-// address already. It is not notified of changes.
+// A remoteDialer has discovery controllers read by the process that already uses this host's address. It does not
+// receive notifications of changes.
 type remoteDialer struct {
 	discovery.Dialer
 	options func(at discovery.Endpoint) (map[string]string, error)
 	lenders *lending.Processes // nil: the log is read once
-	warn    io.Writer          // gets a line where nobody answers
+	warn    io.Writer          // receives a line if the controller does not answer
 
 	mu    sync.Mutex // guards tried
 	tried map[discovery.Endpoint]bool
 }
 
-// first reports whether a controller is dialed for the first time. Later times have the reason
-// for which they are another one.
+// first reports whether a controller is dialed for the first time. Later attempts have an error that explains why they
+// are repeated.
 func (d *remoteDialer) first(at discovery.Endpoint) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *remoteSession) Done() <-chan struct{} { return s.done }
 func (s *remoteSession) Err() error            { return lending.ErrLenderEnded }
 func (s *remoteSession) Close() error          { return nil }
 
-// parseDiscovery reads a discovery log page.
+// parseDiscovery parses a discovery log page.
 func parseDiscovery(page []byte) (log discovery.Log, err error) {
 	header, err := capsule.DecodeDiscoveryHeader(page)
 	if err != nil {
@@ -107,7 +107,7 @@ func parseDiscovery(page []byte) (log discovery.Log, err error) {
 	return log, nil
 }
 
-// ForOthers reads the log of the controller of which options speak.
+// ForOthers reads the log of the controller that the options select, for another process.
 func ForOthers(ctx context.Context, all *hosts.Pool, options map[string]string) ([]byte, error) {
 	s := &Survey{Hosts: all}
 	at, err := s.add(&hostconfig.Entry{Discovery: true, File: "request", Options: options}, nil)
@@ -119,7 +119,7 @@ func ForOthers(ctx context.Context, all *hosts.Pool, options map[string]string) 
 		return nil, err
 	}
 	log, err := session.Log(ctx)
-	_ = session.Close() // what the log says is there, however that ends
+	_ = session.Close() // the log has been read, whatever error the end has
 	if err != nil {
 		return nil, err
 	}

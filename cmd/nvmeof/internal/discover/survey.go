@@ -24,8 +24,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// Sources are where discover and connect-all begin: the controller of the command
-// line, or what files say.
+// Sources are the starting points of discover and connect-all: the controller of the command line, or the files.
 type Sources struct {
 	config string // a file, "none", or "": those of nvme-cli
 	nbft   bool
@@ -42,8 +41,8 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 	_ = flags.MarkHidden("no-nbft")
 }
 
-// Entries are what to begin with. What files say that is not for this host, or is
-// wrong, is reported; what is wrong is the error, beside what is right.
+// Entries returns the starting points. Entries of files that are not for this host are reported. The error is about
+// invalid ones; the valid ones are returned all the same.
 func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconfig.Entry, error) {
 	if s.nbft {
 		return nil, failure.Usagef("--nbft: the firmware's tables are not read; give the controller as --traddr")
@@ -79,20 +78,20 @@ func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconf
 	return r.Entries, err
 }
 
-// A Survey is discovery in progress: its scopes are the entries that it began with.
+// A Survey is a discovery in progress. Its scopes are the entries from which it started.
 type Survey struct {
 	Hosts   *hosts.Pool
 	scopes  []scope
-	Lenders *lending.Processes // nil: a process that holds a controller for this one is polled each minute
+	Lenders *lending.Processes // nil: a controller held by another process is polled each minute
 }
 
-// A scope is how to connect: options by their long names, and what they mean.
+// A scope describes how to connect: the options by their long names, and the parsed form.
 type scope struct {
 	options map[string]string
 	held    *fabricoptions.Held
 }
 
-// add makes a scope of an entry, and returns where to begin.
+// add makes a scope of an entry, and returns the entry's endpoint.
 func (s *Survey) add(e *hostconfig.Entry, given map[string]string) (discovery.Endpoint, error) {
 	var at discovery.Endpoint
 	options := fabricoptions.Over(e.Options, given)
@@ -115,7 +114,7 @@ func (s *Survey) add(e *hostconfig.Entry, given map[string]string) (discovery.En
 	return discovery.Endpoint{Scope: discovery.Scope(len(s.scopes) - 1), Addr: addr, NQN: nqn}, nil
 }
 
-// Dialer connects as the scope of an endpoint says.
+// Dialer returns a dialer that connects with the options of an endpoint's scope.
 func (s *Survey) Dialer() discovery.Dialer {
 	return &remoteDialer{Dialer: s.local(), lenders: s.Lenders, warn: s.Hosts.Warn, tried: map[discovery.Endpoint]bool{}, options: func(at discovery.Endpoint) (map[string]string, error) {
 		h := s.scopes[at.Scope].held
@@ -128,7 +127,7 @@ func (s *Survey) Dialer() discovery.Dialer {
 	}}
 }
 
-// at is a scope's options, for another controller.
+// at returns a scope's options, changed to another controller.
 func (s *Survey) at(sc discovery.Scope, addr netip.AddrPort, nqn string) map[string]string {
 	options := maps.Clone(s.scopes[sc].options)
 	options["transport"], options["nqn"] = "rdma", nqn
@@ -136,7 +135,7 @@ func (s *Survey) at(sc discovery.Scope, addr netip.AddrPort, nqn string) map[str
 	return options
 }
 
-// local is a dialer of this process's own.
+// local returns a dialer that connects from this process.
 func (s *Survey) local() discovery.Dialer {
 	return &discovery.HostDialer{Host: func(_ context.Context, at discovery.Endpoint) (*host.Host, host.Options, error) {
 		h := s.scopes[at.Scope].held
@@ -157,8 +156,8 @@ func (s *Survey) local() discovery.Dialer {
 	}}
 }
 
-// Seeds adds the discovery controllers among entries; what cannot be is the error,
-// beside the others.
+// Seeds adds the discovery controllers among entries. The error is about those that are invalid; the others are
+// returned all the same.
 func (s *Survey) Seeds(entries []hostconfig.Entry, given map[string]string) (seeds []discovery.Endpoint, err error) {
 	for i := range entries {
 		if !entries[i].Discovery {
@@ -174,9 +173,8 @@ func (s *Survey) Seeds(entries []hostconfig.Entry, given map[string]string) (see
 	return seeds, err
 }
 
-// OfRecord has the options of a connection to a record: those of the scope by which it
-// was found, but for the options of discovery controllers only. The error is that nothing can be connected
-// to as long as the record says what it does.
+// OfRecord returns the options for a connection to a record: those of the scope by which it was found, without options
+// that apply to discovery controllers only. An error means that no connection is possible unless the record changes.
 func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
 	addr, err := r.Addr()
 	if err != nil {
@@ -193,13 +191,12 @@ func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
 	delete(options, "keep-alive-tmo")
 	h, err := fabricoptions.Parse(options)
 	if err == nil {
-		_, err = h.Addr() // which may be one that only this host cannot reach
+		_, err = h.Addr() // the error may be specific to this host, such as an unreachable address
 	}
 	return options, err
 }
 
-// SameAddress reports whether a record is at the address of the controller by which
-// it was found.
+// SameAddress reports whether a record has the address of the controller by which it was found.
 func (s *Survey) SameAddress(r *discovery.Record) bool {
 	addr, err := r.Addr()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// Command is nvmeof doctor.
+// Command returns the command nvmeof doctor.
 func Command() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ not read. It ends with status 1 only if no transport can work at any address.`,
 	return cmd
 }
 
-// thisMachine is the one that the program runs on.
+// thisMachine returns the machine that the program runs on.
 func thisMachine() (*Machine, error) {
 	addresses, err := localAddresses()
 	if err != nil {
@@ -95,7 +95,7 @@ func localAddresses() (all []Address, err error) {
 	return all, nil
 }
 
-// deviceDetails is what the devices that can be queried report.
+// deviceDetails returns what the devices report that can be queried.
 func deviceDetails() ([]Details, error) {
 	infos, err := verbs.Devices()
 	if err != nil {

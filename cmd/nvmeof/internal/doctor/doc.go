@@ -1,18 +1,16 @@
-// Package doctor finds out what a machine offers to RDMA, and says what to do about
-// what is missing.
+// Package doctor examines what a machine offers for RDMA, and says how to provide what is missing.
 //
-// It has three parts. [Gather] collects [Facts] from files below a root (sysfs, procfs)
-// and from the questions of a [Machine] that no file answers. [Judge] makes choices of
-// transport and findings of them, without looking at anything else. [Text] and [JSON]
-// print the [Report].
+// It has three parts. [Gather] collects [Facts] from files below a root (sysfs, procfs), and from the functions of a
+// [Machine] for what no file contains. [Judge] derives the choice of transport and the findings from the facts alone.
+// [Text] and [JSON] print the [Report].
 //
-// Nothing needs root. What may not be read is in Facts.Unread, and what cannot be
-// known for it is unknown, never guessed.
+// Root is not required. Files that cannot be read are listed in Facts.Unread; what depends on them is reported as
+// unknown, never guessed.
 //
 // # Keys of the JSON
 //
-// They are stable: keys may be added, none is renamed or changes its meaning. Lists are
-// never null. Sizes are bytes; -1 stands for no limit.
+// They are stable: keys may be added, but none is renamed or changes its meaning. Lists are never null. Sizes are in
+// bytes; -1 stands for no limit.
 //
 //	build        verbs: the program has the verbs transport; libraries: loaded, found
 //	             (files are there, but this build does not load them), missing or

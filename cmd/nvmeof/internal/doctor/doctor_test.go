@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the reports in testdata")
 
-// TestMachines judges the machines in testdata: *.machine describes one, *.txt and
-// *.json are what is said of it.
+// TestMachines judges the machines in testdata: *.machine describes one, and *.txt and *.json are the expected
+// reports.
 func TestMachines(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.machine")
 	if err != nil || len(names) == 0 {
@@ -71,7 +71,7 @@ type machineFile struct {
 	*Machine
 	details []Details
 	owners  map[netip.Addr]string
-	lacks   map[string]bool // paths that may not be written
+	lacks   map[string]bool // paths that are not writable
 	loadErr error
 	ringErr error
 	noCM    string // why no device can be found
@@ -101,7 +101,7 @@ func readMachine(t *testing.T, name string) *Machine {
 	return m.Machine
 }
 
-// choose is what the program does.
+// choose returns the program's choice of transport.
 func (m *machineFile) choose(addr netip.Addr) (transport, why string) {
 	switch owner, ok := m.owners[addr]; {
 	case !m.Verbs:
@@ -163,7 +163,7 @@ func (m *machineFile) answer(t *testing.T, f []string) {
 		m.owners[netip.MustParseAddr(f[1])] = f[2]
 	case "@no-access":
 		m.lacks[f[1]] = true
-	case "@limits": // of one device and the active MTU of its ports
+	case "@limits": // for one device, with the active MTU of its ports
 		number := func(i int) int {
 			n, err := strconv.Atoi(f[i])
 			if err != nil {
@@ -181,7 +181,7 @@ func (m *machineFile) answer(t *testing.T, f []string) {
 	}
 }
 
-// hiding is a file system in which some directories may not be read.
+// hiding is a file system in which some directories cannot be read.
 type hiding struct {
 	fstest.MapFS
 	hidden map[string]bool
@@ -194,7 +194,7 @@ func (h hiding) ReadDir(name string) ([]fs.DirEntry, error) {
 	return h.MapFS.ReadDir(name)
 }
 
-// TestPathMTU: with 96 bytes for headers, as Linux has it.
+// TestPathMTU uses 96 bytes for headers, as Linux does.
 func TestPathMTU(t *testing.T) {
 	for mtu, want := range map[int]int{68: 0, 351: 0, 352: 256, 1500: 1024, 2143: 1024, 2144: 2048, 4191: 2048, 4192: 4096, 9000: 4096, 65536: 4096} {
 		if got := pathMTU(mtu); got != want {
@@ -203,7 +203,7 @@ func TestPathMTU(t *testing.T) {
 	}
 }
 
-// TestKeys: scripts rely on the names, and on lists that are never null.
+// TestKeys checks the key names and that lists are never null, on which scripts rely.
 func TestKeys(t *testing.T) {
 	var b bytes.Buffer
 	if err := JSON(&b, Judge(Gather(readMachine(t, "testdata/none.machine")))); err != nil {

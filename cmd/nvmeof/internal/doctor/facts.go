@@ -2,7 +2,7 @@ package doctor
 
 import "net/netip"
 
-// Facts are what is known of a machine. The package comment explains the keys.
+// Facts is what is known about a machine. The package comment explains the keys.
 type Facts struct {
 	Build      Build       `json:"build"`
 	Installed  Installed   `json:"installed"`
@@ -20,7 +20,7 @@ type Facts struct {
 	release string // of the kernel
 }
 
-// Build is what this program has and finds.
+// Build describes what this program contains and finds.
 type Build struct {
 	Verbs         bool      `json:"verbs"`
 	Libraries     Libraries `json:"libraries"`
@@ -29,27 +29,27 @@ type Build struct {
 	CephLibraries Libraries `json:"ceph_libraries"`
 }
 
-// Installed says how the program came to this machine, and what is begun by it.
+// Installed describes how the program was installed, and which of its services are started.
 type Installed struct {
 	How          string   `json:"how"`
 	Program      string   `json:"program"`
 	Package      string   `json:"package,omitempty"`
 	Version      string   `json:"version,omitempty"`
 	Example      string   `json:"example"`
-	Ceph         bool     `json:"ceph"` // the configuration has images or a group of a Ceph cluster
+	Ceph         bool     `json:"ceph"` // the configuration names images or a group of a Ceph cluster
 	Network      string   `json:"network"`
 	Units        []Unit   `json:"units"`
 	Capabilities []string `json:"capabilities"`
 }
 
-// What Installed.How can be.
+// Values of Installed.How.
 const (
 	installedPackage   = "package"
 	installedContainer = "container"
 	installedBinary    = "binary"
 )
 
-// What Installed.Example can be: whether /etc/nvmeof/target.yaml is that of the package.
+// Values of Installed.Example: whether /etc/nvmeof/target.yaml is the file of the package.
 const (
 	exampleSame    = "same"
 	exampleChanged = "changed"
@@ -57,24 +57,24 @@ const (
 	exampleUnknown = "unknown"
 )
 
-// What Installed.Network can be.
+// Values of Installed.Network.
 const (
 	networkMachine = "machine"
 	networkOwn     = "own"
 )
 
-// A Unit is one of systemd's.
+// A Unit is a unit of systemd.
 type Unit struct {
 	Name     string `json:"name"`
 	Enabled  bool   `json:"enabled"`
 	Running  bool   `json:"running"`
-	Replaced bool   `json:"replaced"` // its program is not the one that is installed now
+	Replaced bool   `json:"replaced"` // it runs a program that was replaced by another version
 }
 
-// Libraries says what there is of libibverbs and librdmacm.
+// Libraries is the availability of libibverbs and librdmacm.
 type Libraries string
 
-// What Libraries can be.
+// Values of Libraries.
 const (
 	LibrariesLoaded   Libraries = "loaded"
 	LibrariesFound    Libraries = "found"
@@ -86,7 +86,7 @@ const (
 type Device struct {
 	Name          string  `json:"name"`
 	Driver        string  `json:"driver"`
-	Provider      string  `json:"provider"` // "": not known
+	Provider      string  `json:"provider"` // "": unknown
 	Software      bool    `json:"software"`
 	NodeType      string  `json:"node_type"`
 	Transport     string  `json:"transport"`
@@ -97,7 +97,7 @@ type Device struct {
 	Ports         []Port  `json:"ports"`
 }
 
-// What Device.Transport can be.
+// Values of Device.Transport.
 const (
 	transportIB    = "InfiniBand"
 	transportRoCE  = "RoCE"
@@ -105,7 +105,7 @@ const (
 	transportOther = "other"
 )
 
-// Limits are a device's, as ibv_query_device(3) reports them.
+// Limits holds a device's limits, as reported by ibv_query_device(3).
 type Limits struct {
 	QueuePairs    int    `json:"queue_pairs"`
 	QueueDepth    int    `json:"queue_depth"`
@@ -118,7 +118,7 @@ type Limits struct {
 	MemoryWindows int    `json:"memory_windows"`
 }
 
-// A Port is one of a device's.
+// A Port is a port of a device.
 type Port struct {
 	Number        int      `json:"number"`
 	State         string   `json:"state"`
@@ -135,7 +135,7 @@ func (p *Port) active() bool { return p.State == "ACTIVE" }
 // A GID is an entry of a port's table that is in use.
 type GID struct {
 	Index   int        `json:"index"`
-	Type    string     `json:"type"` // "RoCE v2", "RoCE v1", "IB", as the kernel says otherwise
+	Type    string     `json:"type"` // "RoCE v2", "RoCE v1", "IB", or the kernel's text
 	Address netip.Addr `json:"address"`
 	Netdev  string     `json:"netdev"`
 }
@@ -149,13 +149,13 @@ type Interface struct {
 	RDMA      []string       `json:"rdma_devices"`
 	Addresses []netip.Prefix `json:"addresses"`
 
-	choices []choice // of the addresses, in order
+	choices []choice // for the addresses, in the same order
 }
 
-// A choice is what --transport auto takes for an address.
+// A choice is what --transport auto selects for an address.
 type choice struct{ name, why string }
 
-// A Holder has UDP port 4791 at an address.
+// A Holder is the user of UDP port 4791 at an address.
 type Holder struct {
 	Address netip.Addr `json:"address"`
 	Kind    string     `json:"holder"`
@@ -163,14 +163,14 @@ type Holder struct {
 	Program string     `json:"program,omitempty"`
 }
 
-// What Holder.Kind can be.
+// Values of Holder.Kind.
 const (
 	holderKernel  = "kernel"
 	holderProcess = "process"
 	holderUnknown = "unknown"
 )
 
-// Memory is about what may be pinned for RDMA.
+// Memory describes how much memory may be pinned for RDMA.
 type Memory struct {
 	Soft   int64 `json:"memlock_soft"`
 	Hard   int64 `json:"memlock_hard"`
@@ -178,7 +178,7 @@ type Memory struct {
 	Wanted int64 `json:"wanted"`
 }
 
-// Sockets is about the buffers of softroce's sockets.
+// Sockets describes the buffers of softroce's sockets.
 type Sockets struct {
 	RmemMax       int64 `json:"rmem_max"`
 	WmemMax       int64 `json:"wmem_max"`
@@ -187,13 +187,13 @@ type Sockets struct {
 	Wanted        int64 `json:"wanted"`
 }
 
-// A Module is one of the kernel's.
+// A Module is a kernel module.
 type Module struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 }
 
-// What Module.State can be.
+// Values of Module.State.
 const (
 	moduleLoaded    = "loaded"
 	moduleBuiltIn   = "built-in"
@@ -208,7 +208,7 @@ type Access struct {
 	ReadWrite bool   `json:"read_write"`
 }
 
-// IOUring says whether files can be served without threads.
+// IOUring says whether io_uring is available, with which files are served without threads.
 type IOUring struct {
 	Disabled int    `json:"disabled"`
 	Works    bool   `json:"works"`

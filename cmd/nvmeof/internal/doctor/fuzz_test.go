@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// FuzzMachine reads files of the kernel that have any text, in the form of those in testdata:
-// there is a report, in which nothing is that a terminal would obey.
+// FuzzMachine reads files of the kernel with arbitrary text, in the form of those in testdata. There must be a report,
+// without characters that a terminal would obey.
 func FuzzMachine(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.machine")
 	if err != nil || len(names) == 0 {
@@ -63,7 +63,7 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// TestLongLine: what comes behind a line of 64 KiB is read.
+// TestLongLine checks that text after a line of 64 KiB is read.
 func TestLongLine(t *testing.T) {
 	m := &Machine{Files: fstest.MapFS{"proc/self/status": {Data: []byte("Groups:" + strings.Repeat(" 4294967294", 7000) + "\nCapEff:\t0000000000005000\n")}}}
 	g := &gatherer{Machine: m, facts: &Facts{}}

@@ -13,38 +13,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Machine is the source of facts: files, and what no file has.
+// A Machine is the source of facts: files, and functions for what no file contains.
 type Machine struct {
 	Files fs.FS // the root directory: "sys/class/infiniband" and so on
 
 	Addresses  []Address // of all interfaces
 	Processors int       // that the program may use
 
-	Program   string                    // where the file of this program is
-	Verbs     bool                      // the program has the verbs transport
-	Ceph      bool                      // the program has images and groups of Ceph
-	Libraries func() error              // loads the RDMA libraries; used where Verbs is set
+	Program   string                    // path of this program
+	Verbs     bool                      // the program contains the verbs transport
+	Ceph      bool                      // the program supports images and groups of Ceph
+	Libraries func() error              // loads the RDMA libraries; used only with Verbs
 	Details   func() ([]Details, error) // queries the devices; likewise
 	Choose    func(netip.Addr) (transport, why string)
-	Access    func(path string) bool // may this user read and write it?
-	IOUring   func() error           // tries to make a ring
+	Access    func(path string) bool // reports whether this user may read and write it
+	IOUring   func() error           // tries to create a ring
 }
 
-// An Address is one of an interface.
+// An Address is an address of an interface.
 type Address struct {
 	Interface string
 	Prefix    netip.Prefix
 }
 
-// Details are what only the device itself reports.
+// Details is what only the device itself reports.
 type Details struct {
 	Name      string
-	Err       error // why it could not be queried; then nothing else is set
+	Err       error // why it could not be queried; then the other fields are not set
 	Limits    Limits
-	ActiveMTU []int // bytes, of ports from 1 on
+	ActiveMTU []int // bytes; starting with port 1
 }
 
-// Gather collects what is known of a machine.
+// Gather collects the facts about a machine.
 func Gather(m *Machine) *Facts {
 	g := &gatherer{Machine: m, facts: &Facts{Processors: m.Processors}}
 	g.build()
@@ -60,15 +60,15 @@ func Gather(m *Machine) *Facts {
 	return g.facts
 }
 
-// A gatherer remembers what it was refused.
+// A gatherer records which files could not be read.
 type gatherer struct {
 	*Machine
 	facts  *Facts
 	unread []string
 }
 
-// text is a file's first line, without space around it, as it can be shown; "" where there
-// is none. That of a program is as its user likes.
+// text returns a file's first line without surrounding space, or "" if there is no such file. It escapes control
+// characters, since programs choose their own names.
 func (g *gatherer) text(path string) string {
 	b, err := fs.ReadFile(g.Files, path)
 	g.refused(path, err)
@@ -76,7 +76,7 @@ func (g *gatherer) text(path string) string {
 	return nvmeof.Visible(string(bytes.TrimSpace(line)))
 }
 
-// number is a file's, or otherwise.
+// number returns the number in a file, or otherwise if there is none.
 func (g *gatherer) number(path string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(g.text(path), 10, 64)
 	if err != nil {
@@ -89,13 +89,13 @@ func (g *gatherer) lines(path string) []string {
 	b, err := fs.ReadFile(g.Files, path)
 	g.refused(path, err)
 	var all []string
-	for line := range strings.Lines(string(b)) { // of any length: that of a user's groups has 11 bytes for each
+	for line := range strings.Lines(string(b)) { // of any length: the line of a user's groups has 11 bytes for each
 		all = append(all, strings.TrimRight(line, "\r\n"))
 	}
 	return all
 }
 
-// names are the entries of a directory, none where there is no such.
+// names returns the entries of a directory; none if it does not exist.
 func (g *gatherer) names(path string) []string {
 	entries, err := fs.ReadDir(g.Files, path)
 	g.refused(path, err)
@@ -119,14 +119,14 @@ func (g *gatherer) any(patterns ...string) bool {
 	})
 }
 
-// refused notes what this user may not read.
+// refused records a file that this user may not read.
 func (g *gatherer) refused(path string, err error) {
 	if errors.Is(err, fs.ErrPermission) {
 		g.unread = append(g.unread, fmt.Sprintf("/%s: permission denied", path))
 	}
 }
 
-// build reports on the program and its libraries.
+// build gathers facts about the program and its libraries.
 func (g *gatherer) build() {
 	b := &g.facts.Build
 	b.Verbs, b.Libraries = g.Verbs, LibrariesMissing
@@ -152,12 +152,12 @@ func (g *gatherer) build() {
 	}
 }
 
-// library looks where distributions put them.
+// library reports whether a library is where distributions install it.
 func (g *gatherer) library(name string) bool {
 	return g.any("usr/lib/*/"+name, "usr/lib64/"+name, "usr/lib/"+name, "lib/*/"+name, "usr/local/lib/"+name, "usr/local/lib/*/"+name)
 }
 
-// list is never null in JSON.
+// list replaces nil by an empty list, so that it is not null in JSON.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -165,7 +165,7 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// afterColon is what follows "4: " in an attribute like "4: ACTIVE".
+// afterColon returns "ACTIVE" for an attribute such as "4: ACTIVE".
 func afterColon(s string) string {
 	_, after, found := strings.Cut(s, ": ")
 	if !found {

@@ -15,7 +15,7 @@ const (
 	unitPrefix = "nvmeof-"
 )
 
-// installed reports on how the program came here.
+// installed gathers facts about the installation.
 func (g *gatherer) installed() {
 	i := &g.facts.Installed
 	i.How, i.Program, i.Example, i.Network = installedBinary, g.Program, exampleAbsent, networkMachine
@@ -41,13 +41,13 @@ func (g *gatherer) installed() {
 	}
 }
 
-// capabilities are those that give the program something.
+// capabilities are those that the program can use.
 var capabilities = []struct {
 	bit  int
 	name string
 }{{capNetAdmin, "CAP_NET_ADMIN"}, {capIPCLock, "CAP_IPC_LOCK"}, {capSysRawIO, "CAP_SYS_RAWIO"}, {capSysAdmin, "CAP_SYS_ADMIN"}}
 
-// pkg is the package that dpkg has the program of, and its version.
+// pkg returns the dpkg package that contains the program, and its version.
 func (g *gatherer) pkg() (name, version string) {
 	if g.Program != "/usr/bin/nvmeof" || !g.any("var/lib/dpkg/info/nvmeof*.list") {
 		return "", ""
@@ -67,8 +67,8 @@ func (g *gatherer) pkg() (name, version string) {
 	return "", ""
 }
 
-// network is whose network a container has: in one of its own every interface is the end of
-// a pair, whose other end is elsewhere.
+// network returns whose network a container has. In a network of its own every interface is one end of a pair whose
+// other end is elsewhere.
 func (g *gatherer) network() string {
 	for _, name := range g.names("sys/class/net") {
 		dir := path.Join("sys/class/net", name)
@@ -79,7 +79,7 @@ func (g *gatherer) network() string {
 	return networkOwn
 }
 
-// example says whether the configuration is that of the package still.
+// example reports whether the configuration is still the file of the package.
 func (g *gatherer) example() string {
 	is, err := fs.ReadFile(g.Files, conffile)
 	g.refused(conffile, err)
@@ -95,15 +95,14 @@ func (g *gatherer) example() string {
 	return exampleChanged
 }
 
-// namesCeph reports whether a line of a configuration, which need not be right, names an image or the group's
-// state in a Ceph cluster.
+// namesCeph reports whether a line of a configuration, which may be invalid, names an image or the group's state in a
+// Ceph cluster.
 func namesCeph(line string) bool {
 	setting, _, _ := strings.Cut(strings.TrimSpace(line), "#")
 	return strings.Contains(setting, "rbd:") || strings.Contains(setting, "rados://")
 }
 
-// units are the target's, if it is there, and the instances of the others that run or are
-// enabled.
+// units returns the target's unit, if it exists, and the instances of other units that run or are enabled.
 func (g *gatherer) units() []Unit {
 	all := map[string]*Unit{}
 	unit := func(file string) *Unit {
@@ -123,7 +122,7 @@ func (g *gatherer) units() []Unit {
 	}
 	each(func(file string) { unit(file) }, "etc/systemd/system/nvmeof-target.service", "usr/lib/systemd/system/nvmeof-target.service")
 	each(func(file string) { unit(file).Enabled = true }, "etc/systemd/system/*.wants/"+unitPrefix+"*.service")
-	// The group of processes of a unit is there as long as it runs.
+	// The cgroup of a unit exists while the unit runs.
 	each(func(file string) {
 		u := unit(file)
 		u.Running = true

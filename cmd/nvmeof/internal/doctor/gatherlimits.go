@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// socketBuffer is what softroce requests for each receive socket; the kernel doubles it.
+	// socketBuffer is the size that softroce requests for each receive socket; the kernel doubles it.
 	socketBuffer = 8 << 20
-	// arenas are what a shard registers with the device at once: target.Config.Arena, and 4 MiB
-	// for those who are not known yet and for discovery.
+	// arenas is the memory that each shard registers with the device: target.Config.Arena, and 4 MiB for hosts that
+	// are not identified yet and for discovery.
 	arenas = (64 + 4) << 20
-	// zeroes are what all shards of a device register besides.
+	// zeroes is the memory that all shards of a device register together in addition.
 	zeroes = 1 << 20
-	// maxShards bounds the default of target --shards.
+	// maxShards is the maximum of the default of target --shards.
 	maxShards = 64
 
 	capNetAdmin = 12 // capabilities(7)
 	capIPCLock  = 14
 )
 
-// limits are what the kernel lets this process have.
+// limits gathers the limits that the kernel sets for this process.
 func (g *gatherer) limits() {
 	capabilities := g.capabilities()
 	m := &g.facts.Memory
@@ -39,7 +39,7 @@ func (g *gatherer) limits() {
 	}
 }
 
-// capabilities are the effective ones of this process.
+// capabilities returns the effective capabilities of this process.
 func (g *gatherer) capabilities() uint64 {
 	for _, line := range g.lines("proc/self/status") {
 		if s, ok := strings.CutPrefix(line, "CapEff:"); ok {
@@ -50,7 +50,7 @@ func (g *gatherer) capabilities() uint64 {
 	return 0
 }
 
-// memlock is the limit on locked memory, soft and hard.
+// memlock returns the soft and the hard limit on locked memory.
 func (g *gatherer) memlock() (soft, hard int64) {
 	number := func(s string) int64 {
 		if s == "unlimited" {
@@ -69,11 +69,10 @@ func (g *gatherer) memlock() (soft, hard int64) {
 	return 0, 0
 }
 
-// modules are those that a host or a target of NVMe over RDMA may want, with the
-// folder below kernel/ that names a distribution's package.
+// modules are those that a host or a target of NVMe over RDMA may need.
 var modules = []string{"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "nvme_rdma", "nvmet_rdma"}
 
-// kernel reports on modules, device nodes and io_uring.
+// kernel gathers facts about modules, device nodes and io_uring.
 func (g *gatherer) kernel() {
 	g.facts.release = g.text("proc/sys/kernel/osrelease")
 	g.facts.Modules = g.modules()
@@ -116,8 +115,8 @@ func (g *gatherer) modules() []Module {
 	return all
 }
 
-// moduleNames are those of the files that lines of modules.dep begin with, in the
-// spelling of the kernel.
+// moduleNames returns the module names, in the kernel's spelling, of the files at the beginning of lines of
+// modules.dep.
 func moduleNames(lines []string) (names []string) {
 	for _, line := range lines {
 		file, _, _ := strings.Cut(line, ":")

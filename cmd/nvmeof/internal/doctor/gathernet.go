@@ -11,12 +11,11 @@ import (
 	"strings"
 )
 
-// roceHeaders is what Linux leaves of a packet for RoCE's headers when it computes a
-// path MTU, and softroce as well.
+// roceHeaders is the space for RoCE's headers that Linux, and softroce too, subtract to compute a path MTU.
 const roceHeaders = 96
 
-// pathMTU is the payload of a RoCE packet on an interface: 256 to 4096, a power of two;
-// 0 if the interface is too narrow.
+// pathMTU returns the maximum payload of a RoCE packet on an interface: a power of two from 256 to 4096, or 0 if the
+// interface's MTU is too small.
 func pathMTU(mtu int) int {
 	for n := 4096; n >= 256; n /= 2 {
 		if mtu-roceHeaders >= n {
@@ -31,7 +30,7 @@ func (g *gatherer) interfaces() {
 	for _, name := range g.names("sys/class/net") {
 		dir := path.Join("sys/class/net", name)
 		mtu := int(g.number(dir+"/mtu", 0))
-		if mtu == 0 { // no interface: bonding_masters is a file
+		if mtu == 0 { // not an interface: bonding_masters is a file
 			continue
 		}
 		i := Interface{Name: name, State: g.text(dir + "/operstate"), MTU: mtu, PathMTU: pathMTU(mtu), RDMA: []string{}, Addresses: []netip.Prefix{}}
@@ -51,7 +50,7 @@ func (g *gatherer) interfaces() {
 	}
 }
 
-// zoned is an address with its interface where that is part of it.
+// zoned returns an address with its zone, if it needs one.
 func zoned(a Address) netip.Addr {
 	addr := a.Prefix.Addr()
 	if addr.IsLinkLocalUnicast() && addr.Is6() {
@@ -65,7 +64,7 @@ func (d *Device) has(netdev string) bool {
 	return slices.ContainsFunc(d.Ports, func(p Port) bool { return slices.Contains(p.Netdevs, netdev) })
 }
 
-const rocePort = ":12B7" // 4791, as /proc/net/udp writes it
+const rocePort = ":12B7" // 4791 as in /proc/net/udp
 
 // A socket is a line of /proc/net/udp.
 type socket struct {
@@ -74,7 +73,7 @@ type socket struct {
 	uid   string
 }
 
-// rocePort finds who has UDP port 4791.
+// rocePort finds the users of UDP port 4791.
 func (g *gatherer) rocePort() {
 	g.facts.RoCEPort = []Holder{}
 	sockets := slices.Concat(sockets(g.lines("proc/net/udp")), sockets(g.lines("proc/net/udp6")))
@@ -97,7 +96,7 @@ func (g *gatherer) rocePort() {
 	}
 }
 
-// sockets are the lines that are about port 4791.
+// sockets parses the lines about port 4791.
 func sockets(lines []string) (all []socket) {
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -111,7 +110,7 @@ func sockets(lines []string) (all []socket) {
 	return all
 }
 
-// procAddr reads an address as words of 32 bits, each in the processor's byte order.
+// procAddr parses an address of 32-bit words, each in the processor's byte order.
 func procAddr(s string) (netip.Addr, bool) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b)%4 != 0 {
@@ -123,8 +122,7 @@ func procAddr(s string) (netip.Addr, bool) {
 	return netip.AddrFromSlice(b)
 }
 
-// owners are the processes that have sockets, by inode. It reports whether every
-// process could be looked into.
+// owners returns the processes that own sockets, by inode, and whether all processes could be examined.
 func (g *gatherer) owners(sockets []socket) (pids map[string]int, complete bool) {
 	pids, complete = map[string]int{}, true
 	for _, name := range g.names("proc") {

@@ -12,15 +12,15 @@ import (
 
 const classRDMA = "sys/class/infiniband"
 
-// providers of libibverbs, by the driver of the device that carries the RDMA device,
-// which often is that of its Ethernet part.
+// providers maps drivers to the providers of libibverbs. The driver is that of the parent device of the RDMA device,
+// which is often the one of its Ethernet part.
 var providers = map[string]string{
 	"rdma_rxe": "rxe", "siw": "siw", "mlx5_core": "mlx5", "mlx4_core": "mlx4", "ice": "irdma", "i40e": "irdma", "idpf": "irdma",
 	"cxgb4": "cxgb4", "bnxt_en": "bnxt_re", "qede": "qedr", "hns3": "hns", "hns_roce": "hns", "efa": "efa", "erdma": "erdma",
 	"hfi1": "hfi1verbs", "mana": "mana", "vmw_pvrdma": "vmw_pvrdma", "ib_mthca": "mthca", "be2net": "ocrdma", "ionic": "ionic",
 }
 
-// devices reads sysfs, which has them in every build.
+// devices reads sysfs, which shows the devices whether or not the program has the verbs transport.
 func (g *gatherer) devices() {
 	g.facts.Devices = []Device{}
 	for _, name := range g.names(classRDMA) {
@@ -44,8 +44,7 @@ func (g *gatherer) device(name string) Device {
 		}
 	}
 	slices.SortFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.Number, b.Number) })
-	// GIDs of InfiniBand and some of iWARP name no interface: then those of the same
-	// hardware are meant.
+	// The GIDs of InfiniBand and of some iWARP devices name no interface. Use the interfaces of the same hardware.
 	if beside := g.names(dir + "/device/net"); !slices.ContainsFunc(d.Ports, func(p Port) bool { return len(p.Netdevs) > 0 }) {
 		for i := range d.Ports {
 			d.Ports[i].Netdevs = list(beside)
@@ -55,8 +54,8 @@ func (g *gatherer) device(name string) Device {
 	return d
 }
 
-// driver is the kernel driver's name. Devices in software have no parent; rxe names
-// its network interface in a file of its own, siw itself in its description.
+// driver returns the name of the kernel driver, and whether it is a software one. Software devices have no parent
+// device; rxe has its network interface in a file of its own, and siw is recognized by its description.
 func (g *gatherer) driver(dir string) (name string, software bool) {
 	if target, err := fs.ReadLink(g.Files, dir+"/device/driver"); err == nil {
 		return path.Base(target), false
@@ -70,7 +69,7 @@ func (g *gatherer) driver(dir string) (name string, software bool) {
 	return "", false
 }
 
-// transportOf is the transport of a node type and link layer, as in libibverbs.
+// transportOf derives the transport from the node type and the link layer, as libibverbs does.
 func transportOf(d *Device) string {
 	switch {
 	case d.NodeType == "RNIC":
@@ -111,7 +110,7 @@ func (g *gatherer) port(dir string, number int) Port {
 	return p
 }
 
-// gidType distinguishes what the kernel calls "IB/RoCE v1".
+// gidType resolves the kernel's type "IB/RoCE v1".
 func gidType(s, linkLayer string) string {
 	switch {
 	case s != "IB/RoCE v1":
@@ -122,7 +121,7 @@ func gidType(s, linkLayer string) string {
 	return "IB"
 }
 
-// details adds what the devices themselves report, by the libraries.
+// details adds what the devices report through the libraries.
 func (g *gatherer) details() {
 	why := "this build has no verbs transport"
 	var all []Details
@@ -157,7 +156,7 @@ func (g *gatherer) details() {
 	}
 }
 
-// describe is a device in a few words.
+// describe describes a device in a few words.
 func (d *Device) describe() string {
 	driver := d.Driver
 	if driver == "" {

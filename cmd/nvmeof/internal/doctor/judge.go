@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// judgeAddresses says what each address of an interface is good for.
+// judgeAddresses determines the transports for each address of an interface.
 func (r *Report) judgeAddresses(i *Interface) {
 	for n, p := range i.Addresses {
 		addr := zoned(Address{i.Name, p})
@@ -24,8 +24,8 @@ func (r *Report) judgeAddresses(i *Interface) {
 	}
 }
 
-// owner is the RDMA device of an address: of its GID or, where GIDs are no addresses
-// (iWARP, InfiniBand), of its interface.
+// owner returns the RDMA device of an address: the device with such a GID or, if GIDs are not IP addresses (iWARP,
+// InfiniBand), the one of its interface.
 func (r *Report) owner(i *Interface, addr netip.Addr) string {
 	for _, d := range r.Devices {
 		for _, p := range d.Ports {
@@ -42,7 +42,7 @@ func (r *Report) owner(i *Interface, addr netip.Addr) string {
 	return ""
 }
 
-// softroceProblem is what keeps softroce from an address, or "".
+// softroceProblem returns why softroce cannot use an address, or "".
 func (r *Report) softroceProblem(i *Interface, addr netip.Addr) string {
 	if i.State == "down" {
 		return i.Name + " is down"
@@ -58,7 +58,7 @@ func (r *Report) softroceProblem(i *Interface, addr netip.Addr) string {
 	return ""
 }
 
-// verbsProblem is what keeps the verbs transport from an address, or "".
+// verbsProblem returns why the verbs transport cannot use an address, or "".
 func (r *Report) verbsProblem(t *Transport) string {
 	d := r.device(t.device)
 	switch {
@@ -81,7 +81,7 @@ func (r *Report) verbsProblem(t *Transport) string {
 	return ""
 }
 
-// who is a holder in words.
+// who describes a holder.
 func (h *Holder) who() string {
 	switch {
 	case h.Kind == holderKernel:
@@ -113,13 +113,13 @@ func (r *Report) judgeWorks() {
 	}
 }
 
-// brief is the beginning of an error: what failed, and at what.
+// brief returns the beginning of an error: what failed, and where.
 func brief(s string) string {
 	parts := strings.Split(s, ": ")
 	return strings.Join(parts[:min(2, len(parts))], ": ")
 }
 
-// judgeDevices looks at ports and their networks.
+// judgeDevices examines ports and their networks.
 func (r *Report) judgeDevices() {
 	for i := range r.Devices {
 		d := &r.Devices[i]
@@ -135,7 +135,7 @@ func (r *Report) judgeDevices() {
 	}
 }
 
-// unused reports whether nobody has set up any port.
+// unused reports whether no port of the device is configured.
 func (d *Device) unused() bool {
 	return !slices.ContainsFunc(d.Ports, func(p Port) bool { return p.active() })
 }
@@ -144,7 +144,7 @@ func (r *Report) judgePortState(d *Device, p *Port) {
 	name := fmt.Sprintf("%s port %d", d.Name, p.Number)
 	severity := Problem
 	if slices.ContainsFunc(r.Devices, func(d Device) bool { return !d.unused() }) {
-		severity = Note // another port serves
+		severity = Note // another port works
 	}
 	switch {
 	case p.active():
@@ -160,7 +160,7 @@ func (r *Report) judgePortState(d *Device, p *Port) {
 	}
 }
 
-// netdev is the network interface of a port, or a word for it.
+// netdev returns the network interface of a port, or a placeholder.
 func (p *Port) netdev() string {
 	if len(p.Netdevs) == 0 {
 		return "INTERFACE"
@@ -168,7 +168,7 @@ func (p *Port) netdev() string {
 	return p.Netdevs[0]
 }
 
-// judgeProvider finds devices that the kernel has and the libraries do not show.
+// judgeProvider finds devices that the kernel has but the libraries do not report.
 func (r *Report) judgeProvider(d *Device) {
 	if r.Build.Libraries != LibrariesLoaded || d.Limits != nil {
 		return

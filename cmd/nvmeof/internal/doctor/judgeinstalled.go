@@ -2,7 +2,7 @@ package doctor
 
 import "fmt"
 
-// judgeInstalled says what an installation still lacks, and what an upgrade has left.
+// judgeInstalled finds incomplete installations and services that still run the version before an upgrade.
 func (r *Report) judgeInstalled() {
 	i := &r.Installed
 	if i.How == installedContainer && i.Network == networkOwn {
@@ -27,7 +27,7 @@ func (r *Report) judgeInstalled() {
 	}
 }
 
-// judgeCeph says what is missing for images and groups of Ceph.
+// judgeCeph finds what is missing for images and groups of Ceph.
 func (r *Report) judgeCeph() {
 	b := &r.Build
 	const install = "apt-get install librbd1 librados2 (Fedora: librbd1 librados2)"
@@ -46,7 +46,7 @@ func (r *Report) judgeCeph() {
 
 const targetUnit = "nvmeof-target.service"
 
-// whileUnused is the condition of a restart: with connections end their disks.
+// whileUnused returns the condition for a restart: connections end, and with them their disks.
 func whileUnused(unit string) string {
 	if unit == targetUnit {
 		return ""

@@ -8,7 +8,7 @@ import (
 
 const installLibraries = "apt-get install libibverbs1 librdmacm1 ibverbs-providers (Fedora: libibverbs librdmacm)"
 
-// judgeVerbs says what the verbs transport lacks.
+// judgeVerbs finds what the verbs transport lacks.
 func (r *Report) judgeVerbs() {
 	b := &r.Build
 	if len(r.Devices) == 0 {
@@ -32,7 +32,7 @@ func (r *Report) judgeVerbs() {
 	r.judgeMemory()
 }
 
-// ethernet is an interface that rxe could use.
+// ethernet returns an interface that rxe could use.
 func (r *Report) ethernet() string {
 	for _, i := range r.Interfaces {
 		if i.Name != "lo" && i.State != "down" {
@@ -50,7 +50,7 @@ func (r *Report) deviceNames() string {
 	return strings.Join(names, ", ")
 }
 
-// judgeNodes looks at the device nodes that user space goes through.
+// judgeNodes examines the device nodes that user space needs.
 func (r *Report) judgeNodes() {
 	for _, m := range []struct{ name, node, what string }{
 		{"ib_uverbs", "/dev/infiniband/uverbs", "no program can use an RDMA device"},
@@ -67,7 +67,7 @@ func (r *Report) judgeNodes() {
 	}
 }
 
-// ifVerbs is a severity, less if this build has no use for verbs anyway.
+// ifVerbs returns the severity, lowered if this build cannot use verbs anyway.
 func (r *Report) ifVerbs(s Severity) Severity {
 	if r.Build.Verbs {
 		return s
@@ -75,7 +75,7 @@ func (r *Report) ifVerbs(s Severity) Severity {
 	return Note
 }
 
-// source is the package of a module that this kernel does not have.
+// source returns the package of a module that this kernel does not have.
 func (r *Report) source(module string) string {
 	if r.module(module) != moduleAbsent {
 		return ""
@@ -96,12 +96,12 @@ func (r *Report) judgeMemory() {
 		mend+"; in a systemd unit: LimitMEMLOCK=infinity; or fewer --shards (64 MiB each)")
 }
 
-// judgePort says what keeps softroce from the port.
+// judgePort finds what prevents softroce from using its port.
 func (r *Report) judgePort() {
 	reported := false
 	for _, h := range r.RoCEPort {
 		switch h.Kind {
-		case holderKernel: // a socket of each address family
+		case holderKernel: // one socket per address family
 			if !reported {
 				mend := "another network namespace, or without rxe: rdma link delete NAME; modprobe -r rdma_rxe"
 				if r.Build.Verbs {
@@ -118,7 +118,7 @@ func (r *Report) judgePort() {
 	}
 }
 
-// unlessVerbs is a severity, less if verbs works somewhere.
+// unlessVerbs returns the severity, lowered if verbs works somewhere.
 func (r *Report) unlessVerbs(s Severity) Severity {
 	if slices.ContainsFunc(r.Transports, func(t Transport) bool { return t.Verbs }) {
 		return Note
@@ -126,7 +126,7 @@ func (r *Report) unlessVerbs(s Severity) Severity {
 	return s
 }
 
-// judgeLimits looks at the sockets' buffers.
+// judgeLimits examines the sockets' buffers.
 func (r *Report) judgeLimits() {
 	s := &r.Sockets
 	if s.ReceiveBuffer < s.Wanted {
@@ -139,7 +139,7 @@ func (r *Report) judgeLimits() {
 	}
 }
 
-// judgeKernel looks at what is not of RDMA.
+// judgeKernel examines the kernel's settings outside RDMA.
 func (r *Report) judgeKernel() {
 	switch u := &r.IOUring; {
 	case u.Works:
@@ -155,7 +155,7 @@ func (r *Report) judgeKernel() {
 	}
 }
 
-// size is bytes in a unit that suits them.
+// size formats a number of bytes with a suitable unit.
 func size(n int64) string {
 	switch {
 	case n < 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// JSON prints a report for programs; the package comment explains the keys.
+// JSON prints a report as JSON; the package comment explains the keys.
 func JSON(w io.Writer, r *Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -34,14 +34,14 @@ func Text(w io.Writer, r *Report) error {
 	return p.err
 }
 
-// A printer remembers the first error.
+// A printer records the first error.
 type printer struct {
 	tabs *tabwriter.Writer
 	err  error
 }
 
 func (p *printer) line(format string, args ...any) {
-	for i, a := range args { // names of files may be anything
+	for i, a := range args { // file names may contain any characters
 		switch a := a.(type) {
 		case string:
 			args[i] = nvmeof.Visible(a)
@@ -54,7 +54,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// section begins a new one, whose columns are its own.
+// section starts a section, which has columns of its own.
 func (p *printer) section(title string) {
 	p.line("")
 	if err := p.tabs.Flush(); p.err == nil {

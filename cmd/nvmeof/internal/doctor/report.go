@@ -2,7 +2,7 @@ package doctor
 
 import "net/netip"
 
-// A Report is what is known of a machine and what follows from it.
+// A Report holds the facts about a machine and the conclusions from them.
 type Report struct {
 	*Facts
 	Transports []Transport `json:"transports"`
@@ -10,18 +10,18 @@ type Report struct {
 	Works      bool        `json:"works"`
 }
 
-// A Transport is what becomes of an address.
+// A Transport is the choice of transport for an address.
 type Transport struct {
 	Address   netip.Addr `json:"address"`
 	Interface string     `json:"interface"`
 	Auto      string     `json:"auto"`
 	Why       string     `json:"why"`
-	Works     bool       `json:"works"` // what auto takes
+	Works     bool       `json:"works"` // the one that auto selects
 	Problem   string     `json:"problem,omitempty"`
 	Softroce  bool       `json:"softroce"`
 	Verbs     bool       `json:"verbs"`
 
-	device string // the RDMA device that sysfs shows beside the address
+	device string // the RDMA device of the address according to sysfs
 }
 
 // A Finding is something that does not work, or could work better.
@@ -31,16 +31,16 @@ type Finding struct {
 	Mend     string   `json:"mend"`
 }
 
-// Severity says whether a transport of this program is kept from working well.
+// Severity says whether a finding prevents a transport of this program from working well.
 type Severity string
 
-// What Severity can be.
+// Values of Severity.
 const (
 	Problem Severity = "problem"
 	Note    Severity = "note"
 )
 
-// Judge makes a report of facts.
+// Judge draws the conclusions from facts.
 func Judge(f *Facts) *Report {
 	r := &Report{Facts: f, Transports: []Transport{}, Findings: []Finding{}}
 	for i := range f.Interfaces {

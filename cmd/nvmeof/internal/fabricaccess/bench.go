@@ -20,10 +20,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// NewBenchFabric is one for a command.
+// NewBenchFabric returns a [benchcommand.Fabric] for a command.
 func NewBenchFabric() benchcommand.Fabric { return new(benchFabric) }
 
-// A benchFabric is how bench gets at the namespaces that it measures.
+// A benchFabric reaches the namespaces that bench measures.
 type benchFabric struct{ fabricoptions.Held }
 
 // AddFlags implements [benchcommand.Fabric].
@@ -40,8 +40,7 @@ func (f *benchFabric) Where() benchcommand.Where {
 // Addr implements [benchcommand.Fabric].
 func (f *benchFabric) Addr() (netip.AddrPort, error) { return f.Held.Addr() }
 
-// overPaths reports whether one of the options was given with which even one address is a
-// path that may come back.
+// overPaths reports whether an option was given that makes even a single address a path that is reconnected.
 func (f *benchFabric) overPaths(cmd *cobra.Command) bool {
 	return strings.Contains(f.Traddr, ",") || slices.ContainsFunc(fabricoptions.All(), func(o hostconfig.Option) bool {
 		return o.Lost && !o.IsFlag() && cmd.Flags().Changed(o.Name)

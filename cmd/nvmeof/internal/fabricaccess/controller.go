@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A verbConnection is how nvme-cli's commands get at their controller.
+// A verbConnection reaches the controller of a command of nvme-cli.
 type verbConnection struct{ fabricoptions.Connection }
 
 // AddFlags implements [nvmeverb.Connection].
@@ -30,10 +30,11 @@ func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *
 	return statusreport.InJSON(cmd, withController(cmd, &c.Connection, f))
 }
 
-// NewVerbConnection is one for a command of nvme-cli.
+// NewVerbConnection returns a [nvmeverb.Connection] for a command of nvme-cli.
 func NewVerbConnection() nvmeverb.Connection { return new(verbConnection) }
 
-// withController runs f with a controller that the flags point at. Once f has succeeded what follows is a warning at most.
+// withController runs f with the controller that the flags select. Once f has succeeded, later errors are only
+// warnings.
 func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(context.Context, *host.Controller) error) (err error) {
 	s, err := hosts.OpenSession(c, cmd.ErrOrStderr())
 	if err != nil {
@@ -62,7 +63,8 @@ func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(cont
 	return nil
 }
 
-// lost is an error as the loss of its connection, where that is what it ended with and nothing was refused.
+// lost replaces err by the loss of the controller's connection if that was the cause and the controller did not reject
+// the command.
 func lost(c *host.Controller, err error) error {
 	why := c.Err()
 	if why == nil || errors.Is(why, host.ErrClosed) || !errors.Is(err, why) || errors.As(err, new(*host.StatusError)) {

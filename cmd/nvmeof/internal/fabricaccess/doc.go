@@ -1,3 +1,3 @@
-// Package fabricaccess gives the commands of packages nvmeverb, benchcommand and rdmatools the devices, controllers and
-// paths that the command line names.
+// Package fabricaccess provides the devices, controllers and paths selected on the command line to the commands of
+// packages nvmeverb, benchcommand and rdmatools.
 package fabricaccess

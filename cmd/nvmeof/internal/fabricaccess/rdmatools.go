@@ -20,11 +20,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// rdmaDevices opens the devices of the commands below rdma, as a host does for other
-// commands.
+// rdmaDevices opens the devices of the commands below rdma, as a host does for other commands.
 type rdmaDevices struct{ provider.Options }
 
-// NewRDMADevices are those for a command below rdma.
+// NewRDMADevices returns the [rdmatools.Devices] for a command below rdma.
 func NewRDMADevices(measures bool) rdmatools.Devices {
 	return &rdmaDevices{provider.Options{Windows: provider.WindowsAuto, Measures: measures}}
 }
@@ -61,7 +60,7 @@ func (d *rdmaDevices) Here(ctx context.Context, own string, say io.Writer) (rdma
 	return d.OpenDevice(addr, 1, say)
 }
 
-// here is the address of a server.
+// here returns the address of a server.
 func (d *rdmaDevices) here(ctx context.Context, own string, say io.Writer) (netip.Addr, error) {
 	if own != "" {
 		addr, err := d.Address(ctx, own)

@@ -17,8 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// Connection are the flags by which a command says which controller it wants, with
-// nvme-cli's names.
+// Connection holds the flags that select a controller, with nvme-cli's names.
 type Connection struct {
 	Transport  string // nvme-cli's name for the kind of fabric
 	Traddr     string
@@ -47,15 +46,15 @@ func (c *Connection) AddFlags(cmd *cobra.Command) {
 	addIgnored(cmd)
 }
 
-// addConnectionFlags adds those that say what to connect to and how; sqflow is the
-// short name of --disable-sqflow, which differs between nvme-cli's commands.
+// addConnectionFlags adds the flags that say what to connect to and how. sqflow is the shorthand of --disable-sqflow,
+// which differs between nvme-cli's commands.
 func (c *Connection) addConnectionFlags(cmd *cobra.Command, sqflow string) {
 	c.Transport, c.Provider, c.Windows, c.Timeout = "rdma", provider.Softroce, provider.WindowsAuto, 30*time.Second
 	addOptions(cmd.Flags(), c.values(), sqflow)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return lookUp(cmd, net.DefaultResolver) }
 }
 
-// values are where the options are kept, by their names.
+// values maps the names of the options to their variables.
 func (c *Connection) values() map[string]any {
 	return map[string]any{
 		"transport": &c.Transport, "traddr": &c.Traddr, "trsvcid": &c.Trsvcid, "nqn": &c.NQN,
@@ -67,8 +66,7 @@ func (c *Connection) values() map[string]any {
 	}
 }
 
-// addIgnored accepts options about what happens after a connection is lost, which
-// cannot matter to a command that then is over.
+// addIgnored adds flags about the time after a connection is lost, which have no effect on a command that ends then.
 func addIgnored(cmd *cobra.Command) {
 	var none Held
 	all, values := none.values(), map[string]any{}
@@ -81,7 +79,7 @@ func addIgnored(cmd *cobra.Command) {
 	}
 }
 
-// Addr checks the flags that say where the controller is.
+// Addr checks the flags that select the controller, and returns its address.
 func (c *Connection) Addr() (netip.AddrPort, error) {
 	switch {
 	case c.Transport != "rdma":
@@ -109,7 +107,7 @@ func (c *Connection) Addr() (netip.AddrPort, error) {
 	return addr, nil
 }
 
-// providerHint is for who gives a host the target's --transport.
+// providerHint is for users who give a host the target's --transport.
 func providerHint(transport string) string {
 	if provider.IsName(transport) {
 		return "; as for the RDMA transport, it is --provider " + transport
@@ -117,7 +115,7 @@ func providerHint(transport string) string {
 	return ""
 }
 
-// HostOptions are those of the connection to addr.
+// HostOptions returns the options of a connection to addr.
 func (c *Connection) HostOptions(addr netip.AddrPort, nqn string) (host.Options, error) {
 	o := host.Options{
 		Traddr: addr.Addr(), Trsvcid: addr.Port(),
@@ -140,8 +138,8 @@ func (c *Connection) HostOptions(addr netip.AddrPort, nqn string) (host.Options,
 	return o, nil
 }
 
-// Shards is how many loops a host has for the connection: one for each I/O queue, as far as there
-// are processors and the device has room.
+// Shards returns the number of loops of a host for the connection: one for each I/O queue, as far as there are
+// processors and the device has room.
 func (c *Connection) Shards() (int, error) {
 	if err := checkBounds(c.values()); err != nil {
 		return 0, err
@@ -149,16 +147,16 @@ func (c *Connection) Shards() (int, error) {
 	return min(c.NrIOQueues, runtime.NumCPU(), provider.MaxShards), nil
 }
 
-// Identity is by what controllers know this host.
+// Identity returns the identity by which controllers know this host.
 func (c *Connection) Identity() (nvmeof.HostIdentity, error) {
 	return hostidentity.Of(c.HostNQN, c.HostID)
 }
 
-// keyTime is how long a file system may take for the file of a key, while a path waits to be connected.
+// keyTime limits the time for reading the file of a key while a path waits to be connected.
 const keyTime = 3 * time.Second
 
-// Keys puts the keys in the options of an attempt to connect, by the files that the flags name as they are then, or as
-// they were when they could be read last; before has those of now. It is nil where no file is named.
+// Keys returns a function that sets the keys of a connection attempt, read from their files at that time. If a file
+// cannot be read, the last key is used; before contains the present ones. Keys returns nil if no key is in a file.
 func (c *Connection) Keys(before *host.Options) func(*host.Options) {
 	isFile := func(text string) bool { return strings.HasPrefix(text, hostidentity.SecretFile) }
 	secret, ctrlSecret, last := c.secret, c.ctrlSecret, *before
@@ -182,7 +180,7 @@ func (c *Connection) Keys(before *host.Options) func(*host.Options) {
 	}
 }
 
-// secrets puts the keys that the flags name into the options of a connection.
+// secrets sets the keys of a connection from the flags.
 func (c *Connection) secrets(o *host.Options) (err error) {
 	if c.secret != "" {
 		if o.DHCHAPSecret, err = hostidentity.ParseSecret(c.secret); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Duration is a flag with a time: a number is milliseconds, as with nvme-cli.
+// Duration is a flag with a duration; a plain number is in milliseconds, as in nvme-cli.
 type Duration time.Duration
 
 // Set implements pflag.Value.
@@ -24,7 +24,7 @@ func (p *Duration) Set(s string) error {
 	return nil
 }
 
-// String is 0 for the zero time, which usage texts then do not show as a default.
+// String returns "0" for zero, which usage texts do not show as a default.
 func (p *Duration) String() string {
 	if *p == 0 {
 		return "0"

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// FuzzParse: options that another process or a file has are refused, or say how to connect
-// within bounds.
+// FuzzParse checks that options from another process or a file are rejected, or are within bounds.
 func FuzzParse(f *testing.F) {
 	f.Add("traddr=192.0.2.1 nqn=nqn.2014-08.org.example:a nr-io-queues=4 queue-size=128 keep-alive-tmo=5 reconnect-delay=10 ctrl-loss-tmo=600")
 	f.Add("traddr=2001:db8::1 trsvcid=4420 ctrl-loss-tmo=-1 fast_io_fail_tmo=0 iopolicy=round-robin hostnqn=a hostid=8f7c3c1e-6f0b-4f5e-9a53-0f3c1d2e4b5a")

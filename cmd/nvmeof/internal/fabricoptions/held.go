@@ -20,20 +20,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// A Held connection is one that stays: what to connect to, and what happens when
-// that is lost.
+// A Held is a connection that stays: what to connect to, and what happens when it is lost.
 type Held struct {
 	Connection
 	ReconnectDelay int // seconds
 	CtrlLoss       int // seconds; -1: never
 	fastIOFail     int // seconds; 0, -1: off
 	Duplicate      bool
-	Policy         string         // Linux's iopolicy; empty: as it is
-	flags          *pflag.FlagSet // with the options that exist elsewhere
+	Policy         string         // Linux's iopolicy; empty: unchanged
+	flags          *pflag.FlagSet // also those that are rejected or ignored
 }
 
-// AddFlags adds the flags of a command whose connections stay; sqflow is the short name of
-// --disable-sqflow.
+// AddFlags adds the flags of a command whose connections stay. sqflow is the shorthand of --disable-sqflow.
 func (h *Held) AddFlags(cmd *cobra.Command, sqflow string) {
 	h.addConnectionFlags(cmd, sqflow)
 	h.flags = cmd.Flags()
@@ -45,7 +43,7 @@ func (h *Held) AddFlags(cmd *cobra.Command, sqflow string) {
 	addRefused(h.flags)
 }
 
-// values are where the options are kept, by their names.
+// values maps the names of the options to their variables.
 func (h *Held) values() map[string]any {
 	all := h.Connection.values()
 	all["reconnect-delay"], all["ctrl-loss-tmo"], all["fast_io_fail_tmo"] = &h.ReconnectDelay, &h.CtrlLoss, &h.fastIOFail
@@ -53,8 +51,7 @@ func (h *Held) values() map[string]any {
 	return all
 }
 
-// Parse is a connection with options by their long names, as a file or another
-// process has them.
+// Parse returns a connection with options by their long names, from a file or another process.
 func Parse(options map[string]string) (*Held, error) {
 	var h Held
 	cmd := &cobra.Command{}
@@ -73,7 +70,7 @@ func Parse(options map[string]string) (*Held, error) {
 	return &h, nil
 }
 
-// Given are the flags of a command line that say something about a connection.
+// Given returns the options of a connection that were given on the command line.
 func Given(cmd *cobra.Command) map[string]string {
 	given := map[string]string{}
 	values := new(Held).values()
@@ -92,8 +89,7 @@ func Given(cmd *cobra.Command) map[string]string {
 	return given
 }
 
-// Over returns options of a file with those of the command line in their place, but
-// for what says who and where the controller is.
+// Over returns the options of a file, overridden by those of the command line except those that select the controller.
 func Over(file hostconfig.Options, given map[string]string) map[string]string {
 	all := maps.Clone(map[string]string(file))
 	if all == nil {
@@ -107,7 +103,7 @@ func Over(file hostconfig.Options, given map[string]string) map[string]string {
 	return all
 }
 
-// Check checks what addr does not.
+// Check checks the options that Addr does not check.
 func (h *Held) Check() error {
 	if err := checkRefused(h.flags); err != nil {
 		return err
@@ -125,7 +121,7 @@ func (h *Held) Check() error {
 
 const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the nearest of the best)"
 
-// Timers say what happens when the connection is lost.
+// Timers returns the timers that apply when the connection is lost.
 func (h *Held) Timers() multipath.Timers {
 	t := multipath.Timers{
 		ReconnectDelay: time.Duration(h.ReconnectDelay) * time.Second,
@@ -133,7 +129,7 @@ func (h *Held) Timers() multipath.Timers {
 		FastIOFailTmo:  time.Duration(h.fastIOFail) * time.Second,
 	}
 	if h.CtrlLoss == 0 {
-		t.CtrlLossTmo = time.Nanosecond // at once; 0 is the default
+		t.CtrlLossTmo = time.Nanosecond // at once; 0 would select the default
 	}
 	if h.fastIOFail <= 0 {
 		t.FastIOFailTmo = -1
@@ -141,7 +137,7 @@ func (h *Held) Timers() multipath.Timers {
 	return t
 }
 
-// Wanted is what the connection would be, and as whom.
+// Wanted returns what the connection would be, and its host identity.
 func (h *Held) Wanted() (connections.Wanted, nvmeof.HostIdentity, error) {
 	var w connections.Wanted
 	if err := h.Check(); err != nil {
@@ -162,7 +158,7 @@ func (h *Held) Wanted() (connections.Wanted, nvmeof.HostIdentity, error) {
 	return w, identity, err
 }
 
-// Each is one connection for each address of --traddr.
+// Each returns one connection for each address of --traddr.
 func (h *Held) Each() (all []*Held) {
 	for traddr := range strings.SplitSeq(h.Traddr, ",") {
 		one := *h
@@ -172,7 +168,7 @@ func (h *Held) Each() (all []*Held) {
 	return all
 }
 
-// AsWhom puts the identity into options for another process, whose own may differ.
+// AsWhom adds the identity to options for another process, whose own identity may differ.
 func AsWhom(options map[string]string, id nvmeof.HostIdentity) map[string]string {
 	options["hostnqn"], options["hostid"] = string(id.NQN), uuid.UUID(id.ID).String()
 	return options

@@ -11,7 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestKeysOfFiles: the file of a key is read for each attempt to connect, and one that cannot be read leaves the key of before.
+// TestKeysOfFiles checks that the file of a key is read for each connection attempt, and that the previous key is used
+// if the file cannot be read.
 func TestKeysOfFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	var last auth.Key

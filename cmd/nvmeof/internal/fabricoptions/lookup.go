@@ -14,13 +14,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A resolver looks names up; [net.Resolver] does.
+// A resolver resolves names; [net.Resolver] is one.
 type resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// lookUp puts addresses in the place of names in a command's --traddr, as nvme-cli does:
-// the first that a name has. Whoever the command is handed to gets the addresses.
+// lookUp replaces names in a command's --traddr by their first address, as nvme-cli does. A process that connects on
+// behalf of this one receives the addresses.
 func lookUp(cmd *cobra.Command, r resolver) error {
 	flag := cmd.Flags().Lookup("traddr")
 	if flag == nil || !flag.Changed {
@@ -29,7 +29,7 @@ func lookUp(cmd *cobra.Command, r resolver) error {
 	all := strings.Split(flag.Value.String(), ",")
 	for i, name := range all {
 		if strings.TrimSpace(name) == "" {
-			continue // refused later, by those who say why
+			continue // rejected later, with an explanation
 		}
 		var err error
 		if all[i], err = AddressOf(cmd.Context(), r, "--traddr", name); err != nil {
@@ -39,8 +39,8 @@ func lookUp(cmd *cobra.Command, r resolver) error {
 	return flag.Value.Set(strings.Join(all, ","))
 }
 
-// AddressOf is an address as it is, and in the place of a name the first that it has.
-// What names the option or argument that had it.
+// AddressOf returns an address unchanged, and for a name its first address. what names the option or argument in
+// errors.
 func AddressOf(ctx context.Context, r resolver, what, name string) (string, error) {
 	if _, err := nvmeof.ParseAddress(name, ""); err == nil {
 		return name, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// names are what a resolver knows.
+// names are the entries of a resolver.
 type names map[string]string
 
 func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -26,13 +26,12 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	}
 }
 
-// TestLookUp: names become the addresses that they have, wherever one is wanted of a
-// controller.
+// TestLookUp checks that names are accepted wherever the address of a controller is expected.
 func TestLookUp(t *testing.T) {
 	known := names{"storage": "192.0.2.7", "six": "2001:db8::7", "mapped": "::ffff:192.0.2.8", "slow": "late"}
 	for _, c := range []struct {
 		traddr, want string
-		refused      any // what the error is
+		refused      any // type of the error
 	}{
 		{"192.0.2.1", "192.0.2.1", nil}, {"storage", "192.0.2.7", nil}, {"six,storage", "2001:db8::7,192.0.2.7", nil},
 		{"192.0.2.1,mapped", "192.0.2.1,192.0.2.8", nil}, {"[2001:db8::1]", "[2001:db8::1]", nil}, {"", "", nil},

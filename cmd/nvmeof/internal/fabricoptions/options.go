@@ -10,8 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/provider"
 )
 
-// ownOptions are those of connections that nvme-cli does not have: they stand on command
-// lines and go from process to process, but in no file.
+// ownOptions are the options that nvme-cli does not have. They are used on command lines and between processes, but
+// not in files.
 var ownOptions = []hostconfig.Option{
 	{Name: "provider", Usage: "RDMA transport of this host: " + provider.Help},
 	{Name: "windows", Usage: "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)"},
@@ -22,11 +22,10 @@ var ownOptions = []hostconfig.Option{
 	{Name: "iopolicy", Lost: true, Usage: iopolicyHelp},
 }
 
-// All are those of connections: flags, the options that one process gives another,
-// and checks follow from them.
+// All returns all options of connections. Flags, options passed between processes, and checks are derived from them.
 func All() []hostconfig.Option { return slices.Concat(hostconfig.Known(), ownOptions) }
 
-// LostNames are the names of those about connections that stay.
+// LostNames returns the names of the options that apply only to connections that stay.
 func LostNames() (names []string) {
 	for _, o := range hostconfig.Known() {
 		if o.Lost {
@@ -36,8 +35,8 @@ func LostNames() (names []string) {
 	return names
 }
 
-// addOptions adds the flags of the options that have a place among values. Default texts
-// and switches are what values hold.
+// addOptions adds the flags of the options that have a variable in values. The default of a string or a switch is the
+// variable's value.
 func addOptions(flags *pflag.FlagSet, values map[string]any, sqflow string) {
 	for _, o := range All() {
 		short := ""
@@ -54,7 +53,7 @@ func addOptions(flags *pflag.FlagSet, values map[string]any, sqflow string) {
 		case *uint8:
 			flags.Uint8VarP(v, o.Name, short, *v, o.Usage)
 		case *bool:
-			if o.Name == "disable-sqflow" { // whose short name differs between nvme-cli's commands
+			if o.Name == "disable-sqflow" { // its shorthand differs between nvme-cli's commands
 				short = sqflow
 			}
 			flags.BoolVarP(v, o.Name, short, *v, o.Usage)
@@ -67,7 +66,7 @@ func addOptions(flags *pflag.FlagSet, values map[string]any, sqflow string) {
 	}
 }
 
-// addRefused adds the options that cannot be kept to, so that it can be said why.
+// addRefused adds hidden flags for the options that are not supported, so that checkRefused can say why.
 func addRefused(flags *pflag.FlagSet) {
 	for _, o := range hostconfig.Known() {
 		if o.Refused() == "" {
@@ -90,7 +89,7 @@ func addRefused(flags *pflag.FlagSet) {
 	}
 }
 
-// checkRefused refuses those that are set.
+// checkRefused returns an error if one of those is set.
 func checkRefused(flags *pflag.FlagSet) error {
 	for _, o := range hostconfig.Known() {
 		if o.Refused() == "" {
@@ -105,7 +104,7 @@ func checkRefused(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// checkBounds checks the numbers among values.
+// checkBounds checks the bounds of the numbers in values.
 func checkBounds(values map[string]any) error {
 	for _, o := range hostconfig.Known() {
 		if n, is := values[o.Name].(*int); is && !o.InRange(*n) {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestTable checks that each option of the table is a flag, is refused as one, or concerns
-// other commands, and that the bounds hold for its default.
+// TestTable checks that each option of the table is a flag, is rejected as one, or belongs to other commands, and that
+// its default is within its bounds.
 func TestTable(t *testing.T) {
 	var h Held
 	cmd := &cobra.Command{}
@@ -50,7 +50,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks that options come to another process as they were given.
+// TestHandedOver checks that options are passed unchanged to another process.
 func TestHandedOver(t *testing.T) {
 	args := []string{"-a", "192.0.2.1", "-n", "nqn.2026-11.org.example:disk", "-i", "4", "-l", "-1", "-F", "30", "-D", "--iopolicy", "round-robin",
 		"--timeout", "7s", "--congestion", "no-ecn", "-T", "8", "--provider", "auto"}
@@ -81,7 +81,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestBounds checks what is out of range, and what cannot be had over RDMA.
+// TestBounds checks that values out of range, and options not supported over RDMA, are rejected.
 func TestBounds(t *testing.T) {
 	for _, args := range [][]string{{"-i", "0"}, {"-Q", "1"}, {"-Q", "1025"}, {"-k", "-1"}, {"-c", "0"}, {"-l", "-2"}, {"-F", "2147484"}, {"-W", "1"}, {"--tls"}, {"--tls_key", "x"}, {"-g"}} {
 		var h Held

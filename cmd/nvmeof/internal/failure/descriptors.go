@@ -10,9 +10,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// WithRemedy adds to what is printed, where it says that there is no file descriptor left, how many
-// there may be and how to have more. This is the one place for that: every line of a process that
-// serves, and the error of every command, goes through here.
+// WithRemedy adds to a text that reports a lack of file descriptors the process's limit and how to raise it. Every
+// line of a serving process, and the error of every command, passes through here.
 func WithRemedy(text string) string {
 	limit := "as many as its limit"
 	var l unix.Rlimit
@@ -22,7 +21,7 @@ func WithRemedy(text string) string {
 	return withRemedy(text, "this process may have "+limit)
 }
 
-// Text is what an error says, with the remedy where it is this process that has no descriptor left.
+// Text returns the text of an error, with the remedy if this process has run out of descriptors.
 func Text(err error) string {
 	text := nvmeof.Concealed(err.Error())
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
@@ -31,7 +30,7 @@ func Text(err error) string {
 	return text
 }
 
-// RemedyAtTarget is WithRemedy for what a running target says of itself.
+// RemedyAtTarget is WithRemedy for a text from a running target.
 func RemedyAtTarget(text string) string {
 	return withRemedy(text, "as many as the process of the target may have")
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWithRemedy: where no descriptor is left it is said how many there may be, and what to do.
+// TestWithRemedy checks that a lack of descriptors is reported with the limit and the remedy.
 func TestWithRemedy(t *testing.T) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

@@ -1,3 +1,2 @@
-// Package failure has the errors that a command ends with where the process's exit code
-// says more than that it failed, and the words that help with a mistyped name.
+// Package failure defines the errors of commands with exit codes of their own, and suggestions for mistyped names.
 package failure

@@ -11,43 +11,41 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Usage is a mistake on the command line. What it wraps is not looked at: the mistake
-// decides the exit code.
+// Usage is a mistake on the command line. It decides the exit code, whatever error it wraps.
 type Usage struct{ Err error }
 
 func (e Usage) Error() string { return e.Err.Error() }
 
-// Usagef makes a [Usage].
+// Usagef returns a [Usage].
 func Usagef(format string, args ...any) error { return Usage{Err: fmt.Errorf(format, args...)} }
 
-// Connect is a controller or a target that was not reached, or did not want us.
+// Connect means that a controller or a target could not be reached, or rejected the connection.
 type Connect struct{ Err error }
 
 func (e *Connect) Error() string { return e.Err.Error() }
 
 func (e *Connect) Unwrap() error { return e.Err }
 
-// WrongData is data that is not what was sent.
+// WrongData means that data differs from what was sent.
 type WrongData struct{ Err error }
 
 func (e *WrongData) Error() string { return e.Err.Error() }
 
 func (e *WrongData) Unwrap() error { return e.Err }
 
-// Said is what another process has failed with, which has said why.
+// Said means that another process failed, and has printed the reason.
 type Said struct{ Code int }
 
 func (e *Said) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
 
-// Reported is what the answer of a command has said already.
+// Reported means that the command's output already contains the error.
 type Reported struct{ Err error }
 
 func (e *Reported) Error() string { return e.Err.Error() }
 
 func (e *Reported) Unwrap() error { return e.Err }
 
-// DidYouMean is a question that goes after a name that does not exist; empty where none
-// of the names is near.
+// DidYouMean returns a question to append to the name of something that does not exist; "" if no name is similar.
 func DidYouMean(s string, names []string) string {
 	if near := nvmeof.Nearest(s, names); near != "" {
 		return "; did you mean " + near + "?"
@@ -55,7 +53,7 @@ func DidYouMean(s string, names []string) string {
 	return ""
 }
 
-// Pick finds what --output-format names.
+// Pick returns the format that --output-format names.
 func Pick[F any](format string, formats map[string]F) (F, error) {
 	f, ok := formats[format]
 	if !ok {
@@ -65,13 +63,13 @@ func Pick[F any](format string, formats map[string]F) (F, error) {
 	return f, nil
 }
 
-// List are names in one order, as a sentence has them; it sorts them.
+// List joins names in sorted order, as in a sentence. It sorts names in place.
 func List(names []string) string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
 
-// FlagNames are the long names of a command's flags, as its usage shows them.
+// FlagNames returns the long names of a command's flags, as its usage shows them.
 func FlagNames(cmd *cobra.Command) (names []string) {
 	for word := range strings.FieldsSeq(cmd.Flags().FlagUsages()) {
 		if name, ok := strings.CutPrefix(word, "--"); ok {

@@ -7,9 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// fio counts latencies in bins of its own, whose middles are the keys of "bins" in
-// json+: values below 128 ns exactly, then 64 to a power of two, in 29 groups.
-// Longer ones are in the last.
+// fio counts latencies in bins of its own, whose middles are the keys of "bins" in json+. Values below 128 ns have a
+// bin each; above, each power of two has 64 bins. There are 29 groups of 64; longer latencies are in the last bin.
 const (
 	binBits = 6
 	allBins = 29 << binBits
@@ -20,7 +19,7 @@ func binOf(v uint64) int {
 	return min(cut<<binBits+int(v>>cut), allBins-1)
 }
 
-// binValue is the middle of a bin.
+// binValue returns the middle of a bin.
 func binValue(i int) uint64 {
 	cut := max(i>>binBits-1, 0)
 	v := uint64(i-cut<<binBits) << cut
@@ -30,8 +29,8 @@ func binValue(i int) uint64 {
 	return v
 }
 
-// bins are the counters of a histogram that are not zero, in order. A bin of fio's
-// is four of the histogram's.
+// bins returns the nonzero counters of a histogram in ascending order. A bin of fio contains four buckets of the
+// histogram.
 func bins(h *bench.Histogram) (all fields) {
 	last := -1
 	n := uint64(0)
@@ -52,8 +51,8 @@ func bins(h *bench.Histogram) (all fields) {
 	return all
 }
 
-// A spread is which share of latencies was below some bounds, but not below the ones
-// before, in percent. fio prints three, each of which has what the others do not.
+// A spread holds the percentage of latencies below each bound and not below the one before. fio prints three spreads,
+// which do not overlap.
 type spread struct {
 	unit   time.Duration
 	bounds []uint64 // in units
@@ -65,8 +64,8 @@ var (
 	millis   = append(subunits[:len(subunits):len(subunits)], 2000)
 )
 
-// spreads are those in nanoseconds, microseconds and milliseconds; the last has one
-// share more, of what is above its bounds.
+// spreads returns the spreads in nanoseconds, microseconds and milliseconds. The last has one more share for the
+// latencies above its bounds.
 func spreads(h *bench.Histogram) [3]spread {
 	all := [3]spread{{unit: time.Nanosecond, bounds: subunits}, {unit: time.Microsecond, bounds: subunits}, {unit: time.Millisecond, bounds: millis}}
 	for i := range all {

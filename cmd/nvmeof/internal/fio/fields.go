@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// fields are a JSON object whose keys stay in order.
+// fields is a JSON object with ordered keys.
 type fields []field
 
 type field struct {
@@ -38,14 +38,14 @@ func (fs fields) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// number is a float that has a decimal point, so that readers take it for one.
+// number is a float that is printed with a decimal point, so that readers recognize it as one.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) { return []byte(fmt.Sprintf("%.6f", float64(n))), nil }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// numbers are an object of shares under names.
+// numbers returns an object of values with their names.
 func numbers(names []string, values []float64) (fs fields) {
 	for i, name := range names {
 		fs = append(fs, field{name, number(values[i])})

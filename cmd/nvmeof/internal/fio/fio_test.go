@@ -40,8 +40,7 @@ func mixed(t *testing.T) *bench.Result {
 	return measure(t, bench.Job{Pattern: bench.RandRW, Limit: 32 << 20, FlushEvery: 32})
 }
 
-// keys are the paths of a document with the types of what is there. What the keys of
-// an object are is data in some.
+// keys collects the paths in a document with the types of their values. In some objects the keys are data.
 func keys(doc any, path string, into map[string]string) {
 	free := []string{"bins", "global options", "job options"}
 	switch v := doc.(type) {
@@ -75,12 +74,10 @@ func parsed(t *testing.T, text []byte) map[string]string {
 	return all
 }
 
-// TestKeys compares with what fio 3.33 itself wrote, each time with --ioengine=null:
-// --bs=4k --size=64m --runtime=2 --time_based --iodepth=4 --rw=randrw --fsync=32 as
-// json+, of whose bins few are kept; --rw=randread; --rw=randtrimwrite --iodepth=4
-// --rate_iops=2000 --percentile_list=50:99.9:99.999 --lat_percentiles=1
-// --slat_percentiles=1; and --rw=randrw --bs=4k,8k --fsync=16 --clat_percentiles=0 as
-// json+.
+// TestKeys compares with the output of fio 3.33 itself, each time with --ioengine=null: --bs=4k --size=64m --runtime=2
+// --time_based --iodepth=4 --rw=randrw --fsync=32 as json+, of whose bins few are kept; --rw=randread;
+// --rw=randtrimwrite --iodepth=4 --rate_iops=2000 --percentile_list=50:99.9:99.999 --lat_percentiles=1
+// --slat_percentiles=1; and --rw=randrw --bs=4k,8k --fsync=16 --clat_percentiles=0 as json+.
 func TestKeys(t *testing.T) {
 	for _, c := range []struct {
 		file   string
@@ -128,7 +125,7 @@ func sameKeys(t *testing.T, name string, text []byte, r *bench.Result, how Perce
 	}
 }
 
-// TestPercentileTable: as fio prints them, with as many digits as one needs.
+// TestPercentileTable checks that percentiles are printed as fio does, with as many digits as the longest needs.
 func TestPercentileTable(t *testing.T) {
 	r := mixed(t)
 	o := output(r)
@@ -149,7 +146,7 @@ func TestPercentileTable(t *testing.T) {
 	}
 }
 
-// TestFigures: the document says what was measured.
+// TestFigures checks that the document contains the measured values.
 func TestFigures(t *testing.T) {
 	r := mixed(t)
 	var b bytes.Buffer
@@ -203,7 +200,7 @@ func sum[N uint64 | float64](m map[string]N) (n N) {
 	return n
 }
 
-// TestBins: the keys of fio's bins. The examples are from its own output.
+// TestBins checks the keys of fio's bins. The examples are from its own output.
 func TestBins(t *testing.T) {
 	for v, want := range map[uint64]uint64{0: 0, 127: 127, 128: 129, 130: 131, 200: 201, 262: 262, 263: 262, 57304427: 57409536, 100045351: 100139008, 1 << 40: 17112760320} {
 		if got := binValue(binOf(v)); got != want {

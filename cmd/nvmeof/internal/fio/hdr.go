@@ -10,20 +10,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// HdrHistogram's geometry for times up to an hour with three significant digits.
+// HdrHistogram's geometry for latencies up to an hour with three significant digits.
 const (
-	hgrmSubBucketBits = 11 // 2048 sub-buckets, half of them to a power of two
+	hgrmSubBucketBits = 11 // 2048 sub-buckets, half of them per power of two
 	hgrmBuckets       = 32
 )
 
-// An hgrmStep is a bucket of HdrHistogram's that has latencies.
+// An hgrmStep is a nonempty bucket of HdrHistogram.
 type hgrmStep struct {
 	middle, highest float64
-	count, total    uint64 // in this one, and up to its end
+	count, total    uint64 // in this bucket, and up to its end
 }
 
-// hgrmSteps sorts latencies into HdrHistogram's buckets, of which four have the width of
-// one of the histogram's.
+// hgrmSteps sorts latencies into HdrHistogram's buckets, each of which is a quarter as wide as one of the histogram's.
 func hgrmSteps(h *bench.Histogram) (steps []hgrmStep) {
 	total := uint64(0)
 	h.Each(func(start, width, count uint64) {
@@ -36,8 +35,8 @@ func hgrmSteps(h *bench.Histogram) (steps []hgrmStep) {
 	return steps
 }
 
-// HDR prints percentiles as HdrHistogram's tools do (.hgrm), in microseconds: five for
-// each halving of what is left to 100, from one value that was seen to the next.
+// HDR prints percentiles like HdrHistogram's tools (.hgrm), in microseconds. There are five percentiles for each
+// halving of the distance to 100, each with the next recorded value.
 func HDR(w io.Writer, h *bench.Histogram) error {
 	const ticks, scale = 5, 1e3
 	var b strings.Builder
@@ -51,7 +50,7 @@ func HDR(w io.Writer, h *bench.Histogram) error {
 	}
 	steps := hgrmSteps(h)
 	var last hgrmStep
-	next := 0.0 // the percentile to be printed
+	next := 0.0 // the next percentile to be printed
 	for i, s := range steps {
 		last = s
 		for reached := 100 * float64(s.total) / float64(h.Count); next <= reached; {
@@ -71,7 +70,7 @@ func HDR(w io.Writer, h *bench.Histogram) error {
 	return err
 }
 
-// spreadOf are the mean and the standard deviation of the buckets' middles.
+// spreadOf returns the mean and the standard deviation, computed from the middles of the buckets.
 func spreadOf(steps []hgrmStep, n uint64) (mean, deviation float64) {
 	for _, s := range steps {
 		mean += float64(s.count) * s.middle / float64(n)

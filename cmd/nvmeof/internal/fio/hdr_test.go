@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// TestHDR has what hdrhistogram-go 1.4.0 printed of the same latencies.
+// TestHDR compares with the output of hdrhistogram-go 1.4.0 for the same latencies.
 func TestHDR(t *testing.T) {
 	const head = " Value\tPercentile\tTotalCount\t1/(1-Percentile)\n\n"
 	for _, c := range []struct {

@@ -9,10 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// format is the version of fio whose format this is.
+// format is the version of fio whose format is printed.
 const format = "fio-3.33"
 
-// JSON prints what fio does with --output-format=json, or json+ where plus.
+// JSON prints like fio with --output-format=json, or with json+ if plus is set.
 func (o *Output) JSON(w io.Writer, plus bool) error {
 	doc := fields{
 		{"fio version", format + " (format; measured by " + o.Program + ")"},
@@ -36,10 +36,10 @@ func (o *Output) JSON(w io.Writer, plus bool) error {
 	return e.Encode(doc)
 }
 
-// A detail is how much is printed of distributions.
+// A detail selects how much of distributions is printed.
 type detail struct {
 	*Percentiles
-	plus bool // json+: the bins too
+	plus bool // json+: also the bins
 }
 
 func (g *Group) job(id, k int, how detail) fields {
@@ -89,7 +89,7 @@ func (s *spread) names() (names []string) {
 	return names
 }
 
-// side is one direction of a job's.
+// side returns the results of one direction.
 func (g *Group) side(r *bench.Result, d bench.Direction, windows []bench.Window, how detail) fields {
 	s := &r.Sides[d]
 	n, seconds, runtime := s.Ops(), r.Elapsed.Seconds(), r.Elapsed.Milliseconds()
@@ -113,7 +113,7 @@ func (g *Group) side(r *bench.Result, d bench.Direction, windows []bench.Window,
 	}
 }
 
-// latency is a distribution; fio gives percentiles only of some.
+// latency returns a distribution. fio includes percentiles only for some.
 func (how *detail) latency(h *bench.Histogram, withPercentiles bool) fields {
 	if h == nil {
 		h = new(bench.Histogram)
@@ -140,7 +140,7 @@ func count(h *bench.Histogram) uint64 {
 	return h.Count
 }
 
-// share is a time in percent of another.
+// share returns a time as a percentage of another.
 func share(part, whole time.Duration) number {
 	if whole <= 0 {
 		return 0
@@ -148,7 +148,7 @@ func share(part, whole time.Duration) number {
 	return number(100 * part.Seconds() / whole.Seconds())
 }
 
-// counted are counters in percent of their sum.
+// counted returns counters as percentages of their sum.
 func counted(names []string, counters []uint64) fields { return numbers(names, percents(counters)) }
 
 func percents(counters []uint64) []float64 {

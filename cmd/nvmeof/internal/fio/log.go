@@ -9,26 +9,25 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// A LogKind is one of fio's logs, named as in its file.
+// A LogKind is one of fio's logs, with the name used in its file name.
 type LogKind string
 
 const (
-	LogBandwidth  LogKind = "bw"   // KiB a second
-	LogIOPS       LogKind = "iops" // requests a second
-	LogSubmission LogKind = "slat" // nanoseconds on average, as the next two
+	LogBandwidth  LogKind = "bw"   // KiB per second
+	LogIOPS       LogKind = "iops" // requests per second
+	LogSubmission LogKind = "slat" // mean in nanoseconds, as the next two
 	LogCompletion LogKind = "clat"
 	LogLatency    LogKind = "lat"
 )
 
-// LogName is the file in which fio writes a log of job n, which counts from one.
+// LogName returns the name of fio's log file of job n, counted from one.
 func LogName(prefix string, kind LogKind, n int) string {
 	return fmt.Sprintf("%s_%s.%d.log", prefix, kind, n)
 }
 
-// Log writes a log with a line for each window and direction: its end in
-// milliseconds, the value, the direction (0 read, 1 write, 2 trim) and the block
-// size, which fio gives as 0 for windows. The columns that newer versions add behind
-// stay away, since the fiologparser that comes with fio 3.33 refuses them.
+// Log writes a log with a line for each window and direction: its end in milliseconds, the value, the direction (0
+// read, 1 write, 2 trim) and the block size, which fio sets to 0 for windows. The columns that newer versions append
+// are omitted, since the fiologparser of fio 3.33 rejects them.
 func Log(w io.Writer, r *bench.Result, kind LogKind, every time.Duration) error {
 	b := bufio.NewWriter(w)
 	windows := r.Windows(every)
@@ -42,7 +41,7 @@ func Log(w io.Writer, r *bench.Result, kind LogKind, every time.Duration) error 
 	return b.Flush()
 }
 
-// logged is a value of a window, and whether there is one: no request has no latency.
+// logged returns the value of a window, and whether there is one: without requests there is no latency.
 func logged(w *bench.Window, d bench.Direction, kind LogKind) (float64, bool) {
 	n := float64(w.Ops[d])
 	switch kind {

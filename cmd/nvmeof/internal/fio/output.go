@@ -8,23 +8,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// An Output is all that there is to print.
+// An Output holds everything that can be printed.
 type Output struct {
-	Program string // the name and version of who measured
+	Program string // name and version of the measuring program
 	Ended   time.Time
 	Global  []Option // of all jobs
 	Groups  []Group
-	Extra   any // what fio has no place for: the key "nvmeof"; nil: nothing
+	Extra   any // data that fio's format has no place for, under the key "nvmeof"; nil: none
 	Percentiles
 }
 
-// Percentiles are which ones are reported, and of what. The zero value is what fio
-// does by itself.
+// Percentiles selects the percentiles that are reported, and of which latencies. The zero value is fio's default.
 type Percentiles struct {
 	List         []float64 // ascending; nil: fio's
-	Submission   bool      // of submission latencies too
+	Submission   bool      // also of submission latencies
 	NoCompletion bool      // not of completion latencies
-	Whole        bool      // of both together too
+	Whole        bool      // also of total latencies
 }
 
 func (p *Percentiles) list() []float64 {
@@ -34,8 +33,8 @@ func (p *Percentiles) list() []float64 {
 	return p.List
 }
 
-// digits are those behind the point with which they are printed: as many as one needs,
-// and none where all are whole.
+// digits returns the number of decimals with which they are printed: as many as the longest needs, and none if all are
+// whole.
 func (p *Percentiles) digits() (n int) {
 	for _, v := range p.list() {
 		text := strconv.FormatFloat(v, 'f', -1, 64)
@@ -46,24 +45,23 @@ func (p *Percentiles) digits() (n int) {
 	return min(n, 6)
 }
 
-// An Option is one that the user gave, by its name in fio.
+// An Option is an option that the user gave, by its name in fio.
 type Option struct{ Name, Value string }
 
-// A Group is the jobs that are reported together: in fio's words, those of one group
-// id.
+// A Group is a group of jobs that are reported together: those with the same group ID in fio.
 type Group struct {
 	Jobs []Job
 }
 
-// A Job is one job, or several in one.
+// A Job is one job, or several combined.
 type Job struct {
 	Name    string
 	Options []Option
-	Clones  int // how many it stands for
+	Clones  int // number of combined jobs
 	Result  *bench.Result
 }
 
-// rate is bytes a second of all jobs of the group.
+// rate returns the sum of all jobs of the group in bytes per second.
 func (g *Group) rate(d bench.Direction) (sum float64) {
 	for i := range g.Jobs {
 		r := g.Jobs[i].Result
@@ -74,9 +72,8 @@ func (g *Group) rate(d bench.Direction) (sum float64) {
 	return sum
 }
 
-// window is how long the parts of a measurement are whose extremes are reported
-// (fio's bwavgtime and iopsavgtime).
+// window is the length of the intervals whose extremes are reported (fio's bwavgtime and iopsavgtime).
 const window = 500 * time.Millisecond
 
-// percentiles are those that fio reports.
+// percentiles are fio's default percentiles.
 var percentiles = [...]float64{1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99}

@@ -6,13 +6,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// extent is what fio prints of a figure over time.
+// extent holds the statistics of a figure over time that fio prints.
 type extent struct {
 	min, max, mean, dev float64
 	n                   int
 }
 
-// series is the extent of a figure of each window.
+// series returns the extent of a figure over the windows.
 func series(windows []bench.Window, value func(*bench.Window) float64) (e extent) {
 	sum, squares := 0.0, 0.0
 	for i := range windows {
@@ -33,7 +33,7 @@ func series(windows []bench.Window, value func(*bench.Window) float64) (e extent
 	return e
 }
 
-// of is the mean in percent of a whole.
+// of returns the mean as a percentage of a whole.
 func (e *extent) of(whole float64) float64 {
 	if whole <= 0 {
 		return 0

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// Table prints a line for each job: the pattern, what came out, and percentiles of
-// the whole latency.
+// Table prints a line for each job: the pattern, the results, and percentiles of the total latency.
 func (o *Output) Table(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %8s %6s %12s %9s %10s %10s %10s\n", "pattern", "size", "depth", "IOPS", "GB/s", "p50", "p99", "p99.9")

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// Normal prints what fio does without --output-format, as far as it applies.
+// Normal prints like fio without --output-format, as far as it applies.
 func (o *Output) Normal(w io.Writer) error {
 	var b strings.Builder
 	for i := range o.Groups {
@@ -55,7 +55,7 @@ func (j *Job) text(b *strings.Builder, o *Output, id int, g *Group) {
 	}
 }
 
-// sizes are those of all directions where they differ, as fio prints them.
+// sizes formats the block sizes, of each direction if they differ, as fio does.
 func sizes(r *bench.Result) string {
 	var all []string
 	for d := range bench.Direction(bench.Directions) {
@@ -104,7 +104,7 @@ func direction(b *strings.Builder, r *bench.Result, d bench.Direction, windows [
 	fmt.Fprintf(b, "   iops        : min=%.0f, max=%.0f, avg=%.2f, stdev=%.2f, samples=%d\n", io.min, io.max, io.mean, io.dev, io.n)
 }
 
-// unitOf is the unit in which a distribution is printed.
+// unitOf returns the unit in which a distribution is printed.
 func unitOf(h *bench.Histogram) (name string, unit float64) {
 	switch mean := h.Mean(); {
 	case mean < 10e3:
@@ -126,7 +126,7 @@ func percentileTable(b *strings.Builder, name string, h *bench.Histogram, ps *Pe
 	fmt.Fprintf(b, "    %s percentiles (%s):\n", name, unit)
 	width := len(fmt.Sprintf("%.0f", float64(h.Max)/per))
 	digits := ps.digits()
-	head := 3 // room for 100
+	head := 3 // width of 100
 	if digits > 0 {
 		head += digits
 	}
@@ -145,7 +145,7 @@ func percentileTable(b *strings.Builder, name string, h *bench.Histogram, ps *Pe
 	}
 }
 
-// text prints the shares that are not zero, five to a line.
+// text prints the nonzero shares, five per line.
 func (s *spread) text(b *strings.Builder, unit string) {
 	const perLine = 5
 	names := s.names()
@@ -170,7 +170,7 @@ func percentList(names []string, counters []uint64) string {
 	return strings.Join(cells, ", ")
 }
 
-// status sums up a group.
+// status prints the summary of a group.
 func (g *Group) status(b *strings.Builder, id int) {
 	fmt.Fprintf(b, "\nRun status group %d (all jobs):\n", id)
 	for d := range bench.Direction(bench.Directions) {

@@ -17,7 +17,7 @@ import (
 
 var long = flag.Bool("long", false, "fio's scripts for logs, too, which take long")
 
-// needTool skips a test where a program of fio's, or one that it runs on, is missing.
+// needTool skips a test if a program of fio's, or one that it needs, is missing.
 func needTool(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -31,7 +31,7 @@ func tool(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	c := exec.Command(name, args...)
 	c.Dir = dir
-	// The interpreter of the system, for which fio's package installs what it needs.
+	// Use the system's interpreter, for which fio's package installs its dependencies.
 	c.Env = append(os.Environ(), "PATH=/usr/bin:/bin")
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -40,8 +40,7 @@ func tool(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// TestJSONPlusTool: fio's own script turns json+ into tables, and finds them the same
-// as the document.
+// TestJSONPlusTool checks that fio's own script converts json+ to tables with the values of the document.
 func TestJSONPlusTool(t *testing.T) {
 	needTool(t, "fio_jsonplus_clat2csv", "python3")
 	r := mixed(t)
@@ -63,8 +62,7 @@ func TestJSONPlusTool(t *testing.T) {
 	}
 }
 
-// TestKeysOfInstalled compares with the fio that is there, where it is of the version
-// whose format this is.
+// TestKeysOfInstalled compares with the installed fio, if it is of the version whose format is printed.
 func TestKeysOfInstalled(t *testing.T) {
 	needTool(t, "fio")
 	dir := t.TempDir()
@@ -102,7 +100,7 @@ func write(t *testing.T, name string, text []byte) {
 
 var logKinds = []LogKind{LogBandwidth, LogIOPS, LogSubmission, LogCompletion, LogLatency}
 
-// logs writes all logs of two jobs, and returns their folder.
+// logs writes all logs of two jobs, and returns their directory.
 func logs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +117,7 @@ func logs(t *testing.T) string {
 	return dir
 }
 
-// TestLogTools: fio's scripts for logs, as far as they are installed, read ours.
+// TestLogTools checks that fio's scripts for logs, if installed, can read ours.
 func TestLogTools(t *testing.T) {
 	if !*long {
 		t.Skip("it takes a second of processor time: -long")
@@ -149,7 +147,7 @@ func TestLogTools(t *testing.T) {
 	})
 }
 
-// fiologparser unpacks the script that Debian's package has as documentation.
+// fiologparser unpacks the script that Debian's package installs as documentation.
 func fiologparser(t *testing.T, dir string) string {
 	t.Helper()
 	f, err := os.Open("/usr/share/doc/fio/fiologparser.py.gz")

@@ -2,7 +2,7 @@ package fio
 
 import "fmt"
 
-// scaled is a number with three digits or four, and a prefix or a unit.
+// scaled formats a number with three or four digits and a prefix or a unit.
 func scaled(v, step float64, prefixes []string) string {
 	i := 0
 	for v >= 10*step && i < len(prefixes)-1 {
@@ -24,10 +24,10 @@ var (
 	binaryUnits     = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 )
 
-// thousands is a number as 63.2k.
+// thousands formats a number such as 63.2k.
 func thousands(v float64) string { return scaled(v, 1000, decimalPrefixes) }
 
-// speed is bytes a second as 247MiB/s (259MB/s).
+// speed formats bytes per second such as 247MiB/s (259MB/s).
 func speed(v float64) string {
 	return fmt.Sprintf("%s/s (%s/s)", scaled(v, 1024, binaryUnits), scaled(v, 1000, byteUnits))
 }

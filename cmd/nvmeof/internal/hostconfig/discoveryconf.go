@@ -6,9 +6,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// ParseDiscoveryConf reads a discovery.conf: each line has the options of one nvme
-// discover, "-t rdma -a 192.0.2.1" or "--transport=rdma --traddr=192.0.2.1"; what
-// follows a # is a comment.
+// ParseDiscoveryConf parses a discovery.conf. Each line contains the options of one nvme discover, "-t rdma -a
+// 192.0.2.1" or "--transport=rdma --traddr=192.0.2.1". A # starts a comment.
 func ParseDiscoveryConf(file string, text []byte) (r Result) {
 	if !r.isText(file, text) {
 		return r
@@ -26,7 +25,7 @@ func ParseDiscoveryConf(file string, text []byte) (r Result) {
 	return r
 }
 
-// line reads the options of a line.
+// line parses the options of a line.
 func (r *Result) line(file string, line int, words []string) (Options, bool) {
 	all := Options{}
 	for len(words) > 0 {
@@ -64,7 +63,7 @@ func (r *Result) line(file string, line int, words []string) (Options, bool) {
 	return all, true
 }
 
-// splitOption reads "--name=value", "--name", "-xvalue" and "-x".
+// splitOption splits "--name=value", "--name", "-xvalue" and "-x".
 func splitOption(word string) (o *Option, value string, given bool) {
 	if name, ok := strings.CutPrefix(word, "--"); ok {
 		name, value, given = strings.Cut(name, "=")
@@ -77,10 +76,10 @@ func splitOption(word string) (o *Option, value string, given bool) {
 	return findShort(word[1]), value, len(word) > 2
 }
 
-// Limit on a file, in bytes.
+// Maximum size of a file in bytes.
 const maxText = 4 << 20
 
-// isText refuses what no parser should look at.
+// isText reports a problem if a file is too large or not text.
 func (r *Result) isText(file string, text []byte) bool {
 	switch {
 	case len(text) > maxText:

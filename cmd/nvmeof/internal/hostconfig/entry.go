@@ -10,23 +10,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Options are nvme connect's, by their long names without dashes. Flags are "true"
-// or "false", numbers are decimal; all have been checked.
+// Options maps the long names of nvme connect's options, without dashes, to their values. Flags are "true" or "false",
+// and numbers are decimal. All values have been checked.
 type Options map[string]string
 
-// An Entry is one controller that a file wants connected.
+// An Entry is a controller that a file wants connected.
 type Entry struct {
 	File      string
 	Line      int
-	Discovery bool // a discovery controller, whose log says what to connect to
+	Discovery bool // a discovery controller, whose log lists what to connect to
 	Options   Options
 }
 
-// Where is "FILE:LINE".
+// Where returns "FILE:LINE".
 func (e *Entry) Where() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
 
-// NQN is the name of the subsystem to connect to: of a discovery controller without
-// one, that which all have.
+// NQN returns the NQN of the subsystem to connect to; for a discovery controller without one, the well-known discovery
+// NQN.
 func (e *Entry) NQN() string {
 	if n := e.Options["nqn"]; n != "" || !e.Discovery {
 		return n
@@ -34,7 +34,7 @@ func (e *Entry) NQN() string {
 	return string(nvmeof.DiscoveryNQN)
 }
 
-// String is the entry without its secrets.
+// String describes the entry without its secrets.
 func (e *Entry) String() string {
 	var b strings.Builder
 	b.WriteString(e.Where() + ":")
@@ -47,7 +47,7 @@ func (e *Entry) String() string {
 	return b.String()
 }
 
-// A Skipped entry is right, but not for this host.
+// A Skipped entry is valid, but not for this host.
 type Skipped struct {
 	File string
 	Line int
@@ -56,7 +56,7 @@ type Skipped struct {
 
 func (s *Skipped) String() string { return fmt.Sprintf("%s:%d: %s", s.File, s.Line, s.Why) }
 
-// A Result is what files say, in their order.
+// A Result is the content of files, in their order.
 type Result struct {
 	Entries  []Entry
 	Skipped  []Skipped
@@ -64,7 +64,7 @@ type Result struct {
 	Problems config.Problems
 }
 
-// Err is [Result].Problems, or nil if there are none.
+// Err returns [Result].Problems, or nil if there are none.
 func (r *Result) Err() error {
 	if len(r.Problems) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (r *Result) Err() error {
 	return r.Problems
 }
 
-// add appends what another file says.
+// add appends the result of another file.
 func (r *Result) add(o Result) {
 	r.Entries = append(r.Entries, o.Entries...)
 	r.Skipped = append(r.Skipped, o.Skipped...)
@@ -96,8 +96,7 @@ func problem(file string, line int, fix, format string, args ...any) config.Prob
 	return p
 }
 
-// enter takes an entry whose options have been checked one by one, if they are right
-// together and for this host.
+// enter adds an entry whose options have been checked individually, if they are valid together and apply to this host.
 func (r *Result) enter(e Entry) {
 	transport := e.Options["transport"]
 	switch {
@@ -125,8 +124,7 @@ func (r *Result) enter(e Entry) {
 	r.Entries = append(r.Entries, e)
 }
 
-// usable refuses options that do not exist over RDMA, and drops those that mean
-// nothing here.
+// usable rejects an entry with options that are not supported over RDMA, and removes options that have no effect.
 func (r *Result) usable(e *Entry) bool {
 	for _, name := range slices.Sorted(maps.Keys(e.Options)) {
 		o := find(name)

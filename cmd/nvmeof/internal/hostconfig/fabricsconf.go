@@ -17,10 +17,10 @@ const (
 
 var sectionNames = []string{sectionHost, sectionDiscoveryDefaults, sectionIODefaults, sectionDiscovery, sectionSubsystem}
 
-// ParseFabricsConf reads nvme-fabrics.conf and its drop-ins. A value is that of the
-// controller line, else of its section, else of section Host, else of the file's defaults
-// for its kind of controller, else of those in main; an empty one is the host's own
-// default. A drop-in with a section Host connects as another host, whose name it says.
+// ParseFabricsConf parses nvme-fabrics.conf and its drop-ins. The value of an option comes from the controller line,
+// else from its section, else from section Host, else from the file's defaults for the kind of controller, else from
+// those in main. An empty value selects the host's own default. A drop-in with a section Host connects as another
+// host, whose name the section must contain.
 func ParseFabricsConf(main File, dropIns []File) (r Result) {
 	base := parseINI(main, false)
 	files := []*iniFile{base}
@@ -41,8 +41,8 @@ func ParseFabricsConf(main File, dropIns []File) (r Result) {
 	return r
 }
 
-// clashes breaks files that say they are the same host: the name of one, or its
-// identifier beside another name, which targets would take for one host.
+// clashes marks as broken the files that define the same host as another file: with the same NQN, or with the same
+// identifier beside another NQN, which targets would take for one host.
 func clashes(files []*iniFile) {
 	byNQN, byID := map[string]*iniFile{}, map[string]*iniFile{}
 	for _, f := range files {
@@ -87,21 +87,21 @@ func (f *iniFile) expand(e *endpoint, base *iniFile, r *Result) {
 	}
 }
 
-// An iniFile is one file as it stands.
+// An iniFile is the parsed content of one file.
 type iniFile struct {
 	name   string
 	result Result
-	broken bool // nothing of it may be used
+	broken bool // the whole file is rejected
 
-	hostLine                      int // 0: there is no section Host
+	hostLine                      int // 0: no section Host
 	host                          Options
 	discoveryDefaults, ioDefaults Options
 	endpoints                     []endpoint
 
-	section string // the current one; "": none yet, "-": one that is ignored
+	section string // the current one; "": none yet, "-": an ignored one
 }
 
-// An endpoint is a section of a controller.
+// An endpoint is the section of a subsystem or a discovery controller.
 type endpoint struct {
 	line      int
 	discovery bool
@@ -115,7 +115,7 @@ type controllerLine struct {
 	options Options
 }
 
-// fail notes a mistake for which the whole file is not used.
+// fail records a problem for which the whole file is rejected.
 func (f *iniFile) fail(line int, fix, format string, args ...any) {
 	f.broken = true
 	f.result.problem(f.name, line, fix, format, args...)
@@ -147,7 +147,7 @@ func parseINI(in File, dropIn bool) *iniFile {
 	return f
 }
 
-// withoutComment cuts a comment off: a # at the start of a line or after a space.
+// withoutComment removes a comment: a # at the start of the line or after a space.
 func withoutComment(s string) string {
 	for i := range len(s) {
 		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {

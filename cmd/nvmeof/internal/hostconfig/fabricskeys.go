@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// assign reads a line "key = value" of the current section.
+// assign parses a line "key = value" of the current section.
 func (f *iniFile) assign(line int, s string) {
 	key, value, ok := strings.Cut(s, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
@@ -41,7 +41,7 @@ func (f *iniFile) assign(line int, s string) {
 	f.set(f.options(), o, line, value)
 }
 
-// findINI is an option by its one spelling in this format.
+// findINI returns the option with a name in the only spelling that this format accepts.
 func findINI(key string) *Option {
 	if o := find(key); o != nil && o.class != classCommand && key != "fast_io_fail_tmo" {
 		return o
@@ -58,8 +58,7 @@ func iniNames() []string {
 	})
 }
 
-// misplaced is where an option belongs that does not belong into the current
-// section, or "".
+// misplaced says where an option belongs that is not allowed in the current section; "" if it is allowed.
 func (f *iniFile) misplaced(o *Option) string {
 	switch {
 	case o.class == classAddress:
@@ -72,7 +71,7 @@ func (f *iniFile) misplaced(o *Option) string {
 	return ""
 }
 
-// options are those of the current section.
+// options returns the options of the current section.
 func (f *iniFile) options() Options {
 	switch f.section {
 	case sectionHost:
@@ -85,8 +84,8 @@ func (f *iniFile) options() Options {
 	return f.endpoints[len(f.endpoints)-1].options
 }
 
-// set checks and stores a value; an empty one stands for the host's own default. A
-// mistake about who the host is takes the file away.
+// set checks and stores a value. An empty value selects the host's own default. An invalid host identity makes the
+// whole file invalid.
 func (f *iniFile) set(to Options, o *Option, line int, value string) bool {
 	if value != "" {
 		checked, err := o.check(value)
@@ -101,8 +100,8 @@ func (f *iniFile) set(to Options, o *Option, line int, value string) bool {
 	return true
 }
 
-// controller reads the value of a controller line: address and tunables, separated
-// by semicolons. A word that is not known is a mistake, since it might be an address.
+// controller parses the value of a controller line: address and tunables, separated by semicolons. An unknown word is
+// an error, since it might be part of the address.
 func (f *iniFile) controller(line int, text string) {
 	p := controllerLine{line, Options{}}
 	for word := range strings.SplitSeq(text, ";") {

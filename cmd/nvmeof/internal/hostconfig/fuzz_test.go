@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// wantSound: every entry can be connected to, whatever the file.
+// wantSound checks that every entry can be connected, whatever the file.
 func wantSound(t *testing.T, r Result) {
 	t.Helper()
 	for i := range r.Entries {

@@ -4,8 +4,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// ParseJSON reads a config.json of nvme-cli 2 (libnvme's config-schema.json): a list
-// of hosts, or an object that has one as "hosts".
+// ParseJSON parses a config.json of nvme-cli 2 (libnvme's config-schema.json): a list of hosts, or an object with such
+// a list as "hosts".
 func ParseJSON(file string, text []byte) Result {
 	d := document{file: file}
 	if !d.result.isText(file, text) {
@@ -29,13 +29,13 @@ func ParseJSON(file string, text []byte) Result {
 	return d.result
 }
 
-// A document is a config.json in progress.
+// A document is a config.json being parsed.
 type document struct {
 	file   string
 	result Result
 }
 
-// each walks a list of objects.
+// each calls f for each object of a list.
 func (d *document) each(list *value, name string, f func(*value)) {
 	if list == nil {
 		return
@@ -53,7 +53,7 @@ func (d *document) each(list *value, name string, f func(*value)) {
 	}
 }
 
-// known warns of members that nobody reads.
+// known warns of unknown members.
 func (d *document) known(v *value, names ...string) {
 	for _, m := range v.members {
 		found := false
@@ -75,7 +75,7 @@ func (d *document) host(v *value) {
 	} {
 		ok = d.take(common, v.member(f.member), find(f.option)) && ok
 	}
-	if !ok { // its subsystems would be connected to as another host
+	if !ok { // otherwise its subsystems would be connected as another host
 		return
 	}
 	d.each(v.member("subsystems"), "subsystems", func(s *value) { d.subsystem(s, common) })
@@ -117,7 +117,7 @@ func (d *document) port(v *value, common Options) {
 	d.result.enter(e)
 }
 
-// take reads a member into an option; one that is missing or null changes nothing.
+// take sets an option from a member. A missing or null member changes nothing.
 func (d *document) take(to Options, v *value, o *Option) bool {
 	if v == nil || v.kind == nullValue {
 		return true
@@ -126,7 +126,7 @@ func (d *document) take(to Options, v *value, o *Option) bool {
 		d.result.problem(d.file, v.line, "", "%s is a list or an object: want a single value", o.Name)
 		return false
 	}
-	if o.Secret && v.text == "none" { // what libnvme writes where there is no key
+	if o.Secret && v.text == "none" { // written by libnvme if there is no key
 		return true
 	}
 	text, err := o.check(v.text)

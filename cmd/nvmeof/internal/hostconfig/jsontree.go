@@ -17,7 +17,7 @@ const (
 	objectValue
 )
 
-// A value is JSON with the lines on which it begins.
+// A value is a JSON value with the line on which it begins.
 type value struct {
 	kind    valueKind
 	line    int
@@ -31,7 +31,7 @@ type member struct {
 	value *value
 }
 
-// member is the last one of that name, or nil.
+// member returns the last member of that name, or nil.
 func (v *value) member(name string) (found *value) {
 	for i := range v.members {
 		if v.members[i].name == name {
@@ -41,17 +41,17 @@ func (v *value) member(name string) (found *value) {
 	return found
 }
 
-// maxDepth is how deep lists and objects may lie within each other.
+// maxDepth is the maximum nesting of lists and objects.
 const maxDepth = 16
 
 type treeParser struct {
 	text    []byte
 	decoder *json.Decoder
-	line    int // of counted
+	line    int // line number at offset counted
 	counted int64
 }
 
-// parseTree reads one JSON value. With an error comes its line.
+// parseTree parses one JSON value. On an error it also returns the line.
 func parseTree(text []byte) (*value, int, error) {
 	p := treeParser{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), line: 1}
 	p.decoder.UseNumber()
@@ -73,7 +73,7 @@ func parseTree(text []byte) (*value, int, error) {
 	return v, 0, nil
 }
 
-// lineAt is the line of an offset, which is not before that of the last call.
+// lineAt returns the line of an offset. Offsets must not decrease between calls.
 func (p *treeParser) lineAt(offset int64) int {
 	if offset > p.counted {
 		p.line += bytes.Count(p.text[p.counted:offset], []byte("\n"))

@@ -9,15 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Names of the files in their folder, /etc/nvme.
+// Names of the files in their directory, /etc/nvme.
 const (
 	DiscoveryConf = "discovery.conf"
 	ConfigJSON    = "config.json"
 	FabricsConf   = "nvme-fabrics.conf"
 )
 
-// Load reads those of the files that a folder has, named in messages by dir.
-// nvme-fabrics.conf comes first. A folder without any gives nothing.
+// Load reads those of the files that exist in a directory, which messages call dir. nvme-fabrics.conf comes first.
 func Load(folder fs.FS, dir string) (r Result) {
 	r.add(LoadFabricsConf(folder, dir, FabricsConf))
 	for _, f := range []struct {
@@ -32,9 +31,8 @@ func Load(folder fs.FS, dir string) (r Result) {
 	return r
 }
 
-// LoadFile reads one file of any of the formats, which its name selects: .json, or
-// discovery.conf, or else the INI format, with the files *.conf of a folder of its
-// name and ".d".
+// LoadFile reads one file in the format that its name selects: .json, discovery.conf, or otherwise the INI format,
+// including the files *.conf in the directory with its name and ".d".
 func LoadFile(folder fs.FS, dir, name string) (r Result) {
 	if _, err := fs.Stat(folder, name); err != nil {
 		r.problem(path.Join(dir, name), 0, "", "%v", unwrap(err))
@@ -53,8 +51,7 @@ func LoadFile(folder fs.FS, dir, name string) (r Result) {
 	return r
 }
 
-// LoadFabricsConf reads a file in the INI format and its drop-ins, as far as they are
-// there.
+// LoadFabricsConf reads a file in the INI format and its drop-ins, if they exist.
 func LoadFabricsConf(folder fs.FS, dir, name string) (r Result) {
 	var texts []File
 	if text, ok := r.read(folder, dir, name); ok {
@@ -72,13 +69,13 @@ func LoadFabricsConf(folder fs.FS, dir, name string) (r Result) {
 	return r
 }
 
-// A File is a name for messages and what is in it.
+// A File is the content of a file, and its name for messages.
 type File struct {
 	Name string
 	Text []byte
 }
 
-// read reads a file that may be missing.
+// read reads a file, which may be missing.
 func (r *Result) read(folder fs.FS, dir, name string) ([]byte, bool) {
 	text, err := fs.ReadFile(folder, name)
 	switch {
@@ -90,7 +87,7 @@ func (r *Result) read(folder fs.FS, dir, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// unwrap is an error without the path, which the message has already.
+// unwrap removes the path from an error, since the message contains it already.
 func unwrap(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -23,48 +23,48 @@ const (
 	kindUUID
 )
 
-// class is where in nvme-fabrics.conf an option may stand.
+// class says where in nvme-fabrics.conf an option is allowed.
 type class uint8
 
 const (
 	classAddress  class = iota // on a controller line
-	classTunable               // there, and in every section
-	classSecurity              // in every section, not on a controller line
+	classTunable               // on a controller line and in every section
+	classSecurity              // in every section, but not on a controller line
 	classIdentity              // in section Host
-	classNQN                   // in the section of a controller
-	classCommand               // nowhere: only on a command line
+	classNQN                   // in the section of a subsystem or a discovery controller
+	classCommand               // not in a file: only on a command line
 )
 
-// An Option is one of nvme connect or nvme discover.
+// An Option is an option of nvme connect or nvme discover.
 type Option struct {
-	Name     string // long, on the command line
-	Also     string // another spelling of it there; "": none
+	Name     string // long name on the command line
+	Also     string // alternative name on the command line; "": none
 	Short    byte   // 0: none
-	JSON     string // in config.json; "": nowhere
+	JSON     string // name in config.json; "": not allowed there
 	kind     kind
 	class    class
 	Min, Max int    // of a number
-	Unset    string // a number outside those that stands for the default; "": none
+	Unset    string // a number out of range that selects the default; "": none
 	Default  int    // of a number
-	Usage    string // what a help text says
-	Where    bool   // it says which controller is meant
-	Lost     bool   // it is about connections that stay, most of all when they are lost
-	Secret   bool   // not to be shown
+	Usage    string // help text
+	Where    bool   // it selects the controller
+	Lost     bool   // it applies only to connections that stay, mostly to the time after they are lost
+	Secret   bool   // not to be printed
 	Hidden   bool   // in help texts
 	refuse   string
 	ignore   string
 }
 
-// Refused is why the option cannot be kept to, and empty of one that can.
+// Refused returns why the option is not supported; "" if it is.
 func (o *Option) Refused() string { return cmp.Or(o.refuse, o.ignore) }
 
-// IsUnset reports whether a value stands for the default.
+// IsUnset reports whether a value selects the default.
 func (o *Option) IsUnset(value string) bool { return o.Unset != "" && value == o.Unset }
 
-// IsFlag reports whether the option may stand without a value.
+// IsFlag reports whether the value of the option is optional.
 func (o *Option) IsFlag() bool { return o.kind == kindFlag }
 
-// MaxSeconds is the longest timeout: Linux has them in milliseconds, of 31 bits.
+// MaxSeconds is the maximum timeout: Linux stores it in milliseconds in 31 bits.
 const MaxSeconds = math.MaxInt32 / 1000
 
 const (
@@ -73,8 +73,8 @@ const (
 	noQueues = "queues here carry all kinds of commands, and are polled as the host's loops are: use nr-io-queues"
 )
 
-// options are all that a file may have, with the bounds that hold there and on a command
-// line. Their order is that in which they are written.
+// options lists all options that files may contain, in the order in which they are written, with the bounds that apply
+// in files and on command lines.
 var options = []Option{
 	{Name: "transport", Short: 't', JSON: "transport", class: classAddress, Where: true, Usage: "transport type: rdma"},
 	{Name: "traddr", Short: 'a', JSON: "traddr", class: classAddress, Where: true, Usage: "transport address: the controller's IP address, or a name that this machine knows"},
@@ -108,14 +108,14 @@ var options = []Option{
 	{Name: "hostsymname", class: classIdentity, ignore: "this host does not register itself with discovery controllers"},
 }
 
-// Known are the options that a file may have, in the order in which they are written.
+// Known returns the options that files may contain, in the order in which they are written.
 func Known() []Option { return slices.Clone(options) }
 
-// InRange reports whether the option can have a number.
+// InRange reports whether n is within the bounds of the option.
 func (o *Option) InRange(n int) bool { return n >= o.Min && n <= o.Max }
 
-// find is the option of a long name, spelled as on the command line or in
-// nvme-fabrics.conf, which differ in one.
+// find returns the option with a long name, as spelled on the command line or in nvme-fabrics.conf. The spellings of
+// one option differ.
 func find(name string) *Option {
 	if name == "fast-io-fail-tmo" {
 		name = "fast_io_fail_tmo"
@@ -146,7 +146,7 @@ func findJSON(name string) *Option {
 	return nil
 }
 
-// names are those of the options that may stand in a place.
+// names returns the names of all options that have one according to of.
 func names(of func(*Option) string) (all []string) {
 	for i := range options {
 		if n := of(&options[i]); n != "" {
@@ -156,7 +156,7 @@ func names(of func(*Option) string) (all []string) {
 	return all
 }
 
-// didYouMean is what to do about a name that does not exist.
+// didYouMean returns a suggestion for a name that does not exist, or "".
 func didYouMean(name string, all []string) string {
 	if near := nvmeof.Nearest(name, all); near != "" {
 		return "did you mean " + near + "?"
@@ -176,7 +176,7 @@ func (o *Option) asks(value string) bool {
 	return value != ""
 }
 
-// check returns a value in the form that Options have, or what is wrong with it.
+// check returns a value in the form used in Options, or an error if the value is invalid.
 func (o *Option) check(value string) (string, error) {
 	switch o.kind {
 	case kindNumber:
@@ -213,7 +213,7 @@ func (o *Option) check(value string) (string, error) {
 	return value, nil
 }
 
-// parseBool reads what systemd takes for a truth value.
+// parseBool parses a boolean as systemd does.
 func parseBool(s string) (on, ok bool) {
 	switch strings.ToLower(s) {
 	case "1", "yes", "y", "true", "t", "on":

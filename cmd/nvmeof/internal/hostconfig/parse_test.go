@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// want compares what a file says with lines: entries as [Entry.String] has them, and
-// what is skipped, doubtful or wrong, marked by "skip", "warn" or "bad".
+// want compares the result of parsing a file with lines: entries as [Entry.String] describes them, and skipped
+// entries, warnings and problems, marked by "skip", "warn" and "bad".
 func want(t *testing.T, r Result, lines ...string) {
 	t.Helper()
 	var got []string
@@ -133,7 +133,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestWriteJSON: what was read is written, and read again.
+// TestWriteJSON checks that entries are the same after they were written and read again.
 func TestWriteJSON(t *testing.T) {
 	r := ParseJSON(testFile, []byte(hosts))
 	text, err := WriteJSON(r.Entries)

@@ -8,8 +8,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// WriteJSON makes a config.json of entries: hosts, their subsystems, and the ports of
-// those, each in the order of its first entry. It contains their secrets.
+// WriteJSON returns entries as a config.json: hosts, their subsystems, and the ports of those, each in the order of
+// its first entry. The result contains their secrets.
 func WriteJSON(entries []Entry) ([]byte, error) {
 	var hosts []*jsonHost
 	for i := range entries {
@@ -46,7 +46,7 @@ type jsonPort []jsonMember
 
 type jsonMember struct {
 	name, text string
-	bare       bool // a number or a truth value
+	bare       bool // a number or a boolean
 }
 
 func findOr[T any](list *[]*T, is func(*T) bool, fresh *T) *T {
@@ -72,7 +72,7 @@ func (e *Entry) port() (p jsonPort) {
 	return p
 }
 
-// MarshalJSON writes numbers and truth values as such.
+// MarshalJSON writes numbers and booleans without quotes.
 func (p jsonPort) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, m := range p {

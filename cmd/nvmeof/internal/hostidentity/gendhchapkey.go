@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// genKeyFlags are those of nvme gen-dhchap-key.
+// genKeyFlags holds the flags of nvme gen-dhchap-key.
 type genKeyFlags struct {
 	hmac   uint8
 	secret string
@@ -20,7 +20,7 @@ type genKeyFlags struct {
 	nqn    string
 }
 
-// GenDHCHAPKey is nvmeof gen-dhchap-key.
+// GenDHCHAPKey returns the command nvmeof gen-dhchap-key.
 func GenDHCHAPKey() *cobra.Command {
 	var f genKeyFlags
 	cmd := &cobra.Command{
@@ -49,8 +49,7 @@ this program take.`,
 	return cmd
 }
 
-// key makes the key. As in nvme-cli, one with a hash holds the secret as the hash
-// transforms it for the host.
+// key makes the key. As in nvme-cli, a key with a hash contains the secret transformed by that hash for the host.
 func (f *genKeyFlags) key() (auth.Key, error) {
 	h := auth.Hash(f.hmac)
 	if h != auth.HashNone && !h.Usable() {
@@ -68,7 +67,7 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	}
 	secret := make([]byte, length)
 	if f.secret == "" {
-		rand.Read(secret) // it never fails
+		rand.Read(secret) // never fails
 	} else {
 		b, err := hex.DecodeString(f.secret)
 		if err != nil || len(b) != length {
@@ -83,8 +82,7 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	return auth.DeriveKey(h, secret, name)
 }
 
-// owner is whose key it is: a host's, or a subsystem's, whose controllers prove that they
-// know it.
+// owner returns the owner of the key: a host, or a subsystem whose controllers authenticate with it.
 func (f *genKeyFlags) owner() (nvmeof.NQN, error) {
 	if f.nqn == "" {
 		identity, err := Of("", "")

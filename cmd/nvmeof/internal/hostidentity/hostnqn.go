@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// GenHostNQN is nvmeof gen-hostnqn.
+// GenHostNQN returns the command nvmeof gen-hostnqn.
 func GenHostNQN() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gen-hostnqn",
@@ -35,10 +35,10 @@ func GenHostNQN() *cobra.Command {
 	}
 }
 
-// productUUID is the machine's own, which root can read.
+// productUUID is the file with the machine's UUID, which only root can read.
 const productUUID = "/sys/class/dmi/id/product_uuid"
 
-// machineNQN is the name that follows from the UUID in a file, or a new one.
+// machineNQN returns the NQN derived from the UUID in a file, or a new one.
 func machineNQN(file string) (nvmeof.NQN, error) {
 	if b, err := os.ReadFile(file); err == nil {
 		id, err := uuid.Parse(strings.TrimSpace(string(b)))
@@ -50,7 +50,7 @@ func machineNQN(file string) (nvmeof.NQN, error) {
 	return h.NQN, err
 }
 
-// ShowHostNQN is nvmeof show-hostnqn.
+// ShowHostNQN returns the command nvmeof show-hostnqn.
 func ShowHostNQN() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show-hostnqn",
@@ -68,7 +68,7 @@ func ShowHostNQN() *cobra.Command {
 	}
 }
 
-// CheckDHCHAPKey is nvmeof check-dhchap-key.
+// CheckDHCHAPKey returns the command nvmeof check-dhchap-key.
 func CheckDHCHAPKey() *cobra.Command {
 	var text string
 	cmd := &cobra.Command{
@@ -91,13 +91,13 @@ func CheckDHCHAPKey() *cobra.Command {
 	return cmd
 }
 
-// checkKey says what a sound key is.
+// checkKey describes a valid key.
 func checkKey(text string) (string, error) {
 	key, err := ParseSecret(text)
 	if err != nil {
 		return "", err
 	}
-	// The canonical text is "DHHC-1:", the hash, the secret with its CRC-32.
+	// The canonical text is "DHHC-1:", the hash, and the secret with its CRC-32.
 	parts := strings.Split(key.Text(), ":")
 	hash, err := strconv.ParseUint(parts[1], 16, 8)
 	if err != nil {

@@ -17,12 +17,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// SystemIdentity is where nvme-cli keeps the names of a host.
+// SystemIdentity is the directory in which nvme-cli keeps the names of a host.
 const SystemIdentity = "/etc/nvme"
 
-// Of is by what controllers know this host: what the user gave, else the
-// system's names, else those of this user, which are made once and kept, so that a
-// target can allow them.
+// Of returns the identity by which controllers know this host: what the user gave, else the system's, else that of
+// this user, which is generated once and kept, so that a target can allow it.
 func Of(hostNQN, hostID string) (nvmeof.HostIdentity, error) {
 	if hostNQN != "" || hostID != "" {
 		h, err := nvmeof.ParseHostIdentity(hostNQN, hostID)
@@ -41,12 +40,11 @@ func Of(hostNQN, hostID string) (nvmeof.HostIdentity, error) {
 	return keptIdentity(filepath.Join(config, "nvmeof"))
 }
 
-// maxIdentity is far above what a name takes, in bytes.
+// maxIdentity is the maximum size of a file in bytes; names are much shorter.
 const maxIdentity = 4096
 
-// ReadIdentity reads the files hostnqn and hostid of a folder, and reports whether they
-// are there; the latter may be missing. Files that are no identity are an error: under
-// another one, targets would not know this host.
+// ReadIdentity reads the files hostnqn and hostid of a directory, and reports whether they exist; hostid may be
+// missing. Invalid files are an error, because with another identity targets would not know this host.
 func ReadIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
 	nqn, err := namedfile.Read(context.Background(), filepath.Join(dir, "hostnqn"), maxIdentity)
 	switch {
@@ -59,7 +57,7 @@ func ReadIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
 	}
 	id, err := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// The identifier that follows from the name may be another one, which has none of this host's reservations.
+		// An identifier derived from the name may differ from this one, and would not own this host's reservations.
 		return h, false, fmt.Errorf("the identifier of this host is not known: %w; let this user read it, or give --hostnqn and --hostid", err)
 	}
 	if h, err = nvmeof.ParseHostIdentity(string(nqn), string(id)); err != nil {
@@ -68,14 +66,14 @@ func ReadIdentity(dir string) (h nvmeof.HostIdentity, there bool, err error) {
 	return h, true, nil
 }
 
-// keptIdentity reads a folder's identity, or makes one there. Where that fails it
-// holds for this time only.
+// keptIdentity reads the identity in a directory, or creates one there. If it cannot be saved, it is valid for this
+// process only.
 func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	if h, ok, err := ReadIdentity(dir); ok || err != nil {
 		return h, err
 	}
 	id, _ := namedfile.Read(context.Background(), filepath.Join(dir, "hostid"), maxIdentity)
-	h, err := nvmeof.ParseHostIdentity("", string(id)) // that of before, if only the name is lost
+	h, err := nvmeof.ParseHostIdentity("", string(id)) // the previous identifier, if only the name is lost
 	if err != nil {
 		h, err = nvmeof.NewHostIdentity()
 	}
@@ -85,8 +83,8 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return h, nil
 	}
-	// The name decides, and the identifier follows from it: the second process
-	// takes what the first one wrote.
+	// The name decides, and the identifier is derived from it: if two processes create an identity, the second uses the
+	// one that the first wrote.
 	name, text := filepath.Join(dir, "hostnqn"), string(h.NQN)+"\n"
 	if err := writeNew(name, text); errors.Is(err, fs.ErrExist) {
 		other, ok, _ := ReadIdentity(dir)
@@ -101,8 +99,7 @@ func keptIdentity(dir string) (nvmeof.HostIdentity, error) {
 	return h, nil
 }
 
-// writeNew makes a file that nobody sees half written, and leaves one that is
-// there as it is.
+// writeNew creates a file atomically, and does not change an existing one.
 func writeNew(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

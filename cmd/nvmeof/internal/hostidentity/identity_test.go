@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// TestIdentityIsOne: programs that start at the same time agree on who this host is.
+// TestIdentityIsOne checks that programs that start at the same time agree on the host's identity.
 func TestIdentityIsOne(t *testing.T) {
 	for range 20 {
 		dir := t.TempDir()
@@ -34,8 +34,8 @@ func TestIdentityIsOne(t *testing.T) {
 	}
 }
 
-// TestIdentityEmptied: a name that a power failure left empty is made again from the
-// identifier; without that a new one is made, once and not for each command.
+// TestIdentityEmptied checks that an NQN file that a power failure left empty is restored from the identifier. Without
+// an identifier a new identity is made, once and not for each command.
 func TestIdentityEmptied(t *testing.T) {
 	dir := t.TempDir()
 	want, err := keptIdentity(dir)
@@ -69,8 +69,8 @@ func TestIdentityEmptied(t *testing.T) {
 	}
 }
 
-// TestIdentifierUnreadable: an identifier that cannot be read is said to be, instead of the one that follows from the name
-// being used: targets know reservations by it.
+// TestIdentifierUnreadable checks that an identifier that cannot be read is an error, rather than replaced by one
+// derived from the NQN: targets identify reservations by it.
 func TestIdentifierUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	const nqn, id = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
@@ -88,8 +88,8 @@ func TestIdentifierUnreadable(t *testing.T) {
 	}
 }
 
-// TestIdentityUnreadable: a name that is none is said to be, instead of another one being
-// made up for each command.
+// TestIdentityUnreadable checks that an invalid NQN file is an error, rather than replaced by a new NQN for each
+// command.
 func TestIdentityUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "hostnqn")

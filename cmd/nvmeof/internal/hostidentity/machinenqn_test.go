@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMachineNQN checks that a machine's name follows from the UUID of its firmware.
+// TestMachineNQN checks that a machine's NQN is derived from the UUID of its firmware.
 func TestMachineNQN(t *testing.T) {
 	const prefix = "nqn.2014-08.org.nvmexpress:uuid:"
 	file := filepath.Join(t.TempDir(), "product_uuid")

@@ -1,7 +1,6 @@
-// Package hosts has the NVMe hosts that a process runs: one on a device of its own for as long
-// as a command takes ([Session]), or one for each address of this machine, shared by all that
-// the process keeps connected ([Pool]).
+// Package hosts manages the NVMe hosts that a process runs: one on a device of its own while a command runs
+// ([Session]), or one per local address, shared by all connections that the process keeps ([Pool]).
 //
-// It also says how to wait for a controller: at which intervals ([Retry]), what a user sees
-// meanwhile ([Silence]), and what a refusal means ([Explain]).
+// It also handles waiting for a controller: the delays between attempts ([Retry]), the messages that a user sees
+// meanwhile ([Silence]), and the explanation of a rejection ([Explain]).
 package hosts

@@ -16,14 +16,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// isStranger returns whether a target refused this host because it does not allow it.
+// isStranger reports whether a target rejected this host because the host is not allowed there.
 func isStranger(err error) bool {
 	var status *host.StatusError
 	return errors.As(err, &status) && status.Status.Code() == capsule.StatusConnectInvalidHost && !status.ObjectsToIdentifier()
 }
 
-// Explain says what it means for its user that a connection by these paths was refused, and which
-// subsystems there are where the wanted one does not exist.
+// Explain adds to the error of a rejected connection by these paths what it means for the user. If the subsystem does
+// not exist, it lists those that do.
 func Explain(ctx context.Context, err error, paths ...connections.Path) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -44,7 +44,7 @@ func Explain(ctx context.Context, err error, paths ...connections.Path) error {
 	return &failure.Connect{Err: err}
 }
 
-// advice is what a user may do about a refusal, in lines of its own.
+// advice returns what a user can do about a rejection, each item on a line of its own.
 func advice(ctx context.Context, err error, h *host.Host, o *host.Options) string {
 	if isStranger(err) {
 		return fmt.Sprintf("\nThis host is %s; on a target of ours: --allow-host %s", o.HostNQN, shell.Quote(string(o.HostNQN)))
@@ -59,7 +59,7 @@ func advice(ctx context.Context, err error, h *host.Host, o *host.Options) strin
 	return ""
 }
 
-// suggest names subsystems that do exist where the wanted one does not.
+// suggest lists the subsystems that exist, for a subsystem that does not.
 func suggest(ctx context.Context, h *host.Host, o *host.Options) string {
 	d := *o
 	d.NQN, d.Event = "", nil

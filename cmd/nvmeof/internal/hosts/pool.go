@@ -15,26 +15,26 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Pool is the hosts of a process that holds controllers: one for each address from
-// which it reaches them, since a RoCE endpoint is one address.
+// A Pool is the set of hosts of a process that holds controllers: one for each local address, since a RoCE endpoint is
+// one address.
 type Pool struct {
 	Warn io.Writer
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	all []*openHost
 }
 
 type openHost struct {
 	provider string
-	source   netip.Addr // from which the route goes
-	asked    bool       // it was configured by --host-traddr
+	source   netip.Addr // source address of the route
+	asked    bool       // configured by --host-traddr
 	shares   bool       // sharesLoopback of the target for which it was opened
 	addr     netip.Addr // of the device
 	device   rdmatransport.Device
 	host     *host.Host
 }
 
-// Reach is the host from which to reach a controller, opened at need.
+// Reach returns the host from which a target can be reached, and opens it if necessary.
 func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host, error) {
 	source, err := c.Source(target)
 	if err != nil {
@@ -61,8 +61,8 @@ func (h *Pool) Reach(c *fabricoptions.Connection, target netip.Addr) (*host.Host
 	return o.host, nil
 }
 
-// open opens the device from which to reach a target, with a host on it, beside so many others of
-// the process.
+// open opens the device from which a target can be reached, and a host on it. others is the number of hosts that the
+// process has already.
 func open(c *fabricoptions.Connection, identity nvmeof.HostIdentity, target netip.Addr, others int, warn io.Writer) (*openHost, error) {
 	shards, err := c.Shards()
 	if err != nil {
@@ -80,14 +80,14 @@ func open(c *fabricoptions.Connection, identity nvmeof.HostIdentity, target neti
 	return &openHost{provider: c.Provider, addr: addr, device: device, host: made}, nil
 }
 
-// sharesLoopback reports whether a target of this machine is reached from the one address of the
-// loopback from which others of its kind are: it has an address of 127/8, or any of IPv6, to which the
-// route begins at the address itself. One with another IPv4 address has one of 127/8 to itself.
+// sharesLoopback reports whether all local targets of the target's kind are reached from a single loopback address.
+// This is so for targets in 127/8, and for IPv6 targets of this machine, whose route has the target's own address as
+// its source. A target with another local IPv4 address is reached from an address in 127/8 of its own.
 func sharesLoopback(source, target netip.Addr) bool {
 	return source.IsLoopback() || target.Is6() && source == target
 }
 
-// Addresses are those of which this process is the RoCE endpoint.
+// Addresses returns the addresses at which this process is the RoCE endpoint.
 func (h *Pool) Addresses() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,7 @@ func (h *Pool) Addresses() (all []string) {
 	return all
 }
 
-// Devices are those of the process.
+// Devices returns the devices of the process.
 func (h *Pool) Devices() (all []rdmatransport.Device) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +107,7 @@ func (h *Pool) Devices() (all []rdmatransport.Device) {
 	return all
 }
 
-// Close ends them.
+// Close closes the hosts and their devices.
 func (h *Pool) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,7 +121,7 @@ func (h *Pool) Close() error {
 	return errors.Join(errs...)
 }
 
-// Path is the connection for a holder.
+// Path returns the path of a connection, for a holder.
 func (h *Pool) Path(c *fabricoptions.Held) (connections.Path, error) {
 	_, identity, err := c.Wanted()
 	if err != nil {
@@ -143,7 +143,7 @@ func (h *Pool) Path(c *fabricoptions.Held) (connections.Path, error) {
 	return connections.Path{Host: at, Options: o, Keys: c.Keys(&o), Timers: c.Timers(), Policy: c.Policy, HostTraddr: c.HostTraddr}, nil
 }
 
-// Paths are the connections by all addresses of --traddr, as one host.
+// Paths returns the paths to all addresses of --traddr, all with the same host identity.
 func (h *Pool) Paths(c *fabricoptions.Held) (paths []connections.Path, err error) {
 	for _, one := range c.Each() {
 		path, err := h.Path(one)

@@ -9,14 +9,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
 )
 
-// ConnectTime bounds how long one connection may take.
+// ConnectTime limits how long one connection attempt may take.
 const ConnectTime = time.Minute
 
-// connectPause is the first between attempts that may succeed by themselves.
+// connectPause is the delay before the first retry.
 const connectPause = time.Second
 
-// A Retry is what happens between attempts of what may pass by itself. The first pause
-// is connectPause, and each next one is twice as long, up to --reconnect-delay.
+// A Retry paces the attempts of an operation whose failure may be temporary. The first delay is connectPause; each
+// further one is twice as long, up to --reconnect-delay.
 type Retry struct {
 	h       *fabricoptions.Held
 	warn    io.Writer
@@ -25,17 +25,17 @@ type Retry struct {
 	printed string
 }
 
-// NewRetry begins to try.
+// NewRetry starts the time that is allowed for all attempts.
 func NewRetry(h *fabricoptions.Held, warn io.Writer) *Retry {
 	return &Retry{h: h, warn: warn, start: time.Now(), pause: connectPause}
 }
 
-// Late reports whether another attempt would come too late.
+// Late reports whether the next attempt would come after that time.
 func (r *Retry) Late() bool {
 	return r.h.CtrlLoss >= 0 && time.Since(r.start)+r.pause > time.Duration(r.h.CtrlLoss)*time.Second
 }
 
-// Wait prints each obstacle, once, and pauses.
+// Wait prints err unless it was printed last, and waits for the next attempt.
 func (r *Retry) Wait(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

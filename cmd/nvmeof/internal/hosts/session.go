@@ -16,18 +16,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Session is a host on a device of its own, for as long as a command runs.
+// A Session is a host on a device of its own, used while a command runs.
 type Session struct {
 	Flags    *fabricoptions.Connection
 	Addr     netip.AddrPort // of the controller
 	Identity nvmeof.HostIdentity
 	device   rdmatransport.Device
 	host     *host.Host
-	warn     io.Writer // gets a line where nobody answers
+	warn     io.Writer // receives a line if the target does not answer
 }
 
-// OpenSession starts a host that can reach the address. What is worth knowing about its
-// device goes to warn.
+// OpenSession starts a host that can reach the address. Warnings about its device are written to warn.
 func OpenSession(c *fabricoptions.Connection, warn io.Writer) (*Session, error) {
 	addr, err := c.Addr()
 	if err != nil {
@@ -44,11 +43,11 @@ func OpenSession(c *fabricoptions.Connection, warn io.Writer) (*Session, error) 
 	return &Session{c, addr, identity, o.device, o.host, warn}, nil
 }
 
-// Close ends the host and its device.
+// Close closes the host and its device.
 func (s *Session) Close() error { return errors.Join(s.host.Close(), s.device.Close()) }
 
-// Ended tells of the error with which a connection has ended whose work is done. That is no failure of the command: who
-// reads its exit status would do the work again.
+// Ended prints the error with which a connection ended after its work was done. The command does not fail for it: a
+// caller that checks the exit status would repeat the work.
 func Ended(warn io.Writer, err error) {
 	if err != nil {
 		fmt.Fprintf(warn, "warning: it is done; afterwards the connection did not end in order: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -73,7 +72,7 @@ func (s *Session) Connect(ctx context.Context, nqn string) (*host.Controller, er
 	return c, nil
 }
 
-// Discover reads the discovery log of the controller of that name, or of any.
+// Discover reads the discovery log of the controller with that name, or of any.
 func (s *Session) Discover(ctx context.Context, nqn string) (*host.DiscoveryLog, error) {
 	o, err := s.Flags.HostOptions(s.Addr, nqn)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *Session) Discover(ctx context.Context, nqn string) (*host.DiscoveryLog,
 	return log, nil
 }
 
-// path is the connection with these options.
+// path returns the path with these options.
 func (s *Session) path(o host.Options) connections.Path {
 	o.HostNQN, o.HostID = s.Identity.NQN, s.Identity.ID
 	return connections.Path{Host: s.host, Options: o}

@@ -13,22 +13,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
-// SilenceTime is how long there is no connection before a user sees what is waited for.
+// SilenceTime is how long a connection may take before the user is told what it is waiting for.
 const SilenceTime = 2 * time.Second
 
-// A Silence is the time until a connection is made. It prints for a user who waits for
-// longer than SilenceTime what stands in the way, each thing once.
+// A Silence covers the time until a connection is made. If that is longer than SilenceTime, it prints each obstacle
+// once.
 type Silence struct {
 	warn  io.Writer
 	timer *time.Timer
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	reasons map[netip.AddrPort]string
-	printed map[netip.AddrPort]string // nil: nothing yet
+	printed map[netip.AddrPort]string // nil: SilenceTime has not passed
 	over    bool
 }
 
-// StartSilence begins to wait for paths.
+// StartSilence starts to wait for a connection by the paths.
 func StartSilence(warn io.Writer, paths ...connections.Path) *Silence {
 	s := &Silence{warn: warn, reasons: map[netip.AddrPort]string{}}
 	for i := range paths {
@@ -43,12 +43,12 @@ func StartSilence(warn io.Writer, paths ...connections.Path) *Silence {
 	return s
 }
 
-// PrintSilence is StartSilence for what does not report its attempts.
+// PrintSilence is StartSilence for callers that do not report their attempts.
 func PrintSilence(warn io.Writer, paths ...connections.Path) (stop func()) {
 	return StartSilence(warn, paths...).Stop
 }
 
-// Failed notes an attempt. Any goroutine may call it.
+// Failed records a failed attempt. It may be called from any goroutine.
 func (s *Silence) Failed(at netip.AddrPort, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Silence) Failed(at netip.AddrPort, err error) {
 	}
 }
 
-// print prints what is new. Under mu.
+// print prints what is new. Called with mu held.
 func (s *Silence) print() {
 	if s.over {
 		return
@@ -79,7 +79,7 @@ func (s *Silence) print() {
 	}
 }
 
-// Stop ends it.
+// Stop ends the Silence.
 func (s *Silence) Stop() {
 	s.timer.Stop()
 	s.mu.Lock()

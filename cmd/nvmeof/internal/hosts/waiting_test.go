@@ -15,8 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// TestRetry checks that pauses grow to --reconnect-delay, that each obstacle is printed once,
-// and that no attempt comes after --ctrl-loss-tmo.
+// TestRetry checks that delays grow up to --reconnect-delay, that each obstacle is printed once, and that there is no
+// attempt after --ctrl-loss-tmo.
 func TestRetry(t *testing.T) {
 	for _, c := range []struct {
 		delay, loss int // seconds
@@ -53,7 +53,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// lines is what was printed by any goroutine.
+// lines collects what is printed from any goroutine.
 type lines struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
@@ -65,7 +65,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// take returns what was printed since it was last called.
+// take returns what was printed since the last call.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +73,8 @@ func (l *lines) take() string {
 	return l.text.String()
 }
 
-// TestSilence checks what a user sees who waits: nothing at first, then what stands in the way of
-// each path, once, and nothing after the end.
+// TestSilence checks what a waiting user sees: nothing at first, then the obstacle of each path, once, and nothing
+// after the end.
 func TestSilence(t *testing.T) {
 	at := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:4420"), netip.MustParseAddrPort("192.0.2.2:4420")}
 	var paths []connections.Path
@@ -109,7 +109,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestSharesLoopback checks which targets one endpoint of the loopback reaches.
+// TestSharesLoopback checks which targets are reached from a shared loopback endpoint.
 func TestSharesLoopback(t *testing.T) {
 	for _, c := range []struct {
 		source, target string

@@ -23,7 +23,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A Keeper is what a process that holds controllers consists of.
+// A Keeper holds the parts of a process that holds controllers.
 type Keeper struct {
 	warn      io.Writer
 	Hosts     *hosts.Pool
@@ -31,19 +31,19 @@ type Keeper struct {
 	front     *sockets // nil: nothing is published
 	server    *connections.Server
 	lent      lending.Loans
-	Lenders   *lending.Processes // that hold controllers for this one
-	Ended     chan struct{}      // a lender has, or a controller, since it was last read
-	borrowers *lending.Processes // for which this one holds controllers
+	Lenders   *lending.Processes // those that hold controllers for this process
+	Ended     chan struct{}      // a lender or a controller has ended since the last receive
+	borrowers *lending.Processes // those for which this process holds controllers
 	forget    func()             // ends the reports on SIGUSR1
 
-	answerTime time.Duration // that a lender has for an answer; 0: no other than Info gives it
-	lookTime   time.Duration // after which lenders are asked again; 0: lending.LookInterval
+	answerTime time.Duration // time for a lender's answer; 0: no limit but that of Info
+	lookTime   time.Duration // interval at which lenders are queried; 0: lending.LookInterval
 
-	mu   sync.Mutex       // guards what follows
-	gone map[string]error // controllers that have ended here, until Gone is called
+	mu   sync.Mutex       // guards the fields below
+	gone map[string]error // controllers that ended in this process, until the next call of Gone
 }
 
-// Start starts one that holds nothing yet.
+// Start starts a keeper without controllers.
 func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 	polling, err := processors.ParsePolling("auto")
 	if err != nil {
@@ -65,7 +65,7 @@ func Start(warn io.Writer, noPublish bool) (*Keeper, error) {
 	return k, nil
 }
 
-// wake says that something has ended.
+// wake signals on Ended that something has ended.
 func (k *Keeper) wake() {
 	select {
 	case k.Ended <- struct{}{}:
@@ -73,7 +73,7 @@ func (k *Keeper) wake() {
 	}
 }
 
-// noteGone notes that a controller has ended, of which another one may have the name soon.
+// noteGone records that a controller has ended. Another controller may get its name soon.
 func (k *Keeper) noteGone(name string, why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,9 +84,9 @@ func (k *Keeper) noteGone(name string, why error) {
 	k.wake()
 }
 
-// Gone are the controllers that have ended here since it was last called, by name, with why they were given up; nil:
-// somebody had them disconnected. Who connects and notes the name calls it in between, since another one may have
-// had that.
+// Gone returns the controllers that ended in this process since the last call, by name, with the reasons why they were
+// given up; nil: disconnected on request. A caller that connects and records the name must call Gone in between, since
+// an earlier controller may have had that name.
 func (k *Keeper) Gone() map[string]error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,10 +95,10 @@ func (k *Keeper) Gone() map[string]error {
 	return gone
 }
 
-// Measure is what the requests to all subsystems came to.
+// Measure returns the measures of the requests to all subsystems.
 func (k *Keeper) Measure() []connections.Measured { return k.holder.Measure() }
 
-// NBD is what clients of the disks did.
+// NBD returns the statistics of the clients of all disks.
 func (k *Keeper) NBD() nbd.Stats {
 	if k.front == nil {
 		return nbd.Stats{}
@@ -106,7 +106,7 @@ func (k *Keeper) NBD() nbd.Stats {
 	return k.front.stats()
 }
 
-// Serve lets others find the process.
+// Serve starts to answer requests of other processes.
 func (k *Keeper) Serve() (err error) {
 	k.server, err = connections.Serve(k.holder, connections.Services{
 		Connect: func(ctx context.Context, options map[string]string, borrower *connections.Process) (string, error) {
@@ -124,7 +124,7 @@ func (k *Keeper) Serve() (err error) {
 	return err
 }
 
-// connect connects, for another process where borrower is not nil.
+// connect connects; for another process if borrower is not nil.
 func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held, borrower *connections.Process) (string, error) {
 	p, err := k.Hosts.Path(h)
 	if err != nil {
@@ -132,7 +132,7 @@ func (k *Keeper) connect(ctx context.Context, h *fabricoptions.Held, borrower *c
 	}
 	if borrower != nil {
 		p.Borrower = borrower.Socket
-		defer k.borrowers.Follow(borrower) // once it is connected, or it would not be found at the borrower's end
+		defer k.borrowers.Follow(borrower) // after the connection is made: before, the borrower's end would not find it
 	}
 	ctx, cancel := context.WithTimeout(ctx, hosts.ConnectTime)
 	defer cancel()
@@ -158,8 +158,8 @@ func (k *Keeper) takeBack(borrower *connections.Process) {
 	}
 }
 
-// ConnectPatiently is ConnectAnyhow for as long as what stands in the way may pass by
-// itself, but no longer than for a controller that was lost.
+// ConnectPatiently calls ConnectAnyhow until it succeeds, as long as the failure may be temporary, but no longer than
+// a lost controller would be reconnected.
 func (k *Keeper) ConnectPatiently(ctx context.Context, h *fabricoptions.Held, options map[string]string) (string, error) {
 	for r := hosts.NewRetry(h, k.warn); ; {
 		name, err := k.ConnectAnyhow(ctx, h, options)
@@ -172,7 +172,7 @@ func (k *Keeper) ConnectPatiently(ctx context.Context, h *fabricoptions.Held, op
 	}
 }
 
-// Close disconnects everything, also what others hold for this process.
+// Close disconnects everything, including what other processes hold for this one.
 func (k *Keeper) Close() error {
 	err := k.giveBack() // before lenders see the end of the server
 	if k.server != nil {
@@ -185,7 +185,7 @@ func (k *Keeper) Close() error {
 	return err
 }
 
-// ConnectAnyhow connects, or lets who can.
+// ConnectAnyhow connects, or lets the process connect that has the address.
 func (k *Keeper) ConnectAnyhow(ctx context.Context, h *fabricoptions.Held, options map[string]string) (string, error) {
 	name, err := k.connect(ctx, h, nil)
 	var inUse *softroce.InUseError
@@ -213,8 +213,8 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 	return name, nil
 }
 
-// Wait returns when ctx ends, or when nothing is connected any more: then why, if that
-// was by nobody's wish.
+// Wait returns when ctx ends or nothing is connected any more. In the latter case the error is the reason, or nil if
+// the connections were ended on request.
 func (k *Keeper) Wait(ctx context.Context) error {
 	idle := k.holder.Idle()
 	if len(k.holder.Info().Subsystems) == 0 {
@@ -227,7 +227,7 @@ func (k *Keeper) Wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(cmp.Or(k.lookTime, lending.LookInterval)): // so that one that has ended has left its address
+		case <-time.After(cmp.Or(k.lookTime, lending.LookInterval)): // so that a process that has ended has released its address
 		}
 		for _, o := range k.Orphans(ctx) {
 			if o.Err != nil {
@@ -246,14 +246,14 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	}
 }
 
-// An Orphan is a controller that another process has held for this one.
+// An Orphan is a controller that another process held for this one.
 type Orphan struct {
 	Name string
-	Err  error // why it does not hold it any more; nil: somebody had it disconnected
+	Err  error // why it is not held any more; nil: disconnected on request
 }
 
-// Orphans forgets the controllers that others have held for this process and hold no more. Of a
-// lender that does not answer in time it says nothing.
+// Orphans removes and returns the loans that their lenders do not hold any more. It skips lenders that do not answer
+// in time.
 func (k *Keeper) Orphans(ctx context.Context) (all []Orphan) {
 	asked := map[string]func(*lending.Loan) (bool, error){} // by the lender's socket
 	for _, l := range k.lent.List() {
@@ -272,7 +272,7 @@ func (k *Keeper) Orphans(ctx context.Context) (all []Orphan) {
 	return all
 }
 
-// ask asks a lender what it holds. What it returns is [lending.Loan.Held] as of now.
+// ask queries what a lender holds. The returned function is [lending.Loan.Held] at that moment.
 func (k *Keeper) ask(ctx context.Context, lender *connections.Process) func(*lending.Loan) (bool, error) {
 	if k.answerTime > 0 {
 		var cancel context.CancelFunc
@@ -284,15 +284,15 @@ func (k *Keeper) ask(ctx context.Context, lender *connections.Process) func(*len
 		switch {
 		case connections.Ended(err):
 			return false, lending.ErrLenderEnded
-		case err != nil: // it has no time or no room: it is asked again
+		case err != nil: // the lender has no time or no room: it is queried again later
 			return true, nil
 		}
 		return l.Held(&now)
 	}
 }
 
-// recall disconnects those of the wanted controllers that others hold for us. One that
-// could not be disconnected is tried again by the next recall, or at the end.
+// recall disconnects those of the wanted controllers that other processes hold for this one. The next recall, or
+// Close, retries those that fail.
 func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemInfo, connections.ControllerInfo) bool) (names []string, err error) {
 	var errs []error
 	for _, l := range k.lent.List() {
@@ -309,7 +309,7 @@ func (k *Keeper) recall(ctx context.Context, wanted func(connections.SubsystemIn
 	return names, errors.Join(errs...)
 }
 
-// giveBack disconnects what others hold for us.
+// giveBack disconnects all controllers that other processes hold for this one.
 func (k *Keeper) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lending.LeaveTime)
 	defer cancel()

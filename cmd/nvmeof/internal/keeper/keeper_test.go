@@ -17,8 +17,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/lending"
 )
 
-// newBorrower is a keeper for which a process holds nvme0 that does not answer, and another one
-// held nvme1 that has ended.
+// newBorrower returns a keeper with two loans: nvme0 of a process that does not answer, and nvme1 of one that has
+// ended.
 func newBorrower(t *testing.T) *Keeper {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "n") // short: it has sockets
@@ -42,8 +42,8 @@ func newBorrower(t *testing.T) *Keeper {
 	return k
 }
 
-// TestSilentLender checks that a process that does not answer neither counts as one that has
-// ended nor hides that another one has.
+// TestSilentLender checks that a process that does not answer is not taken for one that has ended, and does not hide
+// the end of another.
 func TestSilentLender(t *testing.T) {
 	lost := func(t *testing.T, k *Keeper) {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestSilentLender(t *testing.T) {
 		t.Parallel()
 		k := newBorrower(t)
 		orphans := make(chan []Orphan, 1)
-		go func() { orphans <- k.Orphans(t.Context()) }() // ends when the processes were asked
+		go func() { orphans <- k.Orphans(t.Context()) }() // ends when the processes were queried
 		lost(t, k)
 		if all := <-orphans; len(all) != 1 || all[0] != (Orphan{"nvme1", lending.ErrLenderEnded}) {
 			t.Errorf("orphans are %v", all)
@@ -80,7 +80,7 @@ func TestSilentLender(t *testing.T) {
 	})
 }
 
-// TestLenderHangsUp: a process that cannot answer now has not ended.
+// TestLenderHangsUp checks that a process that cannot answer at the moment is not taken for one that has ended.
 func TestLenderHangsUp(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "lender"))
 	if err != nil {
@@ -99,8 +99,7 @@ func TestLenderHangsUp(t *testing.T) {
 	}
 }
 
-// newLender is a process of which /v1/process says so, and the names that others asked it to
-// disconnect, with for whom.
+// newLender serves is at /v1/process, and records the names that it is asked to disconnect, with the borrowers.
 func newLender(t *testing.T, dir string, is connections.Process) (p *connections.Process, asked *[]string) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(dir, "lender"))
@@ -124,9 +123,8 @@ func newLender(t *testing.T, dir string, is connections.Process) (p *connections
 	return &connections.Process{Socket: l.Addr().String()}, asked
 }
 
-// TestLoansGivenUp: a controller that its lender has given up, or that is another's by now, is
-// lost, and one that somebody had disconnected has ended. What is held still is given back as
-// this process's.
+// TestLoansGivenUp checks that a controller that its lender has given up, or whose name now belongs to another, is
+// lost; that one disconnected on request has ended; and that the others are given back for this process.
 func TestLoansGivenUp(t *testing.T) {
 	controller := func(name, borrower string) connections.ControllerInfo {
 		return connections.ControllerInfo{Name: name, Borrower: borrower}
@@ -150,8 +148,8 @@ func TestLoansGivenUp(t *testing.T) {
 	}
 }
 
-// TestGone: that a controller has ended is known once, also when another one has its name, and wakes who waits for
-// that.
+// TestGone checks that the end of a controller is reported once, even if another one has its name, and wakes the
+// waiting goroutine.
 func TestGone(t *testing.T) {
 	k := &Keeper{Ended: make(chan struct{}, 1)}
 	why := errors.New("it was away")

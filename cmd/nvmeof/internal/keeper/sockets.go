@@ -15,33 +15,33 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// sockets is a front end that gives each disk an NBD server with a socket of its own,
-// DIR/nvme0n1.sock. Who uses a disk that goes is sent away.
+// sockets is a front end that gives each disk an NBD server with a socket of its own, DIR/nvme0n1.sock. Clients of a
+// disk that is removed are disconnected.
 type sockets struct {
 	dir     string
 	polling nvmeof.Polling
 	log     func(line string)
 	drain   time.Duration // nbd.Config.Drain
 
-	leave chan struct{} // closed by Close, before it waits for anything
+	leave chan struct{} // closed by Close, before it waits
 	left  sync.Once     // closes leave
 
-	publishing sync.Mutex // one at a time; before mu. It guards closing
-	closing    []*server  // that Close ends; nil: it was not called
+	publishing sync.Mutex // held by Publish and Close; acquired before mu; guards closing
+	closing    []*server  // servers that Close ends; nil: Close was not called
 
-	mu      sync.Mutex         // guards what follows; held for moments only
+	mu      sync.Mutex         // guards the fields below; held only briefly
 	servers map[string]*server // by the disk's name
-	ending  map[*server]string // disks whose end was begun and is not over
-	past    nbd.Stats          // of those that have ended
+	ending  map[*server]string // servers being ended, with the disk's name
+	past    nbd.Stats          // sum of the servers that have ended
 }
 
-// A server is that of a disk.
+// A server is the NBD server of one disk.
 type server struct {
 	*nbd.Server
-	name    string            // the disk's
+	name    string            // of the disk
 	say     func(line string) // of connections.Disk
-	overdue chan struct{}     // closed when it ends and the disk does not answer
-	ended   chan struct{}     // closed when it has ended, and err is how
+	overdue chan struct{}     // closed when the server is being ended and the disk does not answer
+	ended   chan struct{}     // closed when the server has ended, with the result in err
 	err     error
 }
 
@@ -78,7 +78,7 @@ func (s *sockets) End(disks []string) error {
 	return errors.Join(errs...)
 }
 
-// errUnfinished is that a disk does not answer: its clients hear of no request more.
+// errUnfinished is returned when a disk does not answer: its clients get no more answers.
 var errUnfinished = errors.New("requests of its clients were not finished in time")
 
 // Gone implements [connections.FrontEnd].
@@ -88,7 +88,7 @@ func (s *sockets) Gone(disks []string) {
 	}
 }
 
-// leaving are the servers, of some disks, that have not ended yet.
+// leaving returns the servers of the selected disks that are being ended.
 func (s *sockets) leaving(of func(name string) bool) (all []*server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,17 +108,16 @@ func (s *sockets) snapshot() map[string]*server {
 
 var errLeaving = errors.New("not published: all disks go")
 
-// publish makes a server for a disk, or reports to the one that is there how the disk is
-// now.
+// publish starts a server for a disk, or updates the disk of the existing server.
 func (s *sockets) publish(d connections.Disk) error {
 	all := s.snapshot()
 	if server := all[d.Name]; server != nil {
 		return server.Publish([]nbd.Disk{d.Disk})
 	}
-	for _, before := range s.leaving(func(name string) bool { return name == d.Name }) { // it has the socket's name
+	for _, before := range s.leaving(func(name string) bool { return name == d.Name }) { // it still has the socket's name
 		select {
 		case <-before.ended:
-		case <-s.leave: // which ends what the one before waits for
+		case <-s.leave: // which unblocks the previous server
 			return errLeaving
 		}
 	}
@@ -140,8 +139,8 @@ func (s *sockets) publish(d connections.Disk) error {
 	return nil
 }
 
-// end begins the end of servers, all at a time, since each may have something to finish. How one has failed
-// is said where nobody else does.
+// end starts to end servers, all at once, since each may have requests to finish. With say, it also prints the errors,
+// which otherwise the caller reports.
 func (s *sockets) end(gone map[string]*server, say bool) (ending []*server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +166,7 @@ func (s *sockets) end(gone map[string]*server, say bool) (ending []*server) {
 	return ending
 }
 
-// logCounters logs what clients did so far.
+// logCounters logs the statistics of each disk's clients.
 func (s *sockets) logCounters() {
 	all := s.snapshot()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -175,7 +174,7 @@ func (s *sockets) logCounters() {
 	}
 }
 
-// stats is what clients of all disks did, in sum.
+// stats returns the sum of the statistics of all disks' clients.
 func (s *sockets) stats() nbd.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *sockets) Close() error {
 	return errors.Join(errs...)
 }
 
-// over waits until a server has ended, or is overdue, and reports which.
+// over waits until a server has ended (true) or is overdue (false).
 func (x *server) over() bool {
 	select {
 	case <-x.ended:

@@ -19,8 +19,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// TestDiskHangsAtTheEnd: a disk that does not answer holds the end up no longer than clients
-// have to finish, so that controllers are disconnected. With them it ends.
+// TestDiskHangsAtTheEnd checks that a disk that does not answer delays the end only for the time allowed for clients,
+// so that controllers are disconnected. The disk ends with them.
 func TestDiskHangsAtTheEnd(t *testing.T) {
 	s, hung, fault := withHungDisk(t)
 	dir, all := s.dir, s.snapshot()
@@ -32,7 +32,7 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 		t.Error("it has ended, although the disk has a request")
 	case <-all["nvme0n2"].ended:
 	}
-	fault.Release() // as the end of its controllers does
+	fault.Release() // as at the end of its controllers
 	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
 		t.Errorf("afterwards: %v", err)
 	}
@@ -64,7 +64,7 @@ func withHungDisk(t *testing.T) (*sockets, *backendtest.Faulty, *backendtest.Fau
 	return s, hung, fault
 }
 
-// disk is one that can be published.
+// disk returns a disk that can be published.
 func disk(t *testing.T, name string, store backend.Store) connections.Disk {
 	return connections.Disk{Disk: nbd.Disk{Name: name, Store: store}, Say: func(line string) {
 		if strings.HasPrefix(line, "publishing ") {
@@ -73,8 +73,8 @@ func disk(t *testing.T, name string, store backend.Store) connections.Disk {
 	}}
 }
 
-// TestEndOfOneDisk: a disk that is to end has what its clients asked for answered before they are sent away, and
-// the others stay. What does not answer in time is the error.
+// TestEndOfOneDisk checks that the requests of clients of an ending disk are answered before they are disconnected,
+// and that other disks stay. A request that is not answered in time is an error.
 func TestEndOfOneDisk(t *testing.T) {
 	s, hung, fault := withHungDisk(t)
 	if err := s.End([]string{"nvme0n1"}); !errors.Is(err, errUnfinished) {
@@ -110,8 +110,8 @@ func TestEndOfOneDisk(t *testing.T) {
 	}
 }
 
-// TestHungDiskIsRemoved: a disk that does not answer and is published no more holds up neither
-// the others nor new ones, but one that gets its name, and whoever takes its memory.
+// TestHungDiskIsRemoved checks that a removed disk that does not answer delays neither other disks nor new ones,
+// except one that gets its name, and the call that waits to free its memory.
 func TestHungDiskIsRemoved(t *testing.T) {
 	s, hung, fault := withHungDisk(t)
 	old := s.snapshot()["nvme0n1"]
@@ -143,7 +143,7 @@ func TestHungDiskIsRemoved(t *testing.T) {
 	}
 }
 
-// TestSaidOfDisks: whatever a target does to its namespaces is said by them, so that it can be too much.
+// TestSaidOfDisks checks that all events that a target can cause are printed through the disks' limited lines.
 func TestSaidOfDisks(t *testing.T) {
 	s, hung, fault := withHungDisk(t)
 	s.log = func(line string) { t.Errorf("without a limit: %s", line) }
@@ -166,8 +166,8 @@ func TestSaidOfDisks(t *testing.T) {
 	}
 }
 
-// TestEndWhileDiskReturns: a disk that hangs, was removed and is to be published anew does not keep
-// the end from coming to where its requests are ended.
+// TestEndWhileDiskReturns checks that a disk that hangs, was removed and is to be published again does not keep Close
+// from ending the disk's requests.
 func TestEndWhileDiskReturns(t *testing.T) {
 	hung := &server{overdue: make(chan struct{}), ended: make(chan struct{})}
 	close(hung.overdue)
@@ -185,14 +185,14 @@ func TestEndWhileDiskReturns(t *testing.T) {
 	if line := <-said; line != "publishing nvme0n1: "+errLeaving.Error() {
 		t.Error(line)
 	}
-	close(hung.ended) // as the end of its controllers does
+	close(hung.ended) // as at the end of its controllers
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// ask sends a read and then one of bytes beyond the end, as the NBD project's doc/proto.md has
-// it, and returns the connection when the second is answered.
+// ask sends a read, and then one beyond the end of the disk (the NBD project's doc/proto.md), and returns the
+// connection when the second is answered.
 func ask(t *testing.T, socket string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", socket)

@@ -12,21 +12,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A Loan controller is held by another process, which is the RoCE endpoint of this
-// host's address.
+// A Loan is a controller held by another process, which is the RoCE endpoint of this host's address.
 type Loan struct {
 	Lender    *connections.Process
 	Name      string
 	NQN       string
 	Transport string
-	Borrower  string // this process's control socket; empty: nobody's, which no lender holds
+	Borrower  string // this process's control socket; empty: none, and no lender holds the controller
 }
 
-// ErrReplaced is why a controller was given up whose name another one has.
+// ErrReplaced is the reason of a loan's end when another controller has its name.
 var ErrReplaced = errors.New("it was given up, and another controller has its name now")
 
-// Held reports whether the lender, as it is now, holds the controller. If not, the error is why
-// it was given up; nil: somebody had it disconnected.
+// Held reports whether the lender, as described by now, holds the controller. If not, the error is why it was given
+// up, or nil if it was disconnected on request.
 func (l *Loan) Held(now *connections.Process) (bool, error) {
 	if why := now.Lost[l.Name]; why != "" {
 		return false, errors.New(why)
@@ -45,15 +44,15 @@ func (l *Loan) Held(now *connections.Process) (bool, error) {
 	return false, nil
 }
 
-// Loans are those of one process. Any goroutine may call their methods.
+// Loans is the set of loans of one process. Its methods may be called from any goroutine.
 type Loans struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	all       []Loan
-	returning []Loan // of all, those that are being disconnected: their end is no loss
+	returning []Loan // those of all that are being disconnected: their end is not a loss
 }
 
-// Add adds one, and returns those that it replaces: their lender has given the name to this one, so that it
-// has given them up.
+// Add adds a loan. It returns the loans that it replaces: the lender reuses a name only after it has given the former
+// controller up.
 func (l *Loans) Add(one Loan) (ended []Loan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,15 +67,15 @@ func (l *Loans) Add(one Loan) (ended []Loan) {
 	return ended
 }
 
-// List is those that there are now.
+// List returns the current loans.
 func (l *Loans) List() []Loan {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.all)
 }
 
-// GiveBack has disconnect end a loan, which is one until that has succeeded. It reports
-// whether there was one that nobody else was ending.
+// GiveBack ends a loan with disconnect; the loan remains in the list until that has succeeded. It returns false,
+// without a call of disconnect, if the loan does not exist or is being ended already.
 func (l *Loans) GiveBack(one Loan, disconnect func() error) (bool, error) {
 	l.mu.Lock()
 	mine := slices.Contains(l.all, one) && !slices.Contains(l.returning, one)
@@ -98,8 +97,8 @@ func (l *Loans) GiveBack(one Loan, disconnect func() error) (bool, error) {
 	return true, err
 }
 
-// Lose drops one that has ended by itself, and reports whether it was there and nobody was
-// ending it.
+// Lose removes a loan that has ended by itself. It reports whether the loan existed and was not being ended by
+// GiveBack.
 func (l *Loans) Lose(one Loan) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,26 +107,25 @@ func (l *Loans) Lose(one Loan) bool {
 	return len(l.all) < n && !slices.Contains(l.returning, one)
 }
 
-// Processes are those whose ends this one follows.
+// Processes watches for the end of other processes.
 type Processes struct {
 	ended   func(p *connections.Process)
 	ctx     context.Context
 	cancel  context.CancelFunc
-	watched map[string]<-chan struct{} // by socket, closed when that process has ended
-	mu      sync.Mutex                 // guards watched, and that tasks begin before ctx ends
+	watched map[string]<-chan struct{} // by socket; closed when that process has ended
+	mu      sync.Mutex                 // guards watched, and orders the start of tasks before the end of ctx
 	tasks   sync.WaitGroup
 }
 
-// NewProcesses follows nobody yet. It calls ended when a process has ended that it followed,
-// for each from another goroutine.
+// NewProcesses returns a Processes that follows none yet. It calls ended, from a goroutine per process, when a
+// followed process has ended.
 func NewProcesses(ended func(p *connections.Process)) *Processes {
 	f := &Processes{ended: ended, watched: map[string]<-chan struct{}{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
-// Follow begins to follow a process. The channel is closed when that has ended, or Close
-// was called.
+// Follow starts to follow a process. The channel is closed when the process has ended or Close was called.
 func (f *Processes) Follow(p *connections.Process) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,20 +138,20 @@ func (f *Processes) Follow(p *connections.Process) <-chan struct{} {
 		return done
 	}
 	f.watched[p.Socket] = done
-	f.tasks.Go(func() { // ends with the process, or with close
+	f.tasks.Go(func() { // ends with the process, or with Close
 		followed.AwaitEnd(f.ctx)
 		f.mu.Lock()
 		delete(f.watched, followed.Socket)
 		f.mu.Unlock()
 		close(done)
-		if f.ctx.Err() == nil { // after delete: who follows it from now on finds by itself that it has ended
+		if f.ctx.Err() == nil { // after delete: later callers of Follow find out by themselves that it has ended
 			f.ended(&followed)
 		}
 	})
 	return done
 }
 
-// Close ends to follow them.
+// Close stops following all processes.
 func (f *Processes) Close() {
 	f.mu.Lock()
 	f.cancel()
@@ -161,10 +159,10 @@ func (f *Processes) Close() {
 	f.tasks.Wait()
 }
 
-// ErrLenderEnded is why a connection ended that another process held.
+// ErrLenderEnded is the reason of a loan's end when the lending process has ended.
 var ErrLenderEnded = errors.New("the process that held the connection has ended")
 
-// LenderOf is the process that has an address. It may be about to say so.
+// LenderOf returns the process that has an address. It waits a little for that process to publish this.
 func LenderOf(ctx context.Context, inUse *softroce.InUseError) (*connections.Process, error) {
 	for range lenderTries {
 		all, err := connections.All(ctx, connections.RunDir())

@@ -7,8 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
-// TestGiveBack checks that a loan is forgotten when its disconnection has succeeded, and not
-// before.
+// TestGiveBack checks that a loan is removed once its disconnection has succeeded, and not before.
 func TestGiveBack(t *testing.T) {
 	var l Loans
 	one := Loan{Lender: &connections.Process{Socket: "/run/1.0.sock"}, Name: "nvme0", NQN: "nqn.2026-11.org.example:disk"}
@@ -34,8 +33,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestLoseWhileReturning checks that the end of a lender is no loss of a loan that is being
-// given back.
+// TestLoseWhileReturning checks that the end of a lender is not a loss for a loan that is being given back.
 func TestLoseWhileReturning(t *testing.T) {
 	var l Loans
 	one := Loan{Lender: &connections.Process{Socket: "/run/1.0.sock"}, Name: "nvme0"}
@@ -52,8 +50,8 @@ func TestLoseWhileReturning(t *testing.T) {
 	}
 }
 
-// TestHeld: a controller is held for the process whose socket it names. One that names none is the lender's
-// own, and a loan that names none is nobody's.
+// TestHeld checks that a controller is held for the process whose socket it names. A controller without a borrower is
+// the lender's own, and a loan without one is not held by any lender.
 func TestHeld(t *testing.T) {
 	for _, test := range []struct {
 		borrower, of string
@@ -75,7 +73,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestReplaced: a loan of a name that its lender gives to another one has ended.
+// TestReplaced checks that a loan ends when its lender gives its name to another controller.
 func TestReplaced(t *testing.T) {
 	lender := func(name string) *connections.Process { return &connections.Process{Socket: name} }
 	var l Loans

@@ -9,8 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 )
 
-// TestFollow checks that the end of a process is reported once, also of one that had ended
-// before, and nothing after Close.
+// TestFollow checks that the end of a process is reported once, also if it had ended before, and not after Close.
 func TestFollow(t *testing.T) {
 	ended := make(chan string, 1)
 	f := NewProcesses(func(p *connections.Process) { ended <- p.Socket })

@@ -1,3 +1,3 @@
-// Package listing has the commands that list namespaces and subsystems: nvmeof list and
-// nvmeof list-subsys, of what processes of this user hold and of what a target exports.
+// Package listing implements the commands nvmeof list and nvmeof list-subsys. They list the namespaces and subsystems
+// that processes of this user hold, or that a target exports.
 package listing

@@ -20,7 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// List is nvmeof list.
+// List returns the command nvmeof list.
 func List() *cobra.Command {
 	var c fabricoptions.Connection
 	var format string
@@ -64,7 +64,7 @@ the NBD sockets by which to use it.`,
 	return cmd
 }
 
-// plainly prints the namespaces alone.
+// plainly returns a printer of the namespaces alone.
 func plainly(print func(io.Writer, []nvmecli.Device) error) func(io.Writer, []nvmecli.Subsystem) error {
 	return func(w io.Writer, all []nvmecli.Subsystem) error {
 		var devices []nvmecli.Device
@@ -75,7 +75,7 @@ func plainly(print func(io.Writer, []nvmecli.Device) error) func(io.Writer, []nv
 	}
 }
 
-// listAll lists the wanted subsystem, or all. What it has to leave out goes to warn.
+// listAll lists the wanted subsystem, or all. Reasons for omissions are written to warn.
 func listAll(ctx context.Context, s *hosts.Session, warn io.Writer) ([]nvmecli.Subsystem, error) {
 	all := []string{s.Flags.NQN}
 	if s.Flags.NQN == "" {
@@ -96,7 +96,7 @@ func listAll(ctx context.Context, s *hosts.Session, warn io.Writer) ([]nvmecli.S
 	return subsystems, nil
 }
 
-// subsystemsAt are those that a log has at an address.
+// subsystemsAt returns the subsystems at an address according to a log.
 func subsystemsAt(log *host.DiscoveryLog, at netip.AddrPort) (nqns []string) {
 	for i := range log.Entries {
 		e := &log.Entries[i]
@@ -151,7 +151,7 @@ func listSubsystem(ctx context.Context, s *hosts.Session, index int, nqn string,
 	return sub, nameStates(ctx, c, there, path.Ways)
 }
 
-// nameStates adds the ANA states of the namespaces, from the ANA log if there is one.
+// nameStates adds the ANA states of the namespaces, if there is an ANA log.
 func nameStates(ctx context.Context, c *host.Controller, ids []capsule.NSID, ways []nvmecli.Way) error {
 	if c.Identify().CMIC&capsule.CMICANA == 0 {
 		return nil

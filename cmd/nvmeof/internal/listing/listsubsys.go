@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/nvmecli"
 )
 
-// ListSubsys is nvmeof list-subsys.
+// ListSubsys returns the command nvmeof list-subsys.
 func ListSubsys() *cobra.Command {
 	var format string
 	var more bool
@@ -42,7 +42,7 @@ its ANA state.`,
 	return cmd
 }
 
-// subsystemsOf are those of all processes, or that of one namespace.
+// subsystemsOf returns the subsystems of all processes, or that of one device.
 func subsystemsOf(all []connections.Process, device string) (out []nvmecli.Subsystem) {
 	for _, p := range all {
 		for _, s := range p.Subsystems {
@@ -64,7 +64,7 @@ func subsystemsOf(all []connections.Process, device string) (out []nvmecli.Subsy
 	return out
 }
 
-// devicesOf are the namespaces of a subsystem, as nvme list has them.
+// devicesOf returns the namespaces of a subsystem, as nvme list shows them.
 func devicesOf(s *connections.SubsystemInfo) (devices []nvmecli.Device) {
 	for _, n := range s.Namespaces {
 		devices = append(devices, nvmecli.Device{

@@ -1,3 +1,3 @@
-// Package loopback finds addresses of the loopback that nobody has: each RoCEv2 endpoint is one
-// address, so that those of one machine need one each.
+// Package loopback finds unused loopback addresses. A RoCEv2 endpoint is one address, so each endpoint on a machine
+// needs its own.
 package loopback

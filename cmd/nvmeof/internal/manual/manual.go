@@ -1,6 +1,6 @@
-// Package manual makes manual pages of commands: one for each, with the words of its --help.
+// Package manual makes manual pages of commands: one for each, with the text of its --help.
 //
-// The texts of commands are no Markdown, which the pages of cobra/doc would be made from.
+// cobra/doc is not used, since it expects the texts of commands in Markdown.
 package manual
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command is nvmeof manual, which is for those who make packages.
+// Command returns the command nvmeof manual, which is for packagers.
 func Command(release string) *cobra.Command {
 	return &cobra.Command{
 		Use:    "manual DIR",
@@ -35,7 +35,7 @@ func Command(release string) *cobra.Command {
 	}
 }
 
-// below are a command and all that have a page below it.
+// below returns a command and all commands below it that have a page.
 func below(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range verbs(c) {
@@ -44,7 +44,7 @@ func below(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// verbs are the commands of a command that its help lists.
+// verbs returns the subcommands that the help of a command lists.
 func verbs(c *cobra.Command) (all []*cobra.Command) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" {
@@ -54,10 +54,10 @@ func verbs(c *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// name is that of a command's page.
+// name returns the name of a command's page.
 func name(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// page is the manual page of a command, in the macros of man(7).
+// page returns the manual page of a command, in the macros of man(7).
 func page(c *cobra.Command, release string) string {
 	c.InitDefaultHelpFlag()
 	c.InitDefaultVersionFlag()
@@ -86,7 +86,7 @@ func page(c *cobra.Command, release string) string {
 	return r.b.String()
 }
 
-// commands lists those of a command.
+// commands lists the subcommands of a command.
 func (r *roff) commands(c *cobra.Command) {
 	for i, sub := range verbs(c) {
 		if i == 0 {
@@ -98,7 +98,8 @@ func (r *roff) commands(c *cobra.Command) {
 	}
 }
 
-// others are the pages to read on: that above, those below, and of a leaf those beside it.
+// others lists the related pages: of the parent, of the subcommands, and for a command without subcommands of its
+// siblings.
 func (r *roff) others(c *cobra.Command) {
 	related := verbs(c)
 	if c.HasParent() && len(related) == 0 && c.Parent().HasParent() {

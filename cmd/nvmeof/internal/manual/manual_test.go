@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// tree has a command of each kind.
+// tree returns a command of each kind.
 func tree() *cobra.Command {
 	root := &cobra.Command{Use: "prog", Short: "Do things", Version: "v1"}
 	run := func(*cobra.Command, []string) {}
@@ -26,8 +26,8 @@ func tree() *cobra.Command {
 	return root
 }
 
-// TestPages: each command has a page, with all that its help has, and nothing that is
-// taken for a request.
+// TestPages checks that each command has a page with everything in its help, and without text that is taken for a
+// request.
 func TestPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
 	root := tree()

@@ -6,14 +6,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// roff is a page in the making.
+// roff is a page under construction.
 type roff struct{ b strings.Builder }
 
-// escapes are what would be no text: the escape character, and hyphens, which are else
-// printed as others than those that a shell knows.
+// escapes replaces what roff would not print as it is: the escape character, and characters that are otherwise printed
+// as typographic ones that a shell does not know.
 var escapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "`", `\(ga`)
 
-// line adds a line of text, which begins no request.
+// line adds a line of text, and escapes a leading dot, which would make it a request.
 func (r *roff) line(s string) {
 	s = escapes.Replace(s)
 	if strings.HasPrefix(s, ".") {
@@ -22,7 +22,7 @@ func (r *roff) line(s string) {
 	r.b.WriteString(s + "\n")
 }
 
-// macro adds a call, each argument as one.
+// macro adds a macro call, with each argument quoted.
 func (r *roff) macro(name string, args ...string) {
 	r.b.WriteString("." + name)
 	for _, a := range args {
@@ -40,7 +40,7 @@ func (r *roff) text(s string) {
 	}
 }
 
-// verbatim adds lines as they are.
+// verbatim adds lines without filling.
 func (r *roff) verbatim(s string) {
 	r.macro("nf")
 	for line := range strings.Lines(s) {
@@ -49,8 +49,8 @@ func (r *roff) verbatim(s string) {
 	r.macro("fi")
 }
 
-// paragraphs adds a text whose paragraphs have empty lines between them. Those in columns,
-// or with lines that are indented, stay as they are.
+// paragraphs adds text whose paragraphs are separated by empty lines. Paragraphs with columns or indented lines are
+// not filled.
 func (r *roff) paragraphs(s string) {
 	for i, p := range strings.Split(strings.Trim(s, "\n"), "\n\n") {
 		if i > 0 {
@@ -85,7 +85,7 @@ func (r *roff) options(title string, flags *pflag.FlagSet) {
 	})
 }
 
-// byDefault is what --help says of a flag's default: nothing of those that say nothing.
+// byDefault returns what --help shows for a flag's default; "" if the default is not informative.
 func byDefault(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "0", "0s", "false", "[]", "<nil>":

@@ -21,7 +21,7 @@ func (d *Discovery) Text(w io.Writer) error {
 	for i := range d.Entries {
 		fmt.Fprintf(&b, "=====Discovery Log Entry %d======\n", i)
 		for _, f := range discoveryFields(&d.Entries[i]) {
-			if f.name == "rdma_pkey" { // the one name that is not padded
+			if f.name == "rdma_pkey" { // the only name that is not padded
 				fmt.Fprintf(&b, "%s: %s\n", f.name, f.text)
 				continue
 			}
@@ -32,8 +32,7 @@ func (d *Discovery) Text(w io.Writer) error {
 	return err
 }
 
-// padding aligns the texts of names in the common part at 8 columns, and those of
-// RDMA at 12.
+// padding returns the column at which the texts start: 8 for names of the common part, and 12 for those of RDMA.
 func padding(name string) int {
 	width := 7
 	if strings.HasPrefix(name, "rdma_") {
@@ -81,7 +80,7 @@ func discoveryFields(e *capsule.DiscoveryEntry) []field {
 	return fields
 }
 
-// named looks a code up.
+// named returns the name of a code.
 func named[T comparable](names map[T]string, v T) string {
 	if s, ok := names[v]; ok {
 		return s

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// featureNames are nvme-cli's.
+// featureNames holds nvme-cli's names.
 var featureNames = map[capsule.FID]string{
 	0x01: "Arbitration", 0x02: "Power Management", 0x03: "LBA Range Type", 0x04: "Temperature Threshold",
 	0x05: "Error Recovery", 0x06: "Volatile Write Cache", 0x07: "Number of Queues", 0x08: "Interrupt Coalescing",
@@ -24,7 +24,7 @@ var featureNames = map[capsule.FID]string{
 	0x83: "Reservation Persistence", 0x84: "Namespace Write Protect", 0x85: "Boot Partition Write Protection Config",
 }
 
-// FeatureName is what nvme-cli calls a feature.
+// FeatureName returns nvme-cli's name of a feature.
 func FeatureName(id capsule.FID) string {
 	if name, ok := featureNames[id]; ok {
 		return name
@@ -32,12 +32,12 @@ func FeatureName(id capsule.FID) string {
 	return "Unknown"
 }
 
-// A Feature is the answer of Get Features.
+// A Feature is the result of Get Features.
 type Feature struct {
 	ID     capsule.FID
 	Select capsule.FeatureSelect
 	Value  uint32 // DW0
-	Data   []byte // of features that have some
+	Data   []byte // of features that return data
 }
 
 var selectNames = []string{"Current", "Default", "Saved", "Supported capabilities"}
@@ -100,13 +100,13 @@ func (o Output) FeatureSet(id capsule.FID, value uint64, cdw12 uint32, save bool
 	})
 }
 
-// FeatureTitle is a feature's number and name.
+// FeatureTitle returns a feature's number and name.
 func FeatureTitle(id capsule.FID) string {
 	return fmt.Sprintf("%s (%s)", feature8(id), FeatureName(id))
 }
 
-// Features prints several, as one object with JSON. That has the status too with which another was refused,
-// 0 where there is none.
+// Features prints several features, in JSON as one object. The JSON also contains the status with which a further
+// feature was rejected, or 0.
 func (o Output) Features(list []Feature, refused capsule.Status) error {
 	if !o.JSON {
 		for _, f := range list {

@@ -8,8 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A featureItem is a part of a feature's value: a line of -H, and a member of the
-// JSON, either of which may be missing.
+// A featureItem is a part of a feature's value: a line of -H and a member of the JSON, either of which may be empty.
 type featureItem struct {
 	line  string
 	key   string
@@ -18,15 +17,14 @@ type featureItem struct {
 
 func item(line, key string, value any) featureItem { return featureItem{line, key, value} }
 
-// same is an item whose line is its key and its value.
+// same returns an item whose line consists of the key and the value.
 func same(key, value string) featureItem { return featureItem{key + ": " + value, key, value} }
 
 func count(key string, v uint32) featureItem {
 	return featureItem{fmt.Sprintf("%s: %d", key, v), key, integer(v)}
 }
 
-// featureDecoders spell out the features that controllers over fabrics have, and
-// those of one dword.
+// featureDecoders decodes the features that controllers over fabrics have, and other features of one dword.
 var featureDecoders = map[capsule.FID]func(v uint32, data []byte) []featureItem{
 	capsule.FeatureArbitration:          arbitration,
 	capsule.FeaturePowerManagement:      powerManagement,
@@ -165,7 +163,7 @@ func thermalManagement(v uint32, _ []byte) []featureItem {
 	}
 }
 
-// asyncEvents lists events; JSON lacks those that nvme-cli 2.13 forgot there.
+// asyncEvents lists events. The JSON omits those that nvme-cli 2.13 omits.
 func asyncEvents(v uint32, _ []byte) (items []featureItem) {
 	const textOnly = true
 	for _, e := range []struct {

@@ -14,16 +14,16 @@ import (
 type field struct {
 	name  string
 	text  string
-	value any // in JSON; nil: not there
+	value any // in JSON; nil: omitted
 	bits  uint64
 }
 
-// dec is a number that is printed in decimal.
+// dec returns a field of a number printed in decimal.
 func dec[T ~uint8 | ~uint16 | ~uint32 | ~uint64](name string, v T) field {
 	return field{name, fmt.Sprint(uint64(v)), integer(v), uint64(v)}
 }
 
-// hexField is a number whose text is hexadecimal, except that zero is "0".
+// hexField returns a field of a number printed in hexadecimal in text, except that zero is "0".
 func hexField[T ~uint8 | ~uint16 | ~uint32 | ~uint64](name string, v T) field {
 	f := dec(name, v)
 	if v != 0 {
@@ -40,22 +40,22 @@ func wide(name string, v capsule.Uint128) field {
 
 func text(name, s string) field { return field{name, s, s, 0} }
 
-// ascii is a fixed field of text, printed with its padding.
+// ascii returns a field of fixed-size text, printed with its padding.
 func ascii(name string, b []byte) field {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return text(name, harmless(s))
 }
 
-// clean is a text of the controller up to its NUL, without spaces at its end.
+// clean returns text from the controller up to its NUL, without trailing spaces.
 func clean(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return harmless(strings.TrimRight(s, " "))
 }
 
-// harmless is a text of the controller as a terminal shows it and does not obey it.
+// harmless escapes in text from the controller the characters that a terminal would obey.
 func harmless(s string) string { return nvmeof.Visible(s) }
 
-// writeFields prints lines whose names are padded to a width, if not with a tab.
+// writeFields prints lines with names padded to width. A name that ends in a tab is not padded.
 func writeFields(w io.Writer, width int, fields []field) {
 	for _, f := range fields {
 		if strings.HasSuffix(f.name, "\t") {

@@ -57,8 +57,7 @@ func TestPowerStates(t *testing.T) {
 	wantText(t, out.String(), want)
 }
 
-// TestHostileText: what a controller claims about itself does not reach a terminal
-// as control sequences.
+// TestHostileText checks that text from a controller does not reach a terminal as control sequences.
 func TestHostileText(t *testing.T) {
 	d := Discovery{Entries: make([]capsule.DiscoveryEntry, 1)}
 	copy(d.Entries[0].TRADDR[:], "\x1b[2J1.2.3.4")
@@ -85,8 +84,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestTextOfPeers is row 102 as well: what a controller says reaches no terminal as it is,
-// in any output.
+// TestTextOfPeers is row 102 as well: text from a controller is escaped in all outputs.
 func TestTextOfPeers(t *testing.T) {
 	const evil = "a\x1b[2J\u202eb\u2066\u009bc\x9bd\U000e0001"
 	var id capsule.IdentifyController

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// pages are the data that controllers send and that are printed, each as all of its commands
-// print it.
+// pages maps the kinds of data that controllers send to functions that print them as all of their commands do.
 var pages = map[string]func(o Output, b []byte) error{
 	"id-01": func(o Output, b []byte) error { return o.IdentifyController(b, true) },
 	"id-00": func(o Output, b []byte) error { return o.IdentifyNamespace(1, b, true) },
@@ -57,7 +56,7 @@ var pages = map[string]func(o Output, b []byte) error{
 	},
 }
 
-// printer prints what decode understands.
+// printer returns a function that prints data that can be decoded.
 func printer[T any](decode func([]byte) (T, error), print func(Output, *T) error) func(Output, []byte) error {
 	return func(o Output, b []byte) error {
 		v, err := decode(b)
@@ -68,8 +67,7 @@ func printer[T any](decode func([]byte) (T, error), print func(Output, *T) error
 	}
 }
 
-// FuzzPages: whatever a controller sends, JSON is JSON, and a terminal gets no control
-// characters.
+// FuzzPages checks that whatever a controller sends, the JSON is valid and a terminal receives no control characters.
 func FuzzPages(f *testing.F) {
 	for name := range pages {
 		if name == "discover" {
@@ -91,7 +89,7 @@ func FuzzPages(f *testing.F) {
 			err := print(o, data)
 			text := out.String()
 			if err != nil || text == "" {
-				continue // what cannot be understood is not printed as if it were
+				continue // data that cannot be decoded is not printed
 			}
 			if o.JSON && !json.Valid([]byte(text)) {
 				t.Fatalf("%s as JSON:\n%s", name, text)

@@ -20,8 +20,7 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// wantText compares output with what nvme-cli printed, and names the first line
-// that differs.
+// wantText compares output with that of nvme-cli, and names the first line that differs.
 func wantText(t *testing.T, got, want string) {
 	t.Helper()
 	if got == want {
@@ -42,7 +41,7 @@ func line(lines []string, i int) string {
 	return "(end)"
 }
 
-// printed collects what a print function writes.
+// printed returns what a print function writes.
 func printed(t *testing.T, print func(*bytes.Buffer) error) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -122,8 +121,7 @@ func TestListVerbose(t *testing.T) {
 	}
 }
 
-// written returns what the target wrote to the host by RDMA WRITE, message by
-// message, in a capture without loss.
+// written returns what the target wrote to the host by RDMA WRITE, message by message, in a capture without loss.
 func written(t *testing.T, capture string) [][]byte {
 	t.Helper()
 	packets, err := golden.Load(capture)
@@ -152,8 +150,7 @@ func written(t *testing.T, capture string) [][]byte {
 	return all
 }
 
-// unpadded removes the spaces at the ends of lines, which test/golden's texts have
-// lost.
+// unpadded removes the spaces at the ends of lines, which test/golden's texts do not have.
 func unpadded(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -162,8 +159,7 @@ func unpadded(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestRecordedTraffic prints what stands in the recorded traffic and compares it
-// with what nvme-cli printed at the time.
+// TestRecordedTraffic prints the data in the recorded traffic and compares it with what nvme-cli printed at the time.
 func TestRecordedTraffic(t *testing.T) {
 	found := map[string]bool{}
 	check := func(name string, print func(*bytes.Buffer) error) {

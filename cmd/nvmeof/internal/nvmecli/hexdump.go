@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Dump prints bytes as nvme-cli does: rows of 16 with the text beside them, or the
-// text alone with JSON, whose key lacks the address that nvme-cli has there.
+// Dump prints bytes as nvme-cli does: rows of 16 with the text beside them, or in JSON the text alone. The JSON key
+// lacks the address that nvme-cli has there.
 func (o Output) Dump(data []byte) error {
 	return o.either(func(b *strings.Builder) { hexDump(b, data) }, func() any { return dumpJSON(data) })
 }
@@ -25,14 +25,14 @@ func hexDump(b *strings.Builder, data []byte) {
 			fmt.Fprintf(b, " %02x", c)
 		}
 		if len(row) < 16 {
-			b.WriteString(strings.Repeat("   ", 16-len(row)) + " ") // one more than would align it
+			b.WriteString(strings.Repeat("   ", 16-len(row)) + " ") // nvme-cli prints one more than would align the text
 		}
 		fmt.Fprintf(b, " \"%s\"", printableBytes(row))
 	}
 	b.WriteByte('\n')
 }
 
-// printableBytes has a point for each byte that is no visible ASCII.
+// printableBytes replaces each byte that is not visible ASCII by a dot.
 func printableBytes(row []byte) string {
 	text := make([]byte, len(row))
 	for i, c := range row {
@@ -44,8 +44,8 @@ func printableBytes(row []byte) string {
 	return string(text)
 }
 
-// GetLog prints the bytes of a log page as `nvme get-log` does. As JSON it is one object with all of the
-// bytes: nvme-cli has a line of text before its object there, and no byte that is not text.
+// GetLog prints the bytes of a log page as `nvme get-log` does. The JSON is one object that contains all bytes in
+// hexadecimal; nvme-cli prints a line of text before its object there, and omits bytes that are not text.
 func (o Output) GetLog(lid uint8, nsid uint32, data []byte) error {
 	return o.either(func(b *strings.Builder) {
 		fmt.Fprintf(b, "Device:%s log-id:%d namespace-id:%s\n", o.Device, lid, hexed(nsid))
@@ -55,7 +55,7 @@ func (o Output) GetLog(lid uint8, nsid uint32, data []byte) error {
 	})
 }
 
-// dumpRows are the texts of rows of 16 bytes.
+// dumpRows returns the texts of rows of 16 bytes.
 func dumpRows(data []byte) []string {
 	rows := []string{}
 	for ; len(data) > 0; data = data[min(16, len(data)):] {

@@ -11,11 +11,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Where Identify Controller data has bytes of the vendor.
+// Offset of the vendor's bytes in Identify Controller data.
 const controllerVendor = 3072
 
-// IdentifyController prints Identify Controller data (CNS 01h) as `nvme id-ctrl` does, with the
-// bytes of the vendor if they are wanted.
+// IdentifyController prints Identify Controller data (CNS 01h) as `nvme id-ctrl` does, optionally with the vendor's
+// bytes.
 func (o Output) IdentifyController(data []byte, vendor bool) error {
 	c, err := capsule.DecodeIdentifyController(data)
 	if err != nil {
@@ -40,7 +40,7 @@ func (o Output) IdentifyController(data []byte, vendor bool) error {
 	})
 }
 
-// controllerWords finds the words of a field: SGLS has others where there are no SGLs.
+// controllerWords returns the section of words.txt for a field: SGLS has another one if SGLs are not supported.
 func controllerWords(f field) string {
 	if f.name == "sgls" && f.bits&3 == 0 {
 		return "sgls none"
@@ -172,7 +172,7 @@ func powerText(w io.Writer, i int, b []byte) {
 	fmt.Fprintf(w, "            emergency power fail vault time: %s\n", scaledTime(p.epfvt, p.epfvts))
 }
 
-// watts is a power in units that a scale selects.
+// watts formats a power in the unit that a scale selects.
 func watts(v uint16, scale uint8) string {
 	switch scale {
 	case 0:

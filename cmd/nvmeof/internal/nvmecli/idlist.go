@@ -53,7 +53,7 @@ func (o Output) Descriptors(nsid capsule.NSID, data []byte) error {
 		if t == 0 {
 			break
 		}
-		if t.Length() == len(id) { // others are for programs of the future
+		if t.Length() == len(id) { // other lengths are reserved for future specifications
 			f := descriptor(t, id)
 			if o.Human {
 				lines = append(lines, dec("loc", uint32(off)), dec("nidt", t), dec("nidl", uint32(len(id))), text("type", f.name))
@@ -81,8 +81,8 @@ func descriptor(t capsule.DescriptorType, id []byte) field {
 	return text("csi", hexed(id[0]))
 }
 
-// NVMNamespace prints the data of Identify CNS 05h as `nvme nvm-id-ns` does; its
-// formats are those of the namespace.
+// NVMNamespace prints the data of Identify CNS 05h as `nvme nvm-id-ns` does. The formats come from the Identify
+// Namespace data.
 func (o Output) NVMNamespace(nsid capsule.NSID, ns *capsule.IdentifyNamespace, n *capsule.IdentifyNVMNamespace) error {
 	formats := min(int(ns.NLBAF)+int(ns.NULBAF)+1, len(n.ELBAF))
 	head := []field{hexField("lbstm", n.LBSTM), hexField("pic", n.PIC), hexField("pifa", n.PIFA)}
@@ -112,7 +112,7 @@ func (o Output) NVMNamespace(nsid capsule.NSID, ns *capsule.IdentifyNamespace, n
 	})
 }
 
-// extendedFormat is a line of `nvme nvm-id-ns -v`.
+// extendedFormat prints a line of `nvme nvm-id-ns -v`.
 func extendedFormat(b *strings.Builder, i int, e uint32, used bool) {
 	guards := []string{"16b Guard", "32b Guard", "64b Guard"}
 	qualified, pif := e>>9&0xf, e>>7&3
@@ -142,7 +142,7 @@ func (o Output) NVMController(c *capsule.IdentifyNVMController) error {
 	})
 }
 
-// spellNVMController writes what -v says of a field.
+// spellNVMController prints what -v adds to a field.
 func spellNVMController(b *strings.Builder, f field) {
 	switch f.name {
 	case "ver":
@@ -161,10 +161,10 @@ func spellNVMController(b *strings.Builder, f field) {
 	}
 }
 
-// vendorQueueEntry is the first of the vendors' formats of migration queue entries.
+// vendorQueueEntry is the first vendor specific format of migration queue entries.
 const vendorQueueEntry = 0xc0
 
-// spellAOCS are the members that -v adds to JSON.
+// spellAOCS returns the members that -v adds to the JSON.
 func spellAOCS(v uint16) (fields []field) {
 	if rest := v >> 1; rest != 0 {
 		fields = append(fields, dec("[15:1]: Reserved", rest))

@@ -9,11 +9,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Where Identify Namespace data has bytes of the vendor.
+// Offset of the vendor's bytes in Identify Namespace data.
 const namespaceVendor = 384
 
-// IdentifyNamespace prints Identify Namespace data (CNS 00h) as `nvme id-ns` does, with the bytes
-// of the vendor if they are wanted.
+// IdentifyNamespace prints Identify Namespace data (CNS 00h) as `nvme id-ns` does, optionally with the vendor's bytes.
 func (o Output) IdentifyNamespace(id capsule.NSID, data []byte, vendor bool) error {
 	n, err := capsule.DecodeIdentifyNamespace(data)
 	if err != nil {
@@ -41,7 +40,7 @@ func (o Output) IdentifyNamespace(id capsule.NSID, data []byte, vendor bool) err
 	})
 }
 
-// format is the line of one of the namespace's formats.
+// format prints the line of one of the namespace's formats.
 func (o Output) format(b *strings.Builder, i int, f capsule.LBAFormat, used bool) {
 	inUse := choose(used, "(in use)", "")
 	if o.Human {
@@ -78,7 +77,7 @@ func namespaceFields(n *capsule.IdentifyNamespace) []field {
 		fields = append(fields, dec("npwg", n.NPWG), dec("npwa", n.NPWA), dec("npdg", n.NPDG), dec("npda", n.NPDA), dec("nows", n.NOWS))
 	}
 	nsattr := dec("nsattr", n.NSATTR)
-	nsattr.name = "nsattr\t" // a tab, which stands for the padding
+	nsattr.name = "nsattr\t" // a tab in place of the padding
 	return append(fields,
 		dec("mssrl", n.MSSRL), dec("mcl", n.MCL), dec("msrc", n.MSRC), dec("kpios", n.KPIOS),
 		dec("nulbaf", n.NULBAF), dec("kpiodaag", n.KPIODAAG), dec("anagrpid", n.ANAGRPID), nsattr,
@@ -86,7 +85,7 @@ func namespaceFields(n *capsule.IdentifyNamespace) []field {
 		text("nguid", hex.EncodeToString(n.NGUID[:])), text("eui64", hex.EncodeToString(n.EUI64[:])))
 }
 
-// dump is text of the vendor in rows of 16 bytes, up to its NUL.
+// dump returns vendor text in rows of 16 bytes, up to its NUL.
 func dump(b []byte) []string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// A member is one key of a JSON object, whose order counts. Its value is a
-// string, a number, an object or an array of objects or strings.
+// A member is a key of a JSON object with its value: a string, a number, an object, or an array of objects or strings.
+// The order of members is kept.
 type member struct {
 	key   string
 	value any
@@ -21,15 +21,14 @@ type object []member
 // number is an integer of any size, in decimal.
 type number string
 
-// verbatim is a value as it stands in a document, with its indentation.
+// verbatim is a value in JSON, with its indentation.
 type verbatim string
 
 func integer[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int64](v T) number {
 	return number(fmt.Sprintf("%d", v))
 }
 
-// writeJSON prints a document as json-c does when pretty: two
-// spaces of indentation, none after a colon.
+// writeJSON prints a document in json-c's pretty format: two spaces of indentation, none after a colon.
 func writeJSON(w io.Writer, v any) error {
 	var b strings.Builder
 	appendJSON(&b, v, 0)
@@ -85,10 +84,10 @@ func indent(b *strings.Builder, depth int) {
 
 var shortEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
-// appendString quotes s. What a terminal would not show as it is has an escape.
+// appendString quotes s. Unprintable characters are escaped.
 func appendString(b *strings.Builder, s string) {
 	b.WriteByte('"')
-	for _, r := range s { // what is no UTF-8 becomes U+FFFD
+	for _, r := range s { // invalid UTF-8 becomes U+FFFD
 		e, short := shortEscapes[r]
 		switch {
 		case short:

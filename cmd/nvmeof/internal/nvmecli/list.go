@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// A Device is one line of `nvme list`.
+// A Device is a line of `nvme list`.
 type Device struct {
 	Node, Generic           string
 	Serial, Model, Firmware string
 	NSID                    uint32
 	Used, Size              uint64 // bytes
 	BlockSize, MetadataSize int    // bytes
-	URI                     string // by which it can be used; empty: it cannot
+	URI                     string // at which it can be used; empty: it cannot
 }
 
 const listRow = "%-21s %-21s %-20s %-40s %-10s %-26s %-16s %-8s\n"
 
-// ListText prints devices as `nvme list` does, and after them where those are that are
-// published.
+// ListText prints devices as `nvme list` does, followed by the URIs of those that are published.
 func ListText(w io.Writer, devices []Device) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, listRow, "Node", "Generic", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev")
@@ -33,7 +32,7 @@ func ListText(w io.Writer, devices []Device) error {
 	return err
 }
 
-// published writes by which URI devices can be used, after a gap unless one was there.
+// published prints the URIs of devices, preceded by gap unless that is empty. It returns "" if it printed gap.
 func published(b *strings.Builder, devices []Device, gap string) string {
 	for _, d := range devices {
 		if d.URI != "" {
@@ -55,7 +54,7 @@ func (d *Device) format() string {
 	return fmt.Sprintf("%3.0f %2sB + %2d B", block, unit, d.MetadataSize)
 }
 
-// sizes are the members that end both of the lists in JSON.
+// sizes returns the last members of a device in both JSON lists.
 func (d *Device) sizes() object {
 	o := object{
 		{"UsedBytes", integer(d.Used)}, {"MaximumLBA", integer(d.Size / uint64(max(1, d.BlockSize)))},
@@ -69,8 +68,7 @@ func (d *Device) sizes() object {
 
 func rule(n int) string { return strings.Repeat("-", n) }
 
-// scale divides v until it is below the next unit; the units are those of
-// powers of 1000 (SI) or of 1024.
+// scale divides v by powers of by until it is below by, and returns the prefix of the unit. by is 1000 (SI) or 1024.
 func scale(v float64, by float64) (float64, string) {
 	units := []string{"", "k", "M", "G", "T", "P", "E"}
 	if by == 1024 {

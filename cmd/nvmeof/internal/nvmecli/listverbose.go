@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ListVerboseText prints subsystems, their controllers and their namespaces as
-// `nvme list -v` does, and after them where those are that are published.
+// ListVerboseText prints subsystems, their controllers and their namespaces as `nvme list -v` does, followed by the
+// URIs of the published namespaces.
 func ListVerboseText(w io.Writer, all []Subsystem) error {
 	var b strings.Builder
 	b.WriteString(verboseHead("Subsystem", 16, "Subsystem-NQN", 96, "Controllers", 16))
@@ -36,8 +36,8 @@ func ListVerboseText(w io.Writer, all []Subsystem) error {
 	return err
 }
 
-// verboseHead is the head of a table: names with the widths of their rules. The last of
-// the first table is not padded.
+// verboseHead returns the head of a table: names with the widths of their rules. The last name of the first table is
+// not padded.
 func verboseHead(columns ...any) string {
 	var names, rules []string
 	for i := 0; i < len(columns); i += 2 {
@@ -68,7 +68,7 @@ func (s *Subsystem) nodes() string {
 	return strings.Join(names, ", ")
 }
 
-// ListVerboseJSON prints the same as `nvme list -v -o json` does.
+// ListVerboseJSON prints the same as `nvme list -v -o json`.
 func ListVerboseJSON(w io.Writer, all []Subsystem) error {
 	return writeJSON(w, object{{"Devices", byHost(all, (*Subsystem).verboseJSON)}})
 }

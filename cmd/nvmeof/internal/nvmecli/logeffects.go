@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Effects are the log of one command set.
+// Effects is the log of one command set.
 type Effects struct {
 	CSI capsule.CSI
 	Log capsule.EffectsLog
@@ -29,7 +29,7 @@ func (o Output) Effects(sets []Effects) error {
 	})
 }
 
-// Opcodes from which on commands are the vendor's.
+// First opcodes of vendor specific commands.
 const (
 	vendorAdmin = 0xc0
 	vendorIO    = 0x80
@@ -58,7 +58,7 @@ func adminEffect(i int) string { return AdminName(capsule.AdminOpcode(i), "Unkno
 
 func ioEffect(i int) string { return IOName(capsule.IOOpcode(i), "Unknown") }
 
-// effectsWords spells the bits of an entry out (NVMe base 2.0, figure 210).
+// effectsWords describes the bits of an entry (NVMe base 2.0, figure 210).
 func effectsWords(v uint32) string {
 	var b strings.Builder
 	flags(&b, v, []flagName{{"CSUPP", 0}, {"LBCC", 1}, {"NCC", 2}, {"NIC", 3}, {"CCC", 4}, {"USS", 19}})
@@ -68,7 +68,7 @@ func effectsWords(v uint32) string {
 	return b.String()
 }
 
-// A flagName is a bit that is shown with + or -.
+// A flagName names a bit that is shown with + or -.
 type flagName struct {
 	name string
 	bit  int
@@ -93,7 +93,7 @@ func effectsJSON(e *Effects) object {
 	return object{{"command_set_identifier", integer(e.CSI)}, {"admin_cmd_set", admin}, {"io_cmd_set", io}}
 }
 
-// scopes are what a feature or a command of NVMe-MI may concern.
+// scopes are the bits for the scope of a feature or an NVMe-MI command.
 var scopes = []flagName{{"NAMESPACE SCOPE", 20}, {"CONTROLLER SCOPE", 21}, {"NVM SET SCOPE", 22},
 	{"ENDURANCE GROUP SCOPE", 23}, {"DOMAIN SCOPE", 24}, {"NVM Subsystem SCOPE", 25}}
 
@@ -132,8 +132,8 @@ func (o Output) numberedEffects(log *[256]capsule.FeatureEffects, title, what st
 	})
 }
 
-// EffectsSets are the command sets whose logs `nvme effects-log` shows: the one named
-// by CSI, or those of property CAP, of which it looks for the zoned one too.
+// EffectsSets returns the command sets whose logs `nvme effects-log` shows: the one selected by csi if asked, or
+// otherwise those in property CAP, among which nvme-cli also looks for the zoned one.
 func EffectsSets(css uint8, asked bool, csi capsule.CSI) (sets []capsule.CSI) {
 	if asked {
 		return []capsule.CSI{csi}

@@ -70,13 +70,13 @@ func (o Output) SupportedLogs(s *capsule.SupportedLog) error {
 	})
 }
 
-// logParameters are what bits 16 and up of a page's entry say.
+// logParameters names bits 16 and up of a page's entry.
 var logParameters = map[capsule.LID][]string{
 	0x07: {"Maximum Created Data Area"}, 0x0d: {"Establish Context and Read 512 Bytes of Header"},
 	0x70: {"Extended Discovery Log Page Entry", "Port Local Entries Only", "All NVM Subsystem Entries"}, 0x71: {"All Host Entries"},
 }
 
-// spellLogSupport writes what -v says of a page.
+// spellLogSupport prints what -v adds to a page.
 func spellLogSupport(b *strings.Builder, lid capsule.LID, v capsule.LogSupport) {
 	say := func(what string, bit int) {
 		fmt.Fprintf(b, "  %s is %s\n", what, choose(v>>bit&1 != 0, "supported", "not supported"))
@@ -88,8 +88,8 @@ func spellLogSupport(b *strings.Builder, lid capsule.LID, v capsule.LogSupport) 
 	}
 }
 
-// ChangedNamespaces prints the log as `nvme changed-ns-list-log` does. A list that
-// was too long is the broadcast NSID alone.
+// ChangedNamespaces prints the log as `nvme changed-ns-list-log` does. A list that was too long consists of the
+// broadcast NSID alone.
 func (o Output) ChangedNamespaces(ids []capsule.NSID) error {
 	if len(ids) > 0 && ids[0] == capsule.NSIDBroadcast {
 		return o.tooManyChanged()
@@ -129,7 +129,7 @@ func (o Output) ReservationNotification(r *capsule.ReservationLog) error {
 	})
 }
 
-// Reservations prints the answer of Reservation Report as `nvme resv-report` does.
+// Reservations prints the data of Reservation Report as `nvme resv-report` does.
 func (o Output) Reservations(r *capsule.ReservationTable, extended bool) error {
 	return o.either(func(b *strings.Builder) {
 		fmt.Fprintf(b, "\nNVME Reservation status:\n\ngen       : %d\nrtype     : %d\nregctl    : %d\nptpls     : %d\n",

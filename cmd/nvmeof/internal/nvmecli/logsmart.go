@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// warnings are the bits of the critical warning, in text and in JSON.
+// warnings names the bits of the critical warning, in text and in JSON.
 var warnings = []struct{ text, key string }{
 	{"Available Spare[0]             ", "available_spare"},
 	{"Temp. Threshold[1]             ", "temp_threshold"},
@@ -49,7 +49,7 @@ func (o Output) SMART(nsid capsule.NSID, s *capsule.SMARTLog) error {
 	})
 }
 
-// smartCounts are the numbers of 16 bytes, which text and JSON call the same.
+// smartCounts returns the 16-byte counters, which have the same names in text and JSON.
 func smartCounts(s *capsule.SMARTLog) []field {
 	return []field{
 		wide("host_read_commands", s.HostReads), wide("host_write_commands", s.HostWrites),
@@ -79,7 +79,7 @@ func celsius(kelvins uint16) string {
 	return fmt.Sprintf("%d °C (%d K)", int(kelvins)-273, kelvins)
 }
 
-// dataUnits shows units of 512000 bytes, and how much that is.
+// dataUnits formats a count of units of 512000 bytes, and the corresponding size.
 func dataUnits(u capsule.Uint128) string {
 	units := wide("", u).text
 	n, _ := new(big.Int).SetString(units, 10)

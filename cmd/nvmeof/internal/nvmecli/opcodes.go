@@ -2,8 +2,8 @@ package nvmecli
 
 import "github.com/nvmeof-go/nvmeof/capsule"
 
-// Commands of later specifications and of other command sets, which nvme-cli names
-// and package capsule does not, or names otherwise.
+// Names of commands of later specifications and of other command sets that package capsule does not have, or has
+// differently from nvme-cli.
 var (
 	moreAdmin = map[capsule.AdminOpcode]string{
 		0x21: "Discovery Information Management (DIM)", 0x22: "Fabric Zoning Receive", 0x25: "Fabric Zoning Lookup",
@@ -18,7 +18,7 @@ var (
 	}
 )
 
-// AdminName is what nvme-cli calls an admin command, or other.
+// AdminName returns nvme-cli's name of an admin command, or other.
 func AdminName(op capsule.AdminOpcode, other string) string {
 	if name, ok := moreAdmin[op]; ok {
 		return name
@@ -29,7 +29,7 @@ func AdminName(op capsule.AdminOpcode, other string) string {
 	return other
 }
 
-// IOName is what nvme-cli calls an I/O command, or other.
+// IOName returns nvme-cli's name of an I/O command, or other.
 func IOName(op capsule.IOOpcode, other string) string {
 	if name, ok := moreIO[op]; ok {
 		return name

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// An Output is where the answer of a command goes, and how it is shown.
+// An Output is where the result of a command is printed, and in which format.
 type Output struct {
 	W      io.Writer
-	Device string // what the controller is called: nvme0
+	Device string // name of the controller: nvme0
 	JSON   bool   // -o json
 	Human  bool   // -H
 }
 
-// text writes what f makes, at once.
+// text writes the text that f builds in one call.
 func (o Output) text(f func(b *strings.Builder)) error {
 	var b strings.Builder
 	f(&b)
@@ -24,7 +24,7 @@ func (o Output) text(f func(b *strings.Builder)) error {
 
 func (o Output) json(v any) error { return writeJSON(o.W, v) }
 
-// hexed is C's %#x: zero has no prefix.
+// hexed formats like C's %#x: zero has no prefix.
 func hexed[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) string {
 	if v == 0 {
 		return "0"
@@ -32,7 +32,7 @@ func hexed[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) string {
 	return fmt.Sprintf("%#x", uint64(v))
 }
 
-// padded is C's %#0*x with a width that counts the prefix, which zero does not have.
+// padded formats like C's %#0*x, whose width includes the prefix; zero has no prefix.
 func padded[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T, width int) string {
 	if v == 0 {
 		return strings.Repeat("0", width)
@@ -40,7 +40,7 @@ func padded[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T, width int) string {
 	return fmt.Sprintf("0x%0*x", width-2, uint64(v))
 }
 
-// value32 is how nvme-cli shows a dword: ten characters, or eight zeroes.
+// value32 formats a dword as nvme-cli does: ten characters, or eight zeroes.
 func value32(v uint32) string {
 	if v == 0 {
 		return "00000000"
@@ -48,7 +48,7 @@ func value32(v uint32) string {
 	return padded(v, 10)
 }
 
-// feature8 is how it shows a number of one byte: four characters, or two zeroes.
+// feature8 formats a one-byte number as nvme-cli does: four characters, or two zeroes.
 func feature8[T ~uint8](v T) string {
 	if v == 0 {
 		return "00"
@@ -56,7 +56,7 @@ func feature8[T ~uint8](v T) string {
 	return padded(v, 4)
 }
 
-// choose is an if of expressions.
+// choose returns yes or no.
 func choose(on bool, yes, no string) string {
 	if on {
 		return yes
@@ -64,7 +64,7 @@ func choose(on bool, yes, no string) string {
 	return no
 }
 
-// at is the text of a code, or what stands for all others.
+// at returns the text of a code, or other if names has none.
 func at[T ~uint8 | ~uint32 | ~int](names []string, i T, other string) string {
 	if uint64(i) < uint64(len(names)) {
 		return names[i]
@@ -72,7 +72,7 @@ func at[T ~uint8 | ~uint32 | ~int](names []string, i T, other string) string {
 	return other
 }
 
-// either writes the one form or the other.
+// either prints text or, with -o json, JSON.
 func (o Output) either(text func(b *strings.Builder), json func() any) error {
 	if o.JSON {
 		return o.json(json())

@@ -7,9 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Passthru prints a command with so much data as `nvme admin-passthru --show-command`
-// does; its timeout is in milliseconds, 0 for the usual one. Its addresses are zero: they
-// would be those of a buffer.
+// Passthru prints a command with length bytes of data as `nvme admin-passthru --show-command` does. The timeout is in
+// milliseconds; 0 means the default. The addresses are printed as zero, since there they would be those of a buffer.
 func (o Output) Passthru(c *capsule.Command, length int, timeout uint32) error {
 	return o.text(func(b *strings.Builder) {
 		fmt.Fprintf(b, "opcode       : %02x\nflags        : %02x\nrsvd1        : 0000\nnsid         : %08x\n", uint8(c.Opcode), uint8(0), uint32(c.NSID))
@@ -22,8 +21,7 @@ func (o Output) Passthru(c *capsule.Command, length int, timeout uint32) error {
 	})
 }
 
-// ReadWrite prints a command as `nvme read --show-command` does, of a namespace without
-// storage tags.
+// ReadWrite prints a command for a namespace without storage tags as `nvme read --show-command` does.
 func (o Output) ReadWrite(c *capsule.Command) error {
 	f := c.ReadWrite()
 	return o.text(func(b *strings.Builder) {

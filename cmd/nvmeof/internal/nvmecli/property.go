@@ -14,7 +14,7 @@ var propertyNames = map[capsule.PropertyOffset]string{
 	capsule.PropertyNSSD: "NVM Subsystem Shutdown", capsule.PropertyCRTO: "Controller Ready Timeouts",
 }
 
-// PropertyName is what nvme-cli calls a property.
+// PropertyName returns nvme-cli's name of a property.
 func PropertyName(off capsule.PropertyOffset) string {
 	if name, ok := propertyNames[off]; ok {
 		return name
@@ -22,7 +22,7 @@ func PropertyName(off capsule.PropertyOffset) string {
 	return "Unknown"
 }
 
-// NoProperty is what nvme-cli shows of NSSR where the controller has none.
+// NoProperty is the value that nvme-cli shows for NSSR if the controller does not have it.
 const NoProperty = ^uint64(0)
 
 // Property prints a property as `nvme get-property` does.
@@ -45,16 +45,15 @@ func (o Output) Property(off capsule.PropertyOffset, v uint64) error {
 	})
 }
 
-// PropertySet prints that a property was set, as `nvme set-property` does, but with
-// the value that was set: nvme-cli 2.13 shows its upper half as ones.
+// PropertySet prints that a property was set, as `nvme set-property` does, but with the value that was set: nvme-cli
+// 2.13 shows ones in its upper half.
 func (o Output) PropertySet(off capsule.PropertyOffset, v uint64) error {
 	return o.text(func(b *strings.Builder) {
 		fmt.Fprintf(b, "set-property: %s (%s), value: %s\n", padded(uint32(off), 4), PropertyName(off), hexed(v))
 	})
 }
 
-// Registers are the properties that a controller over fabrics has. NSSR is nil where
-// it has none.
+// Registers holds the properties that a controller over fabrics has. NSSR is nil if the controller does not have it.
 type Registers struct {
 	CAP  capsule.CAP
 	VS   capsule.Version
@@ -93,13 +92,13 @@ func (o Output) Registers(r Registers) error {
 	})
 }
 
-// absent is what `nvme show-regs -H -o json` says of the registers that a controller
-// over fabrics does not have: of ones.
+// absent is the output of `nvme show-regs -H -o json` for the registers that a controller over fabrics does not have:
+// the decoding of all ones.
 //
 //go:embed absent.json
 var absent string
 
-// registersInWords has the registers in the order of registersJSON.
+// registersInWords returns the registers in the order of registersJSON, with the decoding of -H.
 func registersInWords(r Registers, nssr uint32) (o object) {
 	words := map[string]object{}
 	for name, p := range map[string]struct {
@@ -123,8 +122,8 @@ func registersInWords(r Registers, nssr uint32) (o object) {
 	return o
 }
 
-// registersJSON has the registers of memory mapped controllers too, as ones: that is
-// what nvme-cli reads of a controller over fabrics.
+// registersJSON returns the registers. Those that only memory mapped controllers have are all ones, which is what
+// nvme-cli reads from a controller over fabrics.
 func registersJSON(r Registers) object {
 	const ones32, ones64 = number("-1"), number("18446744073709551615")
 	nssr := ones32

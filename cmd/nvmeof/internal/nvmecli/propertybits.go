@@ -7,12 +7,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// spelled is a property in words: its lines for people, and its members, of which the
-// first is the value, called key if it is there.
+// spelled is a decoded property: its lines for people, and its members in JSON. If key is not empty, the first member
+// is the value with this key.
 type spelled struct {
 	key   string
 	items []featureItem
-	last  string // after the lines
+	last  string // printed after the lines
 }
 
 func (s *spelled) text(b *strings.Builder) {
@@ -37,7 +37,7 @@ func (s *spelled) json(value string) object {
 	return o
 }
 
-// spellProperty is nil for properties that it does not know.
+// spellProperty returns nil for a property that it does not know.
 func spellProperty(off capsule.PropertyOffset, v uint64) *spelled {
 	switch off {
 	case capsule.PropertyCAP:
@@ -64,7 +64,7 @@ func spellProperty(off capsule.PropertyOffset, v uint64) *spelled {
 	return nil
 }
 
-// supported is an item whose text has a capital in text only.
+// supported returns an item whose text says "Not Supported", and its JSON "Not supported".
 func supported(line, key string, on bool) featureItem {
 	return item(line+": "+choose(on, "Supported", "Not Supported"), key, choose(on, "Supported", "Not supported"))
 }

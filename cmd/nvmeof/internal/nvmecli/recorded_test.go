@@ -12,12 +12,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A recording is a command line of nvme-cli with what it printed.
+// A recording is a command line of nvme-cli with its output.
 type recording struct {
 	name string // of its file
 	line string
-	args map[string]string // options; the command is at ""
-	want string            // lines of the standard error begin with "! "
+	args map[string]string // options; the command has the key ""
+	want string            // lines of standard error begin with "! "
 	dw0  uint64            // of the completion
 	fail uint16            // its status
 }
@@ -33,7 +33,7 @@ func recordings(t *testing.T, name string) (all []recording) {
 		all = append(all, r)
 	}
 	for i := range all[:len(all)-1] {
-		all[i].want += "\n" // which Split took
+		all[i].want += "\n" // removed by Split
 	}
 	return all
 }
@@ -77,7 +77,7 @@ func (r *recording) number(option string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// page is a recorded page of a size; what was zero at its end is not in the file.
+// page returns a recorded page of a given size. Trailing zeroes are not in the file.
 func page(t testing.TB, name string, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
@@ -98,7 +98,7 @@ func decoded[T any](t *testing.T, decode func([]byte) (T, error), b []byte) *T {
 	return &v
 }
 
-// page is a recorded page, or the one that its settings have in its place.
+// page returns a recorded page, or the one that the recording's settings select instead.
 func (r *recording) page(t *testing.T, name string) []byte {
 	if other := r.args["page"+name]; other != "" {
 		name = other
@@ -106,7 +106,7 @@ func (r *recording) page(t *testing.T, name string) []byte {
 	return page(t, name, capsule.IdentifySize)
 }
 
-// log is a recorded log page, or an empty one.
+// log returns a recorded log page, or an empty one.
 func (r *recording) log(t *testing.T, lid int, size int) []byte {
 	switch {
 	case r.name == "empty":
@@ -117,7 +117,7 @@ func (r *recording) log(t *testing.T, lid int, size int) []byte {
 	return r.page(t, fmt.Sprintf("log-%02x", lid))[:size]
 }
 
-// check compares what print makes of a recording with what nvme-cli printed.
+// check compares the output of print for a recording with that of nvme-cli.
 func (r *recording) check(t *testing.T, print func(o Output) error) {
 	t.Helper()
 	var out strings.Builder
@@ -191,8 +191,7 @@ func TestIdentifyAsRecorded(t *testing.T) {
 	}
 }
 
-// TestVerboseAsRecorded: what -H and -v say of every field with all of its bits, with
-// none, and with some.
+// TestVerboseAsRecorded checks what -H and -v print for every field with all of its bits set, none, and some.
 func TestVerboseAsRecorded(t *testing.T) {
 	for _, r := range recordings(t, "verbose") {
 		r.check(t, func(o Output) error {
@@ -250,10 +249,10 @@ func TestFeaturesAsRecorded(t *testing.T) {
 	}
 }
 
-// checkStatus is for commands that the controller refused.
+// checkStatus checks the output for commands that the controller rejected.
 func (r *recording) checkStatus(t *testing.T) {
 	if r.fail == 0 {
-		return // refused by nvme-cli itself, which is the commands' business
+		return // rejected by nvme-cli itself, which the commands handle
 	}
 	var out strings.Builder
 	s := capsule.Status(r.fail)
@@ -295,7 +294,7 @@ func TestReservationsAsRecorded(t *testing.T) {
 	}
 }
 
-// TestStatusesAsRecorded: every status that package capsule knows.
+// TestStatusesAsRecorded checks every status that package capsule knows.
 func TestStatusesAsRecorded(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(read(t, "recorded/status.txt"))), "\n")
 	for _, line := range lines {

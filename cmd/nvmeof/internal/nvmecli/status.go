@@ -7,20 +7,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// Status is the line by which nvme-cli reports a command that failed.
+// Status returns the line with which nvme-cli reports a failed command.
 func Status(s capsule.Status) string {
 	return fmt.Sprintf("NVMe status: %s(%s)", StatusText(s), hexed(s))
 }
 
-// StatusJSON is what it reports with -o json.
+// StatusJSON prints the report of a failed command with -o json.
 func StatusJSON(w io.Writer, s capsule.Status) error {
 	return writeJSON(w, object{{"error", StatusText(s)}, {"type", "nvme"}})
 }
 
-// ErrorJSON is what it reports of any other error with -o json.
+// ErrorJSON prints the report of any other error with -o json.
 func ErrorJSON(w io.Writer, text string) error { return writeJSON(w, object{{"error", text}}) }
 
-// FeatureStatusJSON is what `nvme get-feature -o json` reports.
+// FeatureStatusJSON prints the report of `nvme get-feature -o json`.
 func FeatureStatusJSON(w io.Writer, s capsule.Status) error {
 	return writeJSON(w, featureStatus(s))
 }
@@ -29,7 +29,7 @@ func featureStatus(s capsule.Status) object {
 	return object{{fmt.Sprintf("status: %d", s), []object{{{"error", StatusText(s)}, {"type", "nvme"}}}}}
 }
 
-// StatusText is a status in nvme-cli's words.
+// StatusText returns nvme-cli's text for a status.
 func StatusText(s capsule.Status) string {
 	switch text, ok := statusTexts[s.Code()]; {
 	case ok:
@@ -42,8 +42,8 @@ func StatusText(s capsule.Status) string {
 	return "unrecognized"
 }
 
-// statusTexts are of the statuses that package capsule knows, as an I/O or an admin
-// command has them: those of fabrics commands share their codes.
+// statusTexts holds the texts of the statuses that package capsule knows, for I/O and admin commands. Fabrics commands
+// use the same codes for other statuses.
 var statusTexts = map[capsule.Status]string{
 	capsule.StatusSuccess:                     "Successful Completion: The command completed without error",
 	capsule.StatusInvalidOpcode:               "Invalid Command Opcode: A reserved coded value or an unsupported value in the command opcode field",

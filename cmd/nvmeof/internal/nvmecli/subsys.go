@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// A Subsystem is one that is connected.
+// A Subsystem is a connected subsystem.
 type Subsystem struct {
 	Name, NQN, HostNQN, HostID    string
 	Model, Firmware, Policy, Type string // shown with --verbose
 	Paths                         []Path
 
-	// What `nvme list -v` has more of.
+	// Additional fields of `nvme list -v`.
 	Serial     string
 	Namespaces []Device
 }
 
-// A Path is one of its controllers.
+// A Path is a controller of a subsystem.
 type Path struct {
 	Name, Transport, Address, State string
-	ANA                             string // of the namespace named; may be empty
+	ANA                             string // of the named namespace; may be empty
 	Error                           string // why it is not live
 
 	ControllerID uint16
-	Ways         []Way // to its namespaces, as far as they are known
+	Ways         []Way // to its namespaces, as far as known
 }
 
-// A Way is how a controller reaches a namespace: nvme0c0n1, and its ANA state.
+// A Way is a controller's path to a namespace, such as nvme0c0n1, with its ANA state.
 type Way struct{ Name, State string }
 
-// SubsystemsText prints subsystems as `nvme list-subsys` does, or with more as its -v.
+// SubsystemsText prints subsystems as `nvme list-subsys` does; with more, as `nvme list-subsys -v`.
 func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
 	var b strings.Builder
 	for i := range all {
@@ -60,15 +60,15 @@ func SubsystemsText(w io.Writer, all []Subsystem, more bool) error {
 	return err
 }
 
-// SubsystemsJSON prints the same as with `-o json`: the subsystems of each host.
+// SubsystemsJSON prints the same with `-o json`: the subsystems grouped by host.
 func SubsystemsJSON(w io.Writer, all []Subsystem, more bool) error {
 	return writeJSON(w, byHost(all, func(s *Subsystem) object { return s.json(more) }))
 }
 
-// byHost are the hosts, with what show makes of their subsystems.
+// byHost groups the subsystems by host, each converted by show.
 func byHost(all []Subsystem, show func(*Subsystem) object) []object {
 	hosts := []object{}
-	subsystems := map[[2]string]int{} // index of the host
+	subsystems := map[[2]string]int{} // index into hosts and lists
 	lists := [][]object{}
 	for i := range all {
 		s := &all[i]
@@ -107,11 +107,11 @@ func (s *Subsystem) json(more bool) object {
 	return append(o, member{"Paths", paths})
 }
 
-// ConnectText says what controller was connected, as `nvme connect` does.
+// ConnectText prints which controller was connected, as `nvme connect` does.
 func ConnectText(w io.Writer, name string) error {
 	_, err := fmt.Fprintf(w, "connecting to device: %s\n", name)
 	return err
 }
 
-// ConnectJSON says it as `nvme connect -o json` does.
+// ConnectJSON prints the same as `nvme connect -o json` does.
 func ConnectJSON(w io.Writer, name string) error { return writeJSON(w, object{{"device", name}}) }

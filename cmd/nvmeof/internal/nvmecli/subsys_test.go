@@ -34,7 +34,7 @@ func TestSubsystems(t *testing.T) {
 	wantText(t, printed(t, func(b *bytes.Buffer) error { return SubsystemsJSON(b, nil, false) }), "[]\n")
 }
 
-// TestSubsystemsANA: of one namespace, each path's state is shown.
+// TestSubsystemsANA checks that the ANA state of one namespace is shown for each path.
 func TestSubsystemsANA(t *testing.T) {
 	s := Subsystem{Name: "nvme-subsys0", NQN: "nqn.2026-11.org.example:a", HostNQN: "me", Paths: []Path{{Name: "nvme0", Transport: "rdma", Address: "traddr=192.0.2.1", State: "live", ANA: "optimized"}}}
 	wantText(t, printed(t, func(b *bytes.Buffer) error { return SubsystemsText(b, []Subsystem{s}, false) }),

@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// wordTable is what -H says of fields: a section for each, "= NAME", up to the next,
-// its last empty line included. In its lines stand
+// wordTable contains what -H adds to fields. The section of a field begins with "= NAME" and extends to the next one,
+// including the empty line at its end. A line has the form
 //
 //	[7:2] : ?	Reserved
 //
-// the bits, how their value is shown, and what it means. How is x in hexadecimal, ? the
-// same where it is not zero, + the same where the field is not zero, w the whole field, z as
-// a number from zero, K as a temperature, t as the line of the field; &0x3c is a mask that nvme-cli 2.13
-// puts over it. {a|b|c} is a where the value is 0, b at 1, c at 2 and more; {2^} that power
-// of two, {%} the value itself.
+// with the bits, the format of their value, and its meaning. The formats are x and ? (hexadecimal; with ? the line is
+// omitted if the value is zero), + (hexadecimal; the line is omitted if the whole field is zero), w (the whole field), z
+// (a 0's based number), K (a temperature) and t (the text of the field). A suffix such as &0x3c is a mask that nvme-cli
+// 2.13 applies to the value. In the meaning, {a|b|c} stands for a if the value is 0, b if it is 1, and c if it is
+// greater; {2^} stands for that power of two, and {%} for the value itself.
 //
 //go:embed words.txt
 var wordTable string
 
-// Both are compiled when they are first used, since few commands get -H.
+// Both are compiled on first use, since few commands use -H.
 var (
 	wordLine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(\s*\[(\d+):(\d+)\]\s*: )([xw?+zKt])(?:&(0x[0-9a-f]+))?(.*)$`)
@@ -31,7 +31,7 @@ var (
 	wordChoice = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^}]*)\}`) })
 )
 
-// spell writes what -H says of a field with this name, or nothing.
+// spell prints what -H adds to a field with this name, or nothing.
 func spell(b *strings.Builder, name string, f field) {
 	_, rest, known := strings.Cut(wordTable, "= "+name+"\n")
 	if !known {
@@ -47,7 +47,7 @@ func spell(b *strings.Builder, name string, f field) {
 	}
 }
 
-// spellBits writes one line, if it stands there for this value.
+// spellBits prints one line, unless the line does not apply to the value.
 func spellBits(b *strings.Builder, line []string, f field) {
 	high, _ := strconv.Atoi(line[2])
 	low, _ := strconv.Atoi(line[3])
@@ -74,7 +74,7 @@ func spellBits(b *strings.Builder, line []string, f field) {
 	b.WriteString(line[1] + shown + means + "\n")
 }
 
-// meaning is one of several.
+// meaning returns the choice for a value.
 func meaning(choices string, v uint64) string {
 	switch choices {
 	case "2^":
@@ -86,7 +86,7 @@ func meaning(choices string, v uint64) string {
 	return all[min(v, uint64(len(all)-1))]
 }
 
-// writeSpelled is writeFields with what -H says after each.
+// writeSpelled is writeFields with the additions of -H after each field.
 func writeSpelled(b *strings.Builder, width int, fields []field, section func(field) string) {
 	for _, f := range fields {
 		writeFields(b, width, []field{f})
@@ -94,5 +94,5 @@ func writeSpelled(b *strings.Builder, width int, fields []field, section func(fi
 	}
 }
 
-// bySameName finds words under the field's own name.
+// bySameName returns the section of words.txt with the field's own name.
 func bySameName(f field) string { return strings.TrimSpace(f.name) }

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// blockFlags are those of commands on a range of blocks.
+// blockFlags holds the flags of commands on a range of blocks.
 type blockFlags struct {
 	capsule.ReadWrite
 	start     uint64
@@ -42,12 +42,12 @@ func (f *blockFlags) addDirective(flags *pflag.FlagSet) {
 	flags.Uint16Var(&f.DSPEC, "dir-spec", 0, "directive specific (for write-only)")
 }
 
-// special reports whether there is more to a command than what it moves.
+// special reports whether the command has any field set beyond the range of blocks.
 func (f *blockFlags) special() bool {
 	return f.LR || f.STC || f.prinfo != 0 || f.DSM != 0 || f.directive != 0 || f.DSPEC != 0 || f.tag != 0 || f.app != 0 || f.mask != 0
 }
 
-// command is the command that the flags describe.
+// command returns the command that the flags describe.
 func (f *blockFlags) command(op capsule.IOOpcode) capsule.Command {
 	f.SLBA, f.Blocks, f.PRINFO, f.DTYPE = capsule.LBA(f.start), uint32(f.count)+1, f.prinfo, f.directive
 	cmd := capsule.Command{Opcode: capsule.Opcode(op), CDW14: f.tag, CDW15: uint32(f.mask)<<16 | uint32(f.app)}
@@ -55,7 +55,7 @@ func (f *blockFlags) command(op capsule.IOOpcode) capsule.Command {
 	return cmd
 }
 
-// check refuses what the command has no room for.
+// check rejects values that do not fit into the command.
 func (f *blockFlags) check() error {
 	const most = 0xf
 	switch {
@@ -67,7 +67,7 @@ func (f *blockFlags) check() error {
 	return nil
 }
 
-// ioVerb is a verb with a namespace.
+// ioVerb returns a verb on a namespace.
 func ioVerb(to Connection, name, short string, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
 	v := verb{Connection: to}
 	return newVerb(name, short, 0, &v, func(f *pflag.FlagSet) {
@@ -96,11 +96,10 @@ func newVerify(to Connection) *cobra.Command {
 		})
 }
 
-// oncsNamespaceZeroes: Write Zeroes has its Namespace Zeroes bit (NVM command set 1.1,
-// 4.1.5.2).
+// oncsNamespaceZeroes says that Write Zeroes has the Namespace Zeroes bit (NVM command set 1.1, 4.1.5.2).
 const oncsNamespaceZeroes = 1 << 12
 
-// run has a command without data carried out.
+// run executes a command without data.
 func (f *blockFlags) run(ctx context.Context, c *call, op capsule.IOOpcode, done string) error {
 	if err := f.check(); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (f *blockFlags) run(ctx context.Context, c *call, op capsule.IOOpcode, done
 	return c.execute(ctx, f.command(op), nil, done)
 }
 
-// dsmFlags are those of nvme dsm.
+// dsmFlags holds the flags of nvme dsm.
 type dsmFlags struct {
 	attributes, blocks, starts string
 	deallocate, write, read    bool
@@ -133,7 +132,7 @@ func newDSM(to Connection) *cobra.Command {
 	return cmd
 }
 
-// maxRanges is what one Dataset Management has room for.
+// maxRanges is the maximum number of ranges of one Dataset Management command.
 const maxRanges = 256
 
 func (f *dsmFlags) run(ctx context.Context, c *call) error {
@@ -161,7 +160,7 @@ func (f *dsmFlags) run(ctx context.Context, c *call) error {
 	return c.execute(ctx, cmd, data, "NVMe DSM: success")
 }
 
-// numberList reads a list of numbers, decimal or with a prefix.
+// numberList parses a list of numbers, in decimal or with a prefix.
 func numberList[T ~uint16 | ~uint32 | ~uint64](flag, list string) (all []T, err error) {
 	if list == "" {
 		return nil, nil
@@ -176,7 +175,7 @@ func numberList[T ~uint16 | ~uint32 | ~uint64](flag, list string) (all []T, err 
 	return all, nil
 }
 
-// nth is an element, or zero where there is none.
+// nth returns an element, or zero if the list is shorter.
 func nth[T any](list []T, i int) (v T) {
 	if i < len(list) {
 		v = list[i]

@@ -10,24 +10,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A Connection is how a command gets at its controller.
+// A Connection reaches the controller of a command.
 type Connection interface {
-	// AddFlags adds the flags that say which controller is wanted, and how it is reached.
+	// AddFlags adds the flags that select the controller, and how it is reached.
 	AddFlags(*cobra.Command)
-	// Timeout is how long a command may take, once the flags are parsed.
+	// Timeout returns how long a command may take. It is valid once the flags are parsed.
 	Timeout() time.Duration
-	// Connected connects to the controller that the flags name, and disconnects after the
-	// function. A status with which that ends is explained as nvme-cli does.
+	// Connected connects to the controller that the flags select, calls the function, and disconnects. If the function
+	// fails with a status, the error explains it as nvme-cli does.
 	Connected(*cobra.Command, func(context.Context, *host.Controller) error) error
 }
 
-// Common are the commands that everybody needs. They share to, since one command at most
-// is carried out.
+// Common returns the commonly used commands. They share to, since at most one command is executed.
 func Common(to Connection) []*cobra.Command {
 	return commands(to, newIDCtrl, newIDNS, newRead, newWrite, newFlush)
 }
 
-// More are the others.
+// More returns the other commands.
 func More(to Connection) []*cobra.Command {
 	return commands(to,
 		newSMARTLog, newErrorLog, newANALog, newEffectsLog, newFirmwareLog, newSupportedLogPages,
@@ -48,14 +47,14 @@ func commands(to Connection, all ...func(Connection) *cobra.Command) (list []*co
 	return list
 }
 
-// sharedFlags is a connection whose flags are made once for all commands: a command line
-// waits for the flags of all.
+// sharedFlags is a connection whose flags are created once for all commands, since creating them for each command
+// would slow down every start.
 type sharedFlags struct {
 	Connection
-	cmd cobra.Command // has the flags, and the function that reads them
+	cmd cobra.Command // has the flags, and the function that parses them
 }
 
-// AddFlags adds copies: a command may take the letter of one for a flag of its own.
+// AddFlags adds copies of the flags, because a command may use the shorthand of one for a flag of its own.
 func (s *sharedFlags) AddFlags(cmd *cobra.Command) {
 	cmd.PreRunE = s.cmd.PreRunE
 	s.cmd.Flags().VisitAll(func(f *pflag.Flag) {

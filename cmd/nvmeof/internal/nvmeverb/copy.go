@@ -10,16 +10,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// copyFlags are those of nvme copy.
+// copyFlags holds the flags of nvme copy.
 type copyFlags struct {
 	capsule.Copy
 	to        uint64
 	directive uint8
 	specific  uint16
-	tag       uint32 // initial reference tag of what is written
-	app, mask uint16 // its application tag
+	tag       uint32 // initial reference tag of the destination
+	app, mask uint16 // application tag of the destination
 
-	// Lists, an element for each range.
+	// Lists with an element for each range.
 	starts, blocks, namespaces, options string
 	tags, apps, masks                   string
 }
@@ -71,7 +71,7 @@ func (f *copyFlags) run(ctx context.Context, c *call) error {
 	return c.execute(ctx, cmd, data, "NVMe Copy: success")
 }
 
-// ranges puts the lists together.
+// ranges combines the lists.
 func (f *copyFlags) ranges() ([]capsule.CopyEntry, error) {
 	starts, err1 := numberList[uint64]("--slbs", f.starts)
 	blocks, err2 := numberList[uint16]("--blocks", f.blocks)
@@ -94,7 +94,7 @@ func (f *copyFlags) ranges() ([]capsule.CopyEntry, error) {
 	return all, nil
 }
 
-// check refuses what no command can say.
+// check rejects values that do not fit into a command.
 func (f *copyFlags) check(ranges, namespaces int) error {
 	const mostDirective = 0xf
 	switch {

@@ -1,4 +1,3 @@
-// Package nvmeverb has nvme-cli's commands on one controller: their flags, what they send,
-// and what they do with the answer, which internal/nvmecli prints. How a controller is
-// reached is a [Connection]'s.
+// Package nvmeverb implements nvme-cli's commands on one controller: their flags, the commands that they send, and the
+// processing of the results, which internal/nvmecli prints. A [Connection] reaches the controller.
 package nvmeverb

@@ -17,15 +17,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// featureLengths are the bytes of features that have data.
+// featureLengths holds the data lengths of features, in bytes.
 var featureLengths = map[capsule.FID]uint32{
 	capsule.FeatureLBARange: capsule.LBARangeTypeSize, 0x0c: 256, capsule.FeatureHostMemoryBuffer: 4096,
 	capsule.FeatureTimestamp: capsule.TimestampSize, 0x13: 512, capsule.FeatureHostBehavior: capsule.HostBehaviorSize, 0x1e: 510,
 	0x7d: 4096, 0x7e: 4096, 0x7f: 4096, capsule.FeatureHostID: capsule.HostIDShortSize,
 }
 
-// featureLength is how much data a feature has; the host's identifier has all of its
-// bytes with bit 0 of CDW11.
+// featureLength returns the length of a feature's data in bytes. The host identifier has its full length if bit 0 of
+// CDW11 is set.
 func featureLength(id capsule.FID, cdw11 uint32) uint32 {
 	if id == capsule.FeatureHostID && cdw11&1 != 0 {
 		return capsule.HostIDSize
@@ -33,7 +33,7 @@ func featureLength(id capsule.FID, cdw11 uint32) uint32 {
 	return featureLengths[id]
 }
 
-// getFeatureFlags are those of nvme get-feature.
+// getFeatureFlags holds the flags of nvme get-feature.
 type getFeatureFlags struct {
 	id, sel, uuid uint8
 	length, cdw11 uint32
@@ -69,7 +69,7 @@ func newGetFeature(to Connection) *cobra.Command {
 	return cmd
 }
 
-// maxFeatureLength is the most that a feature's data has.
+// maxFeatureLength is the maximum length of a feature's data in bytes.
 const maxFeatureLength = 4096
 
 func (f *getFeatureFlags) one(ctx context.Context, c *call) error {
@@ -101,8 +101,8 @@ func (f *getFeatureFlags) read(ctx context.Context, c *call, id capsule.FID) (nv
 	return answer, err
 }
 
-// differs reports whether -C shows a feature, which it calls the default's as nvme-cli
-// does. One with data it always shows.
+// differs reports whether --changed shows a feature. Like nvme-cli, it labels the value as the default one, and always
+// shows a feature with data.
 func (f *getFeatureFlags) differs(ctx context.Context, c *call, now *nvmecli.Feature) bool {
 	standard := *f
 	standard.sel = uint8(capsule.SelectDefault)
@@ -111,9 +111,8 @@ func (f *getFeatureFlags) differs(ctx context.Context, c *call, now *nvmecli.Fea
 	return err != nil || otherwise.Value != now.Value || len(now.Data) > 0
 }
 
-// all shows the features that there are, up to one that is refused for a reason of
-// its own, as nvme-cli does. A host identifier that has to be asked for with all of its bytes is none:
-// controllers over fabrics require that.
+// all shows all features. Like nvme-cli, it skips those that are not supported and stops at the first that fails for
+// another reason. Controllers over fabrics require the extended host identifier: it is requested in a second attempt.
 func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
 	var list []nvmecli.Feature
 	for id := range 256 {
@@ -142,7 +141,7 @@ func (f *getFeatureFlags) all(ctx context.Context, c *call) error {
 	return c.Output.Features(list, capsule.StatusSuccess)
 }
 
-// setFeatureFlags are those of nvme set-feature.
+// setFeatureFlags holds the flags of nvme set-feature.
 type setFeatureFlags struct {
 	id, uuid      uint8
 	value         uint64
@@ -190,7 +189,7 @@ func (f *setFeatureFlags) run(ctx context.Context, c *call) error {
 	return c.Dump(data)
 }
 
-// load is the feature's data, which of a timestamp is the value.
+// load returns the feature's data. That of a timestamp is the value.
 func (f *setFeatureFlags) load(ctx context.Context, in io.Reader, id capsule.FID) ([]byte, error) {
 	length := f.length
 	if length == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// logFlags are those of nvme get-log.
+// logFlags holds the flags of nvme get-log.
 type logFlags struct {
 	id, csi, lsp, uuid uint8
 	length, aen        uint32
@@ -43,7 +43,7 @@ func (f *logFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.index, "ot", "O", false, "offset type: an index")
 }
 
-// aenLength is what nvme-cli reads of the page that an event names.
+// aenLength is how many bytes nvme-cli reads of the page that an event names.
 const aenLength = 4096
 
 func (f *logFlags) run(ctx context.Context, c *call) error {
@@ -61,5 +61,5 @@ func (f *logFlags) run(ctx context.Context, c *call) error {
 	return c.page(ctx, c.id(), g, int(length), func(c *call, b []byte) error { return c.GetLog(id, uint32(c.id()), b) })
 }
 
-// maxLogLength bounds the memory that a mistyped length takes.
+// maxLogLength limits the memory that is allocated for a mistyped length.
 const maxLogLength = 64 << 20

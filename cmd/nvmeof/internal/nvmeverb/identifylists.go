@@ -44,7 +44,7 @@ func newListNamespaces(to Connection) *cobra.Command {
 	})
 }
 
-// identify reads Identify data, and prints it if its bytes are not wanted as they are.
+// identify reads Identify data, and prints it, or with --raw-binary writes it unchanged.
 func (c *call) identify(ctx context.Context, id capsule.NSID, f capsule.Identify, print func(b []byte) error) error {
 	b, err := c.IdentifyData(ctx, id, f)
 	if err != nil {
@@ -77,7 +77,7 @@ func newListControllers(to Connection) *cobra.Command {
 	})
 }
 
-// An identifyVerb identifies one namespace in some way.
+// An identifyVerb returns a verb that identifies one namespace.
 func identifyVerb(to Connection, name, short string, can int, run func(ctx context.Context, c *call, id capsule.NSID) error) *cobra.Command {
 	v := verb{Connection: to}
 	return newVerb(name, short, can, &v, func(f *pflag.FlagSet) {
@@ -91,7 +91,7 @@ func identifyVerb(to Connection, name, short string, can int, run func(ctx conte
 	})
 }
 
-// wanted is the namespace that the flag names, whether it is there or not, or the lowest.
+// wanted returns the namespace of the flag, whether it exists or not; without the flag the lowest.
 func (c *call) wanted(ctx context.Context) (capsule.NSID, error) {
 	if c.id() != 0 {
 		return c.id(), nil

@@ -25,7 +25,7 @@ func (p pageVerb) command(to Connection) *cobra.Command {
 	return newVerb(p.name, p.short, p.can, &verb{Connection: to}, nil, func(ctx context.Context, c *call) error { return c.page(ctx, p.nsid, p.log, p.size, p.print) })
 }
 
-// page reads a page, and prints it if its bytes are not wanted as they are.
+// page reads a page, and prints it, or with --raw-binary writes it unchanged.
 func (c *call) page(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, size int, print func(c *call, b []byte) error) error {
 	b := make([]byte, size)
 	if err := c.Logs().Read(ctx, id, g, b); err != nil {
@@ -37,7 +37,7 @@ func (c *call) page(ctx context.Context, id capsule.NSID, g capsule.GetLogPage, 
 	return print(c, b)
 }
 
-// decoded prints what decode makes of the bytes.
+// decoded returns a function that decodes the bytes and prints the result.
 func decoded[T any](decode func([]byte) (T, error), print func(*call, *T) error) func(*call, []byte) error {
 	return func(c *call, b []byte) error {
 		v, err := decode(b)
@@ -146,7 +146,7 @@ func newChangedNamespaces(to Connection) *cobra.Command {
 		func(c *call, b []byte) error { return c.Output.ChangedNamespaces(listed(b)) }}.command(to)
 }
 
-// listed are the entries of a namespace list.
+// listed returns the entries of a namespace list.
 func listed(b []byte) (ids []capsule.NSID) {
 	for i := 0; capsule.NSIDAt(b, i) != 0; i++ {
 		ids = append(ids, capsule.NSIDAt(b, i))

@@ -9,12 +9,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// A NamespaceLister knows which namespaces there are: a controller, or several paths.
+// A NamespaceLister lists the existing namespaces: a controller, or several paths.
 type NamespaceLister interface {
 	Namespaces(context.Context) ([]capsule.NSID, error)
 }
 
-// ChooseNamespace is the wanted namespace, or the lowest there is.
+// ChooseNamespace returns the wanted namespace, or the lowest if wanted is 0.
 func ChooseNamespace(ctx context.Context, h NamespaceLister, wanted uint32) (capsule.NSID, error) {
 	ids, err := h.Namespaces(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func ChooseNamespace(ctx context.Context, h NamespaceLister, wanted uint32) (cap
 	return 0, failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", wanted, failure.List(Texts(ids)))
 }
 
-// Texts are identifiers in words.
+// Texts formats identifiers.
 func Texts(ids []capsule.NSID) (s []string) {
 	for _, id := range ids {
 		s = append(s, fmt.Sprint(uint32(id)))

@@ -18,13 +18,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/namedfile"
 )
 
-// passthru are the flags of nvme admin-passthru and io-passthru.
+// passthru holds the flags of nvme admin-passthru and io-passthru.
 type passthru struct {
 	admin         bool
 	opcode        uint8
 	prefill       uint8
 	length        uint32
-	cdw           [16]uint32 // 2, 3 and 10 to 15
+	cdw           [16]uint32 // dwords 2, 3 and 10 to 15
 	file          string
 	show, dry     bool
 	receive, send bool
@@ -97,7 +97,7 @@ func (p *passthru) run(ctx context.Context, c *call) error {
 	return p.store(c, data)
 }
 
-// judge refuses what would make us misread what the controller does.
+// judge rejects flags that do not match the direction of the command's data, and excessive lengths.
 func (p *passthru) judge(cmd *capsule.Command) error {
 	direction := capsule.Direction(cmd.Opcode & 3)
 	switch {
@@ -121,9 +121,9 @@ func (p *passthru) load(ctx context.Context, in io.Reader, data []byte) error {
 	return nil
 }
 
-// transmit sends the command to its queue. A namespace of an I/O command is identified
-// first, as a target may hold commands until the host has done so; where it cannot be, the
-// command is sent all the same: it is the controller that judges it.
+// transmit sends the command to its queue. It identifies the namespace of an I/O command first, because a target may
+// hold commands until the host has done so. If that fails, it sends the command all the same, so that the controller
+// decides.
 func (p *passthru) transmit(ctx context.Context, c *call, cmd capsule.Command, data []byte) (capsule.Completion, error) {
 	if p.admin {
 		return c.Admin(ctx, cmd, data)
@@ -152,7 +152,7 @@ func (p *passthru) name() string {
 	return nvmecli.IOName(capsule.IOOpcode(p.opcode), other)
 }
 
-// store keeps or shows the data that came.
+// store saves or prints the data received.
 func (p *passthru) store(c *call, data []byte) error {
 	switch {
 	case len(data) == 0 || p.send:

@@ -29,7 +29,7 @@ func newShowRegisters(to Connection) *cobra.Command {
 			}
 			p.store(v)
 		}
-		// Few controllers can reset their subsystem.
+		// Few controllers support a subsystem reset.
 		v, err := c.Properties().Get(ctx, capsule.PropertyNSSR)
 		switch {
 		case err == nil:
@@ -42,7 +42,7 @@ func newShowRegisters(to Connection) *cobra.Command {
 	})
 }
 
-// notThere reports whether the controller has no such property.
+// notThere reports whether the controller does not have the property.
 func notThere(err error) bool {
 	var refused *host.StatusError
 	return errors.As(err, &refused) && refused.Status.Code() == capsule.StatusInvalidField
@@ -50,7 +50,7 @@ func notThere(err error) bool {
 
 const offsetHelp = "CAP=0x0, VS=0x8, CC=0x14, CSTS=0x1c, NSSR=0x20, NSSD=0x64, CRTO=0x68"
 
-// noOffset is no property's.
+// noOffset is not the offset of a property.
 const noOffset = ^uint32(0)
 
 func offsetFlag(f *pflag.FlagSet, offset *uint32) {

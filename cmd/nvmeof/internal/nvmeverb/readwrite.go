@@ -22,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// transfer are the flags of read, write and compare, with nvme-cli's names.
+// transfer holds the flags of read, write and compare, with nvme-cli's names.
 type transfer struct {
 	verb
 	blockFlags
@@ -89,7 +89,7 @@ func (t *transfer) size() (int64, error) {
 	return n, nil
 }
 
-// maxDataSize is what block-count can say.
+// maxDataSize is the largest size that block-count can express.
 const maxDataSize = 4096 << 16
 
 func (t *transfer) run(ctx context.Context, c *call, size int64) error {
@@ -130,7 +130,7 @@ func (t *transfer) run(ctx context.Context, c *call, size int64) error {
 	return nil
 }
 
-// warnOfSize says where the data size is not that of the block count, which decides what is moved.
+// warnOfSize warns if the data size differs from that of the block count, which is the one that is used.
 func (t *transfer) warnOfSize(warn io.Writer, size, length, block int64) {
 	switch {
 	case size < length:
@@ -150,15 +150,15 @@ func (t *transfer) opcode() capsule.IOOpcode {
 	return map[string]capsule.IOOpcode{"read": capsule.IORead, "write": capsule.IOWrite, "compare": capsule.IOCompare}[t.name]
 }
 
-// carryOut moves all of the data, in commands as large as the controller takes, and
-// shows how far it is where that takes a while.
+// carryOut transfers all data in commands of the controller's maximum size, and shows the progress of a long transfer.
 func (t *transfer) carryOut(ctx context.Context, c *call, ns *host.Namespace, data []byte) (took time.Duration, err error) {
 	bar := terminal.NewProgress(c.warn, t.name, len(data))
 	start := time.Now()
 	step := max(ns.BlockSize(), c.MaxTransfer()&^(ns.BlockSize()-1))
 	switch blocks := uint64(ns.Size() / int64(ns.BlockSize())); {
 	case t.start >= blocks || uint64(t.count) >= blocks-t.start:
-		// The controller says so of the last part, before any of the others is written.
+		// The last part exceeds the namespace. Send it first, so that the controller rejects it before any data is
+		// written.
 		last := (len(data) - 1) / step * step
 		if err = t.part(ctx, ns, data[last:], last); err == nil {
 			err = t.serially(ctx, ns, data[:last], step, bar)
@@ -173,7 +173,7 @@ func (t *transfer) carryOut(ctx context.Context, c *call, ns *host.Namespace, da
 	return took, err
 }
 
-// serially has one command carried out after the other.
+// serially executes the commands one after the other.
 func (t *transfer) serially(ctx context.Context, ns *host.Namespace, data []byte, step int, bar *terminal.Progress) error {
 	for at := 0; at < len(data); at += step {
 		part := data[at:min(at+step, len(data))]
@@ -185,7 +185,7 @@ func (t *transfer) serially(ctx context.Context, ns *host.Namespace, data []byte
 	return nil
 }
 
-// part is one command, for what stands at a place of the data.
+// part executes the command for the data at an offset.
 func (t *transfer) part(ctx context.Context, ns *host.Namespace, part []byte, at int) error {
 	f := t.blockFlags
 	skipped := uint64(at / ns.BlockSize())
@@ -195,14 +195,14 @@ func (t *transfer) part(ctx context.Context, ns *host.Namespace, part []byte, at
 	return err
 }
 
-// streamDepth is how many commands read and write have on their way.
+// streamDepth is the number of commands that read and write have in flight.
 const streamDepth = 16
 
-// leaveTime is how long commands that are on their way are waited for when a signal has come.
+// leaveTime is how long commands in flight are waited for after a signal.
 const leaveTime = time.Second
 
-// stream reads or writes with several commands on their way. What is on its way when
-// one fails is waited for; after a signal for a while, and then the controller is disconnected.
+// stream reads or writes with several commands in flight. When one fails, it waits for the others. After a signal it
+// waits at most leaveTime, and then disconnects the controller.
 func (t *transfer) stream(ctx context.Context, c *call, ns *host.Namespace, data []byte, step int, bar *terminal.Progress) (err error) {
 	q, err := ns.OpenQueue(streamDepth, nil)
 	if err != nil {
@@ -237,7 +237,7 @@ func (t *transfer) stream(ctx context.Context, c *call, ns *host.Namespace, data
 	return err
 }
 
-// request moves a part of the data, whose length is its tag.
+// request returns the request for a part of the data. Its tag is the length of the part.
 func (t *transfer) request(ns *host.Namespace, part []byte, at int) backend.Request {
 	r := backend.Request{Tag: uint64(len(part)), Op: backend.OpRead, FUA: t.FUA, Length: int64(len(part)), Buf: part}
 	r.Offset = int64(t.start)*int64(ns.BlockSize()) + int64(at)
@@ -247,8 +247,7 @@ func (t *transfer) request(ns *host.Namespace, part []byte, at int) backend.Requ
 	return r
 }
 
-// load fills b from the data file, and returns how much that has; the rest stays zero, as with
-// nvme-cli.
+// load fills b from the data file, and returns the number of bytes read. As with nvme-cli, the rest stays zero.
 func (t *transfer) load(ctx context.Context, in io.Reader, b []byte) (n int, err error) {
 	n, err = namedfile.Fill(ctx, t.data, in, b)
 	if n == 0 && err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/failure"
 )
 
-// reservationFlags are those of nvme resv-register, resv-acquire and resv-release.
+// reservationFlags holds the flags of nvme resv-register, resv-acquire and resv-release.
 type reservationFlags struct {
 	capsule.ReservationCommand
 	current, other uint64
@@ -36,7 +36,7 @@ func (f *reservationFlags) send(ctx context.Context, c *call, op capsule.IOOpcod
 	return c.execute(ctx, cmd, keys[:size], done)
 }
 
-// maxAction is what the field of an action has room for.
+// maxAction is the largest value of an action field.
 const maxAction = 7
 
 func newReservationRegister(to Connection) *cobra.Command {
@@ -101,7 +101,7 @@ func newReservationReport(to Connection) *cobra.Command {
 		if dwords > maxReportDwords {
 			return failure.Usagef("--numd %d: %d at most", dwords, maxReportDwords)
 		}
-		// Hosts with identifiers of 16 bytes get the extended structure alone.
+		// Hosts with 16-byte identifiers receive only the extended structure.
 		return c.reservations(ctx, 4*int(dwords), extended || c.Identify().CTRATT&1 != 0)
 	})
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A verb is a command of nvme-cli's on one controller: what all of them share.
+// A verb holds what all of nvme-cli's commands on one controller share.
 type verb struct {
 	Connection
 	format string
 	raw    bool
 	human  bool
-	// verbose is how often -v was given: once is as good as -H.
+	// verbose counts -v: one is equivalent to -H.
 	verbose int
 	nsid    uint32
-	// impatient: --timeout was given.
+	// impatient means that --timeout was given.
 	impatient bool
 }
 
-// A call is a verb that has found its controller.
+// A call is a verb that has connected to its controller.
 type call struct {
 	*host.Controller
 	nvmecli.Output
@@ -36,17 +36,17 @@ type call struct {
 	warn io.Writer
 }
 
-// deviceName is what nvme-cli would call the controller, were it the only one.
+// deviceName is nvme-cli's name of the controller if it is the only one.
 const deviceName = "nvme0"
 
-// What a verb can do beside its own flags.
+// Optional capabilities of a verb.
 const (
 	canRaw   = 1 << iota // -b, --raw-binary
 	canHuman             // -H, --human-readable
 )
 
-// newVerb makes a command of nvme-cli's. Its own flags win letters over those of the
-// connection; that of the namespace is long alone, since -n is the subsystem's here.
+// newVerb returns a command of nvme-cli. Its own flags take precedence over the shorthands of the connection's flags.
+// The namespace flag has no shorthand, since -n is that of the subsystem here.
 func newVerb(name, short string, can int, v *verb, flags func(*pflag.FlagSet), run func(context.Context, *call) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " -t rdma -a ADDR -n NQN",
@@ -81,12 +81,11 @@ func newVerb(name, short string, can int, v *verb, flags func(*pflag.FlagSet), r
 	return cmd
 }
 
-// addConnection adds the flags of the connection, without the letters and names that
-// the command has for something of its own.
+// addConnection adds the flags of the connection, without those and the shorthands that the command defines itself.
 func addConnection(cmd *cobra.Command, c Connection) {
 	var all cobra.Command
 	c.AddFlags(&all)
-	cmd.PreRunE = all.PreRunE // which reads the flags
+	cmd.PreRunE = all.PreRunE // which parses the flags
 	all.Flags().VisitAll(func(f *pflag.Flag) {
 		if cmd.Flags().Lookup(f.Name) != nil {
 			return
@@ -98,7 +97,7 @@ func addConnection(cmd *cobra.Command, c Connection) {
 	})
 }
 
-// milliseconds is the time that --timeout gives a command, 0 where it does not.
+// milliseconds returns the value of --timeout, or 0 if it was not given.
 func (v *verb) milliseconds() uint32 {
 	if !v.impatient {
 		return 0
@@ -106,15 +105,15 @@ func (v *verb) milliseconds() uint32 {
 	return uint32(v.Timeout().Milliseconds())
 }
 
-// namespaceFlag has a default of its own in each verb.
+// namespaceFlag adds the namespace flag, whose default differs between verbs.
 func (v *verb) namespaceFlag(f *pflag.FlagSet, otherwise capsule.NSID, usage string) {
 	f.Uint32Var(&v.nsid, "namespace-id", uint32(otherwise), usage)
 }
 
-// id is the namespace that the flag names, whether it is there or not.
+// id returns the namespace of the flag, whether it exists or not.
 func (c *call) id() capsule.NSID { return capsule.NSID(c.verb.nsid) }
 
-// namespace is the wanted namespace, or the lowest.
+// namespace returns the wanted namespace, or the lowest.
 func (c *call) namespace(ctx context.Context) (*host.Namespace, error) {
 	id, err := c.there(ctx)
 	if err != nil {
@@ -123,12 +122,12 @@ func (c *call) namespace(ctx context.Context) (*host.Namespace, error) {
 	return c.Namespace(ctx, id)
 }
 
-// there is the identifier of the wanted namespace, which is there, or the lowest.
+// there returns the NSID of the wanted namespace, which must exist, or the lowest.
 func (c *call) there(ctx context.Context) (capsule.NSID, error) {
 	return ChooseNamespace(ctx, c.Controller, c.verb.nsid)
 }
 
-// execute sends an I/O command to the namespace and says that it was done.
+// execute sends an I/O command to the namespace and prints that it was done.
 func (c *call) execute(ctx context.Context, cmd capsule.Command, data []byte, done string) error {
 	ns, err := c.namespace(ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func (c *call) execute(ctx context.Context, cmd capsule.Command, data []byte, do
 	return err
 }
 
-// write writes what was read as it is.
+// write writes the data that was read unchanged.
 func (c *call) write(b []byte) error { return writeAll(c.W, b) }
 
 func writeAll(w io.Writer, data []byte) error {

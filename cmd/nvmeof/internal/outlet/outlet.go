@@ -1,6 +1,6 @@
-// Package outlet writes what a process says that serves others, and has nobody who is
-// served wait for whoever reads it: a terminal that was stopped, a pipe whose reader hangs or
-// has ended, a journal that does not answer, a disk that is full.
+// Package outlet writes the output of a process that serves others. The process never waits for the reader of its
+// output: a terminal that was stopped, a pipe whose reader hangs or has ended, a journal that does not answer, a full
+// disk.
 package outlet
 
 import (
@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	most    = 1 << 20     // bytes that wait to be written; what comes beyond is lost
+	most    = 1 << 20     // maximum of bytes waiting to be written; more is lost
 	timeout = time.Second // without progress, at the end
 )
 
-// An outlet belongs to one command. What goes to its standard output and to its standard
-// error is written in the order in which it came.
+// An outlet belongs to one command. It writes the text for standard output and standard error in the order in which it
+// arrived.
 type outlet struct {
-	done chan struct{} // closed when all is written
+	done chan struct{} // closed when everything is written
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	work    sync.Cond
 	queue   []message
 	bytes   int // in queue
-	written int // messages
-	lost    int // lines, since that was last said
+	written int // number of messages written
+	lost    int // lines lost since the last report of lost lines
 	closed  bool
 }
 
@@ -41,38 +41,37 @@ type message struct {
 	text []byte
 }
 
-// Detach has what a command prints from now on written aside, and its process survive the
-// end of who reads that. settle, at the end of the command, waits until all is written, or
-// nobody takes it.
+// Detach makes the command's output asynchronous from now on, and lets the process survive the end of the reader.
+// settle, called at the end of the command, waits until everything is written or there is no more progress.
 func Detach(cmd *cobra.Command) (settle func()) {
 	o := &outlet{done: make(chan struct{})}
 	o.work.L = &o.mu
 	cmd.SetOut(&writer{o, cmd.OutOrStdout()})
 	cmd.SetErr(&writer{o, cmd.ErrOrStderr()})
-	forget := signals.On(unix.SIGPIPE, func() {}) // writing fails instead
-	go o.run()                                    // ends after settle, or when who hangs takes what is written
+	forget := signals.On(unix.SIGPIPE, func() {}) // a write fails instead
+	go o.run()                                    // ends after settle, or when a reader that hung reads again
 	return func() {
 		o.settle()
 		forget()
 	}
 }
 
-// A writer is one of the two that a command has.
+// A writer is the standard output or standard error of a command.
 type writer struct {
 	outlet *outlet
 	to     io.Writer
 }
 
-// Write implements [io.Writer]. It does not fail.
+// Write implements [io.Writer]. It never fails.
 func (w *writer) Write(b []byte) (int, error) {
 	w.outlet.add(w.to, []byte(failure.WithRemedy(string(b))))
 	return len(b), nil
 }
 
-// Unwrap is where it is written to.
+// Unwrap returns the underlying writer.
 func (w *writer) Unwrap() io.Writer { return w.to }
 
-// add takes b, which nobody else has.
+// add queues b, and becomes its owner.
 func (o *outlet) add(to io.Writer, b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,7 +96,7 @@ func (o *outlet) run() {
 	}
 }
 
-// next is what is to be written next, which stays in the queue meanwhile.
+// next returns the next message, which stays in the queue until wrote is called.
 func (o *outlet) next() (m message, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +109,7 @@ func (o *outlet) next() (m message, ok bool) {
 	return o.queue[0], true
 }
 
-// wrote takes what was written off the queue.
+// wrote removes a message that was written from the queue.
 func (o *outlet) wrote(m message, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A sink takes what is written while it is not held up.
+// A sink accepts writes unless it is held up.
 type sink struct {
 	taken  strings.Builder
 	gate   sync.Mutex // held while it hangs
@@ -34,7 +34,7 @@ func detached(s *sink) (cmd *cobra.Command, settle func()) {
 	return cmd, Detach(cmd)
 }
 
-// TestOrder: what goes to both outputs is written in order, all of it before settle returns.
+// TestOrder checks that the text for both outputs is written in order, and completely before settle returns.
 func TestOrder(t *testing.T) {
 	s := &sink{}
 	cmd, settle := detached(s)
@@ -53,7 +53,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestDescriptors: a line about a missing descriptor says what to do.
+// TestDescriptors checks that a line about a lack of descriptors includes the remedy.
 func TestDescriptors(t *testing.T) {
 	s := &sink{}
 	cmd, settle := detached(s)
@@ -66,8 +66,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestHeldUp: who prints does not wait for a reader that hangs; what there is no room for is
-// counted where it is missing, and the end does not wait either.
+// TestHeldUp checks that a writer does not wait for a reader that hangs, that lost lines are counted where they are
+// missing, and that the end does not wait either.
 func TestHeldUp(t *testing.T) {
 	s := &sink{}
 	s.gate.Lock()
@@ -92,7 +92,7 @@ func TestHeldUp(t *testing.T) {
 	settle()
 }
 
-// TestEndWithoutReader: the end does not wait for a reader that hangs.
+// TestEndWithoutReader checks that the end does not wait for a reader that hangs.
 func TestEndWithoutReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -110,7 +110,7 @@ func TestEndWithoutReader(t *testing.T) {
 	})
 }
 
-// TestReaderEnded: what cannot be written is counted, once something can be again.
+// TestReaderEnded checks that lines that cannot be written are counted, and reported once writing works again.
 func TestReaderEnded(t *testing.T) {
 	s, o := &sink{broken: true}, &outlet{}
 	o.work.L = &o.mu

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzMessages: what another end says is refused, or within bounds and the same as we would
-// say it.
+// FuzzMessages checks that a message from another program is rejected, or is within bounds and encoded the same by us.
 func FuzzMessages(f *testing.F) {
 	f.Add(VersionMessage(), Destination{QPN: 5, RKey: 7, VAddr: 1 << 40}.Encode())
 	f.Add([]byte("NaN"), bytes.Repeat([]byte{0xff}, destinationSize))

@@ -11,23 +11,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// The exchange is a conversation on a connection of its own, in which each message of
-// the client is answered by the server with one of the same size:
+// The exchange uses a connection of its own. The client sends the following messages, and the server answers each with
+// one of the same size:
 //
 //	version                            16 bytes of text
 //	cycle buffer, cache line           4 bytes each, big-endian
 //	MTU                                2 bytes of text: its number in the enumeration ibv_mtu
-//	destination                        56 bytes, not filled yet
-//	(the data's connection is made, to the same port)
-//	destination                        56 bytes, not filled yet
-//	destination                        56 bytes, as often as [Test.AfterConnecting] says
-//	                                   with the one before
+//	destination                        56 bytes, not filled in yet
+//	(the connection for the data is made, to the same port)
+//	destination                        56 bytes, not filled in yet
+//	destination                        56 bytes; including the one before, [Test.AfterConnecting]
+//	                                   times
 //	(data)
-//	destination                        56 bytes: the client is done; where [Test.Reported]
+//	destination                        56 bytes: the client is done; if [Test.Reported]
 //	size, iterations, peak and average
 //	bandwidth, message rate            8 bytes each, big-endian, the last three as
-//	                                   doubles; where [Test.Reported]
-//	destination                        56 bytes: good bye; where [Test.GoodBye]
+//	                                   doubles; if [Test.Reported]
+//	destination                        56 bytes: end of the test; if [Test.GoodBye]
 //
 // Then each side disconnects both connections.
 const (
@@ -37,51 +37,50 @@ const (
 	versionSize     = 16
 	destinationSize = 56
 
-	// ours is the version that we say we are, whose exchange this is.
+	// ours is the version announced to the other side; the exchange is that of this version.
 	ours = "6.24"
-	// oldest is the version that perftest itself still talks to, tooNew the one that
-	// changed the messages.
+	// oldest is the oldest version that perftest itself supports. tooNew is the first version with changed messages.
 	oldest, tooNew = 5.70, 6.28
 )
 
-// What a program says of its machine. Of two that differ both take the larger.
+// Properties that each side announces. If the values differ, both sides use the larger one.
 const (
-	CycleBuffer = 4096 // bytes that small messages go round in: usually a page
+	CycleBuffer = 4096 // bytes that small messages cycle through: usually a page
 	CacheLine   = 64   // bytes from one small message to the next
 )
 
-// VersionMessage is the first.
+// VersionMessage returns the first message.
 func VersionMessage() []byte {
 	b := make([]byte, versionSize)
 	copy(b, ours)
 	return b
 }
 
-// CheckVersion says whether the other end's version is one with these messages.
+// CheckVersion returns an error unless the other side's version uses these messages.
 func CheckVersion(message []byte) error {
 	text, _, _ := bytes.Cut(message, []byte{0})
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || len(text) > 8 {
 		return fmt.Errorf("the other end sent no version of perftest, but %q", text)
 	}
-	if !(v >= oldest && v < tooNew) { // NaN is neither
+	if !(v >= oldest && v < tooNew) { // also true for NaN
 		return fmt.Errorf("the other end is perftest %s: only versions from %.2f to before %.2f are understood", text, oldest, tooNew)
 	}
 	return nil
 }
 
-// Number is a message of 4 bytes.
+// Number returns a message of 4 bytes.
 func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// ParseNumber reads one.
+// ParseNumber parses one.
 func ParseNumber(message []byte) uint32 { return binary.BigEndian.Uint32(message) }
 
-// MTUMessage says 4096, the most there is: the smaller of both ends' is used where the
-// programs themselves make the connection; the RDMA CM agrees on one by itself.
+// MTUMessage announces the maximum of 4096. The smaller value of both sides only applies if the programs themselves
+// make the connection; the RDMA CM negotiates the MTU by itself.
 func MTUMessage() []byte { return []byte{'5', 0} }
 
-// A Destination describes an end's queue pair and memory for the data to the other. The
-// zero Destination is one that is not filled yet.
+// A Destination describes the queue pair and the memory of one side. The zero Destination is one that is not filled in
+// yet.
 type Destination struct {
 	Reads int // RDMA READs and atomics in flight
 	QPN   rdmatransport.QPN
@@ -90,8 +89,8 @@ type Destination struct {
 	Addr  netip.Addr
 }
 
-// Encode makes the message: numbers big-endian, 32 bits and, for the address, 64 bits
-// after a gap of 4 bytes; then the GID, the shared receive queue, the GID's index.
+// Encode returns the message: numbers are big-endian and 32 bits long, except the 64-bit address, which follows a gap
+// of 4 bytes; then follow the GID, the shared receive queue and the index of the GID.
 func (d Destination) Encode() []byte {
 	b := make([]byte, destinationSize)
 	if d.QPN == 0 {
@@ -107,7 +106,7 @@ func (d Destination) Encode() []byte {
 	return b
 }
 
-// ParseDestination ignores the PSN, at 12, which the RDMA CM exchanges too.
+// ParseDestination parses the message. It ignores the PSN at offset 12, which the RDMA CM exchanges too.
 func ParseDestination(b []byte) (Destination, error) {
 	if len(b) != destinationSize {
 		return Destination{}, fmt.Errorf("destination of %d bytes, want %d", len(b), destinationSize)
@@ -121,7 +120,7 @@ func ParseDestination(b []byte) (Destination, error) {
 	}, nil
 }
 
-// Messages are a bandwidth as the client reports it to the server.
+// Messages returns the messages in which the client reports a bandwidth to the server.
 func (b Bandwidth) Messages() (all [][]byte) {
 	for _, v := range []uint64{uint64(b.Size), uint64(b.Iterations),
 		math.Float64bits(b.Peak), math.Float64bits(b.Average), math.Float64bits(b.Rate)} {
@@ -133,8 +132,7 @@ func (b Bandwidth) Messages() (all [][]byte) {
 // ReportSize is the size of each message of [Bandwidth.Messages].
 const ReportSize = 8
 
-// ParseBandwidth reads what [Bandwidth.Messages] made. Numbers that no measurement has
-// are an error.
+// ParseBandwidth parses the messages of [Bandwidth.Messages]. Values that no measurement can have are an error.
 func ParseBandwidth(messages [][]byte) (Bandwidth, error) {
 	at := func(i int) uint64 { return binary.BigEndian.Uint64(messages[i]) }
 	for i := range 2 {
@@ -147,7 +145,7 @@ func ParseBandwidth(messages [][]byte) (Bandwidth, error) {
 		Peak: math.Float64frombits(at(2)), Average: math.Float64frombits(at(3)), Rate: math.Float64frombits(at(4)),
 	}
 	for _, v := range []float64{b.Peak, b.Average, b.Rate} {
-		if !(v >= 0 && v <= math.MaxFloat64) { // NaN is neither
+		if !(v >= 0 && v <= math.MaxFloat64) { // also true for NaN
 			return Bandwidth{}, fmt.Errorf("the other end reports a bandwidth that cannot be: %v", v)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDestination has one as ib_write_bw 6.24 sends it, with another PSN.
+// TestDestination uses a message that ib_write_bw 6.24 sends, with another PSN.
 func TestDestination(t *testing.T) {
 	d := Destination{Reads: 16, QPN: 0x11, RKey: 0x1234, VAddr: 0x7f0011223344, Addr: netip.MustParseAddr("10.9.0.2")}
 	const want = "00000000" + "00000010" + "00000011" + "00000000" + "00001234" + "00000000" + "00007f0011223344" +
@@ -61,7 +61,8 @@ func TestReportIsReadBack(t *testing.T) {
 	}
 }
 
-// TestReportThatCannotBe: what the other end reports is printed, also as JSON, which has no NaN.
+// TestReportThatCannotBe checks that impossible values from the other side are rejected: they would be printed, also
+// as JSON, which has no NaN.
 func TestReportThatCannotBe(t *testing.T) {
 	for i, b := range []Bandwidth{
 		{Peak: math.NaN()}, {Average: math.Inf(1)}, {Rate: -1}, {Size: -1}, {Iterations: math.MinInt64},

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// A Setting is how a test was made, as the reports have it.
+// A Setting describes how a test was made, for the reports.
 type Setting struct {
 	Test
 	Device    string
 	SendDepth int // requests in flight; 0 at a server
-	RecvDepth int // receives posted; 0 where none matter
-	Reads     int // RDMA READs and atomics in flight; 0 where none matter
+	RecvDepth int // receives posted; 0 if there are none
+	Reads     int // RDMA READs and atomics in flight; 0 if there are none
 	Local     Destination
 	Remote    Destination
 }
 
 const line = "---------------------------------------------------------------------------------------\n"
 
-// Head is what perftest prints before the data goes; of its lines about the device those that are
-// known.
+// Head prints what perftest prints before the transfer. It omits the lines about the device that are not known.
 func (s Setting) Head(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s                    %s\n", line, s.name())
@@ -55,7 +54,7 @@ func (s Setting) Head(w io.Writer) error {
 	return err
 }
 
-// gid is an address's GID as perftest prints it: 16 numbers in decimal.
+// gid formats an address as a GID like perftest: 16 decimal numbers.
 func gid(d Destination) string {
 	var parts []string
 	for _, v := range d.Addr.As16() {
@@ -118,12 +117,12 @@ type latencyJSON struct {
 	P999       float64 `json:"percentile_99.9"`
 }
 
-// WriteJSON writes what perftest's --out_json does.
+// WriteJSON writes the output of perftest's --out_json.
 func (b Bandwidth) WriteJSON(w io.Writer, s Setting) error {
 	return writeJSON(w, s, bandwidthJSON(b))
 }
 
-// WriteJSON writes what perftest's --out_json does, times in microseconds.
+// WriteJSON writes the output of perftest's --out_json, with times in microseconds.
 func (l Latency) WriteJSON(w io.Writer, s Setting) error {
 	return writeJSON(w, s, latencyJSON{l.Size, l.Iterations, usec(l.Min), usec(l.Max), usec(l.Typical),
 		usec(l.Average), usec(l.Deviation), usec(l.P99), usec(l.P999)})

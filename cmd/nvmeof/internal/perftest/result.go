@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A Bandwidth is what a bandwidth test measured.
+// A Bandwidth is the result of a bandwidth test.
 type Bandwidth struct {
 	Size       int // bytes of a message
 	Iterations int
-	Peak       float64 // MiB/s between the two best chosen moments; 0: not looked for
+	Peak       float64 // MiB/s between the two most favourable moments; 0: not computed
 	Average    float64 // MiB/s
-	Rate       float64 // millions of messages a second
+	Rate       float64 // millions of messages per second
 }
 
-// maxPeak is the most messages among which the peak is looked for, which takes time by
-// the square of their number; perftest has the same.
+// maxPeak is the maximum number of messages for which the peak is computed, which takes time proportional to the
+// square of their number. perftest has the same limit.
 const maxPeak = 20000
 
-// NewBandwidth calculates a bandwidth from when each request was posted and when it
-// completed, in nanoseconds of one clock. There is at least one request.
+// NewBandwidth computes a bandwidth from the times at which each request was posted and completed, in nanoseconds of
+// one clock. There must be at least one request.
 func NewBandwidth(size int, posted, completed []int64) Bandwidth {
 	n := len(posted)
 	took := float64(max(1, completed[n-1]-posted[0]))
@@ -35,8 +35,8 @@ func NewBandwidth(size int, posted, completed []int64) Bandwidth {
 
 func mebibytes(n int) float64 { return float64(n) / (1 << 20) }
 
-// shortest is the least time per message between the posting of any request and the
-// completion of it or a later one.
+// shortest returns the least time per message between the posting of any request and the completion of it or a later
+// one.
 func shortest(posted, completed []int64) float64 {
 	least := math.Inf(1)
 	for i, from := range posted {
@@ -47,8 +47,8 @@ func shortest(posted, completed []int64) float64 {
 	return least
 }
 
-// A Latency is what a latency test measured: times of one message, one way for tests in which
-// both ends send.
+// A Latency is the result of a latency test: the times of one message, in one direction for tests in which both sides
+// send.
 type Latency struct {
 	Size       int // bytes of a message
 	Iterations int
@@ -60,15 +60,15 @@ type Latency struct {
 	P99, P999  time.Duration
 }
 
-// tail is how many of the largest times perftest leaves out of all but the maximum, which
-// itself is without the largest.
+// tail is the number of the largest times that perftest omits from all statistics. The maximum is the smallest of
+// them.
 const tail = 2
 
-// MinIterations is the least for which a latency can be measured.
+// MinIterations is the minimum number of iterations from which a latency can be computed.
 const MinIterations = 5
 
-// NewLatency calculates a latency from when each request was posted, in nanoseconds, as perftest
-// does: from the times between them, sorted. There are at least [MinIterations].
+// NewLatency computes a latency like perftest: from the sorted times between the posting of successive requests, which
+// are given in nanoseconds. There must be at least [MinIterations] requests.
 func (t Test) NewLatency(size int, posted []int64) Latency {
 	times := make([]time.Duration, len(posted)-1)
 	for i := range times {

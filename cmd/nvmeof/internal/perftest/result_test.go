@@ -24,8 +24,7 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// TestLatency: of 5 times the two largest are left out, and the maximum is the smaller of
-// them.
+// TestLatency: of 5 times the two largest are omitted, and the maximum is the smaller of them.
 func TestLatency(t *testing.T) {
 	posted := []int64{0, 2000, 6000, 12000, 32000, 132000} // 2, 4, 6, 20, 100 us
 	l := Test{Verb: Read, Latency: true}.NewLatency(8, posted)
@@ -41,7 +40,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// TestTables compares with what perftest's formats make of the same numbers.
+// TestTables compares with the output of perftest's formats for the same numbers.
 func TestTables(t *testing.T) {
 	var b strings.Builder
 	if err := (Bandwidth{65536, 1000, 612.65, 601.984, 0.009632}).WriteText(&b); err != nil {

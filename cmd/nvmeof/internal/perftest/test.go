@@ -20,14 +20,14 @@ const AtomicSize = 8
 // Atomic reports whether the verb is one of the atomic operations.
 func (v Verb) Atomic() bool { return v == FetchAdd || v == CompareSwap }
 
-// A Test is one of the programs.
+// A Test is one of perftest's programs.
 type Test struct {
 	Verb    Verb
 	Latency bool // ib_*_lat instead of ib_*_bw
 }
 
-// AfterConnecting is how many destinations are sent between the connection that carries
-// the data and the data.
+// AfterConnecting returns how many destinations are exchanged after the connection for the data is made and before the
+// data.
 func (t Test) AfterConnecting() int {
 	if t.Latency || t.Verb == Send {
 		return 5
@@ -35,20 +35,20 @@ func (t Test) AfterConnecting() int {
 	return 4
 }
 
-// OneSided reports whether the client alone measures.
+// OneSided reports whether only the client measures.
 func (t Test) OneSided() bool {
 	return t.Verb == Read || t.Verb.Atomic() || t.Verb == Write && !t.Latency
 }
 
-// Reported reports whether the client sends the server what it measured.
+// Reported reports whether the client sends its results to the server.
 func (t Test) Reported() bool { return t.OneSided() && !t.Latency }
 
-// GoodBye reports whether the ends exchange destinations once more at the end: with
-// ib_write_lat each knows by the last message that came.
+// GoodBye reports whether the sides exchange destinations again at the end. In ib_write_lat each side recognizes the
+// end by the last message.
 func (t Test) GoodBye() bool { return !t.Latency || t.Verb != Write }
 
-// half is by how much a time between two requests is divided for the time of one message: the
-// tests in which both ends send measure there and back.
+// half returns the divisor of the time between two requests that gives the time of one message: tests in which both
+// sides send measure round trips.
 func (t Test) half() time.Duration {
 	if t.OneSided() {
 		return 1
@@ -56,7 +56,7 @@ func (t Test) half() time.Duration {
 	return 2
 }
 
-// name is the test's as the reports have it.
+// name returns the name of the test in the reports.
 func (t Test) name() string {
 	verb := map[Verb]string{
 		Send: "Send", Write: "RDMA_Write", Read: "RDMA_Read",

@@ -9,11 +9,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// PollingHelp says what --polling takes.
+// PollingHelp is the help text of --polling.
 const PollingHelp = "what a thread without work does: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never on a machine with a single processor, else adaptive)"
 
-// ParsePolling reads --polling. With a single processor a thread that polls keeps it from
-// those whom he waits for: the kernel's network, rdma_rxe, the disk.
+// ParsePolling parses the value of --polling. On a single processor, a polling thread would keep the processor from
+// the threads that it waits for: those of the kernel's network, rdma_rxe and the disk.
 func ParsePolling(s string) (nvmeof.Polling, error) {
 	switch s {
 	case "auto":
@@ -31,9 +31,8 @@ func ParsePolling(s string) (nvmeof.Polling, error) {
 	return 0, failure.Usagef("--polling %s: it is one of adaptive, always, auto, never", s)
 }
 
-// singleProcessor reports whether the machine has one. Somebody who lets a target have
-// one of several to itself means it to poll: 4 KiB reads one at a time 31,000 to 64,000
-// a second.
+// singleProcessor reports whether the machine has a single processor. A process restricted to one of several
+// processors is meant to poll there: 4 KiB reads at queue depth 1 then rise from 31,000 to 64,000 a second.
 func singleProcessor() bool {
 	online, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
@@ -42,9 +41,8 @@ func singleProcessor() bool {
 	return !strings.ContainsAny(string(online), ",-") // 0-3,6
 }
 
-// Need lets shards, each of which may keep a processor busy unless it never
-// polls, leave the Go runtime one for the rest of the program. With a single processor
-// they share it with those that make their work.
+// Need raises GOMAXPROCS so that the rest of the program has a processor beside shards threads, each of which may
+// occupy one unless it never polls. With a single processor, the threads instead yield to those that give them work.
 func Need(shards int, polling nvmeof.Polling) {
 	if polling != nvmeof.PollNever {
 		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()+shards))

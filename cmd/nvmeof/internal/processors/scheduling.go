@@ -7,16 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queueBehindWakers has the kernel let no thread of the program take the
-// processor from one that wakes it (SCHED_BATCH, sched(7)). It is for a machine with one
-// processor: there the other is rdma_rxe's worker, or another of those that make our work,
-// which would be sent away at the first packet of several, and taken up again after each.
-// Threads inherit that; one for which it is not set yet may be starting another, so all are
-// looked at until nobody is left. An administrator's choice of another policy stays.
+// queueBehindWakers gives all threads of the program the policy SCHED_BATCH (sched(7)), with which a thread does not
+// preempt the thread that wakes it. It is used on a machine with one processor. There the waking thread is rdma_rxe's
+// worker or similar, which would otherwise be preempted after the first of several packets, and resumed after each.
+// Threads inherit the policy. A thread that does not have it yet may be starting another one, so all are examined
+// until none is left. A different policy set by an administrator is kept.
 func queueBehindWakers() {
 	for more := true; more; {
 		more = false
-		threads, _ := os.ReadDir("/proc/self/task") // without it all stays as it is
+		threads, _ := os.ReadDir("/proc/self/task") // on an error nothing changes
 		for _, t := range threads {
 			if id, err := strconv.Atoi(t.Name()); err == nil && makeBatch(id) {
 				more = true
@@ -25,8 +24,8 @@ func queueBehindWakers() {
 	}
 }
 
-// makeBatch reports whether the thread was an ordinary one, and is not any more. A sandbox
-// may forbid that, which costs speed only.
+// makeBatch reports whether it changed a thread's policy from normal to batch. A sandbox may forbid that, which only
+// costs speed.
 func makeBatch(thread int) bool {
 	a, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || a.Policy != unix.SCHED_NORMAL {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestQueueBehindWakers, in a process of its own: all its threads, and those that come
-// later, are batch threads, and its niceness stays.
+// TestQueueBehindWakers, in a process of its own, checks that all its threads, including later ones, get SCHED_BATCH,
+// and that its nice value stays.
 func TestQueueBehindWakers(t *testing.T) {
 	if os.Getenv("NVMEOF_TEST_BATCH") == "" {
-		// Of a process that runs tests coverage is counted only where this says so.
+		// Coverage of the process that runs the tests is only counted with this flag.
 		counts := "-test.gocoverdir=" + os.Getenv("GOCOVERDIR")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestQueueBehindWakers$", "-test.v", counts)
 		cmd.Env = append(os.Environ(), "NVMEOF_TEST_BATCH=1")

@@ -9,26 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is how much processor time the machine and this process had used at some
-// time.
+// Usage is the processor time that the machine and this process had used at some time.
 type Usage struct {
 	at        time.Time
 	all, self time.Duration
 }
 
-// StartUsage begins to count.
+// StartUsage starts to measure.
 func StartUsage() Usage {
 	return Usage{time.Now(), machineTime(), ownTime()}
 }
 
-// Others is how many processors other processes kept busy since then, on average.
+// Others returns how many processors other processes kept busy since then, on average.
 func (u Usage) Others() float64 {
 	now := StartUsage()
 	return max(0, ((now.all-u.all)-(now.self-u.self)).Seconds()/now.at.Sub(u.at).Seconds())
 }
 
-// machineTime is what all processors spent on processes: user, nice and system of
-// /proc/stat, in hundredths of a second (proc(5)).
+// machineTime returns the time that all processors spent on processes: user, nice and system of /proc/stat, in
+// hundredths of a second (proc(5)).
 func machineTime() (sum time.Duration) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestUsageOfOthers checks that processor time of this process is not that of others.
+// TestUsageOfOthers checks that processor time of this process does not count as that of others.
 func TestUsageOfOthers(t *testing.T) {
 	others := Usage{time.Now().Add(-time.Second), machineTime() - time.Second, ownTime()}
 	if got := others.Others(); got < 0.9 || got > 1.2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestRateConfig checks that softroce gets each parameter of the option as one of its own.
+// TestRateConfig checks that each parameter of the option sets a different parameter of softroce.
 func TestRateConfig(t *testing.T) {
 	var c CongestionFlag
 	if err := c.Set("no-ecn,ignore,min-rate=8kbit,cnp-interval=2ns,gain=1/4,alpha-period=3ns,increase-period=4ns,increase-bytes=5,fast-rounds=6,hyper-rounds=7,additive-step=64kbit,hyper-step=72kbit"); err != nil {
@@ -24,8 +24,8 @@ func TestRateConfig(t *testing.T) {
 	}
 }
 
-// TestSource: the address of this host is the configured one or the route's, and where there
-// is no route the error says so.
+// TestSource checks that the address of this host is the configured one or the route's, and the error if there is no
+// route.
 func TestSource(t *testing.T) {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	if a, err := (&Options{HostTraddr: "192.0.2.1"}).Source(loopback); err != nil || a.String() != "192.0.2.1" {

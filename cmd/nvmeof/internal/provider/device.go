@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Options say which RDMA device a host takes.
+// Options selects the RDMA device of a host.
 type Options struct {
 	Provider      string // softroce, verbs or auto
 	Windows       string // auto, on or off
@@ -23,20 +23,19 @@ type Options struct {
 	AckTimeout    time.Duration
 	ReceiveBuffer int
 	Congestion    config.Congestion
-	Measures      bool // reports what makes its device slow, which others do only where it is not what was requested
+	Measures      bool // always report what makes the device slow; otherwise only if it differs from the request
 }
 
-// What --windows takes.
+// Values of --windows.
 const (
 	WindowsAuto = "auto"
 	WindowsOn   = "on"
 	WindowsOff  = "off"
 )
 
-// OpenDevice opens the RDMA device from which to reach a target: with verbs that of
-// the route, with softroce a RoCEv2 endpoint. Each endpoint is one address, so that a
-// host on the target's machine needs another one: it takes a free one of 127/8, or ::1.
-// at is the device's address.
+// OpenDevice opens the RDMA device from which a target can be reached. With verbs this is the device of the route;
+// with softroce it is a new RoCEv2 endpoint. Each endpoint is one address, so a host on the target's machine needs
+// another one: OpenDevice uses a free address of 127/8, or ::1. at is the device's address.
 func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (_ rdmatransport.Device, at netip.Addr, err error) {
 	source, err := o.Source(target)
 	if err != nil {
@@ -78,7 +77,7 @@ func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (_ rd
 	return dev, at, err
 }
 
-// Source is the address of this host, as configured or as the route to a target has it.
+// Source returns the address of this host: the configured one, or that of the route to a target.
 func (o *Options) Source(target netip.Addr) (netip.Addr, error) {
 	if o.HostTraddr != "" {
 		a, err := nvmeof.ParseAddress(o.HostTraddr, "")
@@ -94,8 +93,7 @@ func (o *Options) Source(target netip.Addr) (netip.Addr, error) {
 	return source, nil
 }
 
-// A noRouteError says that nothing leads to a target now. An interface that comes up may
-// bring the route.
+// A noRouteError is returned when there is no route to a target. An interface that comes up may bring one.
 type noRouteError struct {
 	to  netip.Addr
 	err error
@@ -105,10 +103,10 @@ func (e *noRouteError) Error() string { return fmt.Sprintf("no route to %v: %v",
 
 func (e *noRouteError) Unwrap() error { return e.err }
 
-// IsNoRoute reports whether an error is that no route leads to a target now.
+// IsNoRoute reports whether an error says that there is no route to a target.
 func IsNoRoute(err error) bool { return errors.As(err, new(*noRouteError)) }
 
-// routeSource is the address from which this machine reaches another.
+// routeSource returns the source address of the route to an address.
 func routeSource(to netip.Addr) (netip.Addr, error) {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, nvmeof.DefaultPort))) // sends nothing
 	if err != nil {
@@ -122,7 +120,7 @@ func routeSource(to netip.Addr) (netip.Addr, error) {
 	return addr.AddrPort().Addr().Unmap(), nil
 }
 
-// isOurs reports whether an address is one of this machine: nothing else can be bound.
+// isOurs reports whether an address belongs to this machine: only those can be bound.
 func isOurs(a netip.Addr) bool {
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
 	if err != nil {
@@ -132,10 +130,10 @@ func isOurs(a netip.Addr) bool {
 	return true
 }
 
-// LacksZone reports whether an address means nothing without an interface, and has none.
+// LacksZone reports whether an address needs a zone and has none.
 func LacksZone(a netip.Addr) bool {
 	return a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == ""
 }
 
-// MaxShards is the most that a device of either provider has.
+// MaxShards is the maximum number of shards of a device, for both providers.
 const MaxShards = 64

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// What --transport of a target and --provider of a host take.
+// Values of a target's --transport and a host's --provider.
 const (
 	Softroce = "softroce"
 	Verbs    = "verbs"
@@ -21,23 +21,24 @@ const (
 	Help = "softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device)"
 )
 
-// IsName reports whether --provider takes a name.
+// IsName reports whether s is a value of --provider.
 func IsName(s string) bool {
 	return s == Softroce || s == Verbs || s == Auto
 }
 
-// Config is what both roles say of a device. A zero field takes the provider's default.
+// Config is the configuration of a device that targets and hosts have in common. A zero field takes the provider's
+// default.
 type Config struct {
 	Shards        int
 	AckTimeout    time.Duration
 	ReceiveBuffer int                  // softroce: bytes of each receive socket's buffer
 	Congestion    config.Congestion    // softroce
-	LooseWindows  bool                 // verbs: also windows that are not sound
-	Warn          func(string)         // gets what makes the device slow
-	Moved         *rdmatransport.Moved // softroce: the device of another process, which goes on; nil: a new one
+	LooseWindows  bool                 // verbs: also use windows that are not sound
+	Warn          func(string)         // receives what makes the device slow
+	Moved         *rdmatransport.Moved // softroce: the device of another process, to be continued; nil: a new one
 }
 
-// AckTimeoutHelp says what --ack-timeout is.
+// AckTimeoutHelp is the help text of --ack-timeout.
 const AckTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default 500ms; with verbs less where the RDMA CM says so)"
 
 // Open opens a device of one of the two providers.
@@ -54,12 +55,12 @@ func Open(name string, addr netip.Addr, cfg Config) (rdmatransport.Device, error
 		return nil, err
 	}
 	for _, w := range dev.Warnings() {
-		cfg.Warn(addr.String() + ": " + w) // a process has one for each address
+		cfg.Warn(addr.String() + ": " + w) // a process has one device per address
 	}
 	return dev, nil
 }
 
-// rateConfig has the parameters as softroce takes them.
+// rateConfig converts the parameters to those of softroce.
 func rateConfig(c *config.Congestion) softroce.RateConfig {
 	const bits = 8
 	r := softroce.RateConfig{
@@ -73,7 +74,7 @@ func rateConfig(c *config.Congestion) softroce.RateConfig {
 	return r
 }
 
-// CongestionFlag is a flag with parameters of softroce's congestion control.
+// CongestionFlag is a flag with the parameters of softroce's congestion control.
 type CongestionFlag config.Congestion
 
 // Set implements pflag.Value.
@@ -83,15 +84,15 @@ func (c *CongestionFlag) Set(s string) error {
 	return err
 }
 
-// String is as [CongestionFlag.Set] takes it.
+// String returns the value in the form that [CongestionFlag.Set] takes.
 func (c *CongestionFlag) String() string { return config.Congestion(*c).String() }
 
 func (*CongestionFlag) Type() string { return "FIELD=VALUE,..." }
 
-// CongestionHelp says what --congestion takes.
+// CongestionHelp is the help text of --congestion.
 const CongestionHelp = "softroce's congestion control, with the fields of a target's file (nvmeof target schema): no-ecn, ignore, min-rate=10Mbit, cnp-interval=50us, gain=1/256, ..."
 
-// Choose prefers an RDMA device where the address belongs to one.
+// Choose selects verbs if the address belongs to an RDMA device, and softroce otherwise.
 func Choose(addr netip.Addr) (name, why string) {
 	name, err := verbs.DeviceName(addr)
 	if err != nil {
@@ -100,7 +101,7 @@ func Choose(addr netip.Addr) (name, why string) {
 	return Verbs, addr.String() + " belongs to the RDMA device " + name
 }
 
-// LogCounters logs what a device counted, where it counts.
+// LogCounters logs the counters of a device, if it has any.
 func LogCounters(dev rdmatransport.Device, log *zap.Logger) {
 	if d, ok := dev.(*softroce.Device); ok {
 		log.Info("counters", zap.Any("shards", d.Stats()))

@@ -1,3 +1,3 @@
-// Package rawudp measures what UDP alone costs on this machine, with datagrams as large as
-// those of the fabric, which is compared with that.
+// Package rawudp measures the cost of UDP alone on this machine, for comparison with the fabric, with datagrams of the
+// same size.
 package rawudp

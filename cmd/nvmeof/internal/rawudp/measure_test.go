@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestTooLong: what no datagram can carry is an error that says what was measured.
+// TestTooLong checks that a size that no datagram can carry is an error that names the measurement.
 func TestTooLong(t *testing.T) {
 	const tooLong = 1 << 16
 	if r, err := RoundTrip(time.Millisecond, tooLong, tooLong); err == nil || !strings.HasPrefix(err.Error(), "raw UDP round trip: ") {

@@ -12,11 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// lines is how many words atomics go round in, each in a cache line of its own. So many
-// can be in flight: an atomic on a word waits for the last on it.
+// lines is the number of words that atomics cycle through, each in a cache line of its own. It limits the number of
+// atomics in flight, since an atomic on a word waits for the previous one on that word.
 const lines = perftest.CycleBuffer / perftest.CacheLine
 
-// measured measures, says good bye and reports.
+// measured runs the measurement, exchanges the last messages, and reports.
 func (r *run) measured(s perftest.Setting) error {
 	switch {
 	case r.test.Latency:
@@ -29,22 +29,22 @@ func (r *run) measured(s perftest.Setting) error {
 	return r.serveBandwidth(s)
 }
 
-// maxMemory is how much a client sends from, or reads to, at most; one message may be more.
+// maxMemory is the maximum size of a client's buffer in bytes, unless one message is larger.
 const maxMemory = 64 << 20
 
-// A clock has its zero at the beginning of a measurement.
+// A clock measures the time since the beginning of a measurement.
 type clock time.Time
 
-// now is in nanoseconds.
+// now returns the time in nanoseconds.
 func (c clock) now() int64 { return int64(time.Since(time.Time(c))) }
 
-// A sender is a client's requests and what they go from or come to.
+// A sender holds a client's requests and their buffer.
 type sender struct {
 	*run
 	depth int
-	mr    rdmatransport.MemoryRegion // parts of size bytes
-	wrs   []rdmatransport.SendWR     // so many as are in flight; large ones share parts
-	words []uint64                   // of atomics: at the server, as far as seen
+	mr    rdmatransport.MemoryRegion // divided into parts of size bytes
+	wrs   []rdmatransport.SendWR     // one for each request in flight; large ones share parts
+	words []uint64                   // for atomics: the values at the server, as far as known
 }
 
 func (r *run) newSender() (*sender, error) {
@@ -77,8 +77,8 @@ func (r *run) newSender() (*sender, error) {
 	return s, nil
 }
 
-// request is the i-th of all. A comparison's first on each word is to learn it, then it
-// goes one up each time.
+// request returns the i-th request. The first compare-and-swap on each word reads its value; the later ones increment
+// it.
 func (s *sender) request(i int) *rdmatransport.SendWR {
 	part := i % s.depth
 	wr := &s.wrs[part]
@@ -91,7 +91,7 @@ func (s *sender) request(i int) *rdmatransport.SendWR {
 	return wr
 }
 
-// done waits for the i-th request, the oldest, and checks an atomic's answer.
+// done waits for the i-th request, which is the oldest, and verifies the result of an atomic.
 func (s *sender) done(i int) error {
 	c, err := s.data.completion()
 	part := i % s.depth
@@ -114,7 +114,7 @@ func (s *sender) done(i int) error {
 	return nil
 }
 
-// check says whether all reads brought the same, since nobody changes what is read.
+// check verifies that all RDMA READs returned the same data, since that does not change.
 func (s *sender) check() error {
 	if s.test.Verb != perftest.Read {
 		return nil
@@ -128,7 +128,7 @@ func (s *sender) check() error {
 	return nil
 }
 
-// transfer keeps depth requests in flight, and says when each was posted and completed.
+// transfer keeps depth requests in flight, and returns the times at which each was posted and completed.
 func (s *sender) transfer() (posted, completed []int64, err error) {
 	posted, completed = make([]int64, 0, s.n), make([]int64, 0, s.n)
 	batch := make([]rdmatransport.SendWR, 0, s.depth)
@@ -176,8 +176,8 @@ func (r *run) clientBandwidth(setting perftest.Setting) error {
 	return r.printBandwidth(setting, b)
 }
 
-// serveBandwidth waits until the client has done with our memory, and prints what it
-// reports.
+// serveBandwidth waits until the client no longer uses this side's memory, and prints the results that the client
+// sends.
 func (r *run) serveBandwidth(setting perftest.Setting) error {
 	r.control.limit = unlimited
 	if _, err := r.side.swap(r.control, r.own.Encode()); err != nil {
@@ -205,7 +205,7 @@ func (r *run) serveBandwidth(setting perftest.Setting) error {
 	return r.printBandwidth(setting, b)
 }
 
-// checkMemory says whether the client did to us what it reports.
+// checkMemory verifies that the client has changed this side's memory as it reports.
 func (r *run) checkMemory(b perftest.Bandwidth) error {
 	switch r.test.Verb {
 	case perftest.Write:
@@ -227,7 +227,7 @@ func (r *run) checkMemory(b perftest.Bandwidth) error {
 	return nil
 }
 
-// serverBandwidth receives the client's messages, and measures from the first to the last.
+// serverBandwidth receives the client's messages, and measures the time from the first to the last.
 func (r *run) serverBandwidth(setting perftest.Setting) error {
 	times := make([]int64, 0, r.n)
 	clock := clock(time.Now())
@@ -244,8 +244,7 @@ func (r *run) serverBandwidth(setting perftest.Setting) error {
 	return r.printBandwidth(setting, perftest.NewBandwidth(r.size, from, times))
 }
 
-// message receives the i-th message, and posts its receive again while enough are still to
-// come.
+// message receives the i-th message, and posts its receive again if enough messages are still to come.
 func (r *run) message(i int) error {
 	c, err := r.data.arrival()
 	if err != nil {
@@ -260,7 +259,7 @@ func (r *run) message(i int) error {
 	return nil
 }
 
-// goodBye is the last message that the ends exchange, where there is one.
+// goodBye exchanges the last message, if the test has one.
 func (r *run) goodBye() error {
 	if !r.test.GoodBye() {
 		return nil

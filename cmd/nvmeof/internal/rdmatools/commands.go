@@ -12,22 +12,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Devices opens the device of one command.
+// Devices opens the device of a command.
 type Devices interface {
-	// AddFlags adds the flags that say which device is wanted.
+	// AddFlags adds the flags that select the device.
 	AddFlags(*cobra.Command)
-	// Here opens a device for a server, at an address of this machine or, where own is
-	// empty, the first that other machines reach. What is worth knowing about it goes to say.
+	// Here opens a device for a server, at the local address own; if own is empty, at the first address that other
+	// machines can reach. Warnings about the device are written to say.
 	Here(ctx context.Context, own string, say io.Writer) (rdmatransport.Device, netip.Addr, error)
-	// Towards opens a device for a client, at an address of this machine or, where own is
-	// empty, the one from which the server is reached.
+	// Towards opens a device for a client, at the local address own; if own is empty, at the source address of the
+	// route to the server.
 	Towards(server netip.Addr, own string, say io.Writer) (rdmatransport.Device, netip.Addr, error)
-	// Address is the address that a text is, or is the name of.
+	// Address parses an address, or resolves a name.
 	Address(ctx context.Context, text string) (netip.Addr, error)
 }
 
-// Command is "nvmeof rdma", whose commands have each devices of their own; those that
-// measure report what makes a device slow.
+// Command returns the command "nvmeof rdma". It calls devices for each of its commands; those that measure report what
+// makes a device slow.
 func Command(devices func(measures bool) Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdma",
@@ -45,11 +45,10 @@ program of perftest with -R, as each command says. Neither end needs an RNIC.`,
 	return cmd
 }
 
-// A session is what every command of a test has: how its end is opened, and what it
-// prints.
+// A session holds what every command of a test has: how its end is opened, and what it prints.
 type session struct {
 	Devices
-	own    string // our address; empty: chosen
+	own    string // this side's address; empty: chosen automatically
 	port   uint16
 	events bool
 	format string
@@ -64,7 +63,7 @@ func (s *session) addFlags(cmd *cobra.Command, port uint16) {
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"normal", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check reads what all commands have in common.
+// check checks the flags that all commands have.
 func (s *session) check() error {
 	if s.port == 0 {
 		return failure.Usagef("--port 0: 1 to 65535")
@@ -101,7 +100,7 @@ func (s *session) serve(ctx context.Context, say io.Writer, run func(*endpoint, 
 	return run(e, l)
 }
 
-// client runs a client, from the address that leads to the server.
+// client runs a client, at the address from which the server is reached.
 func (s *session) client(ctx context.Context, say io.Writer, server netip.Addr, run func(*endpoint) error) (err error) {
 	dev, addr, err := s.Towards(server, s.own, say)
 	if err != nil {

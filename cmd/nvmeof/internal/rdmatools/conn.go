@@ -8,41 +8,39 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// errEnded says that the connection is over, for the reason that it wraps.
+// errEnded says that the connection has ended, for the reason that it wraps.
 var errEnded = errors.New("the connection ended")
 
-// left reports whether the other side has disconnected, with nothing wrong. Who has got the
-// last message may do so at once, even before it is acknowledged: then that is what
-// the sender's last request ends with.
+// left reports whether the error is a normal disconnect by the other side. A peer that has received the last message
+// may disconnect at once, even before it has acknowledged the message: the sender's last request then ends with this
+// error.
 func left(err error) bool {
 	return errors.Is(err, errEnded) && errors.Is(err, rdmatransport.ErrDisconnected)
 }
 
-// depths are those of a connection's queues, and the size of its receives.
+// depths holds the depths of a connection's queues, and the size of its receives in bytes.
 type depths struct{ send, receive, size int }
 
-// slots bounds the memory of receives: those beyond share it, since who posts that many does
-// not look at what arrives.
+// slots limits the memory of receives. Further receives share the slots: a test that posts more receives does not
+// examine the data.
 const slots = 16
 
-// isReceive marks the work requests of the receive queue, whose other bits say which slot
-// it is.
+// isReceive marks the IDs of receives. The other bits contain the slot.
 const isReceive = 1 << 63
 
-// A conn is a connected queue pair with memory for its receives and for one message to
-// send, of their size.
+// A conn is a connected queue pair with memory for its receives, and for one message to send of the same size.
 type conn struct {
 	e     *endpoint
 	qp    rdmatransport.QueuePair
 	mr    rdmatransport.MemoryRegion
 	depth depths
-	limit time.Duration // of waiting for a message, as in wait
+	limit time.Duration // for a message, as in wait
 
 	sent, received fifo
 	posts          [slots][1]rdmatransport.RecvWR // one for each slot
 }
 
-// A fifo holds completions that nobody has looked at yet.
+// A fifo holds completions that have not been examined yet.
 type fifo struct {
 	all  []rdmatransport.Completion
 	next int
@@ -86,7 +84,7 @@ func (e *endpoint) newConn(depth depths) (*conn, error) {
 	return c, nil
 }
 
-// slot is n bytes of a slot; slot number slots is the one to send from.
+// slot returns the first n bytes of a slot. The slot with number slots is the one to send from.
 func (c *conn) slot(slot, n int) []rdmatransport.SGE { return sge(c.mr, slot*c.depth.size, n) }
 
 func (c *conn) repost(slot int) error { return c.qp.PostRecv(c.posts[slot][:]) }
@@ -104,7 +102,7 @@ func (c *conn) completion() (rdmatransport.Completion, error) {
 	return c.next(&c.sent, wait{e: c.e, what: "a completion"})
 }
 
-// arrival waits for the oldest receive, which it does not post again.
+// arrival waits for the oldest receive, and does not post it again.
 func (c *conn) arrival() (rdmatransport.Completion, error) {
 	return c.next(&c.received, wait{e: c.e, what: "a message of the other end", limit: c.limit})
 }
@@ -119,7 +117,7 @@ func (c *conn) next(from *fifo, w wait) (rdmatransport.Completion, error) {
 	return done, c.failure(done)
 }
 
-// failure is why a request did not succeed; nil if it did.
+// failure returns the reason why a request failed; nil if it succeeded.
 func (c *conn) failure(done rdmatransport.Completion) error {
 	if done.Status == rdmatransport.StatusSuccess {
 		return nil
@@ -131,17 +129,17 @@ func (c *conn) failure(done rdmatransport.Completion) error {
 	if done.Status == rdmatransport.StatusFlushed {
 		return fmt.Errorf("%w: %w", errEnded, reason)
 	}
-	if reason.Error() != done.Status.String() { // or it would be said twice
+	if reason.Error() != done.Status.String() { // otherwise it would be said twice
 		reason = fmt.Errorf("%v: %w", done.Status, reason)
 	}
 	if done.Status == rdmatransport.StatusRetryExceeded {
-		// The small messages by which the ends found each other have arrived.
+		// The small messages of the connection exchange have arrived.
 		reason = fmt.Errorf("%w; is the other end gone, or does the network between drop packets as large as the MTU of both ends?", reason)
 	}
 	return reason
 }
 
-// post queues requests, which go out at once. Each must be signaled.
+// post posts requests, which are sent at once. Each must be signaled.
 func (c *conn) post(wrs []rdmatransport.SendWR) error {
 	if err := c.qp.PostSend(wrs); err != nil {
 		return err
@@ -160,7 +158,7 @@ func (c *conn) do(wr rdmatransport.SendWR) error {
 	return err
 }
 
-// send sends one message, of up to the size of a receive.
+// send sends one message of at most the size of a receive.
 func (c *conn) send(b []byte) error {
 	to := c.slot(slots, len(b))
 	copy(to[0].Buf, b)
@@ -178,15 +176,15 @@ func (c *conn) receive() ([]byte, error) {
 	return b, c.repost(slot)
 }
 
-// close disconnects where that is still to do.
+// close closes the connection, unless that was done already.
 func (c *conn) close() {
 	c.qp.Disconnect()
 	delete(c.e.conns, c.qp.QPN())
-	_ = c.qp.Close() // the device's end follows
+	_ = c.qp.Close() // the device is closed next
 	_ = c.mr.Deregister()
 }
 
-// sge is n bytes of registered memory.
+// sge returns the scatter list of n bytes of registered memory.
 func sge(mr rdmatransport.MemoryRegion, off, n int) []rdmatransport.SGE {
 	return []rdmatransport.SGE{{Buf: mr.Bytes()[off:][:n], LKey: mr.LKey()}}
 }

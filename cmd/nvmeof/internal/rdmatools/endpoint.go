@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	// stepTimeout is how long anything may take that the other side must do.
+	// stepTimeout is how long the other side may take for one step.
 	stepTimeout = 30 * time.Second
-	// longestSleep is how often an endpoint that sleeps looks whether it is to end.
+	// longestSleep is the interval at which a sleeping endpoint checks whether it is to end.
 	longestSleep = 500 * time.Millisecond
-	// spin is how long an endpoint polls for nothing before it sleeps, alone how long
-	// before it lets others that want its processor go first in between: the other side
-	// of the test may be one of them.
+	// spin is how long an endpoint polls without events before it sleeps. alone is how long it does so before it starts
+	// to yield its processor between polls, since the other side of the test may need it.
 	spin  = 500 * time.Microsecond
 	alone = 20 * time.Microsecond
-	// leave is how long a test answers what the other side still sends of its end.
+	// leave is how long a test still answers packets of the other side's disconnect.
 	leave = 200 * time.Millisecond
-	// unlimited is for what may take as long as it likes: the first client's coming, a
-	// measurement of the other side.
+	// unlimited is the limit of waits that may take any time: for the first client, or for a measurement by the other
+	// side.
 	unlimited = -1
 )
 
-// An endpoint is a device whose only completion queue is driven by the caller that waits for
-// something. All of its methods are for that one goroutine.
+// An endpoint is a device with one completion queue, which is driven by the caller that waits for something. All of
+// its methods must be called from that one goroutine.
 type endpoint struct {
 	dev  rdmatransport.Device
 	dom  rdmatransport.Domain
 	cq   rdmatransport.CompletionQueue
 	addr netip.Addr
-	say  io.Writer // what is worth knowing goes there
+	say  io.Writer // receives warnings
 
 	ctx    context.Context
 	asleep func() bool    // stops the wake-up at the end of ctx
@@ -51,7 +50,7 @@ type endpoint struct {
 	conns  map[rdmatransport.QPN]*conn
 }
 
-// newEndpoint takes over the device.
+// newEndpoint makes an endpoint, and becomes the owner of the device.
 func newEndpoint(ctx context.Context, dev rdmatransport.Device, addr netip.Addr, events bool, say io.Writer) (*endpoint, error) {
 	e := &endpoint{dev: dev, addr: addr, say: say, ctx: ctx, events: events || runtime.NumCPU() == 1, conns: map[rdmatransport.QPN]*conn{}}
 	var err error
@@ -65,18 +64,18 @@ func newEndpoint(ctx context.Context, dev rdmatransport.Device, addr netip.Addr,
 	return e, nil
 }
 
-// close first answers what the other side still sends of its disconnect.
+// close first answers the remaining packets of the other side's disconnect.
 func (e *endpoint) close() error {
 	for until := time.Now().Add(leave); time.Now().Before(until); {
 		e.turn()
 		e.sleep(leave / 10)
 	}
 	e.asleep()
-	e.calls.Wait() // one may be about to wake us
+	e.calls.Wait() // one may be about to wake the queue
 	return e.dev.Close()
 }
 
-// turn polls once and reports whether something moved.
+// turn polls once, and reports whether there was any progress.
 func (e *endpoint) turn() bool {
 	n := e.cq.Poll(e.got[:])
 	for _, c := range e.got[:n] {
@@ -86,23 +85,23 @@ func (e *endpoint) turn() bool {
 	}
 	e.cq.Flush()
 	if e.turns++; e.turns%64 == 0 {
-		runtime.Gosched() // a loop of system calls that do not block has no other preemption point
+		runtime.Gosched() // non-blocking system calls in a loop are never preempted otherwise
 	}
 	return n > 0 || e.cq.Busy()
 }
 
-// A wait is for one thing that the other side must do.
+// A wait is for one action of the other side.
 type wait struct {
 	e     *endpoint
 	what  string
 	nap   time.Duration // the longest sleep; 0: longestSleep
-	limit time.Duration // 0: stepTimeout; unlimited
-	began int64         // the endpoint's clock; 0: not yet
+	limit time.Duration // 0: stepTimeout; unlimited: none
+	began int64         // by the endpoint's clock; 0: not yet
 	moved int64
 }
 
-// turn drives the endpoint, and sleeps where nothing moves. It fails when it is time to
-// give up.
+// turn drives the endpoint, and sleeps if there is no progress. It fails when the limit is exceeded or the context has
+// ended.
 func (w *wait) turn() error {
 	e := w.e
 	moved := e.turn()
@@ -138,8 +137,7 @@ func (w *wait) turn() error {
 	return nil
 }
 
-// sleep waits until something happens, or the device has something to do by itself, but
-// not longer than d.
+// sleep waits for an event, until the device has work to do by itself, but at most for d.
 func (e *endpoint) sleep(d time.Duration) {
 	nap := int64(d)
 	if due := e.cq.Due(); due >= 0 {
@@ -150,11 +148,11 @@ func (e *endpoint) sleep(d time.Duration) {
 	}
 }
 
-// yield lets another thread have the processor, where one wants it (sched_yield(2)).
+// yield yields the processor to another thread that is ready to run (sched_yield(2)).
 func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// blocking runs a call that blocks, and drives the endpoint meanwhile. The call ends with
-// its context, which has the limit.
+// blocking runs a call that blocks, and drives the endpoint meanwhile. The call must end with its context, which has
+// the limit.
 func (e *endpoint) blocking(limit time.Duration, call func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(e.ctx)
 	if limit != unlimited {
@@ -173,7 +171,7 @@ func (e *endpoint) blocking(limit time.Duration, call func(context.Context) erro
 			return errors.Join(gaveUp, err)
 		default:
 		}
-		if gaveUp != nil { // the call needs the device to be driven until it ends
+		if gaveUp != nil { // the device must be driven until the call ends
 			e.turn()
 			e.sleep(time.Millisecond)
 		} else if gaveUp = w.turn(); gaveUp != nil {
@@ -182,7 +180,7 @@ func (e *endpoint) blocking(limit time.Duration, call func(context.Context) erro
 	}
 }
 
-// params are a connection's, with everything that either side can do.
+// params returns the parameters of a connection, with the maximum of all retries.
 func (e *endpoint) params(initiatorDepth, responderResources int, tos uint8) rdmatransport.ConnParams {
 	a := e.dev.Attrs()
 	return rdmatransport.ConnParams{
@@ -217,19 +215,19 @@ func (e *endpoint) accept(l rdmatransport.Listener, limit time.Duration, depth d
 	return c, nil
 }
 
-// A call is how a client connects.
+// A call holds the parameters of a client's connection.
 type call struct {
 	to    netip.AddrPort
 	reads int // RDMA READs and atomics in flight
 	tos   uint8
-	tries int // how often a port that nobody listens on is tried
+	tries int // number of attempts if no server listens on the port
 }
 
-// betweenTries is how long a client waits for a server that listens anew for each
-// connection, as perftest's does.
+// betweenTries is the delay between attempts while the server starts to listen again, which perftest's does for each
+// connection.
 const betweenTries = 100 * time.Millisecond
 
-// silence is after what time without an answer a client's user gets a line about that.
+// silence is the time without an answer after which a client prints a message.
 const silence = 2 * time.Second
 
 func (e *endpoint) dial(to call, depth depths) (*conn, error) {
@@ -264,7 +262,7 @@ func (e *endpoint) dial(to call, depth depths) (*conn, error) {
 	}
 }
 
-// remedy is what to look at when there is no connection to a server.
+// remedy says what to check when a server cannot be reached.
 func remedy(err error, nobody bool) string {
 	switch {
 	case nobody:

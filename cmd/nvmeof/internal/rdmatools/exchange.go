@@ -9,14 +9,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// controlDepths are those of the connection for perftest's exchange.
+// controlDepths are the depths of the connection for perftest's exchange.
 var controlDepths = depths{8, 8, perftest.MaxMessage}
 
-// A side is how an end connects, and whose turn it is to speak.
+// A side is the client or server role in the exchange: who connects, and who sends first.
 type side interface {
-	// connection is the next one. A client tries to make it so often.
+	// connection makes the next connection. A client makes at most that many attempts.
 	connection(tries int, limit time.Duration, d depths) (*conn, error)
-	// swap sends a message and returns the other end's, of the same size.
+	// swap sends a message and returns the other side's message, which has the same size.
 	swap(c *conn, mine []byte) ([]byte, error)
 }
 
@@ -31,7 +31,7 @@ func (s *client) connection(tries int, _ time.Duration, d depths) (*conn, error)
 	return s.e.dial(to, d)
 }
 
-// swap speaks first.
+// swap sends first.
 func (s *client) swap(c *conn, mine []byte) ([]byte, error) {
 	if err := c.send(mine); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *server) connection(_ int, limit time.Duration, d depths) (*conn, error)
 	return s.e.accept(s.l, limit, d)
 }
 
-// swap answers.
+// swap receives first.
 func (s *server) swap(c *conn, mine []byte) ([]byte, error) {
 	theirs, err := receiveLike(c, mine)
 	if err != nil {
@@ -65,7 +65,7 @@ func receiveLike(c *conn, mine []byte) ([]byte, error) {
 	return theirs, err
 }
 
-// A run is a measurement whose ends have met.
+// A run is a measurement with a connected peer.
 type run struct {
 	*measure
 	e       *endpoint
@@ -73,16 +73,16 @@ type run struct {
 	client  bool
 	control *conn
 	data    *conn
-	mr      rdmatransport.MemoryRegion // what the other end reads or writes
+	mr      rdmatransport.MemoryRegion // memory that the other side reads or writes
 	own     perftest.Destination
 	remote  perftest.Destination
 }
 
-// dataTries is how often a client tries to make the second connection, for which
-// perftest's server listens anew.
+// dataTries is the number of a client's attempts to make the second connection, for which perftest's server starts to
+// listen again.
 const dataTries = 20
 
-// meet connects the ends, measures, and says good bye.
+// meet connects both sides, measures, and ends the exchange.
 func (t *measure) meet(e *endpoint, side side) (err error) {
 	r := run{measure: t, e: e, side: side, client: t.server.IsValid()}
 	if !e.dev.Attrs().Atomics && t.test.Verb.Atomic() {
@@ -98,7 +98,7 @@ func (t *measure) meet(e *endpoint, side side) (err error) {
 	if r.data, err = side.connection(dataTries, stepTimeout, r.dataDepths()); err != nil {
 		return err
 	}
-	defer r.data.close() // both ends disconnect; perftest waits for ours
+	defer r.data.close() // both sides disconnect; perftest waits for this one's disconnect
 	if err := r.introduce(); err != nil {
 		return fmt.Errorf("exchange: %w", err)
 	}
@@ -111,7 +111,7 @@ func (t *measure) meet(e *endpoint, side side) (err error) {
 	return r.measured(setting)
 }
 
-// dataDepths are those of the connection that carries the data.
+// dataDepths returns the depths of the connection that carries the data.
 func (r *run) dataDepths() depths {
 	d := depths{send: min(r.sendDepth, r.n), receive: 1, size: 1}
 	if r.test.Latency {
@@ -123,10 +123,10 @@ func (r *run) dataDepths() depths {
 	return d
 }
 
-// maxCycle bounds what the other end can make us register.
+// maxCycle limits how much memory the other side can cause to be registered.
 const maxCycle = 1 << 20
 
-// greet agrees on the version and the machine's sizes.
+// greet exchanges the versions and the sizes of the machines.
 func (r *run) greet() error {
 	theirs, err := r.side.swap(r.control, perftest.VersionMessage())
 	if err == nil {
@@ -154,8 +154,8 @@ func (r *run) greet() error {
 	return err
 }
 
-// register registers what the other end reads or writes. perftest's client steps through a
-// cycle buffer with messages smaller than half of it.
+// register registers the memory that the other side reads or writes. perftest's client cycles through a buffer with
+// messages smaller than half of it.
 func (r *run) register(cycle int) (err error) {
 	access := map[perftest.Verb]rdmatransport.Access{
 		perftest.Write:       rdmatransport.AccessRemoteWrite,
@@ -170,14 +170,14 @@ func (r *run) register(cycle int) (err error) {
 	return err
 }
 
-// fill makes every byte other than 0, and a repetition of no power of 2.
+// fill sets all bytes to values other than 0, whose pattern does not repeat with a power of two.
 func fill(b []byte) {
 	for i := range b {
 		b[i] = byte(1 + i%251)
 	}
 }
 
-// introduce sends our destination and keeps the other end's.
+// introduce sends this side's destination and stores the other side's.
 func (r *run) introduce() error {
 	if _, err := r.side.swap(r.control, perftest.Destination{}.Encode()); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (r *run) introduce() error {
 	return nil
 }
 
-// setting is how the reports describe the run.
+// setting returns the description of the run for the reports.
 func (r *run) setting() perftest.Setting {
 	s := perftest.Setting{Test: r.test, Device: r.e.dev.Attrs().Name, Local: r.own, Remote: r.remote}
 	d := r.dataDepths()

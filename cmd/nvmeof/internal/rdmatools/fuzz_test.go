@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzAdvertisement: no more memory of a peer is taken for named than a ping may have.
+// FuzzAdvertisement checks that a peer cannot advertise more memory than a ping may have.
 func FuzzAdvertisement(f *testing.F) {
 	f.Add(advertisement{1 << 40, 7, 64}.encode())
 	f.Add(advertisement{1 << 40, 7, maxPing + 1}.encode())

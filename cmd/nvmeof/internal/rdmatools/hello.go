@@ -11,11 +11,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// helloSize is the size of the one message each way of rdma_server and rdma_client, whose
-// content does not matter.
+// helloSize is the size of the single message in each direction of rdma_server and rdma_client, whose content is not
+// used.
 const helloSize = 16
 
-// helloPort is that of rdma_server.
+// helloPort is the port of rdma_server.
 const helloPort = 7471
 
 var helloDepths = depths{1, 1, helloSize}
@@ -49,10 +49,10 @@ rdma_server -s ADDR or rdma_client -s ADDR.`,
 	return cmd
 }
 
-// ownHelp explains the flag for our address.
+// ownHelp is the help text of the flag for this side's address.
 const ownHelp = "this end's address (default: a server's first that others reach; a client's as the route has it)"
 
-// answerHello answers one message with one.
+// answerHello answers one message.
 func (s *session) answerHello(e *endpoint, l rdmatransport.Listener, out io.Writer) error {
 	c, err := e.accept(l, unlimited, helloDepths)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *session) answerHello(e *endpoint, l rdmatransport.Listener, out io.Writ
 	return s.saidHello(c, out, "answered %v\n")
 }
 
-// hello sends one message and waits for one.
+// hello sends one message and waits for the answer.
 func (s *session) hello(e *endpoint, server netip.Addr, out io.Writer) error {
 	c, err := e.dial(call{to: netip.AddrPortFrom(server, s.port), reads: 1}, helloDepths)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// inMemory opens devices of a network in memory.
+// inMemory opens devices of an in-memory network.
 type inMemory struct {
 	Devices
 	n *softroce.Network
@@ -28,8 +28,7 @@ func (d *inMemory) Towards(_ netip.Addr, own string, say io.Writer) (rdmatranspo
 	return d.Here(context.Background(), own, say)
 }
 
-// TestPingOfAnotherKind: of what a client has in place of the ping's data nothing gets to
-// the terminal as it is.
+// TestPingOfAnotherKind checks that data of a client that is not that of a ping does not reach the terminal unchanged.
 func TestPingOfAnotherKind(t *testing.T) {
 	n := softroce.NewNetwork(1)
 	server := netip.MustParseAddr("192.0.2.1")

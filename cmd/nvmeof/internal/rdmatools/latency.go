@@ -8,12 +8,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// latencyDepth is the send queue's in latency tests: a message that the other end has
-// answered may not have completed yet.
+// latencyDepth is the depth of the send queue in latency tests: a message may not have completed yet when its answer
+// arrives.
 const latencyDepth = 16
 
-// latency measures, says good bye and reports. A server whose client alone measures has
-// nothing to report.
+// latency measures, exchanges the last messages, and reports. A server whose client alone measures has nothing to
+// report.
 func (r *run) latency(setting perftest.Setting) error {
 	var posted []int64
 	var err error
@@ -41,7 +41,7 @@ func (r *run) latency(setting perftest.Setting) error {
 	return l.WriteText(r.out)
 }
 
-// oneByOne posts each request when the last has completed.
+// oneByOne posts each request when the previous one has completed.
 func (r *run) oneByOne() (posted []int64, err error) {
 	s, err := r.newSender()
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *run) oneByOne() (posted []int64, err error) {
 	return posted, s.check()
 }
 
-// sendAndReceive sends each message when the last has been answered. The client begins.
+// sendAndReceive sends each message when the previous one has been answered. The client begins.
 func (r *run) sendAndReceive() (posted []int64, err error) {
 	s, err := r.newSender()
 	if err != nil {
@@ -104,11 +104,11 @@ func (r *run) sendAndReceive() (posted []int64, err error) {
 	return posted, nil
 }
 
-// lookAgain is how long who waits to be written to may sleep: no event signals it.
+// lookAgain is how long a side may sleep while it waits for an RDMA WRITE of the other side, which causes no event.
 const lookAgain = 50 * time.Microsecond
 
-// writeBackAndForth writes when the other end has written, whose last byte counts the
-// messages. The server begins.
+// writeBackAndForth writes each message when the other side has written. The last byte of a message is its number. The
+// server begins.
 func (r *run) writeBackAndForth() (posted []int64, err error) {
 	mr, err := r.e.dom.Register(make([]byte, r.size), rdmatransport.AccessLocalWrite)
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *run) writeBackAndForth() (posted []int64, err error) {
 	return posted, r.written(r.n)
 }
 
-// written waits until the other end's n-th message is there.
+// written waits until the other side's n-th message has arrived.
 func (r *run) written(n int) error {
 	last := &r.mr.Bytes()[r.size-1]
 	for w := (wait{e: r.e, what: "an RDMA WRITE of the other end", nap: lookAgain}); n > 0 && *last != byte(n); {

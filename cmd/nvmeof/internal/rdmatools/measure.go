@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Limits and defaults, as far as they are not perftest's own limits its defaults.
+// Limits and defaults, unless they are perftest's own.
 const (
 	maxIterations = 10_000_000
 	maxSize       = 8 << 20
@@ -21,7 +21,7 @@ const (
 	maxReads      = 16
 )
 
-// A measurement is one of perftest's programs.
+// A measurement corresponds to one of perftest's programs.
 type measurement struct {
 	name, aka string
 	test      perftest.Test
@@ -39,7 +39,7 @@ var measurements = []measurement{
 	{"atomic-lat", "", perftest.Test{Verb: perftest.FetchAdd, Latency: true}, "Latency of atomic operations"},
 }
 
-// A measure is one end of a measurement, with its options.
+// A measure is one side of a measurement, with its options.
 type measure struct {
 	session
 	test       perftest.Test
@@ -77,7 +77,7 @@ of options, the table and the names of -o json are perftest's.`,
 	return cmd
 }
 
-// perftestName is the program that a measurement is named after.
+// perftestName returns the program that corresponds to a measurement.
 func perftestName(name string) string {
 	b := []byte("ib_" + name)
 	for i, c := range b {

@@ -24,15 +24,14 @@ const (
 	maxPing = 64 << 10
 	// maxShown is how many bytes of wrong data are printed.
 	maxShown = 48
-	// pingPort is rping's.
+	// pingPort is rping's port.
 	pingPort = 7174
 )
 
-// pingDepths hold what rping's ends send each other: an advertisement at a time, while an
-// RDMA READ or WRITE is in flight.
+// pingDepths has room for one advertisement at a time in each direction, while an RDMA READ or WRITE is in flight.
 var pingDepths = depths{4, 2, advertisementSize}
 
-// A pinger is one end of rping.
+// A pinger is one side of rping.
 type pinger struct {
 	session
 	isServer, isClient bool
@@ -97,8 +96,8 @@ func (p *pinger) run(cmd *cobra.Command) error {
 	return p.client(cmd.Context(), cmd.ErrOrStderr(), server, func(e *endpoint) error { return p.ping(e, server) })
 }
 
-// An advertisement is the message in which rping's client names memory for the server to
-// read, then to write: address, key and length, big-endian, 16 bytes.
+// An advertisement is the message with which rping's client names the memory that the server reads, and then the
+// memory that it writes: address, key and length, big-endian, 16 bytes.
 type advertisement struct {
 	addr uint64
 	rkey rdmatransport.RKey
@@ -124,8 +123,8 @@ func decodeAdvertisement(b []byte) (advertisement, error) {
 	return a, nil
 }
 
-// pingData is what rping sends in a round, from 0: its number, then the characters 'A' to
-// 'z' over and over, of which each round starts one further, and a NUL at the end.
+// pingData returns the data of a round of rping, counted from 0: the number of the round, the characters 'A' to 'z'
+// repeated, starting one character later in each round, and a NUL at the end.
 func pingData(round, size int) []byte {
 	b := append(make([]byte, 0, size), "rdma-ping-"+strconv.Itoa(round)+": "...)
 	const span = 'z' - 'A' + 1
@@ -135,7 +134,7 @@ func pingData(round, size int) []byte {
 	return append(b[:min(len(b), size-1)], 0)
 }
 
-// answerAll serves a client until that disconnects between two rounds.
+// answerAll serves a client until it disconnects between two rounds.
 func (p *pinger) answerAll(e *endpoint, l rdmatransport.Listener) error {
 	c, err := e.accept(l, unlimited, pingDepths)
 	if err != nil {
@@ -165,10 +164,10 @@ func (p *pinger) answerAll(e *endpoint, l rdmatransport.Listener) error {
 	return err
 }
 
-// errNoMore: the client ended between rounds, as it should.
+// errNoMore means that the client disconnected between two rounds, as it should.
 var errNoMore = errors.New("no more pings")
 
-// answer is the server's part of a round: read, report, write back, report.
+// answer performs the server's part of a round: read, report, write back, report.
 func (p *pinger) answer(c *conn, mr rdmatransport.MemoryRegion, round int) error {
 	from, err := advertised(c)
 	if left(err) {
@@ -186,7 +185,7 @@ func (p *pinger) answer(c *conn, mr rdmatransport.MemoryRegion, round int) error
 	if !bytes.Equal(data[0].Buf, pingData(round, int(from.size))) {
 		return &failure.WrongData{Err: fmt.Errorf("what was read is not the ping's data: it begins with %+q", data[0].Buf[:min(len(data[0].Buf), maxShown)])}
 	}
-	if p.verbose && !p.json() { // not before: who knows what else a terminal would get
+	if p.verbose && !p.json() { // only verified data is printed, since other data might affect a terminal
 		fmt.Fprintf(p.out, "server ping data: %s\n", bytes.TrimRight(data[0].Buf, "\x00"))
 	}
 	if err := c.send(make([]byte, advertisementSize)); err != nil {
@@ -209,7 +208,7 @@ func (p *pinger) answer(c *conn, mr rdmatransport.MemoryRegion, round int) error
 	return nil // that was the last
 }
 
-// advertised waits for what the client names next.
+// advertised waits for the client's next advertisement.
 func advertised(c *conn) (advertisement, error) {
 	m, err := c.receive()
 	if err != nil {
@@ -218,7 +217,7 @@ func advertised(c *conn) (advertisement, error) {
 	return decodeAdvertisement(m)
 }
 
-// A pingMemory is a client's: what the server reads, and where it writes.
+// A pingMemory is the memory of a client: what the server reads, and where it writes.
 type pingMemory struct{ source, sink rdmatransport.MemoryRegion }
 
 func (p *pinger) ping(e *endpoint, server netip.Addr) error {
@@ -277,7 +276,7 @@ type pingJSON struct {
 	Times *pingTimes `json:"rtt_usec,omitempty"`
 }
 
-// pingTimes are of whole rounds, in microseconds.
+// pingTimes holds the times of whole rounds in microseconds.
 type pingTimes struct {
 	Min     float64 `json:"min"`
 	Average float64 `json:"avg"`

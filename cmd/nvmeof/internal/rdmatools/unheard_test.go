@@ -16,7 +16,7 @@ type unheardQP struct {
 
 func (q unheardQP) Err() error { return q.reason }
 
-// TestUnheard: who measures a network that drops large packets is told that once, with what to look at.
+// TestUnheard checks that on a network that drops large packets the user is told once what to check.
 func TestUnheard(t *testing.T) {
 	lost := rdmatransport.Completion{Status: rdmatransport.StatusRetryExceeded}
 	c := &conn{qp: unheardQP{reason: errors.New(lost.Status.String())}}

@@ -1,12 +1,12 @@
-// Package sandbox takes from the process what a target that serves does not need, for good: most
-// system calls by seccomp(2), and files by landlock(7). Whoever takes the process over through
-// what a peer sends has what is left.
+// Package sandbox irrevocably takes from the process what a target does not need while it serves: most system calls by
+// seccomp(2), and files by landlock(7). A peer that gains control of the process through the data that it sends is
+// limited to what remains.
 //
-// The filter of system calls denies the start of programs, debugging, mounts, namespaces, other
-// users, keyrings, BPF, modules and all that is newer than the list (filter.go). An io_uring makes
-// some calls past it, of those that the list has anyway: none starts a program.
+// The filter of system calls denies starting programs, debugging, mounts, namespaces, other users, keyrings, BPF,
+// modules, and all calls newer than the list (filter.go). An io_uring can make some calls without passing the filter,
+// but none of them starts a program.
 //
-// The files are [Places]. With them, TCP, signals to other processes and abstract unix sockets of others
-// are denied too, as far as the kernel's Landlock knows how. What is open stays open. An
-// io_uring does not get around Landlock, which judges a file when it is opened, by whatever way.
+// The accessible files are [Places]. Landlock also denies TCP, signals to other processes and abstract unix sockets of
+// others, as far as the kernel's version supports it. Open files stay open. An io_uring does not bypass Landlock,
+// which checks a file whenever it is opened, by whatever call.
 package sandbox

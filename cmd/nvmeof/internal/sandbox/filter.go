@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls of a target: of the runtime of Go, of package net, of the stores, of
-// softroce and of libibverbs. A name that an architecture lacks is skipped there.
+// allowed lists the system calls that a target makes: those of the Go runtime, package net, the stores, softroce and
+// libibverbs. Names that do not exist on an architecture are skipped there.
 var allowed = strings.Fields(`
 	arch_prctl brk madvise membarrier mincore mlock mlock2 mmap mprotect mremap msync munlock munmap
 	get_mempolicy mbind memfd_create
@@ -36,7 +36,7 @@ var allowed = strings.Fields(`
 	sendto setsockopt shutdown socketpair
 `)
 
-// sockets are those that a target makes, by the arguments of socket(2): of the machine itself, and UDP.
+// sockets lists the sockets that a target creates, by the arguments of socket(2): local ones, and UDP.
 var sockets = []seccomp.NameWithConditions{
 	{Name: "socket", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX}}},
 	{Name: "socket", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_NETLINK}}},
@@ -44,10 +44,10 @@ var sockets = []seccomp.NameWithConditions{
 	{Name: "socket", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_INET6}, notStream}},
 }
 
-// notStream holds for SOCK_DGRAM, and neither for SOCK_STREAM nor for SOCK_RAW.
+// notStream holds for SOCK_DGRAM, but not for SOCK_STREAM or SOCK_RAW.
 var notStream = seccomp.Condition{Argument: 1, Operation: seccomp.BitsNotSet, Value: unix.SOCK_STREAM}
 
-// filterCalls allows all threads of the process the system calls of a target; others fail with EPERM.
+// filterCalls allows all threads of the process only the system calls of a target; others fail with EPERM.
 func filterCalls() error {
 	switch runtime.GOARCH {
 	case "amd64", "arm64":
@@ -69,7 +69,7 @@ func filterCalls() error {
 	}
 	return seccomp.LoadFilter(seccomp.Filter{
 		NoNewPrivs: true,
-		// Without SPEC_ALLOW Linux before 5.16 makes every thread with a filter slower.
+		// Without SPEC_ALLOW, Linux before 5.16 slows down every thread with a filter.
 		Flag:   seccomp.FilterFlagTSync | seccomp.FilterFlag(unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW),
 		Policy: seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{{Action: seccomp.ActionAllow, Names: names, NamesWithCondtions: sockets}}},
 	})

@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// Places are what a confined process reaches of the file system. Paths are absolute; a folder
-// stands for all that is in it, now and later, mounts included. What does not exist is left out.
+// Places are the parts of the file system that a confined process can access. Paths are absolute. A directory includes
+// everything in it, now and later, including mounts. Paths that do not exist are ignored.
 type Places struct {
-	Used    []string // read, written, made and removed
+	Used    []string // may be read, written, created and removed
 	Read    []string
-	Sockets []string // folders in which it makes and removes unix sockets
-	Notify  string   // a unix socket to which it writes
+	Sockets []string // directories in which unix sockets are created and removed
+	Notify  string   // a unix socket to which the process writes
 
-	files map[string]os.FileInfo // of Used, what was a file or a device when it was confined to it
+	files map[string]os.FileInfo // those of Used that were a file or a device when the process was confined
 }
 
-// AddFile adds the folder of a file that is there, or is to come. Where the folder is missing or empty, what is to be
-// there may have to be mounted first: then the folder above is added too.
+// AddFile adds the directory of a file, which need not exist yet. If the directory is missing or empty, a file system
+// may have to be mounted there first: then the next existing directory above is added too.
 func (p *Places) AddFile(file string) {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
 	}
 	folder := filepath.Dir(file)
-	if folder == "/" { // all of it is no place
+	if folder == "/" { // never the whole root
 		p.Used = append(p.Used, file)
 		return
 	}
@@ -54,7 +54,7 @@ func hasEntries(folder string) bool {
 	return len(names) > 0
 }
 
-// resolve makes the paths those of what exists, each once.
+// resolve returns the existing paths without symbolic links and duplicates.
 func (p Places) resolve() Places {
 	real := func(paths []string) (all []string) {
 		for _, path := range paths {
@@ -73,7 +73,7 @@ func (p Places) resolve() Places {
 	return found
 }
 
-// An OutsideError is a path that the process does not reach since it is confined.
+// An OutsideError is returned for a path that the process cannot access since it was confined.
 type OutsideError struct {
 	Path string
 	Used []string
@@ -86,8 +86,8 @@ func (e *OutsideError) Error() string {
 
 func (*OutsideError) Unwrap() error { return fs.ErrPermission }
 
-// A ReplacedError is a file or device of the sandbox in whose place there is another since the
-// process was confined, as there is when a device returns: Landlock knows the one that was there.
+// A ReplacedError is returned for a file or device that was replaced by another one since the process was confined,
+// for example because a device was removed and returned. Landlock allows only the original one.
 type ReplacedError struct{ Path string }
 
 func (e *ReplacedError) Error() string {
@@ -97,7 +97,7 @@ func (e *ReplacedError) Error() string {
 
 func (*ReplacedError) Unwrap() error { return fs.ErrPermission }
 
-// covers reports whether a folder is, or is in, one of those that are used.
+// covers reports whether a directory is one of those that are used, or below one.
 func (p Places) covers(folder string) bool {
 	for _, place := range p.Used {
 		if p.files[place] == nil && (folder == place || strings.HasPrefix(folder, strings.TrimSuffix(place, "/")+"/")) {
@@ -107,16 +107,16 @@ func (p Places) covers(folder string) bool {
 	return false
 }
 
-// permit reports with an error that a file cannot be used, or where it is only read, not read either.
+// permit returns an error if the process cannot write to a path or, if written is false, cannot read it.
 func (p Places) permit(path string, written bool) error {
 	places := p.Used
 	if !written {
 		places = slices.Concat(p.Used, p.Read)
 	}
-	// What is not there yet is made in a folder that is, or what is to be mounted there.
+	// A path that does not exist yet is created in, or mounted below, its nearest existing parent.
 	at, err := filepath.Abs(path)
 	if err != nil {
-		return nil // whoever opens it meets the same
+		return nil // opening it fails with the same error
 	}
 	real, err := filepath.EvalSymlinks(at)
 	for rest := ""; errors.Is(err, fs.ErrNotExist) && at != "/"; {
@@ -127,7 +127,7 @@ func (p Places) permit(path string, written bool) error {
 		}
 	}
 	if err != nil {
-		return nil // whoever opens it meets the same
+		return nil // opening it fails with the same error
 	}
 	if was := p.files[real]; was != nil && !p.covers(filepath.Dir(real)) {
 		if is, err := os.Stat(real); err == nil && !os.SameFile(was, is) {

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// TestReplaced: a file that is a place itself, as a block device is, is not reached any more
-// when there is another one in its place; one whose folder is a place is.
+// TestReplaced checks that a file that is itself a place, such as a block device, cannot be used any more after it was
+// replaced, and that one in a directory that is a place can.
 func TestReplaced(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		folder bool // is a place too
+		folder bool // its directory is a place too
 	}{{"the file alone", false}, {"with its folder", true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, err := filepath.EvalSymlinks(t.TempDir())

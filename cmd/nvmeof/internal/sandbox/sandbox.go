@@ -10,7 +10,7 @@ import (
 	llsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// A Sandbox is what the process has entered.
+// A Sandbox is the sandbox that the process has entered.
 type Sandbox struct {
 	Calls error // why system calls are not filtered; nil: they are
 	Files error // why files are not confined; nil: they are
@@ -18,14 +18,14 @@ type Sandbox struct {
 	places Places
 }
 
-// ErrUnconfined is that files were not to be confined.
+// ErrUnconfined is the value of Files if confinement was not requested.
 var ErrUnconfined = errors.New("not asked for")
 
-// answerTimeout is how long the file systems of all places have to answer.
+// answerTimeout is how long the file systems of all places may take to answer.
 const answerTimeout = 5 * time.Second
 
-// Enter takes from all threads of the process what it does not need, which cannot be taken back. Files are
-// confined to places, unless that is nil.
+// Enter irrevocably takes from all threads of the process what it does not need. Files are confined to places, unless
+// places is nil.
 func Enter(places *Places) *Sandbox {
 	s := &Sandbox{Files: ErrUnconfined}
 	_ = time.Now().String() // reads the time zone, which the log needs
@@ -36,8 +36,7 @@ func Enter(places *Places) *Sandbox {
 	return s
 }
 
-// Permit reports with an [*OutsideError] that the process does not reach a path to write, or to
-// read, any more.
+// Permit returns an [*OutsideError] if the process can no longer write to a path, or read it.
 func (s *Sandbox) Permit(path string, written bool) error {
 	if s.Files != nil {
 		return nil
@@ -45,27 +44,27 @@ func (s *Sandbox) Permit(path string, written bool) error {
 	return s.places.permit(path, written)
 }
 
-// Places are the folders and files that a confined process uses.
+// Places returns the directories and files that a confined process can use.
 func (s *Sandbox) Places() []string { return s.places.Used }
 
-// Rights to what is used: all but to execute, and to make devices, pipes and symbolic links.
+// Rights to what is used: all except to execute, and to create devices, pipes and symbolic links.
 const (
 	fileRights   = landlock.AccessFSSet(llsys.AccessFSReadFile | llsys.AccessFSWriteFile | llsys.AccessFSTruncate | llsys.AccessFSIoctlDev)
 	folderRights = fileRights | llsys.AccessFSReadDir | llsys.AccessFSRemoveDir | llsys.AccessFSRemoveFile |
 		llsys.AccessFSMakeDir | llsys.AccessFSMakeReg | llsys.AccessFSMakeSock | llsys.AccessFSRefer
-	// A socket is made in a folder of its own, and moved from there.
+	// A socket is created in a directory of its own, and moved from there.
 	socketRights = landlock.AccessFSSet(llsys.AccessFSReadDir | llsys.AccessFSRemoveFile | llsys.AccessFSRemoveDir | llsys.AccessFSMakeDir | llsys.AccessFSMakeSock | llsys.AccessFSRefer)
 	readRights   = landlock.AccessFSSet(llsys.AccessFSReadFile | llsys.AccessFSReadDir)
 )
 
-// confine leaves the process nothing of the file system but the places.
+// confine restricts the process's access to files to the places.
 func (s *Sandbox) confine(places *Places) error {
 	version, err := llsys.LandlockGetABIVersion()
 	if err != nil || version < 1 {
 		return errors.New("the kernel has no Landlock, or it was not enabled at boot (lsm=landlock,...)")
 	}
-	// While a thread waits for a file system that does not answer, which may be for ever, no
-	// Landlock can be applied to it, and the others would wait too.
+	// While a thread waits for a file system that does not answer, possibly forever, Landlock cannot be applied to it,
+	// and the other threads would wait too. Therefore query the file systems first.
 	type found struct {
 		places Places
 		rules  []landlock.Rule
@@ -78,14 +77,14 @@ func (s *Sandbox) confine(places *Places) error {
 	select {
 	case f := <-ready:
 		s.places = f.places
-		// ABI 9: newer ones would deny UDP, which is the target's own.
+		// Not above ABI 9: newer ones would deny UDP, which the target needs.
 		return landlock.V9.BestEffort().Restrict(f.rules...)
 	case <-time.After(answerTimeout):
 		return fmt.Errorf("a file system does not answer, of one of %v", places.Used)
 	}
 }
 
-// rules are those of Landlock for places that exist.
+// rules returns Landlock's rules for the places that exist.
 func (p Places) rules(version int) (rules []landlock.Rule) {
 	add := func(rights landlock.AccessFSSet, paths []string) {
 		for _, path := range paths {

@@ -1,3 +1,3 @@
-// Package scrape is --metrics of the commands that hold controllers: where Prometheus reads what
-// they have counted, and what it finds there.
+// Package scrape implements the flag --metrics of the commands that hold controllers: the address from which
+// Prometheus reads their counters, and the metrics served there.
 package scrape

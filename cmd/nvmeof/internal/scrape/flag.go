@@ -26,12 +26,12 @@ func (a *Address) String() string {
 	return a.AddrPort.String()
 }
 
-// AddTo adds the flag to a command's.
+// AddTo adds the flag.
 func (a *Address) AddTo(flags *pflag.FlagSet) {
 	flags.Var(a, "metrics", "address and port, as 127.0.0.1:9420, at which Prometheus reads the counters: everybody who reaches it does (default: none)")
 }
 
-// Listen takes the address, before anything else is begun. It is nil where there is none.
+// Listen opens the listener before anything else is started. It returns nil if there is no address.
 func (a *Address) Listen() (net.Listener, error) {
 	if !a.IsValid() {
 		return nil, nil

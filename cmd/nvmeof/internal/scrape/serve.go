@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A Source is what a process has to show, by functions that any goroutine may call.
+// A Source provides the counters of a process, with functions that may be called from any goroutine.
 type Source struct {
 	Version    string // of the program
 	Subsystems func() []metrics.HostSubsystem
@@ -18,8 +18,7 @@ type Source struct {
 	NBD        func() nbd.Stats
 }
 
-// Serve serves the counters until end is called, which closes the listener. l may be nil: then
-// nothing is served.
+// Serve serves the metrics until end is called, which closes the listener. If l is nil, nothing is served.
 func Serve(l net.Listener, warn io.Writer, s Source) (end func()) {
 	if l == nil {
 		return func() {}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On calls act on each such signal until forget is called.
+// On calls act on each arrival of the signal until forget is called.
 func On(sig unix.Signal, act func()) (forget func()) {
 	came, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(came, sig)

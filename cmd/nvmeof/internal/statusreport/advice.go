@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// adviceTexts say what to do about a refusal whose status alone says too little.
+// adviceTexts says what to do about a rejection whose status alone says too little.
 var adviceTexts = map[capsule.Status]string{
 	capsule.StatusInvalidOpcode:           "nvmeof effects-log lists the commands that the controller has.",
 	capsule.StatusInvalidLogPage:          "nvmeof supported-log-pages lists those that the controller has.",
@@ -20,11 +20,11 @@ var adviceTexts = map[capsule.Status]string{
 	capsule.StatusANAPersistentLoss:       "The namespace is not reached through this controller any more: nvmeof ana-log shows what is.",
 }
 
-// General is what there is to say about a status wherever it comes from.
+// General returns the advice that applies to a status in any command.
 func General(s capsule.Status) string { return adviceTexts[s.Code()] }
 
-// Advice is what an admin may want to know beside the words of a status: empty where that
-// is nothing. It was about the wanted namespace, 0 for the lowest.
+// Advice returns what an administrator may want to know in addition to the text of a status, or "". wanted is the
+// namespace of the command, 0 for the lowest.
 func Advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted uint32, self string) string {
 	switch s.Code() {
 	case capsule.StatusInvalidNamespace:
@@ -42,7 +42,7 @@ func Advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted ui
 	}
 }
 
-// size is how many blocks the wanted namespace has.
+// size describes how many blocks the wanted namespace has.
 func size(ctx context.Context, c *host.Controller, wanted uint32) string {
 	id, err := nvmeverb.ChooseNamespace(ctx, c, wanted)
 	if err != nil {

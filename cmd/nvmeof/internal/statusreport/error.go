@@ -15,9 +15,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A Error is reported as it is, without the program's name: as nvme-cli reports
-// a status. Without text it has been reported. The advice is for people at a terminal:
-// programs read what nvme-cli prints.
+// An Error is printed without the program's name, as nvme-cli reports a status. If the text is empty, it has been
+// reported already. The advice is printed on terminals only, since programs expect the output of nvme-cli.
 type Error struct {
 	error
 	text, Advice string
@@ -25,14 +24,14 @@ type Error struct {
 
 func (e *Error) Unwrap() error { return e.error }
 
-// Print reports an error, unless another process has.
+// Print prints an error, unless another process has printed it.
 func Print(w io.Writer, err error) {
 	var plain *Error
 	switch {
 	case err == nil, errors.As(err, new(*failure.Said)):
 	case !errors.As(err, &plain):
 		text := failure.Text(err)
-		if text == context.Canceled.Error() { // nothing else was said of it
+		if text == context.Canceled.Error() { // there is no other text
 			text = "interrupted"
 		}
 		_, _ = io.WriteString(w, "nvmeof: "+text+"\n")
@@ -44,8 +43,8 @@ func Print(w io.Writer, err error) {
 	}
 }
 
-// Failure is a command's failure as nvme-cli reports it: a line of the standard
-// error, or an object on the standard output with -o json.
+// Failure converts a command's error to one that is reported as nvme-cli does: as a line of standard error, or with -o
+// json as an object on standard output.
 func Failure(cmd *cobra.Command, err error, advise func(capsule.Status) string) error {
 	var status *host.StatusError
 	var connect *failure.Connect
@@ -65,8 +64,8 @@ func Failure(cmd *cobra.Command, err error, advise func(capsule.Status) string) 
 	return errors.Join(&Error{error: err}, print(cmd.OutOrStdout(), status.Status))
 }
 
-// InJSON is an error that a command ended with before it had answered: with -o json an object on the
-// standard output, as a status is, so that whoever reads that has a document whatever goes wrong.
+// InJSON handles an error that ended a command before it printed its result. With -o json it prints the error as an
+// object on standard output, as for a status, so that the reader always receives a document.
 func InJSON(cmd *cobra.Command, err error) error {
 	if err == nil || !inJSON(cmd) || errors.As(err, new(*Error)) || errors.Is(err, context.Canceled) {
 		return err

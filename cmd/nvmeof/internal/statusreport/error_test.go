@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestInterrupted: who interrupts a command reads that, and not what it is to Go.
+// TestInterrupted checks that an interrupt is reported as such, and not with Go's error text.
 func TestInterrupted(t *testing.T) {
 	for err, want := range map[error]string{
 		context.Canceled:                    "nvmeof: interrupted\n",

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Notify reports the state of the service to systemd (sd_notify), if that started it.
+// Notify reports the state of the service to systemd (sd_notify), if systemd started it.
 func Notify(state string) {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

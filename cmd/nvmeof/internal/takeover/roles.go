@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// talkTime is how long a step takes at most that hosts do not wait for.
+	// talkTime limits each step during which hosts do not wait.
 	talkTime = 30 * time.Second
-	// askTime is how long the running process may take to hear that another one asks: it does nothing for that.
+	// askTime limits the request to the running process, which only has to note it.
 	askTime = 10 * time.Second
-	// takeTime is how long the new process may take to open everything, before the running one
-	// goes on. The RDMA connections of hosts are lost where nobody acknowledges for some 4 s.
+	// takeTime is how long the new process may take to open everything before the running one continues. The RDMA
+	// connections of hosts are lost after some 4 s without acknowledgements.
 	takeTime = 3 * time.Second
 )
 
-// Answer connects to a process that has asked to take this one over.
+// Answer connects to a process that has asked to take over this one.
 func Answer(socket string) (*Conn, error) {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.Dial("unix", socket)
 	switch {
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // it is not to blame who has asked
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // the fault is not the new process's
 		return nil, fmt.Errorf("process %d, which runs, cannot connect to the one that asked: %w", os.Getpid(), err)
 	case errors.Is(err, unix.EACCES):
 		return nil, fmt.Errorf("process %d, which runs, is of user %d, and can be taken over by that user alone: %w", os.Getpid(), os.Geteuid(), err)
@@ -46,7 +46,7 @@ func Answer(socket string) (*Conn, error) {
 	return conn, nil
 }
 
-// Greet says what the running process is, and reports whether the new one has prepared itself.
+// Greet sends h to the new process, and reports whether that has prepared itself.
 func (c *Conn) Greet(h Hello) (ready bool, err error) {
 	h.Format = Format
 	body, err := json.Marshal(h)
@@ -69,14 +69,14 @@ func (c *Conn) Greet(h Hello) (ready bool, err error) {
 	}
 }
 
-// Refuse says why the running process goes on.
+// Refuse tells the new process why the running process continues.
 func (c *Conn) Refuse(why error) error {
 	c.within(talkTime)
 	return c.send(kindRefused, []byte(why.Error()))
 }
 
-// Give sends a target, and returns nil when the other process has it, and this one is to end. Otherwise
-// that one ends, once the connection is closed: hosts never have two of them.
+// Give sends a target. It returns nil once the new process has the target, and the running process must end. After an
+// error the new process ends when the connection is closed, so that hosts never have two targets.
 func (c *Conn) Give(x *control.Moved) error {
 	c.within(takeTime)
 	if err := c.sendState(x); err != nil {
@@ -93,11 +93,12 @@ func (c *Conn) Give(x *control.Moved) error {
 	return c.send(kindYours, nil)
 }
 
-// socketName is that of the socket of a process that asks.
+// socketName is the name of the socket of a process that asks to take over.
 const socketName = "takeover-%d.sock"
 
-// ClearLeftOver removes from a folder the sockets of processes that have asked and ended without their
-// doing. One of another container, whose number is nobody's here, stays if it is served.
+// ClearLeftOver removes from a directory the sockets of processes that asked to take over and were killed. The process
+// of a socket may be in another container, where its PID means nothing here: such a socket stays if a process listens
+// at it.
 func ClearLeftOver(dir string) {
 	all, err := filepath.Glob(filepath.Join(dir, "takeover-*.sock"))
 	if err != nil {
@@ -106,12 +107,12 @@ func ClearLeftOver(dir string) {
 	for _, path := range all {
 		var pid int
 		if _, err := fmt.Sscanf(filepath.Base(path), socketName, &pid); err == nil && pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			_ = socketfile.RemoveDead(path) // another user's cannot be
+			_ = socketfile.RemoveDead(path) // fails for sockets of other users
 		}
 	}
 }
 
-// Ask has the target at a control socket connect to this process.
+// Ask has the target with the control socket at connect to this process.
 func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
 	own := filepath.Join(filepath.Dir(at), fmt.Sprintf(socketName, os.Getpid()))
 	l, err := socketfile.NewListener(own)
@@ -180,7 +181,7 @@ func greeted(accepted net.Conn) (*Conn, Hello, error) {
 // Cancel leaves the running process as it is.
 func (c *Conn) Cancel() error { return errors.Join(c.send(kindCancel, nil), c.Close()) }
 
-// Take receives the target, which has no other process from then on.
+// Take receives the target. From then on no other process serves it.
 func (c *Conn) Take() (*control.Moved, error) {
 	c.within(talkTime)
 	if err := c.send(kindReady, nil); err != nil {
@@ -198,8 +199,8 @@ func (c *Conn) Take() (*control.Moved, error) {
 	}
 }
 
-// Serve says that this process has everything, and returns nil when the other one ends: hosts are this
-// one's then, and only then. The other one may have waited too long.
+// Serve tells the running process that this one has opened everything. It returns nil once the running process ends;
+// only then may this process serve the hosts. An error means that it waited too long, for example.
 func (c *Conn) Serve() error {
 	c.within(talkTime)
 	if err := c.send(kindServing, nil); err != nil {

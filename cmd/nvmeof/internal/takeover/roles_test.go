@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestClearLeftOver: what a process left behind goes, and nothing else.
+// TestClearLeftOver checks that leftovers of ended processes are removed, and nothing else.
 func TestClearLeftOver(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
@@ -50,7 +50,7 @@ func TestClearLeftOver(t *testing.T) {
 	}
 }
 
-// TestNoDescriptor: who has asked is not to blame where the running process has none left.
+// TestNoDescriptor checks that the error does not blame the new process if the running one has no descriptor left.
 func TestNoDescriptor(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -75,8 +75,8 @@ func TestNoDescriptor(t *testing.T) {
 	}
 }
 
-// TestTargetOfAnother: who may not use the folder of a target's socket is told whose target it is, and not
-// to give another path, at which no target is.
+// TestTargetOfAnother checks that a user who cannot access the directory of a target's socket is told whose target it
+// is, and not advised to name another path.
 func TestTargetOfAnother(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write to all folders")

@@ -15,16 +15,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// Format is the version of what goes over the connection. Processes of different formats cannot
-// take each other over.
+// Format is the version of the protocol and its state. Processes with different formats cannot take each other over.
 const Format = 3
 
-// A Hello is what the running process is.
+// A Hello describes the running process.
 type Hello struct {
 	Format   int    `json:"format"`
 	Version  string `json:"version"` // of the program
 	PID      int    `json:"pid"`
-	Replaced bool   `json:"replaced"`         // its program is not the one any more that its file has
+	Replaced bool   `json:"replaced"`         // the program's file was replaced since the process was started
 	Notify   string `json:"notify,omitempty"` // NOTIFY_SOCKET of systemd
 }
 
@@ -34,15 +33,15 @@ type state struct {
 	Saved    json.RawMessage   `json:"saved"`
 	Target   []byte            `json:"target"`
 	Devices  []device          `json:"devices"`
-	Memory   *pool             `json:"memory"`           // has a descriptor after those of devices; nil: there is none
-	Failed   map[string]string `json:"failed,omitempty"` // why stores take no writes, by names
-	Files    []string          `json:"files"`            // names, each with a descriptor after that of memory
+	Memory   *pool             `json:"memory"`           // its descriptor follows those of the devices; nil: none
+	Failed   map[string]string `json:"failed,omitempty"` // why stores reject writes, by name
+	Files    []string          `json:"files"`            // names; their descriptors follow that of memory
 }
 
-// A pool is one of [memory.Pool].
+// A pool describes a [memory.Pool].
 type pool struct {
 	End    int64            `json:"end"`
-	Stores map[string]int64 `json:"stores"` // offsets, by names
+	Stores map[string]int64 `json:"stores"` // offsets, by name
 }
 
 type device struct {
@@ -80,7 +79,7 @@ func (c *Conn) sendState(x *control.Moved) error {
 	return errors.Join(c.send(kindState, body), c.sendFiles(files))
 }
 
-// parseState returns the target of a state, whose descriptors follow.
+// parseState parses a state and receives the descriptors that follow it.
 func (c *Conn) parseState(body []byte) (*control.Moved, error) {
 	var s state
 	if err := json.Unmarshal(body, &s); err != nil {
@@ -131,5 +130,5 @@ func (c *Conn) parseState(body []byte) (*control.Moved, error) {
 	return x, nil
 }
 
-// maxDescriptors is how many there are at most.
+// maxDescriptors limits the number of descriptors of a target.
 const maxDescriptors = 1 << 16

@@ -36,8 +36,8 @@ func connected(t *testing.T) (running, next *Conn) {
 	return running, next
 }
 
-// TestOneServes checks that hosts are never both processes': the new one has them once the running one
-// has said so, and not where that one has waited too long.
+// TestOneServes checks that hosts are never served by both processes: the new one serves them once the running one has
+// agreed, and not if that one has waited too long.
 func TestOneServes(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		running, next := connected(t)
@@ -50,7 +50,7 @@ func TestOneServes(t *testing.T) {
 				err = running.Give(nothing())
 			}
 			if err == nil && late {
-				err = running.Close() // as the time is over, whatever has come
+				err = running.Close() // as after the time limit, whatever has arrived
 			}
 			given <- err
 		}()
@@ -70,8 +70,8 @@ func nothing() *control.Moved {
 	return &control.Moved{Document: &config.Document{Version: config.Version}, Saved: &config.Document{Version: config.Version}, Target: new(target.Moved)}
 }
 
-// TestWhoIsThere refuses other users, and a process that has no number here: to signal that would be
-// to signal oneself.
+// TestWhoIsThere checks that other users are rejected, and a process without a PID in this namespace: a signal to that
+// PID would go to this process's own group.
 func TestWhoIsThere(t *testing.T) {
 	for _, test := range []struct {
 		peer unix.Ucred

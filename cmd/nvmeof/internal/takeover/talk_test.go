@@ -17,13 +17,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// A frame is one that the other process sends.
+// A frame is a frame that the other process sends.
 type frame struct {
 	kind kind
 	body string
 }
 
-// TestTalk has the other process say what it should not, or end: each step says what is wrong.
+// TestTalk has the other process send wrong frames, or end: each step must return the right error.
 func TestTalk(t *testing.T) {
 	record, err := new(target.Moved).MarshalBinary()
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestGreeted checks with whom a process goes on that has asked to take over.
+// TestGreeted checks with which running processes a new one continues.
 func TestGreeted(t *testing.T) {
 	for _, test := range []struct {
 		frame frame
@@ -127,7 +127,7 @@ func TestGreeted(t *testing.T) {
 	}
 }
 
-// TestOfAnotherUser: who asks a target of another user to be taken over, as root does, is told whose it is.
+// TestOfAnotherUser checks that a user who wants to take over another user's target, as root may, is told whose it is.
 func TestOfAnotherUser(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may connect to every socket")
@@ -147,7 +147,7 @@ func TestOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestDescriptors checks that descriptors arrive under the names and in the places that they had.
+// TestDescriptors checks that descriptors arrive with their names and in their places.
 func TestDescriptors(t *testing.T) {
 	file := func(text string) *os.File {
 		f, err := os.CreateTemp(t.TempDir(), "f")
@@ -164,7 +164,7 @@ func TestDescriptors(t *testing.T) {
 	x := nothing()
 	addMemory(t, x, "a", "b")
 	x.Files = map[string]*os.File{"metrics": file("metrics")}
-	sockets := make([]*os.File, maxFiles+3) // more than one message has
+	sockets := make([]*os.File, maxFiles+3) // more than fit into one message
 	for i := range sockets {
 		sockets[i] = x.Files["metrics"]
 	}
@@ -202,7 +202,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// addMemory adds stores in which their names are.
+// addMemory adds stores that contain their names.
 func addMemory(t *testing.T, x *control.Moved, names ...string) {
 	x.Memory, x.Offsets = new(memory.Pool), map[string]int64{}
 	t.Cleanup(func() { x.Memory.Close() })
@@ -217,7 +217,7 @@ func addMemory(t *testing.T, x *control.Moved, names ...string) {
 	}
 }
 
-// wantMemory checks that they are there.
+// wantMemory checks that the stores contain their names.
 func wantMemory(t *testing.T, x *control.Moved) {
 	for want, offset := range x.Offsets {
 		s, err := x.Memory.Open(offset)
@@ -233,7 +233,7 @@ func wantMemory(t *testing.T, x *control.Moved) {
 	}
 }
 
-// TestTypes: who changes what the processes say raises Format, and writes down what it is now.
+// TestTypes fails when the types that the processes exchange change, so that Format is raised too.
 func TestTypes(t *testing.T) {
 	const format, types = 3, "1f21aae5230257d7"
 	if now := shape.Of(struct {

@@ -15,31 +15,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kind is what a frame is.
+// kind is the type of a frame.
 type kind uint32
 
 const (
 	kindHello   kind = iota + 1 // a Hello, JSON
-	kindReady                   // the new process has prepared what it can
-	kindCancel                  // it does not want to
+	kindReady                   // the new process has made its preparations
+	kindCancel                  // the new process does not want to take over
 	kindState                   // a state, JSON
-	kindFiles                   // descriptors; as many bytes as there are
-	kindServing                 // the new process has everything, and waits for kindYours
-	kindRefused                 // why the running process goes on, in words
-	kindYours                   // the running process ends: the new one lets hosts go on
+	kindFiles                   // descriptors: one byte for each
+	kindServing                 // the new process has opened everything, and waits for kindYours
+	kindRefused                 // why the running process continues, as text
+	kindYours                   // the running process ends: the new one may serve hosts
 )
 
 const (
-	maxFrame = 1 << 30 // hosts may have a gigabyte of commands that wait, at most
-	maxFiles = 100     // of one message; Linux allows 253
+	maxFrame = 1 << 30 // the waiting commands of hosts may have a gigabyte of data, at most
+	maxFiles = 100     // per message; Linux allows 253
 	headSize = 8
 )
 
 // A Conn is one end of the connection between the two processes.
 type Conn struct {
 	unix  *net.UnixConn
-	other *os.Process // at the other end, by a handle of the kernel where it has them
-	files []*os.File  // received, and not asked for yet
+	other *os.Process // at the other end; a pidfd where the kernel supports it
+	files []*os.File  // received, and not yet returned by receiveFiles
 }
 
 // NewConn returns a Conn whose other end is a process of the same user, or of root.
@@ -65,7 +65,7 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 	return &Conn{unix: c, other: other}, nil
 }
 
-// check refuses who is not to be trusted, or cannot be waited for.
+// check rejects a peer that is not trusted, or whose end cannot be waited for.
 func check(peer *unix.Ucred, own int) error {
 	switch {
 	case peer.Uid != 0 && int(peer.Uid) != own:
@@ -76,11 +76,10 @@ func check(peer *unix.Ucred, own int) error {
 	return nil
 }
 
-// PID is the process at the other end.
+// PID returns the PID of the process at the other end.
 func (c *Conn) PID() int { return c.other.Pid }
 
-// AwaitEnd waits until the other process has ended, and ends it where it does not by itself: what
-// it has open nobody else can have.
+// AwaitEnd waits up to d until the other process has ended, and then kills it, to free the resources that it has open.
 func (c *Conn) AwaitEnd(d time.Duration) error {
 	for _, end := range []func() error{func() error { return nil }, c.other.Kill} {
 		if err := end(); errors.Is(err, os.ErrProcessDone) {
@@ -95,8 +94,8 @@ func (c *Conn) AwaitEnd(d time.Duration) error {
 	return fmt.Errorf("process %d does not end", c.PID())
 }
 
-// Ended reports whether the other process has ended, or does so by itself within d: it closes its
-// connection a little before.
+// Ended reports whether the other process has ended, or does so within d. A process closes its connection a little
+// before it has ended.
 func (c *Conn) Ended(d time.Duration) bool {
 	for until := time.Now().Add(d); !c.ended(); time.Sleep(endPeriod) {
 		if time.Now().After(until) {
@@ -108,10 +107,10 @@ func (c *Conn) Ended(d time.Duration) bool {
 
 const endPeriod = 2 * time.Millisecond
 
-// ended reports whether the other process has ended, though its parent may not know yet.
+// ended reports whether the other process has ended, even if its parent has not waited for it yet.
 func (c *Conn) ended() bool {
 	if errors.Is(c.other.Signal(syscall.Signal(0)), os.ErrProcessDone) {
-		return true // another one may have its number by now
+		return true // its PID may belong to another process by now
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID()))
 	if err != nil {
@@ -120,10 +119,10 @@ func (c *Conn) ended() bool {
 	return endedBy(b)
 }
 
-// endedBy reports whether a process has ended, by its line in proc_pid_stat(5). Its first thread
-// may end before the others, and what they have open is open until the last has.
+// endedBy reports whether a process has ended, according to its line in proc_pid_stat(5). The first thread may end
+// before the others, and the process's files stay open until the last thread has ended.
 func endedBy(stat []byte) bool {
-	const state, threads = 0, 17 // after the name, which may have brackets
+	const state, threads = 0, 17 // counted after the name, which may contain brackets
 	after := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(after) <= threads || !bytes.ContainsAny(after[state], "ZX") {
 		return false
@@ -132,7 +131,7 @@ func endedBy(stat []byte) bool {
 	return err == nil && n <= 1
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *Conn) Close() error {
 	errs := []error{c.unix.Close()}
 	for _, f := range c.files {
@@ -152,7 +151,7 @@ func (c *Conn) send(k kind, body []byte) error {
 	return err
 }
 
-// sendFiles sends descriptors, which stay the caller's.
+// sendFiles sends descriptors. The caller remains their owner.
 func (c *Conn) sendFiles(files []*os.File) error {
 	for len(files) > 0 {
 		n := min(len(files), maxFiles)
@@ -186,7 +185,7 @@ func (c *Conn) receive() (kind, []byte, error) {
 	return kind(binary.LittleEndian.Uint32(head[:])), body, err
 }
 
-// receiveFiles returns that many descriptors.
+// receiveFiles returns the next n descriptors.
 func (c *Conn) receiveFiles(n int) ([]*os.File, error) {
 	for len(c.files) < n {
 		switch k, _, err := c.receive(); {
@@ -223,7 +222,7 @@ func (c *Conn) read(b []byte) error {
 	return nil
 }
 
-// keep notes the descriptors of a control message. Go receives with MSG_CMSG_CLOEXEC.
+// keep stores the descriptors of a control message. Go receives with MSG_CMSG_CLOEXEC.
 func (c *Conn) keep(oob []byte) error {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -26,12 +26,12 @@ func (d *Daemon) announce(_ int, at netip.AddrPort) {
 	fmt.Fprintf(d.Out, "on a Linux host: %s\n", console.ConnectLine(at, s))
 }
 
-// maxAnnounced is how many subsystems are printed, and how much of each that waits.
+// maxAnnounced limits how many subsystems are printed, and how many waiting exports of each.
 const maxAnnounced = 10
 
-// announceAll prints what of a file is served, what waits, and how Linux hosts connect.
+// announceAll prints what a target of a file serves, what waits, and how Linux hosts connect.
 func (d *Daemon) announceAll(m *control.Manager, socket *control.Socket) {
-	if d.Flags != nil { // each address was announced as it was opened
+	if d.Flags != nil { // each address was announced when it was opened
 		return
 	}
 	if socket != nil {
@@ -88,7 +88,7 @@ func (d *Daemon) announceWaiting(waiting []control.Waiting) {
 	}
 }
 
-// waysTo are the addresses at which a subsystem is served, or will be.
+// waysTo returns the addresses at which a subsystem is served, or will be.
 func waysTo(s *config.Subsystem, doc *config.Document, everywhere []control.Address) (at []netip.AddrPort) {
 	for _, l := range doc.Listeners {
 		if s.On(l.ID) && !l.Wildcard() {

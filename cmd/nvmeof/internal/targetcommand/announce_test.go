@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestAnnounceWaiting: what waits is named once, whether or not its reason names it.
+// TestAnnounceWaiting checks that a waiting export is named once, whether or not its reason names it.
 func TestAnnounceWaiting(t *testing.T) {
 	var out strings.Builder
 	d := &Daemon{Out: &out}

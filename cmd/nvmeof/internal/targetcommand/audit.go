@@ -22,44 +22,43 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// auditLog is what --audit takes for the log.
+// auditLog is the value of --audit that selects the log.
 const auditLog = "-"
 
-// An audit writes a line for each operation. A goroutine of its own writes, and another one makes lines
-// durable: a file system that hangs or is slow holds up no operation, and a slow one no line.
+// An audit writes a line for each operation. One goroutine writes the lines, and another makes them durable. Thus a
+// file system that is slow or hangs delays no operation, and a slow fsync delays no line.
 type audit struct {
 	path     string // empty: the log
 	log      *zap.Logger
 	happened *events.Log
-	written  chan struct{} // closed when all lines are
+	written  chan struct{} // closed when all lines are written
 	ended    chan struct{} // closed when they are durable too
-	apart    func() error  // why the file is something else too
+	apart    func() error  // returns an error if the file has another use too
 	sync     func(*os.File) error
 	dirty    chan struct{} // there is something to sync
-	named    *os.File      // the last one whose name is durable; of keep
+	named    *os.File      // the last file whose name is durable; used by keep only
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	lines  chan control.Operation
 	reopen bool
-	why    string // it is not open
-	over   bool   // no line is taken any more
+	why    string // why the file is not open
+	over   bool   // no more lines are accepted
 	lost   uint64
 	file   *os.File   // to sync; nil: none
 	left   []*os.File // to sync and close
 }
 
 const (
-	auditQueue = 256                    // operations that wait to be written
-	auditEnd   = 3 * time.Second        // that a file system may take at the end
-	auditSync  = 500 * time.Millisecond // how long lines wait to be synced together
+	auditQueue = 256                    // operations waiting to be written
+	auditEnd   = 3 * time.Second        // time for the file system at the end
+	auditSync  = 500 * time.Millisecond // how long lines are collected for one fsync
 )
 
-// errNoAudit is that what is named can take no lines, whatever the state of its file system.
+// errNoAudit is returned for a path that can never receive lines, whatever the state of its file system.
 var errNoAudit = errors.New("name a file")
 
-// openAudit begins it, nil where there is to be none. The file is opened once, so that what is wrong with
-// it is found at the start. What is wrong with its file system is said, hosts are served all the same, and
-// each line tries again.
+// openAudit opens the audit; nil if doc configures none. It opens the file once, so that errors show at the start. A
+// failure of the file system is only logged: hosts are served all the same, and each line tries again.
 func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.Log, apart func() error) (*audit, error) {
 	if doc == (config.Audit{}) {
 		return nil, nil
@@ -82,14 +81,14 @@ func openAudit(o *opening, doc config.Audit, log *zap.Logger, happened *events.L
 	return a, nil
 }
 
-// begin writes to a file, if that is open.
+// begin starts to write to a file, which is nil if it is not open.
 func (a *audit) begin(f *os.File) {
 	a.written, a.ended, a.dirty = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	go a.write(f) // ends with end
 	go a.keep()   // likewise
 }
 
-// troubles are those of its file.
+// troubles reports the problem with the audit's file, if any.
 func (a *audit) troubles() []control.Trouble {
 	if a == nil {
 		return nil
@@ -102,7 +101,7 @@ func (a *audit) troubles() []control.Trouble {
 	return []control.Trouble{{Export: a.path, Why: "audit: lines are lost until the file can be opened: " + a.why}}
 }
 
-// openFile opens the file, unless lines would go to what is something else too.
+// openFile opens the file, unless apart returns an error.
 func (a *audit) openFile() (*os.File, error) {
 	if a.apart != nil {
 		if err := a.apart(); err != nil {
@@ -130,7 +129,7 @@ func openAuditFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// takesLines refuses a block device, whose data lines would overwrite.
+// takesLines rejects block devices, whose data the lines would overwrite.
 func takesLines(m fs.FileMode) error {
 	if m&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
 		return fmt.Errorf("it is a block device, and keeps its data: %w", errNoAudit)
@@ -138,7 +137,7 @@ func takesLines(m fs.FileMode) error {
 	return nil
 }
 
-// add takes an operation. It waits for nothing.
+// add queues an operation. It does not block.
 func (a *audit) add(o control.Operation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +151,7 @@ func (a *audit) add(o control.Operation) {
 	}
 }
 
-// sink is what takes operations; nil where nobody does.
+// sink returns the function that accepts operations; nil without an audit.
 func (a *audit) sink() func(control.Operation) {
 	if a == nil {
 		return nil
@@ -160,7 +159,7 @@ func (a *audit) sink() func(control.Operation) {
 	return a.add
 }
 
-// rotated has the file opened anew before the next line: logrotate has moved it.
+// rotated has the file opened again before the next line, because logrotate has moved it.
 func (a *audit) rotated() {
 	if a != nil {
 		a.mu.Lock()
@@ -169,7 +168,7 @@ func (a *audit) rotated() {
 	}
 }
 
-// lose counts an operation of which there is no line. Called with mu held.
+// lose counts and reports an operation whose line is lost. Called with mu held.
 func (a *audit) lose(o *control.Operation, why string) {
 	a.lost++
 	a.log.Error("audit: a line is lost", zap.String("file", a.path), zap.String("why", why), zap.Uint64("lost", a.lost),
@@ -177,7 +176,7 @@ func (a *audit) lose(o *control.Operation, why string) {
 	a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: a line is lost: " + why})
 }
 
-// cameTo says what of an operation was carried out.
+// cameTo describes the result of an operation.
 func cameTo(o *control.Operation) string {
 	switch o.Result {
 	case "ok":
@@ -188,8 +187,7 @@ func cameTo(o *control.Operation) string {
 	return "it failed: " + o.Error
 }
 
-// write writes lines until end. What is missing of a line that could not be written whole is
-// ended by the next one.
+// write writes lines until end. If a line could be written only partly, the next one starts with a newline.
 func (a *audit) write(f *os.File) {
 	defer close(a.written)
 	torn := false
@@ -223,7 +221,8 @@ func (a *audit) write(f *os.File) {
 	a.wrote(nil, f)
 }
 
-// wrote has a file synced, and another one, to which nothing is written any more, synced and closed; nil is none.
+// wrote marks file f to be synced, and file left, which is not written any more, to be synced and closed. Either may
+// be nil.
 func (a *audit) wrote(f, left *os.File) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -244,7 +243,7 @@ func (a *audit) keep() {
 	for last := false; !last; {
 		select {
 		case <-a.dirty:
-			select { // others may follow
+			select { // more lines may follow
 			case <-time.After(auditSync):
 			case <-a.written:
 			}
@@ -263,7 +262,7 @@ func (a *audit) keep() {
 	}
 }
 
-// syncAll syncs what was written, and closes what nobody writes to any more.
+// syncAll syncs the files with new lines, and closes those that are not written any more.
 func (a *audit) syncAll() error {
 	a.mu.Lock()
 	f, left := a.file, a.left
@@ -279,12 +278,12 @@ func (a *audit) syncAll() error {
 	return errors.Join(errs...)
 }
 
-// syncFile syncs what keeps data, which a FIFO or a terminal does not, and the first time its name, if the process may
-// read the folder.
+// syncFile syncs a file, and the first time also its directory, if the process may open that. Errors of files that
+// cannot be synced, such as a FIFO or a terminal, are ignored.
 func (a *audit) syncFile(f *os.File) error {
 	if f != a.named {
 		if d, err := os.Open(filepath.Dir(a.path)); err == nil {
-			_, _ = d.Sync(), d.Close() // not all file systems can, and the lines are there all the same
+			_, _ = d.Sync(), d.Close() // not all file systems support it, and the lines are safe anyway
 		}
 		a.named = f
 	}
@@ -295,7 +294,7 @@ func (a *audit) syncFile(f *os.File) error {
 	return err
 }
 
-// current is the file to write to.
+// current returns the file to write to: f, or a new one if f was rotated or removed.
 func (a *audit) current(f *os.File) (*os.File, error) {
 	gone := a.removed(f)
 	a.mu.Lock()
@@ -320,8 +319,8 @@ func (a *audit) current(f *os.File) (*os.File, error) {
 	return next, nil
 }
 
-// removed reports whether a file has no name any more: what is written to it nobody reads. One that was moved away has
-// one; a FIFO, or what is no file of a file system, is nobody's memory.
+// removed reports whether a file has no name any more, so that nobody can read its lines. It returns false for a file
+// that was moved, and for FIFOs and others that are not regular files.
 func (a *audit) removed(f *os.File) bool {
 	if f == nil {
 		return false
@@ -336,16 +335,16 @@ func (a *audit) noteWhy(why string) {
 	a.why = why
 }
 
-// auditLine is an operation as a line of JSON.
+// auditLine formats an operation as a line of JSON.
 func auditLine(o *control.Operation) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(o) // nothing in it can fail
+	_ = enc.Encode(o) // cannot fail
 	return b.Bytes()
 }
 
-// end writes what is left, and makes it durable.
+// end writes the remaining lines and makes them durable.
 func (a *audit) end() error {
 	if a == nil {
 		return nil

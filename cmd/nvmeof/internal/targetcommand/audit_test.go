@@ -22,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// TestAuditRotated: lines go to the file that is there after SIGHUP, and none is lost.
+// TestAuditRotated checks that lines go to the new file after SIGHUP, and that none is lost.
 func TestAuditRotated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	a, err := openAudit(new(opening), config.Audit{File: config.Path(path)}, zap.NewNop(), nil, nil)
@@ -48,8 +48,8 @@ func TestAuditRotated(t *testing.T) {
 	}
 }
 
-// TestAuditRemoved: a file that somebody removes is made again with the next line, and that is said: lines of a file
-// without a name nobody would ever read.
+// TestAuditRemoved checks that a file that was removed is created again with the next line, and that this is reported:
+// nobody could read further lines in the removed file.
 func TestAuditRemoved(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	happened := events.New(events.Config{})
@@ -75,8 +75,8 @@ func TestAuditRemoved(t *testing.T) {
 	}
 }
 
-// TestAuditLost: a line that cannot be written is counted, and is an event; the operation is over
-// by then.
+// TestAuditLost checks that a line that cannot be written is counted and recorded as an event. The operation itself
+// has ended by then.
 func TestAuditLost(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	happened := events.New(events.Config{})
@@ -99,7 +99,7 @@ func TestAuditLost(t *testing.T) {
 	}
 }
 
-// TestAuditQueue: a file that does not answer holds up no operation.
+// TestAuditQueue checks that a file that does not answer delays no operation.
 func TestAuditQueue(t *testing.T) {
 	a := &audit{log: zap.NewNop(), lines: make(chan control.Operation, 1)}
 	a.add(control.Operation{})
@@ -109,8 +109,8 @@ func TestAuditQueue(t *testing.T) {
 	}
 }
 
-// TestAuditSynced: lines are made durable soon, several together, also those of a file that was moved away, and at
-// the end. A disk that is slow to do that holds up neither operations nor lines.
+// TestAuditSynced checks that lines are made durable soon, several together, including those of a file that was moved
+// away, and at the end. A slow fsync delays neither operations nor lines.
 func TestAuditSynced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, auditSynced)
@@ -148,7 +148,7 @@ func auditSynced(t *testing.T) {
 		}
 	}
 	want(`"one" "two"`)
-	for range 2 * auditQueue { // while that is under way
+	for range 2 * auditQueue { // while that is in progress
 		a.add(control.Operation{Name: "three"})
 		for len(a.lines) > 0 {
 			time.Sleep(10 * time.Microsecond)
@@ -173,7 +173,8 @@ func auditSynced(t *testing.T) {
 	}
 }
 
-// TestAuditUnsynced: that lines cannot be made durable is said once while it lasts, and is nothing where the file keeps none.
+// TestAuditUnsynced checks that a failing fsync is reported once while it lasts, and not at all for a file that keeps
+// no data.
 func TestAuditUnsynced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, auditUnsynced)
@@ -225,7 +226,7 @@ func TestAuditToLog(t *testing.T) {
 	}
 }
 
-// TestAuditFIFO: a FIFO that nobody reads is refused with what to do.
+// TestAuditFIFO checks that a FIFO without a reader is rejected with the remedy.
 func TestAuditFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -236,7 +237,7 @@ func TestAuditFIFO(t *testing.T) {
 	}
 }
 
-// TestAuditDevice: lines are not written over what a disk has.
+// TestAuditDevice checks that lines do not overwrite a disk.
 func TestAuditDevice(t *testing.T) {
 	for m, refused := range map[fs.FileMode]bool{
 		0o600: false, fs.ModeNamedPipe: false, fs.ModeDevice | fs.ModeCharDevice: false, fs.ModeDevice | 0o660: true,

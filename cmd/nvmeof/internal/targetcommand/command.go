@@ -21,7 +21,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// Flags are what the target command takes.
+// Flags holds the flags of the target command.
 type Flags struct {
 	Listen       []string
 	NQN          string
@@ -55,7 +55,8 @@ type Flags struct {
 	metricsHosts bool
 }
 
-// Command is nvmeof target, of a program with that version. It calls enter, which may be nil, before it serves.
+// Command returns the command nvmeof target for a program of the given version. The command calls enter, which may be
+// nil, before it serves.
 func Command(enter Enter, version string) *cobra.Command {
 	var f Flags
 	cmd := &cobra.Command{
@@ -83,7 +84,7 @@ nvmeof namespace add --help.`,
 				return f.background(cmd)
 			}
 			d := &Daemon{Socket: f.socketGiven(cmd), enter: enter, version: version, takes: f.takes, controllers: f.controllers}
-			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: it ends a process that does not expect it
+			defer signals.On(unix.SIGHUP, func() { d.hangUp(end) })() // first: without a handler the signal would end the process
 			return d.begin(cmd, f.run)
 		},
 	}
@@ -117,10 +118,10 @@ nvmeof namespace add --help.`,
 	return cmd
 }
 
-// besides are the flags that go together with --config.
+// besides lists the flags that are allowed together with --config.
 var besides = map[string]bool{"config": true, "socket": true, "sandbox": true, "log-format": true, "log-level": true, "takeover": true, "controller-ids": true, "background": true, "help": true}
 
-// run is the target command.
+// run runs the target command.
 func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
 	read := f.readFlags
 	if f.file != "" {
@@ -143,7 +144,7 @@ func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
 	return d.Run(cmd.Context(), Machine{})
 }
 
-// readFile takes the document from --config.
+// readFile reads the document from --config.
 func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 	if f.file == "-" {
 		return failure.Usagef("--config - : it needs a file, which is saved to and read again after a restart")
@@ -153,7 +154,7 @@ func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 			return failure.Usagef("--config and --%s do not go together: write it into %s", name, f.file)
 		}
 	}
-	// Whoever saves to it, or reads where it is, may be in another folder.
+	// The process may be in another directory when the file is saved or read again.
 	if d.File, err = filepath.Abs(f.file); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 	return err
 }
 
-// readFlags takes the document from the other flags: no file has it.
+// readFlags makes the document from the other flags. There is no file.
 func (f *Flags) readFlags(_ *cobra.Command, d *Daemon) (err error) {
 	if d.Document, err = f.Document(); err != nil {
 		return err
@@ -173,7 +174,7 @@ func (f *Flags) readFlags(_ *cobra.Command, d *Daemon) (err error) {
 	return nil
 }
 
-// socketGiven is the --socket that was given.
+// socketGiven returns the value of --socket if it was given.
 func (f *Flags) socketGiven(cmd *cobra.Command) string {
 	if cmd.Flags().Changed("socket") {
 		return f.socket

@@ -22,7 +22,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// ReadConfig reads a file, - being standard input, and shows what is doubtful.
+// ReadConfig reads a document from a file, or from in if the name is -. It prints warnings to errOut.
 func ReadConfig(ctx context.Context, name string, in io.Reader, errOut io.Writer) (*config.Document, error) {
 	doc, cut, err := readWhole(ctx, name, in, errOut)
 	if err == nil && cut != nil {
@@ -31,7 +31,7 @@ func ReadConfig(ctx context.Context, name string, in io.Reader, errOut io.Writer
 	return doc, err
 }
 
-// readWhole is ReadConfig, but for why a file may not be whole.
+// readWhole is ReadConfig, but returns the warning of a possibly truncated file as cut.
 func readWhole(ctx context.Context, name string, in io.Reader, errOut io.Writer) (doc *config.Document, cut, err error) {
 	text, err := readFileOr(ctx, name, in)
 	if err != nil {
@@ -51,7 +51,7 @@ func readWhole(ctx context.Context, name string, in io.Reader, errOut io.Writer)
 	return doc, cut, nil
 }
 
-// readFileOr reads a file, - being standard input.
+// readFileOr reads a file, or in if the name is -.
 func readFileOr(ctx context.Context, name string, in io.Reader) ([]byte, error) {
 	if name == "-" {
 		return namedfile.ReadFrom(ctx, "standard input", in, config.MaxText)
@@ -59,9 +59,8 @@ func readFileOr(ctx context.Context, name string, in io.Reader) ([]byte, error) 
 	return namedfile.Read(ctx, name, config.MaxText)
 }
 
-// stateDir is where a target keeps what the next start has to know; empty: nowhere. It is
-// systemd's StateDirectory, or what the XDG Base Directory Specification says, or for root
-// /var/lib.
+// stateDir returns the directory in which a target keeps the state for its next start; empty: none. It is systemd's
+// StateDirectory, or the one that the XDG Base Directory Specification defines, or for root one in /var/lib.
 func stateDir() string {
 	if dir := os.Getenv("STATE_DIRECTORY"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "files")
@@ -79,8 +78,7 @@ func stateDir() string {
 	return filepath.Join(home, ".local", "state", "nvmeof", "files")
 }
 
-// newConfigured makes a target of the settings of a document. What it refuses no target starts
-// with.
+// newConfigured makes a target with the settings of the document. An error prevents the start.
 func newConfigured(d *Daemon, happened *events.Log) (*target.Target, error) {
 	name, doc := d.File, d.Document
 	if len(doc.Listeners) == 0 {
@@ -113,7 +111,7 @@ func targetConfig(doc *config.Document, log *zap.Logger) (target.Config, error) 
 	}, err
 }
 
-// shardsOf is how many threads a document configures.
+// shardsOf returns the number of threads that a document configures.
 func shardsOf(doc *config.Document) int {
 	if n := doc.Limits.Shards; n > 0 {
 		return n
@@ -121,7 +119,7 @@ func shardsOf(doc *config.Document) int {
 	return max(1, min(runtime.NumCPU()/2, provider.MaxShards))
 }
 
-// flagsChanged are the names of the flags that were given.
+// flagsChanged returns the names of the flags that were given.
 func flagsChanged(cmd *cobra.Command) map[string]bool {
 	names := map[string]bool{}
 	for _, name := range failure.FlagNames(cmd) {

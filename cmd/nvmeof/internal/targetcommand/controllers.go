@@ -4,8 +4,7 @@ import "github.com/nvmeof-go/nvmeof/nvmeof/target"
 
 const controllersHelp = "FIRST..LAST: identifiers of the controllers of all subsystems, from 1 to 65519; of targets that serve the same subsystems each needs its own (default: all)"
 
-// A controllerRange is what --controller-ids says. It is not the document's, which several
-// targets may share.
+// A controllerRange is the value of --controller-ids. It is not part of the document, which several targets may share.
 type controllerRange struct{ target.ControllerRange }
 
 // Set implements [pflag.Value].

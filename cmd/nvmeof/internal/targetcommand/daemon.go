@@ -29,52 +29,51 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// noSocket is the --socket of a target that is not to be controlled.
+// noSocket is the value of --socket for a target without a control socket.
 const noSocket = "none"
 
-// A Daemon is a target in progress: it serves a document, from a file or made of flags.
+// A Daemon is a running target. It serves a document that was read from a file or made from flags.
 type Daemon struct {
 	Document *config.Document
-	File     string // where the document is from, or
-	Flags    *Flags // what made it
+	File     string // the file of the document, or "" if it is of Flags
+	Flags    *Flags // flags of which the document was made, or nil
 	names    map[config.Path]string
-	Socket   string // where to be controlled, or noSocket; empty: at the default, or beside it
+	Socket   string // path of the control socket, or noSocket; empty: the default one, or one beside it
 	Log      *zap.Logger
 	Out      io.Writer
 	ErrOut   io.Writer
 
 	version string             // of the program
-	lines   metrics.LogCounter // of Log
-	sandbox string             // what --sandbox says
-	enter   Enter              // nil: there is no sandbox
+	lines   metrics.LogCounter // counts the lines of Log
+	sandbox string             // value of --sandbox
+	enter   Enter              // nil: no sandbox
 	within  confinement
 
 	audit     *audit            // nil: none
-	unkept    []control.Trouble // events, where their file has none
+	unkept    []control.Trouble // problems with the file of events
 	begun     func()            // called once hosts are served; may be nil
 	opening   opening
-	running   atomic.Pointer[control.Manager] // nil while it begins, and when it ends
-	announced []netip.AddrPort                // belongs to the manager's mutex
+	running   atomic.Pointer[control.Manager] // nil during start and end
+	announced []netip.AddrPort                // guarded by the manager's mutex
 
-	controllers controllerRange // what --controller-ids says
+	controllers controllerRange // value of --controller-ids
 
-	takes   takeoverMode        // what --takeover says
-	ports   map[string]*os.File // TCP sockets that listen, by name: they go along to another process
-	asked   chan *takeover.Conn // by a process that wants to take this one over
-	given   atomic.Bool         // there is such a process, or this one ends
-	gateway *gateway.Gateway    // nil: the target is in no group
+	takes   takeoverMode        // value of --takeover
+	ports   map[string]*os.File // listening TCP sockets by name, which are passed to a process that takes over
+	asked   chan *takeover.Conn // receives the connection of a process that wants to take over
+	given   atomic.Bool         // a takeover is in progress, or this process starts or ends
+	gateway *gateway.Gateway    // nil: the target is not in a group
 }
 
-// A Machine is where a target finds devices and addresses. Its zero value is this one.
+// A Machine provides the devices and addresses of a target. Its zero value is the local machine.
 type Machine struct {
 	Device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
 	Addresses func() ([]netip.Addr, error)
 }
 
-// hangUp does what SIGHUP asks for, which is to read the keys again, and to open the file of the audit
-// anew. A target that has neither, no console, and no file in which it could get them, ends: somebody has closed its
-// terminal. A target that begins
-// has not read them yet, or is about to have done so: the manager takes one change at a time.
+// hangUp handles SIGHUP: it reads the keys again and has the audit's file reopened. If nothing of the target can be
+// reread (see rereads), it calls end, since the signal means that the terminal was closed. During the start there is
+// nothing to do, since the files have not been read yet.
 func (d *Daemon) hangUp(end func()) {
 	m := d.running.Load()
 	if m == nil {
@@ -91,8 +90,9 @@ func (d *Daemon) hangUp(end func()) {
 	control.AuditSignal(m, "SIGHUP", "rereadKeys", err)
 }
 
-// rereads reports whether SIGHUP may be about files: the audit has one, a host has a key in one, or the
-// console has tokens, and a certificate: whoever renews that says so, although it counts without.
+// rereads reports whether SIGHUP can be meant for the target's files: the file of the audit, the key file of a host,
+// or the tokens and certificate of the console. The console rereads its certificate without the signal too, but tools
+// that renew certificates send it.
 func rereads(d *config.Document) bool {
 	if d.Audit.File != "" || d.Console.Tokens != "" {
 		return true
@@ -131,8 +131,8 @@ func (d *Daemon) Run(ctx context.Context, on Machine) error {
 	}
 }
 
-// serve serves until ctx ends, or until another process is to go on with what it returns. In is
-// what this process goes on with, or nil.
+// serve serves until ctx ends, or until another process takes over, and returns in out what that process needs. in is
+// what this process has taken over, or nil.
 func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *handedOver, err error) {
 	if in != nil {
 		d.Document = in.moved.Document
@@ -175,7 +175,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 		}
 		d.sayIgnored(in)
 	}
-	defer d.serveMetrics(at.scraped, t, m, o)() // by now nobody restores what is counted
+	defer d.serveMetrics(at.scraped, t, m, o)() // by now the counters have been restored
 	if in == nil {
 		if err := d.apply(m); err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (d *Daemon) serve(ctx context.Context, on Machine, in *handedOver) (out *ha
 	return d.stay(ctx, m), nil
 }
 
-// confine enters the sandbox, and says where a target of flags is controlled.
+// confine enters the sandbox, and prints where a target of flags is controlled.
 func (d *Daemon) confine(socket *control.Socket) error {
 	if err := d.enterSandbox(socket); err != nil {
 		return err
@@ -202,14 +202,14 @@ func (d *Daemon) confine(socket *control.Socket) error {
 	return nil
 }
 
-// foresee warns of memory that the machine has not.
+// foresee warns of memory that the machine does not have.
 func (d *Daemon) foresee() {
 	for _, p := range control.ForeseeMemory(d.Document) {
 		fmt.Fprintln(d.ErrOut, "warning:", p)
 	}
 }
 
-// serveMetrics serves the counters at a listener, which may be nil.
+// serveMetrics serves the metrics at a listener, which may be nil.
 func (d *Daemon) serveMetrics(at net.Listener, t *target.Target, m *control.Manager, o *opener) (end func()) {
 	if at == nil {
 		return func() {}
@@ -218,7 +218,7 @@ func (d *Daemon) serveMetrics(at net.Listener, t *target.Target, m *control.Mana
 	return metrics.Serve(at, metrics.Handler(d.Log, d.collectors(t, m, o)...), d.Log)
 }
 
-// stay serves until ctx ends, or the target is another process's.
+// stay serves until ctx ends, or another process takes over.
 func (d *Daemon) stay(ctx context.Context, m *control.Manager) *handedOver {
 	if d.begun != nil {
 		d.begun()
@@ -254,7 +254,7 @@ func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
 	return end(m.Close, t.Unfinished)
 }
 
-// managed is what the target's manager is made of.
+// managed returns the configuration of the target's manager.
 func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log, in *handedOver) control.Config {
 	stores := new(control.Opener)
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, Audit: d.audit.sink(), File: d.File, Names: d.names,
@@ -283,13 +283,13 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *even
 	return c
 }
 
-// apply makes the target what the document says. What is wrong with the exports of flags ends
-// it, and those of a file are waited for.
+// apply applies the document to the target. Errors of exports end a target of flags; a target of a file waits for such
+// exports.
 func (d *Daemon) apply(m *control.Manager) error {
 	if d.Flags == nil {
 		_, err := m.Apply(d.Document, control.Options{Wait: true})
 		var step *control.StepError
-		if errors.As(err, &step) { // nothing was there before
+		if errors.As(err, &step) { // the target was empty before
 			return fmt.Errorf("%s: %v: %w", d.File, step.Step, step.Err)
 		}
 		return err
@@ -298,10 +298,10 @@ func (d *Daemon) apply(m *control.Manager) error {
 	return d.Flags.explain(err)
 }
 
-// takeSocket takes the control socket before anything is begun: whoever starts a second
-// target by mistake finds nothing changed. It is nil where there is to be none. A target of
-// flags has one of its own beside the default one: whoever tries something by hand does not
-// keep the target of a file from starting, nor gets what is meant for that one.
+// takeSocket opens the control socket before anything else is started, so that a second target started by mistake
+// changes nothing. It returns nil if there is to be none. A target of flags gets a socket of its own beside the
+// default one: an experiment must neither keep the target of a file from starting nor receive the commands meant for
+// that target.
 func (d *Daemon) takeSocket() (*control.Socket, error) {
 	switch {
 	case d.Socket == noSocket:

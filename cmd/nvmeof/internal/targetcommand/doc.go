@@ -1,3 +1,3 @@
-// Package targetcommand has nvmeof target: one daemon, which follows a document that a file or flags
-// make ([Daemon]), and the commands about such documents: check, apply, import, export and the like.
+// Package targetcommand implements nvmeof target: a daemon that follows a document from a file or from flags
+// ([Daemon]), and the commands about such documents: check, apply, import, export and others.
 package targetcommand

@@ -20,7 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// targetCommands are about configurations.
+// targetCommands returns the commands about configurations.
 func targetCommands() []*cobra.Command {
 	return []*cobra.Command{newCheck(), newApply(), newDiff(), newExport(), newImport(), newSave(), newSchema()}
 }
@@ -73,10 +73,10 @@ func newCheck() *cobra.Command {
 		}}
 }
 
-// checkShared checks a document without listeners, which is for the gateways of a group.
+// checkShared checks a document without listeners, which is one for the gateways of a group.
 func checkShared(out io.Writer, name string, doc *config.Document) error {
 	of := doc.Clone()
-	of.Group.Store = "etcd://127.0.0.1:2379/check" // any group's
+	of.Group.Store = "etcd://127.0.0.1:2379/check" // the check is the same for all groups
 	if _, err := of.Check(); err != nil {
 		return failure.Usage{Err: fmt.Errorf("%s, which has no listeners, and so is for the gateways of a group: %w", name, err)}
 	}
@@ -92,7 +92,7 @@ func newApply() *cobra.Command {
 	var r administer.Remote
 	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, cut, err := readWhole(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
+			doc, cut, err := readWhole(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target prints the same warnings
 			switch {
 			case err != nil:
 				return err
@@ -208,8 +208,7 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 	return nil, failure.Usagef("--format %s: it is yaml, json or nvmetcli%s", format, failure.DidYouMean(format, exportFormats))
 }
 
-// fixIdentities gives namespaces the UUIDs that hosts know and that follow from more than
-// the document.
+// fixIdentities sets the UUIDs of namespaces that hosts know and that depend on more than the document.
 func fixIdentities(doc *config.Document) {
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
@@ -236,8 +235,8 @@ func keyText(file config.KeyFile) (string, error) {
 	return k.Text(), nil
 }
 
-// writeOut writes to a file, or to standard output without a name. Nobody but the owner may read a
-// file with secrets.
+// writeOut writes to a file, or to standard output if the name is empty. A file with secrets is readable by its owner
+// only.
 func writeOut(cmd *cobra.Command, name string, text []byte, secret bool) error {
 	if name == "" {
 		_, err := cmd.OutOrStdout().Write(text)
@@ -249,7 +248,7 @@ func writeOut(cmd *cobra.Command, name string, text []byte, secret bool) error {
 	return namedfile.Replace(name, text, namedfile.Options{Secret: secret})
 }
 
-// mayReplace refuses a file that is there and no configuration: a disk, say, whose name was mistaken, would be gone.
+// mayReplace rejects an existing file that is not a configuration, such as a disk that was named by mistake.
 func mayReplace(ctx context.Context, name string) error {
 	const fix = "is it the right file? Give another name, or remove it if nothing of it is needed; it stays as it is"
 	info, err := os.Stat(name)
@@ -303,7 +302,7 @@ overwritten. It names the settings that this target does not have.`,
 	return cmd
 }
 
-// writeKeys writes what is not there yet; another key in its place is an error.
+// writeKeys writes the key files that do not exist. It fails if one exists with another key.
 func writeKeys(ctx context.Context, keys []config.ImportedKey, dir string) error {
 	if len(keys) == 0 {
 		return nil

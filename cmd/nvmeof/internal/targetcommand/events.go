@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// openEvents begins the log of events, and the audit: before the sandbox, after which their files
-// stay open.
+// openEvents opens the log of events and the audit. It is called before the sandbox is entered, since open files stay
+// usable there.
 func (d *Daemon) openEvents() (*events.Log, error) {
 	cfg := events.Config{Entries: d.Document.Events.Entries, Failed: d.eventsFailed}
 	log := events.New(cfg)
@@ -27,7 +27,7 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 		switch {
 		case errors.Is(err, events.ErrInUse):
 			return nil, err
-		case err != nil: // what hosts have does not wait for a log
+		case err != nil: // hosts are served even without a log of events
 			d.unkept = []control.Trouble{{Export: path, Why: "events are kept in memory alone, and end with the target: " + err.Error()}}
 			d.Log.Error("events are not written, and are lost with the end of the target; the file stays as it is", zap.String("file", path), zap.Error(err),
 				zap.String("remedy", "mend that, or name another file, and start the target again"))
@@ -54,7 +54,7 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 	return log, nil
 }
 
-// troubles are those of the files of events and of the audit.
+// troubles reports the problems with the files of events and of the audit.
 func (d *Daemon) troubles() []control.Trouble {
 	return append(slices.Clone(d.unkept), d.audit.troubles()...)
 }
@@ -69,7 +69,7 @@ func (d *Daemon) eventsFailed(err error) {
 		zap.String("remedy", "see what is wrong with its file system"))
 }
 
-// endEvents records how the target has ended, and writes what is left.
+// endEvents records how the target has ended, and writes the remaining events.
 func (d *Daemon) endEvents(log *events.Log, why error) error {
 	e := events.Event{Kind: events.Stop, Severity: events.Info, Text: "nvmeof stopped"}
 	if why != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// TestHangUpOfConsole: SIGHUP does not end a target with a console, whose certificate was renewed.
+// TestHangUpOfConsole checks that SIGHUP does not end a target with a console, whose certificate may have been
+// renewed.
 func TestHangUpOfConsole(t *testing.T) {
 	if d := new(config.Document); rereads(d) {
 		t.Error("a target without files rereads some")
@@ -22,7 +23,7 @@ func TestHangUpOfConsole(t *testing.T) {
 	}
 }
 
-// TestOpenExport: what an export says is opened so, and what cannot be says why.
+// TestOpenExport checks that exports are opened as they say, and the errors of others.
 func TestOpenExport(t *testing.T) {
 	dir := t.TempDir()
 	for s, text := range map[string]string{
@@ -60,7 +61,7 @@ func TestOpenExport(t *testing.T) {
 	}
 }
 
-// TestExportPaths: the namespace has the path from the root, by way of the file system.
+// TestExportPaths checks that the namespace has the absolute path, resolved as the file system does.
 func TestExportPaths(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -85,7 +86,7 @@ func TestExportPaths(t *testing.T) {
 	}
 }
 
-// TestExportInUse: a file that a virtual machine has is refused, and exported by force.
+// TestExportInUse checks that a file in use by a virtual machine is rejected, and exported with force.
 func TestExportInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk.img")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
@@ -96,7 +97,7 @@ func TestExportInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer machine.Close()
-	// What QEMU locks for a disk that it writes to: see block/file-posix.c there.
+	// The locks that QEMU takes for a disk that it writes to: see block/file-posix.c there.
 	for _, at := range []int64{100, 101, 201} {
 		lock := unix.Flock_t{Type: unix.F_RDLCK, Start: at, Len: 1}
 		if err := unix.FcntlFlock(machine.Fd(), unix.F_OFD_SETLK, &lock); err != nil {

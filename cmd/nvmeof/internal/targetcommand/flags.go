@@ -24,7 +24,7 @@ const (
 	allowHostHelp = `NQN of a host that may connect, then options after commas: dhchap-key-file=PATH (the host must know that key), dhchap-ctrl-key-file=PATH (the target's own), dhchap-hash=NAME, dhchap-dhgroup=NAME; keys are read again on SIGHUP`
 )
 
-// A sizeFlag is a flag with a size; 0 is the default.
+// A sizeFlag is a flag whose value is a size; 0 is the default.
 type sizeFlag config.Size
 
 func (s *sizeFlag) Set(text string) error {
@@ -41,14 +41,14 @@ func (s *sizeFlag) String() string { return config.Size(*s).String() }
 
 func (*sizeFlag) Type() string { return "size" }
 
-// Document is what the flags say, as a file would say it. Nothing is begun yet.
+// Document returns the document that the flags describe. It starts nothing.
 func (f *Flags) Document() (*config.Document, error) {
 	switch {
 	case len(f.Listen) == 0:
 		return nil, failure.Usagef("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
 	case f.gateway != "" && f.group == "":
 		return nil, failure.Usagef("--gateway is the name in a group: give --group, too")
-	case f.group != "": // the group has what it serves
+	case f.group != "": // the group defines what it serves
 	case f.NQN == "":
 		return nil, failure.Usagef("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
 	case len(f.Exports) == 0:
@@ -83,7 +83,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	return doc, f.export(doc)
 }
 
-// export adds what the flags export to a document.
+// export adds the exports of the flags to a document.
 func (f *Flags) export(doc *config.Document) error {
 	s := &config.Subsystem{NQN: nvmeof.NQN(f.NQN), AllowAnyHost: f.AllowAnyHost}
 	doc.Subsystems = []*config.Subsystem{s}
@@ -103,11 +103,11 @@ func (f *Flags) export(doc *config.Document) error {
 		s.Hosts = slices.DeleteFunc(s.Hosts, func(o *config.Host) bool { return o.NQN == h.NQN }) // the last one counts
 		s.Hosts = append(s.Hosts, h)
 	}
-	_, _, err := config.Parse("", doc.JSON()) // what a file could not say is wrong here too
+	_, _, err := config.Parse("", doc.JSON()) // a value that is invalid in a file is invalid here too
 	return f.explain(err)
 }
 
-// keptEvents is what --events says.
+// keptEvents returns the value of --events.
 func (f *Flags) keptEvents() (e config.Events) {
 	if f.events != "" {
 		if path, err := absolute(f.events); err == nil {
@@ -117,7 +117,7 @@ func (f *Flags) keptEvents() (e config.Events) {
 	return e
 }
 
-// audited is what --audit says.
+// audited returns the value of --audit.
 func (f *Flags) audited() (a config.Audit) {
 	switch path, err := absolute(f.audit); {
 	case f.audit == auditLog:
@@ -128,8 +128,8 @@ func (f *Flags) audited() (a config.Audit) {
 	return a
 }
 
-// warnings are what is doubtful in the flags: names. That every host is allowed was asked
-// for, and has a text of its own.
+// warnings returns the warnings about names in the flags. It omits the warning that every host is allowed: the user
+// asked for that, and another message says so.
 func (f *Flags) warnings(doc *config.Document) (lines []string) {
 	if f.AllowAnyHost {
 		lines = append(lines, "--allow-any-host: every host that reaches this address may read and write what is exported")
@@ -144,7 +144,7 @@ func (f *Flags) warnings(doc *config.Document) (lines []string) {
 	return lines
 }
 
-// parseExport reads a namespace as --export has it.
+// parseExport parses the value of --export.
 func parseExport(arg string) (*config.Namespace, error) {
 	n, err := config.ParseExport(arg, config.Machine{IsDevice: isDevice, Abs: absolute})
 	if err != nil {
@@ -153,7 +153,7 @@ func parseExport(arg string) (*config.Namespace, error) {
 	return n, nil
 }
 
-// listeners are what --listen names.
+// listeners returns the listeners of --listen.
 func (f *Flags) listeners() (all []*config.Listener, err error) {
 	for i, s := range f.Listen {
 		addr, err := nvmeof.ParseListen(s)
@@ -170,7 +170,7 @@ func (f *Flags) listeners() (all []*config.Listener, err error) {
 	return all, nil
 }
 
-// explain says what is wrong with the document in the words of the flags that made it.
+// explain rewrites an error about the document in terms of the flags of which it was made.
 func (f *Flags) explain(err error) error {
 	var problems config.Problems
 	var step *control.StepError
@@ -195,7 +195,7 @@ func (f *Flags) explain(err error) error {
 	if p.Fix != "" {
 		text += "; " + p.Fix
 	}
-	for i, arg := range f.Exports { // the other one of two
+	for i, arg := range f.Exports { // the other one, if the error names two
 		text = strings.ReplaceAll(text, fmt.Sprintf("subsystems[0].namespaces[%d]", i), "--export "+arg)
 	}
 	for _, x := range []struct {
@@ -221,7 +221,7 @@ func (f *Flags) explain(err error) error {
 	return failure.Usage{Err: problems}
 }
 
-// withSize says how a file that is missing is made.
+// withSize adds how a missing file can be created.
 func withSize(n *config.Namespace, err error) error {
 	if n.File != nil && n.File.Size == 0 && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w, as in --export %s,size=1GiB", err, n.File.Path)
@@ -229,12 +229,12 @@ func withSize(n *config.Namespace, err error) error {
 	return err
 }
 
-// names are those of the exports that --export says otherwise than from the root: their UUIDs
-// follow from them, as hosts know them.
+// names maps the path of each export to the relative path given with --export, because the UUIDs that hosts know
+// derive from that.
 func (f *Flags) names(doc *config.Document) map[config.Path]string {
 	names := map[config.Path]string{}
 	if doc.Grouped() {
-		return names // the group has what is exported
+		return names // the group defines the exports
 	}
 	for i, n := range doc.Subsystems[0].Namespaces {
 		if said, _, _ := strings.Cut(f.Exports[i], ","); n.Path() != "" && string(n.Path()) != said {
@@ -244,8 +244,7 @@ func (f *Flags) names(doc *config.Document) map[config.Path]string {
 	return names
 }
 
-// absolute is a path from the root. After a symbolic link ".." is what the file system says
-// that it is.
+// absolute returns the absolute path. A ".." that follows a symbolic link is resolved as the file system does.
 func absolute(path string) (string, error) {
 	folder, name := filepath.Split(path)
 	if slices.Contains(strings.Split(folder, "/"), "..") {
@@ -256,7 +255,7 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// isDevice reports whether a path is a block device, or would be if it were there.
+// isDevice reports whether a path is a block device; for a path that does not exist, whether it is below /dev.
 func isDevice(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -268,7 +267,7 @@ func isDevice(path string) bool {
 
 var allowHostOptions = []string{"dhchap-key-file", "dhchap-ctrl-key-file", "dhchap-hash", "dhchap-dhgroup"}
 
-// ParseAllowHost reads "NQN,dhchap-key-file=PATH". A name may have commas itself.
+// ParseAllowHost parses "NQN,dhchap-key-file=PATH". The NQN may contain commas.
 func ParseAllowHost(s string) (*config.Host, error) {
 	nqn, options, keyed := strings.Cut(s, ",dhchap-")
 	n, err := nvmeof.AnyNQN(nqn)

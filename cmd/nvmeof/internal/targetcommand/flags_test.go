@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestFlagWarnings: names that are no NQN are warned of, by the flag that has them.
+// TestFlagWarnings checks the warnings about names that are not NQNs, with the flag that contains them.
 func TestFlagWarnings(t *testing.T) {
 	const name = "nqn.2026-11.org.example:a"
 	for _, c := range []struct {

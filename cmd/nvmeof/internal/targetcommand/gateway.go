@@ -23,14 +23,14 @@ const (
 	gatewayHelp = "with --group: name of this gateway (default: that of the machine)"
 )
 
-// addPlaces adds the flags that say with whom else the target has to do than with hosts.
+// addPlaces adds the flags that name the target's other addresses and files.
 func (f *Flags) addPlaces(flags *pflag.FlagSet) {
 	f.addPorts(flags)
 	flags.StringVar(&f.group, "group", "", groupHelp)
 	flags.StringVar(&f.gateway, "gateway", "", gatewayHelp)
 }
 
-// grouped is the document of flags with --group.
+// grouped returns the document of flags with --group.
 func (f *Flags) grouped(doc *config.Document) error {
 	if f.NQN != "" || len(f.Exports) > 0 || len(f.allowHosts) > 0 || f.AllowAnyHost {
 		return failure.Usagef("--group and --nqn, --export, --allow-host, --allow-any-host do not go together: subsystems are the group's, and nvmeof target apply FILE gives them to it")
@@ -40,7 +40,7 @@ func (f *Flags) grouped(doc *config.Document) error {
 	return f.explain(err)
 }
 
-// makeTarget makes the target, of a group where its document says so.
+// makeTarget makes the target, as a gateway of a group if the document says so.
 func (d *Daemon) makeTarget(ctx context.Context, happened *events.Log) (*target.Target, error) {
 	if err := d.join(ctx, happened); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (d *Daemon) makeTarget(ctx context.Context, happened *events.Log) (*target.
 	return newConfigured(d, happened)
 }
 
-// join makes the target a gateway where its document says so.
+// join makes the target a gateway if the document says so.
 func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 	d.gateway = nil
 	doc := d.Document
@@ -79,7 +79,7 @@ func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 	return nil
 }
 
-// sharedElsewhere is what is wrong with the document of a gateway that has what is its group's.
+// sharedElsewhere returns an error if the document of a gateway defines what its group defines.
 func sharedElsewhere(file string, doc *config.Document) error {
 	if !doc.Grouped() || len(doc.Subsystems)+len(doc.Referrals) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func sharedElsewhere(file string, doc *config.Document) error {
 	return failure.Usagef("%s: subsystems and referrals are the group's: take them out, and give them to the group with nvmeof target apply FILE", file)
 }
 
-// part closes the group's store, after runGateway.
+// part closes the group's store. It is called after runGateway has ended.
 func (d *Daemon) part() {
 	if d.gateway == nil {
 		return
@@ -97,15 +97,14 @@ func (d *Daemon) part() {
 	}
 }
 
-// runGateway has the group decide what the target serves, until the function that it returns
-// is called.
+// runGateway lets the group decide what the target serves, until the returned function is called.
 func (d *Daemon) runGateway(m *control.Manager) (end func()) {
 	if d.gateway == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { // ends with ctx, when what the gateway serves was given back
+	go func() { // ends with ctx, when everything that the gateway serves was given back
 		defer close(ended)
 		if err := d.gateway.Run(ctx, m); err != nil {
 			d.Log.Error("the target is no gateway, and serves nothing", zap.Error(err))
@@ -117,5 +116,5 @@ func (d *Daemon) runGateway(m *control.Manager) (end func()) {
 	}
 }
 
-// errGrouped is why a gateway has no sandbox.
+// errGrouped is the reason why a gateway has no sandbox.
 var errGrouped = errors.New("the target is a gateway: what the group exports later is not known, and its store is reached over the network")

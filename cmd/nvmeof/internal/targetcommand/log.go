@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/controls"
 )
 
-// NewLog writes for people, or JSON; where the format is auto, for people on a terminal.
+// NewLog returns a log in text or JSON format; the format "auto" is text on a terminal.
 func NewLog(format, level string, out io.Writer, onTerminal bool) (*zap.Logger, error) {
 	lvl, err := zapcore.ParseLevel(level)
 	if err != nil {
@@ -31,7 +31,7 @@ func NewLog(format, level string, out io.Writer, onTerminal bool) (*zap.Logger, 
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(escaping{out})), lvl)), nil
 }
 
-// An escaping is where a log goes, of which no entry makes a terminal do something.
+// An escaping is a writer for the log that escapes control sequences of terminals.
 type escaping struct{ to io.Writer }
 
 func (e escaping) Write(entry []byte) (int, error) {

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestLogControls: what a terminal obeys is escaped in both formats, wherever it comes from.
+// TestLogControls checks that control characters are escaped in both formats, wherever they come from.
 func TestLogControls(t *testing.T) {
 	for _, format := range []string{"console", "json"} {
 		var out bytes.Buffer

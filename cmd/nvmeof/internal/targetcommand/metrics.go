@@ -8,7 +8,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// collectors are what the metrics are made of.
+// collectors returns the collectors of the target's metrics.
 func (d *Daemon) collectors(t *target.Target, m *control.Manager, o *opener) []prometheus.Collector {
 	requests := func(yield func(metrics.ControlRequest, uint64) bool) {
 		for r, n := range control.Requests(m) {

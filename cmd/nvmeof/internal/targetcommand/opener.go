@@ -21,29 +21,29 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// An opener opens the devices of a target. One that hangs does so beside others.
+// An opener opens the devices of a target. One that hangs does not delay the others.
 type opener struct {
 	transport string
 	provider  provider.Config
 	polling   nvmeof.Polling
 	log       *zap.Logger
 	device    func(transport string, addr netip.Addr, cfg provider.Config) (rdmatransport.Device, error)
-	confined  func() bool // files are, with which no device of verbs works
+	confined  func() bool // files are confined: then verbs devices do not work
 
-	mu     sync.Mutex                       // guards what follows
-	chosen map[located]string               // transports; a device that is away for a while stays the choice
-	opened map[located]rdmatransport.Device // those that were opened last, until they are about to be closed
+	mu     sync.Mutex                       // guards the fields below
+	chosen map[located]string               // transports; the choice remains while a device is absent
+	opened map[located]rdmatransport.Device // opened devices, until they are about to be closed
 	moved  []target.MovedDevice             // of the process that was taken over; each is opened once
 }
 
-// located is where a listener is, and the transport that it wants; empty: the document's.
+// located is the address of a listener and its transport; empty: the document's.
 type located struct {
 	netip.Addr
 	config.Transport
 }
 
 func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.Device, error), doc *config.Document, log *zap.Logger, confined func() bool) *opener {
-	polling, _ := processors.ParsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // checked as it was read
+	polling, _ := processors.ParsePolling(cmp.Or(string(doc.Limits.Polling), "auto")) // validated when it was read
 	o := &opener{polling: polling, transport: string(doc.Transport), log: log, device: device, confined: confined, chosen: map[located]string{}, opened: map[located]rdmatransport.Device{},
 		provider: provider.Config{
 			Shards: shardsOf(doc), AckTimeout: time.Duration(doc.Limits.AckTimeout), ReceiveBuffer: int(doc.Limits.ReceiveBuffer), Congestion: doc.Congestion,
@@ -55,7 +55,7 @@ func newOpener(device func(string, netip.Addr, provider.Config) (rdmatransport.D
 	return o
 }
 
-// choose says by which transport a listener's address is served.
+// choose returns the transport by which a listener's address is served.
 func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	at := located{a, own}
 	o.mu.Lock()
@@ -78,8 +78,8 @@ func (o *opener) choose(a netip.Addr, own config.Transport) string {
 	return name
 }
 
-// deviceName names the device of an address. One of softroce has one address, and is never that
-// of verbs, whose device may be away.
+// deviceName returns the name of an address's device. For softroce this is the address; for verbs it is the RDMA
+// device, or a placeholder while that is absent.
 func (o *opener) deviceName(a netip.Addr, own config.Transport) string {
 	if o.choose(a, own) != provider.Verbs {
 		return a.String()
@@ -91,8 +91,7 @@ func (o *opener) deviceName(a netip.Addr, own config.Transport) string {
 	return name
 }
 
-// serves reports whether an address of a wildcard can be had: with verbs, whether it belongs
-// to an RDMA device.
+// serves reports whether a wildcard listener can use an address: with verbs, whether it belongs to an RDMA device.
 func (o *opener) serves(a netip.Addr, own config.Transport) bool {
 	if cmp.Or(string(own), o.transport) != provider.Verbs {
 		return true
@@ -120,7 +119,7 @@ func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device,
 	return dev, err
 }
 
-// takeMoved is the device of another process that is to be opened in place of a new one, or nil.
+// takeMoved returns the device of another process that replaces a newly opened one, or nil.
 func (o *opener) takeMoved(name string) *rdmatransport.Moved {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +132,7 @@ func (o *opener) takeMoved(name string) *rdmatransport.Moved {
 	return m
 }
 
-// forgetMoved gives up the devices of another process that nobody has opened.
+// forgetMoved closes the remaining devices of another process, which no listener has opened.
 func (o *opener) forgetMoved() (err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,14 +143,14 @@ func (o *opener) forgetMoved() (err error) {
 	return err
 }
 
-// devices are those that are open.
+// devices returns the open devices.
 func (o *opener) devices() []rdmatransport.Device {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Collect(maps.Values(o.opened))
 }
 
-// deviceMayCome reports whether an error is one of a device that is not there now.
+// deviceMayCome reports whether an error says that a device is absent at the moment.
 func deviceMayCome(err error) bool {
 	return errors.Is(err, rdmatransport.ErrDeviceLost) || errors.As(err, new(*verbs.NoDeviceError))
 }

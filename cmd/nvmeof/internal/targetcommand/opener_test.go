@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 )
 
-// TestOpenerAckTimeout: what the document says reaches the device.
+// TestOpenerAckTimeout checks that the document's value reaches the device.
 func TestOpenerAckTimeout(t *testing.T) {
 	var got provider.Config
 	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
@@ -30,7 +30,7 @@ func TestOpenerAckTimeout(t *testing.T) {
 	}
 }
 
-// TestOpenerCongestion: what the document says reaches softroce.
+// TestOpenerCongestion checks that the document's values reach softroce.
 func TestOpenerCongestion(t *testing.T) {
 	var got provider.Config
 	device := func(_ string, _ netip.Addr, cfg provider.Config) (rdmatransport.Device, error) {
@@ -49,8 +49,8 @@ func TestOpenerCongestion(t *testing.T) {
 	}
 }
 
-// TestVerbsWhenConfined: a listener on verbs that comes to a target whose files are confined is refused,
-// since no command of its device would be taken.
+// TestVerbsWhenConfined checks that a listener on verbs cannot be added to a target whose files are confined, since
+// the kernel would accept no command of its device.
 func TestVerbsWhenConfined(t *testing.T) {
 	device := func(name string, _ netip.Addr, _ provider.Config) (rdmatransport.Device, error) {
 		t.Errorf("a device of %s was opened", name)

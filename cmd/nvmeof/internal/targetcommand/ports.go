@@ -18,17 +18,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 )
 
-// ports are the addresses, beside those for hosts, at which the target is looked at. Each may be nil.
+// ports holds the listeners that do not serve hosts. Each may be nil.
 type ports struct {
 	scraped net.Listener
 	console *console.Socket
 }
 
-// consoleFile is the name of the listener of the console among [control.Moved]'s files.
+// consoleFile is the name of the console's listener among [control.Moved]'s files.
 const consoleFile = "console"
 
-// foreseePorts is about the addresses of metrics and console, without which no target starts, and the console's files.
-// It has the addresses for a moment, both at a time: they are to differ.
+// foreseePorts checks the addresses of metrics and console, without which a target does not start, and the console's
+// files. It listens at both addresses at the same time for a moment, since they must differ.
 func foreseePorts(doc *config.Document) (found config.Problems) {
 	add := func(err error) {
 		if err == nil {
@@ -51,7 +51,7 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 	if c != nil {
 		defer c.Close()
 	}
-	unusable, outdated := console.Check(doc.Console) // also where the address is taken, by the target that is to be started anew, say
+	unusable, outdated := console.Check(doc.Console) // also if the address is in use, for example by the target that is to be restarted
 	if unusable != nil {
 		found = append(found, config.Problem{Text: unusable.Error(), Fix: nobodyIsLetIn})
 	}
@@ -61,12 +61,13 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 	return found
 }
 
-// nobodyIsLetIn is what comes of files of the console that cannot be used.
+// nobodyIsLetIn is the consequence of console files that cannot be used.
 const nobodyIsLetIn = "nobody is let in there until it is right"
 
-// takePorts takes them before anything else is begun. What is wrong with the files of the console is no reason to leave hosts
-// without their storage: not where a process goes on with its own target, nor where a file has the configuration, as that of a
-// service, which nobody may look at. Who gives flags, or takes over from a target that goes on otherwise, is told at once.
+// takePorts opens the listeners before anything else is started. Bad files of the console prevent the start only with
+// flags, or when the target of another process is taken over, which then continues: in these cases the user sees the
+// error at once. Otherwise hosts must not lose their storage for it: not when a process continues with its own target,
+// nor with a configuration file, as of a service whose output nobody may read.
 func (d *Daemon) takePorts(in *handedOver) (p ports, err error) {
 	at := scrape.Address(d.Document.Metrics.Listen)
 	if p.scraped, err = d.listen(metricsFile, at.Listen, in); err != nil {
@@ -110,14 +111,14 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 	return console.Serve(at, console.Config{Manager: m, Events: happened, Log: d.Log, Version: d.version})
 }
 
-// addPorts adds the flags of addresses that are not for hosts.
+// addPorts adds the flags of addresses that do not serve hosts.
 func (f *Flags) addPorts(flags *pflag.FlagSet) {
 	f.metrics.AddTo(flags)
 	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
 	f.console.addTo(flags)
 }
 
-// consoleFlags are --console and those that belong to it.
+// consoleFlags holds --console and the flags that belong to it.
 type consoleFlags struct {
 	listen                   config.HTTPAddress
 	tokens, certificate, key string
@@ -130,7 +131,7 @@ func (c *consoleFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&c.key, "console-key", "", "with --console: private key of the certificate, in PEM")
 }
 
-// document is what a file would say.
+// document returns the equivalent part of a document.
 func (c *consoleFlags) document() config.Console {
 	path := func(name string) config.Path {
 		if name == "" {
@@ -144,15 +145,15 @@ func (c *consoleFlags) document() config.Console {
 	return config.Console{Listen: c.listen, Tokens: path(c.tokens), TLS: config.ConsoleTLS{Certificate: path(c.certificate), Key: path(c.key)}}
 }
 
-// addConsole adds the files that the console reads again when they change: others take their places,
-// so that the folders count.
+// addConsole adds the files that the console rereads when they change. A file is replaced by renaming another one over
+// it, so the directories are added.
 func addConsole(p *sandbox.Places, c config.Console) {
 	for _, path := range []config.Path{c.Tokens, c.TLS.Certificate, c.TLS.Key} {
 		if path == "" {
 			continue
 		}
 		p.Read = append(p.Read, filepath.Dir(string(path)))
-		if real, err := filepath.EvalSymlinks(string(path)); err == nil { // as those of Let's Encrypt are
+		if real, err := filepath.EvalSymlinks(string(path)); err == nil { // symbolic links, as those of Let's Encrypt
 			p.Read = append(p.Read, filepath.Dir(real))
 		}
 	}

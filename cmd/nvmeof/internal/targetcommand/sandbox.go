@@ -19,7 +19,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// What --sandbox takes.
+// Values of --sandbox.
 const (
 	sandboxAuto = "auto"
 	sandboxOn   = "on"
@@ -36,16 +36,15 @@ func parseSandbox(s string) (string, error) {
 	return "", failure.Usagef("--sandbox %s: it is auto, on or off", s)
 }
 
-// Enter is [sandbox.Enter].
+// Enter is the type of [sandbox.Enter].
 type Enter func(*sandbox.Places) *sandbox.Sandbox
 
 // A confinement is the sandbox of a process; the zero value is none.
 type confinement struct{ *sandbox.Sandbox }
 
-// enterSandbox enters the sandbox: after what only a start needs, and before anything that a
-// peer can reach.
+// enterSandbox enters the sandbox, after the steps that only a start needs and before peers can reach anything.
 func (d *Daemon) enterSandbox(socket *control.Socket) error {
-	if d.enter == nil || d.sandbox == sandboxOff || d.within.Sandbox != nil { // it goes on after another process has not taken over
+	if d.enter == nil || d.sandbox == sandboxOff || d.within.Sandbox != nil { // it continues after another process has not taken over
 		return nil
 	}
 	if why := d.unconfinable(); why != nil {
@@ -55,8 +54,8 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 		d.Log.Info("sandbox", zap.String("system calls", "not filtered: "+why.Error()))
 		return nil
 	}
-	// Who administers a target that runs adds files at places that nobody has named before: without
-	// a list that must go on.
+	// Administrators of a running target add files at places that were not named before. Without a list of places this
+	// must remain possible.
 	var places *sandbox.Places
 	if d.sandbox == sandboxOn || len(d.Document.Sandbox.Paths) > 0 || socket == nil && d.Socket == noSocket {
 		places = d.places(socket)
@@ -92,15 +91,15 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 	return nil
 }
 
-// errRDMA is why files are not confined where a listener is on verbs. Landlock gives each thread
-// credentials of its own, and the drivers of RDMA devices take a command only from those with
-// which the device was opened (ib_safe_file_access in Linux).
+// errRDMA is the reason why files are not confined if a listener uses verbs. Landlock gives each thread its own
+// credentials, and the drivers of RDMA devices accept commands only from the credentials with which the device was
+// opened (ib_safe_file_access in Linux).
 var errRDMA = errors.New("with Landlock the kernel refuses the commands of RDMA devices (transport verbs)")
 
-// errImages is why a target that exports images of Ceph has no sandbox.
+// errImages is the reason why a target that exports images of Ceph has no sandbox.
 var errImages = errors.New("a cluster of Ceph is reached over TCP, by a library whose system calls are not known")
 
-// unconfinable is why the target can have no sandbox; nil: it can.
+// unconfinable returns the reason why the target cannot have a sandbox; nil: it can.
 func (d *Daemon) unconfinable() error {
 	if d.gateway != nil {
 		return errGrouped
@@ -113,7 +112,8 @@ func (d *Daemon) unconfinable() error {
 	return nil
 }
 
-// mayUseRDMA reports whether a listener is on verbs, or will be where the machine has a device.
+// mayUseRDMA reports whether a listener uses verbs, or may because its transport is auto and the machine has an RDMA
+// device.
 func (d *Daemon) mayUseRDMA() bool {
 	return slices.ContainsFunc(d.Document.Listeners, func(l *config.Listener) bool {
 		switch d.Document.TransportOf(l) {
@@ -127,14 +127,14 @@ func (d *Daemon) mayUseRDMA() bool {
 	})
 }
 
-// confined reports whether the process has only some files.
+// confined reports whether the process's access to files is restricted.
 func (d *Daemon) confined() bool { return d.within.Sandbox != nil && d.within.Files == nil }
 
 func sandboxFailure(what string, err error) error {
 	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto does what is possible here")
 }
 
-// permit reports with an error that the process no longer reaches a path.
+// permit returns an error if the process cannot access a path any more.
 func (d *Daemon) permit(path string, written bool) error {
 	if d.within.Sandbox == nil {
 		return nil
@@ -145,7 +145,7 @@ func (d *Daemon) permit(path string, written bool) error {
 	return d.within.Permit(path, written)
 }
 
-// refused says of a file that could not be opened if the sandbox may be why.
+// refused replaces the error of opening a file if the sandbox may be the cause.
 func (d *Daemon) refused(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		if outside := d.permit(path, true); outside != nil {
@@ -155,11 +155,11 @@ func (d *Daemon) refused(path string, err error) error {
 	return err
 }
 
-// places are what a target reaches of the file system.
+// places returns what a target needs of the file system.
 func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
 	p := &sandbox.Places{
 		Used:   []string{os.DevNull},
-		Read:   []string{"/sys", "/proc"}, // what the machine has, and who else uses it
+		Read:   []string{"/sys", "/proc"}, // what the machine has, and which processes use it
 		Notify: os.Getenv("NOTIFY_SOCKET"),
 	}
 	if socket != nil {
@@ -175,7 +175,7 @@ func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
 		p.Read = append(p.Read, filepath.Dir(file))
 	}
 	if file := d.Document.Audit.File; file != "" {
-		p.AddFile(string(file)) // it is opened anew
+		p.AddFile(string(file)) // it is reopened
 	}
 	addConsole(p, d.Document.Console)
 	for _, s := range d.Document.Subsystems {
@@ -196,7 +196,7 @@ func (d *Daemon) places(socket *control.Socket) *sandbox.Places {
 	return p
 }
 
-// addNamespace adds what a namespace exports, and keeps.
+// addNamespace adds the store and the reservations' file of a namespace.
 func addNamespace(p *sandbox.Places, n *config.Namespace) {
 	if n.Reservations != "" {
 		p.AddFile(string(n.Reservations))
@@ -207,7 +207,7 @@ func addNamespace(p *sandbox.Places, n *config.Namespace) {
 	case n.Block != nil:
 		path := string(n.Block.Path)
 		if _, err := os.Stat(path); err != nil {
-			path = "/dev" // whatever it is called when it comes
+			path = "/dev" // its path once it exists is not known
 		}
 		p.Used = append(p.Used, path)
 		if node := block.HealthNode(path); node != "" {

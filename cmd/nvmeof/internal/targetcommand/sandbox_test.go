@@ -12,13 +12,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// TestSandboxModes: what is confined, and what becomes of a kernel that cannot.
+// TestSandboxModes checks what is confined in each mode, and the result if the kernel cannot confine it.
 func TestSandboxModes(t *testing.T) {
 	lacking := errors.New("the kernel has none")
 	for _, c := range []struct {
 		mode, socket string
 		paths        []config.Path
-		can          sandbox.Sandbox // what the kernel does
+		can          sandbox.Sandbox // what the kernel supports
 		asked        bool            // for files to be confined
 		transport    config.Transport
 		err, log     string

@@ -21,15 +21,14 @@ type start struct {
 	begun       chan struct{} // closed when it serves
 }
 
-// release lets go what was written until now, and all that follows: warnings first, which
-// whoever waits for the target is to have seen.
+// release writes what was held back, and stops holding back output. Warnings come first, so that a user who waits for
+// the target has seen them.
 func (s *start) release() {
 	s.errOut.release()
 	s.out.release()
 }
 
-// begin runs a target. What it writes before it serves is for those whom it serves: where the
-// start fails, the error alone says what is wrong.
+// begin runs a target. Its output is held back until it serves: if the start fails, only the error is shown.
 func (d *Daemon) begin(cmd *cobra.Command, run func(*cobra.Command, *Daemon, *start) error) error {
 	defer outlet.Detach(cmd)()
 	s := &start{begun: make(chan struct{}), out: quiet{w: cmd.OutOrStdout()}, errOut: quiet{w: cmd.ErrOrStderr()}}
@@ -44,19 +43,18 @@ func (d *Daemon) begin(cmd *cobra.Command, run func(*cobra.Command, *Daemon, *st
 	}, func() error { return run(cmd, d, s) })
 }
 
-// hungTime is how long after a signal something may still take that has nothing to finish.
+// hungTime is how long after a signal the start may still take.
 const hungTime = 3 * time.Second
 
-// A hungError is that a signal ended the process while something did not answer.
+// A hungError is returned when a signal ended the process while a file system or device did not answer.
 type hungError struct{ what string }
 
 func (e *hungError) Error() string { return "interrupted: " + e.what + " does not answer" }
 
 func (e *hungError) Unwrap() error { return context.Canceled }
 
-// unlessHung calls f. It leaves f to the end of the process when ctx has ended and f does not
-// return: a file system that does not answer keeps a call in the kernel. After orderly is
-// closed f takes the time that it needs.
+// unlessHung calls f. If ctx ends and f does not return within hungTime, unlessHung returns without it, since a file
+// system that does not answer blocks f in the kernel. Once orderly is closed, f is always waited for.
 func unlessHung(ctx context.Context, orderly <-chan struct{}, what func() string, f func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- f() }() // ends with f, or with the process
@@ -77,11 +75,11 @@ func unlessHung(ctx context.Context, orderly <-chan struct{}, what func() string
 	}
 }
 
-// stopTime is how long a target that stops waits for stores that hang, in all. systemd gives
-// up after TimeoutStopSec, and kills it.
+// stopTime is how long a target that stops waits in total for stores that hang. systemd waits for TimeoutStopSec, and
+// then kills the process.
 const stopTime = 20 * time.Second
 
-// An unfinishedError is that a target has stopped while stores had commands of hosts.
+// An unfinishedError is returned when a target has stopped while stores still had commands of hosts.
 type unfinishedError struct{ names []string }
 
 func (e *unfinishedError) Error() string {
@@ -89,10 +87,10 @@ func (e *unfinishedError) Error() string {
 		"there or not; see what is wrong with its file system or device", stopTime, strings.Join(e.names, ", that of "))
 }
 
-// end closes a target. It leaves to the end of the process what stores have that hang.
+// end closes a target. Commands of stores that hang are abandoned; they end with the process.
 func end(closes func() error, unfinished func() []string) error {
 	ended := make(chan error, 1)
-	go func() { ended <- closes() }() // ends with it, or with the process
+	go func() { ended <- closes() }() // ends with closes, or with the process
 	for wait := stopTime; ; wait = time.Second {
 		select {
 		case err := <-ended:
@@ -105,7 +103,7 @@ func end(closes func() error, unfinished func() []string) error {
 	}
 }
 
-// An opening is what is being opened now: more than one while a file system hangs.
+// An opening tracks the paths that are being opened: more than one while a file system hangs.
 type opening struct {
 	mu    sync.Mutex
 	paths []string
@@ -125,7 +123,7 @@ func (o *opening) end(path string) {
 	}
 }
 
-// String is the first of them, which others may wait for; empty: nothing is.
+// String returns the first path, which may block the others; empty: none.
 func (o *opening) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,10 +133,10 @@ func (o *opening) String() string {
 	return o.paths[0]
 }
 
-// openTime is how long a file may take to open without which the target does not start.
+// openTime is how long opening a file may take that the target needs to start.
 const openTime = 30 * time.Second
 
-// opened opens such a file. One that opens later is left to the end of the process.
+// opened opens such a file. After openTime it returns an error and abandons the call.
 func opened[F any](o *opening, path string, open func() (F, error)) (f F, err error) {
 	ended := make(chan error, 1)
 	o.begin(path)
@@ -157,15 +155,14 @@ func opened[F any](o *opening, path string, open func() (F, error)) (f F, err er
 	}
 }
 
-// quietTime is how long what a start writes is held back: one that takes longer is shown as it
-// goes on.
+// quietTime is how long the output of a start is held back at most.
 const quietTime = 2 * time.Second
 
-// A quiet writer holds back what is written until it is released.
+// A quiet writer holds back its output until it is released.
 type quiet struct {
 	w io.Writer
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	held []byte
 	open bool
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/signals"
 )
 
-// TestUnlessHung checks that a signal ends what does not answer in bounded time, and nothing
-// that has begun to serve.
+// TestUnlessHung checks that a signal ends a start that does not answer within a limited time, and does not abandon a
+// target that serves.
 func TestUnlessHung(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
@@ -55,13 +55,13 @@ func TestUnlessHung(t *testing.T) {
 	}
 }
 
-// TestEnd checks that a target that stops takes the time that it needs, but where a store hangs:
-// then it is left, in bounded time, with the store's name.
+// TestEnd checks that a target that stops takes the time that it needs, unless a store hangs: then the target is
+// abandoned after a limited time, with the store's name in the error.
 func TestEnd(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
 		name         string
-		takes, hangs time.Duration // the target, and until when a store
+		takes, hangs time.Duration // the time for the target, and until a store answers
 		want         string
 		after        time.Duration
 	}{
@@ -88,7 +88,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that what a start writes is held back until it is released.
+// TestQuiet checks that output of a start is held back until it is released.
 func TestQuiet(t *testing.T) {
 	var out bytes.Buffer
 	q := &quiet{w: &out}
@@ -106,10 +106,10 @@ func TestQuiet(t *testing.T) {
 	step("d", "abcd")
 }
 
-// TestSlowStart checks that a start that takes long is shown as it goes on, also where it writes
-// nothing more, and a start that fails soon only its error.
+// TestSlowStart checks that a slow start shows its output as it continues, even if it writes nothing more, and that a
+// start that fails soon shows only its error.
 func TestSlowStart(t *testing.T) {
-	signals.On(unix.SIGPIPE, func() {})() // what of the runtime serves signals is not in a bubble
+	signals.On(unix.SIGPIPE, func() {})() // the runtime's goroutine for signals must not be in a bubble
 	for takes, want := range map[time.Duration]string{quietTime - 1: "", quietTime + 1: "warning"} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
@@ -132,8 +132,7 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// TestOpening checks that what is named as hanging is what was opened first and is being opened
-// yet.
+// TestOpening checks that the path named as hanging is the first of those that are still being opened.
 func TestOpening(t *testing.T) {
 	var o opening
 	for _, step := range []struct {
@@ -148,8 +147,8 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// TestOpened: a file system that does not answer when the audit or the events are opened holds up the
-// start for a while, and is named then; a signal meanwhile names it too.
+// TestOpened checks that a file system that does not answer when the audit or the events are opened delays the start
+// for a limited time, and is named then. A signal meanwhile names it too.
 func TestOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o opening

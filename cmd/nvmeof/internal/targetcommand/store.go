@@ -5,7 +5,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// ParseStore reads an export as the target's --export does.
+// ParseStore parses an export in the form of the target's --export.
 func ParseStore(what string) (open func() (backend.Store, error), _ error) {
 	n, err := parseExport(what)
 	return func() (backend.Store, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A takeoverMode is what --takeover says.
+// A takeoverMode is the value of --takeover.
 type takeoverMode string
 
 const (
@@ -52,25 +52,25 @@ func (m *takeoverMode) String() string { return string(*m) }
 func (m *takeoverMode) Type() string { return "WHEN" }
 
 const (
-	// suspendTime is how long commands of hosts may take to end before a takeover is given up.
+	// suspendTime is how long the outstanding commands of hosts may take before a takeover is given up.
 	suspendTime = 2 * time.Second
-	// endTime is how long a process that has not taken over may take to end.
+	// endTime is how long a process that failed to take over may take to end.
 	endTime = 500 * time.Millisecond
 )
 
-// A handedOver is a target on its way between two processes.
+// A handedOver is a target that is being moved between two processes.
 type handedOver struct {
 	moved *control.Moved
-	conn  *takeover.Conn   // to the other process; nil: there is none any more
+	conn  *takeover.Conn   // to the other process; nil: none any more
 	since time.Time        // when commands of hosts began to wait
-	ended time.Time        // when they had ended, and this process had exported them
-	done  bool             // this process has it
-	why   error            // why the connections of hosts are lost, where moved has none
-	spare *control.Moved   // for when this process cannot go on with the connections; nil: there is none
-	own   *config.Document // what flags or file of this process say, nil: it has served before
+	ended time.Time        // when the outstanding ones had ended and were exported
+	done  bool             // this process serves the target
+	why   error            // why the connections of hosts are lost, if moved has none
+	spare *control.Moved   // the target without connections, in case they cannot be continued; nil: none
+	own   *config.Document // from the flags or file of this process; nil: it has served before
 }
 
-// close gives up what is not needed any more once the target serves: memory is another namespace's.
+// close frees what is not needed once the target serves. The memory is in use by the namespaces.
 func (x *handedOver) close() (err error) {
 	for name, f := range x.moved.Files {
 		err = errors.Join(err, f.Close())
@@ -85,7 +85,7 @@ func (x *handedOver) close() (err error) {
 	return err
 }
 
-// without is what is left where nobody goes on with the connections, or nil.
+// without returns the target without its connections, or nil, when no process can continue them.
 func (x *handedOver) without(log *zap.Logger) *handedOver {
 	if err := x.moved.Close(); err != nil {
 		log.Warn("closing what nobody goes on with", zap.Error(err))
@@ -99,8 +99,7 @@ func (x *handedOver) without(log *zap.Logger) *handedOver {
 	return &handedOver{moved: x.spare}
 }
 
-// takeOver has the running target give this process what it has, where --takeover says so. It
-// returns nil where there is nothing to do.
+// takeOver takes the running target over if --takeover says so. It returns nil if there is nothing to do.
 func (d *Daemon) takeOver(ctx context.Context) (*handedOver, error) {
 	if d.takes == takeNothing {
 		return nil, nil
@@ -115,10 +114,10 @@ func (d *Daemon) takeOver(ctx context.Context) (*handedOver, error) {
 	}
 	if d.takes == takeUpgrade && h.Version == d.version && !h.Replaced {
 		fmt.Fprintf(d.Out, "process %d is version %s already\n", h.PID, h.Version)
-		d.begun() // what was written is all there is
+		d.begun() // there is no more output to hold back
 		return nil, c.Cancel()
 	}
-	if h.Notify != "" && os.Getenv("NOTIFY_SOCKET") == "" { // what a service runs at a reload has none
+	if h.Notify != "" && os.Getenv("NOTIFY_SOCKET") == "" { // the processes that systemd runs for a reload do not have it
 		_ = os.Setenv("NOTIFY_SOCKET", h.Notify)
 	}
 	x, err := c.Take()
@@ -131,23 +130,23 @@ func (d *Daemon) takeOver(ctx context.Context) (*handedOver, error) {
 	return in, nil
 }
 
-// maxIgnored is how many differences are logged.
+// maxIgnored limits how many differences are logged.
 const maxIgnored = 20
 
-// sayIgnored logs what the flags or the file say otherwise than those of the target that was taken over did,
-// as which this process goes on.
+// sayIgnored logs the differences between this process's flags or file and the target that was taken over. This
+// process continues with the latter.
 func (d *Daemon) sayIgnored(in *handedOver) {
 	if in.own == nil {
 		return
 	}
-	own, _, err := config.Parse("", in.own.JSON()) // in the form in which the other one has come
+	own, _, err := config.Parse("", in.own.JSON()) // in the same form as the other document
 	if err != nil {
 		d.Log.Warn("what was given is not compared with what the target is", zap.Error(err))
 		return
 	}
 	var ignored []string
 	for _, c := range config.Diff(in.moved.Saved, own) {
-		c.Loses = false // nothing is done
+		c.Loses = false // the difference is not applied
 		ignored = append(ignored, c.String())
 	}
 	if n := len(ignored) - maxIgnored; n > 0 {
@@ -164,7 +163,7 @@ func (d *Daemon) sayIgnored(in *handedOver) {
 	}
 }
 
-// runningSocket is the control socket of the target that is to be taken over.
+// runningSocket returns the control socket of the target that is to be taken over.
 func (d *Daemon) runningSocket() (string, error) {
 	switch {
 	case d.Socket == noSocket:
@@ -177,7 +176,7 @@ func (d *Daemon) runningSocket() (string, error) {
 	return control.SocketOf(os.Getenv, os.Getuid(), d.Document.Listeners[0].Address.String())
 }
 
-// adopt goes on with the hosts, once apply has made the target what it was.
+// adopt continues the hosts' associations, after apply has recreated the target.
 func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, apply func(*control.Manager) error) error {
 	if err := apply(m); err != nil {
 		return err
@@ -206,8 +205,8 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 	return errors.Join(o.forgetMoved(), x.close())
 }
 
-// lacking is why the process that is being taken over is to go on: hosts would lose by this one what they have.
-// Nil: they would not, or there is no such process any more.
+// lacking returns an error if hosts would lose something that the other process still serves, so that it must
+// continue. It returns nil if they would not, or if that process has ended.
 func (x *handedOver) lacking(m *control.Manager) error {
 	if x.conn == nil || x.conn.Ended(0) {
 		return nil
@@ -215,12 +214,12 @@ func (x *handedOver) lacking(m *control.Manager) error {
 	return control.Lacking(m)
 }
 
-// orphaned reports whether the process that was taken over has ended before it knew: nobody but
-// this one can go on with its hosts.
+// orphaned reports whether the other process has ended without its knowing that it was taken over: only this process
+// can continue its hosts' associations.
 func (x *handedOver) orphaned() bool { return x.conn.Ended(endTime) }
 
-// abandon ends a process that cannot go on with the hosts of another one: without a word to
-// them, since that one takes its own back. Otherwise, and where that one has ended too, it returns the error.
+// abandon ends this process if it cannot take over and the other process can continue. It exits without closing
+// anything, so that hosts notice nothing. If there is no other process, or it has ended too, abandon returns err.
 func (x *handedOver) abandon(err error) error {
 	if x == nil || x.conn == nil || x.done {
 		return err
@@ -233,7 +232,7 @@ func (x *handedOver) abandon(err error) error {
 	return err
 }
 
-// beAsked is called for a process that wants to take this one over.
+// beAsked is called when a process asks to take this one over.
 func (d *Daemon) beAsked(socket string) error {
 	if d.gateway != nil {
 		return errors.New("it is a gateway of a group: nvmeof gateway drain has the others serve while it is replaced")
@@ -252,7 +251,7 @@ func (d *Daemon) beAsked(socket string) error {
 
 // refuseTakeOvers is called when this process ends.
 func (d *Daemon) refuseTakeOvers() {
-	if d.given.Swap(true) { // asked, or about to be: the connection ends with the process then
+	if d.given.Swap(true) { // one has asked, or is about to: its connection ends with this process
 		select {
 		case c := <-d.asked:
 			_ = errors.Join(c.Refuse(errors.New("it ends")), c.Close())
@@ -261,9 +260,9 @@ func (d *Daemon) refuseTakeOvers() {
 	}
 }
 
-// give prepares for another process what it goes on with. It returns nil where this one does.
+// give prepares what another process needs to continue. It returns nil if this one continues.
 func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn) *handedOver {
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // ends with it
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })() // ends with give
 	log := d.Log.With(zap.Int("process", c.PID()))
 	ready, err := c.Greet(takeover.Hello{Version: d.version, PID: os.Getpid(), Replaced: replaced(), Notify: os.Getenv("NOTIFY_SOCKET")})
 	if err != nil || !ready {
@@ -289,8 +288,8 @@ func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn)
 	return nil
 }
 
-// handOver gives another process the target, of which this one has closed everything. It returns
-// what this one is to go on with, where the other one does not.
+// handOver passes the target, which this process has closed, to another process. If that fails, it returns what this
+// process needs to continue.
 func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 	if closing != nil {
 		d.Log.Warn("closing for a takeover", zap.Error(closing))
@@ -315,7 +314,7 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 	return d.hand(out.moved, nil)
 }
 
-// hand returns what this process is to go on with.
+// hand returns what this process needs to continue with a target.
 func (d *Daemon) hand(x *control.Moved, from *takeover.Conn) *handedOver {
 	spare, err := x.WithoutHosts()
 	if err != nil {
@@ -324,11 +323,11 @@ func (d *Daemon) hand(x *control.Moved, from *takeover.Conn) *handedOver {
 	return &handedOver{moved: x, conn: from, spare: spare}
 }
 
-// metricsFile is the name of the listener of metrics among [control.Moved]'s files.
+// metricsFile is the name of the metrics' listener among [control.Moved]'s files.
 const metricsFile = "metrics"
 
-// listen takes an address, or goes on with the socket of another process, or of this one: in
-// a sandbox it can make no other, however often it serves anew.
+// listen opens a listener, or uses the socket that this or another process has opened already: within the sandbox a
+// process cannot open another one, however often it serves again.
 func (d *Daemon) listen(name string, begin func() (net.Listener, error), in *handedOver) (net.Listener, error) {
 	f := d.ports[name]
 	if f == nil && in != nil {
@@ -358,14 +357,14 @@ func (d *Daemon) keepPort(name string, l net.Listener) error {
 
 func (d *Daemon) closePorts() {
 	for _, f := range d.ports {
-		_ = f.Close() // nobody is told
+		_ = f.Close() // an error has no consequence
 	}
 }
 
-// keepListeners has the sockets of TCP go along.
+// keepListeners adds the listening TCP sockets to x.
 func (d *Daemon) keepListeners(x *control.Moved) error {
 	for name, f := range d.ports {
-		raw, err := f.SyscallConn() // Fd would have those block who accept yet
+		raw, err := f.SyscallConn() // Fd would make calls of Accept blocking
 		if err != nil {
 			return err
 		}
@@ -381,16 +380,16 @@ func (d *Daemon) keepListeners(x *control.Moved) error {
 	return nil
 }
 
-// replaced reports whether the program's file is another one by now.
+// replaced reports whether the program's file was replaced since the process was started.
 func replaced() bool {
 	path, err := os.Readlink("/proc/self/exe")
 	return err == nil && strings.HasSuffix(path, " (deleted)")
 }
 
-// readyFile is the descriptor at which a process in the background says that it serves.
+// readyFile is the descriptor on which a process in the background reports that it serves.
 const readyFile = 3
 
-// readyEnv names it to that process.
+// readyEnv names that descriptor to the process.
 const readyEnv = "NVMEOF_READY_FD"
 
 // background starts the same command in the background, and returns when it serves.
@@ -408,7 +407,7 @@ func (f *Flags) background(cmd *cobra.Command) error {
 		return err
 	}
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return a == "--background" || a == "--background=true" })
-	next := exec.Command(self, args...) // not of cmd's context: it goes on when this one has ended
+	next := exec.Command(self, args...) // without cmd's context: it continues when this process has ended
 	next.Stdout, next.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	next.Env = append(os.Environ(), readyEnv+"="+strconv.Itoa(readyFile))
 	next.ExtraFiles = []*os.File{w}
@@ -423,10 +422,10 @@ func (f *Flags) background(cmd *cobra.Command) error {
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.Exited() {
 		return &failure.Said{Code: exit.ExitCode()}
 	}
-	return err // a signal, say
+	return err // for example ended by a signal
 }
 
-// sayReady tells a process that waits that this one serves.
+// sayReady reports to the process that waits in background that this one serves.
 func sayReady() {
 	if os.Getenv(readyEnv) != strconv.Itoa(readyFile) {
 		return

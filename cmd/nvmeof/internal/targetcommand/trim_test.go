@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTrim: what a large change leaves is given back once the process does not grow any more, and once.
+// TestTrim checks that the memory left by a large change is returned once, when the process does not grow any more.
 func TestTrim(t *testing.T) {
 	var x trimmer
 	for i, step := range []struct {

@@ -1,3 +1,2 @@
-// Package terminal reports whether output goes to a terminal, and has what is shown on
-// people alone.
+// Package terminal reports whether output goes to a terminal, and shows the progress of jobs there.
 package terminal

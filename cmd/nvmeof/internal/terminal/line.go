@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Line shows on a terminal how far a job is, in one line that is erased at the end; nil
-// where nobody would look.
+// Line returns a function that shows the progress of a job on a terminal, in one line that is erased at the end. It
+// returns nil if w is not a terminal.
 func Line(w io.Writer, what string) func(float64) {
 	if !Is(w) {
 		return nil

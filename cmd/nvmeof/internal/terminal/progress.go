@@ -7,13 +7,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// smallTransfer is over before anybody looks.
+// smallTransfer is the size below which no progress is shown, since the transfer is over at once.
 const smallTransfer = 16 << 20
 
-// A Progress shows a terminal how far a long transfer is; nil shows nothing.
+// A Progress shows the progress of a long transfer on a terminal; nil shows nothing.
 type Progress struct{ bar *progressbar.ProgressBar }
 
-// NewProgress is a bar of so many bytes; nil where nobody would look.
+// NewProgress returns the Progress of a transfer of size bytes; nil if w is not a terminal or the transfer is small.
 func NewProgress(w io.Writer, what string, size int) *Progress {
 	if size < smallTransfer || !Is(w) {
 		return nil
@@ -27,14 +27,14 @@ func startProgress(w io.Writer, what string, size int) *Progress {
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))}
 }
 
-// Add moves it by so many bytes.
+// Add adds n bytes.
 func (p *Progress) Add(n int) {
 	if p != nil {
 		_ = p.bar.Add(n)
 	}
 }
 
-// End takes the bar off the terminal.
+// End removes the bar from the terminal.
 func (p *Progress) End() {
 	if p != nil {
 		_ = p.bar.Clear()

@@ -25,8 +25,7 @@ func TestProgress(t *testing.T) {
 	none.End()
 }
 
-// TestTerminal: a terminal has a line of progress, and a bar where that takes long; others
-// have none.
+// TestTerminal checks that progress is shown on a terminal only, and a bar only for long transfers.
 func TestTerminal(t *testing.T) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Is reports whether what is written there is on a terminal.
+// Is reports whether out is a terminal.
 func Is(out io.Writer) bool {
 	if w, ok := out.(interface{ Unwrap() io.Writer }); ok {
 		out = w.Unwrap()

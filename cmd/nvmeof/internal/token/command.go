@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// Command is nvmeof token.
+// Command returns the command nvmeof token.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Make and revoke the tokens by which a target is used over TCP",
 		Long: `Changes the file of tokens that console.tokens of a target names (--console-tokens).
@@ -24,7 +24,7 @@ A running target follows it. The file has a hash of each token, and not the toke
 	return cmd
 }
 
-// addFile adds --file, which all commands need.
+// addFile adds the flag --file, which all commands require.
 func addFile(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "file", "", "file of the tokens (required)")
 }
@@ -62,7 +62,7 @@ func newCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err = fmt.Fprintln(cmd.OutOrStdout(), token); err != nil { // nobody has seen it
+			if _, err = fmt.Fprintln(cmd.OutOrStdout(), token); err != nil { // the token was not shown, so it must not stay valid
 				err = errors.Join(err, change(cmd.Context(), file, false, func(l List) (List, error) {
 					return slices.DeleteFunc(l, func(o Entry) bool { return o == e }), nil
 				}))
@@ -106,13 +106,13 @@ func newList() *cobra.Command {
 	return cmd
 }
 
-// listJSON prints what the table has: nobody needs the hashes.
+// listJSON prints the fields of the table, without the hashes.
 func listJSON(cmd *cobra.Command, l List) error {
 	type shown struct {
 		Name string       `json:"name"`
 		Role control.Role `json:"role"`
 	}
-	all := make([]shown, len(l)) // none is an empty list, and not null
+	all := make([]shown, len(l)) // an empty list rather than null
 	for i, e := range l {
 		all[i] = shown{e.Name, e.Role}
 	}
@@ -142,7 +142,7 @@ func newRevoke() *cobra.Command {
 	return cmd
 }
 
-// change replaces a file by one with other tokens, or makes it.
+// change applies f to the tokens of a file, which create makes if it does not exist.
 func change(ctx context.Context, file string, create bool, f func(List) (List, error)) error {
 	if err := needFile(file); err != nil {
 		return err

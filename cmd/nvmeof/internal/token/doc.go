@@ -1,6 +1,6 @@
-// Package token has the tokens by which people and programs use a target over TCP: the file that
-// keeps them by hash, the commands that change it, and who has failed too often.
+// Package token implements the tokens with which people and programs access a target over TCP: the file that keeps
+// their hashes, the commands that change it, and the limit on failed attempts.
 //
-// A token is random, and of 256 bits, so that one pass of SHA-256 hides it: there is nothing to
-// guess. It is printed once, when it is made, and is in no file.
+// A token has 256 random bits. It cannot be guessed, so a single pass of SHA-256 is enough to hide it. It is printed
+// once, when it is created, and is in no file.
 package token

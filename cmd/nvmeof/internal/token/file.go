@@ -18,20 +18,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// Bounds of a file.
+// Limits of a file.
 const (
 	maxFile    = 1 << 20
 	maxEntries = 4096
 	maxName    = 64
 )
 
-// prefix makes tokens findable for programs that look for secrets in the wrong places.
+// prefix lets secret scanners recognize tokens.
 const prefix = "nvmeof-"
 
-// A Hash is that of a token.
+// A Hash is the hash of a token.
 type Hash [sha256.Size]byte
 
-// An Entry is a token without the token itself.
+// An Entry describes a token without containing it.
 type Entry struct {
 	Name string
 	Role control.Role
@@ -41,18 +41,18 @@ type Entry struct {
 // A List is the tokens of a file.
 type List []Entry
 
-// New makes a token.
+// New creates a token.
 func New() (token string, hash Hash) {
 	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // it does not fail
+	_, _ = rand.Read(secret[:]) // never fails
 	token = prefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	return token, HashOf(token)
 }
 
-// HashOf is what a file has of a token.
+// HashOf returns the hash of a token, as files contain it.
 func HashOf(token string) Hash { return sha256.Sum256([]byte(token)) }
 
-// Find finds the entry of a token by its hash. It looks at all, so that its time says nothing.
+// Find returns the entry of the token with that hash. It compares all entries, so that its timing reveals nothing.
 func (l List) Find(h Hash) (Entry, bool) {
 	at := -1
 	for i := range l {
@@ -64,7 +64,7 @@ func (l List) Find(h Hash) (Entry, bool) {
 	return l[at], true
 }
 
-// Parse reads lines of a name, a role and a hash. Empty lines, and those that begin with #, say nothing.
+// Parse parses lines of a name, a role and a hash. Empty lines and lines that begin with # are skipped.
 func Parse(text []byte) (List, error) {
 	var l List
 	names := map[string]bool{}
@@ -106,7 +106,7 @@ func parseEntry(line string) (e Entry, err error) {
 	return e, nil
 }
 
-// checkName refuses what a log or a table could not show as it is.
+// checkName rejects names that a log or a table could not show unchanged.
 func checkName(name string) error {
 	for _, c := range name {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._@-", c)) {
@@ -127,7 +127,7 @@ func (l List) text() []byte {
 	return b.Bytes()
 }
 
-// Read reads a file that nobody but its owner may read.
+// Read reads a file, which must not be readable by others than its owner.
 func Read(ctx context.Context, path string) (List, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/recent"
 )
 
-// readTime is how long a file system may take.
+// readTime limits how long reading the file may take.
 const readTime = 5 * time.Second
 
-// A Keeper is the tokens of a file as it is now: what is revoked counts no more within a second.
-// Any goroutine may use it.
+// A Keeper returns the current tokens of a file: a revoked token is rejected within a second. It may be used from any
+// goroutine.
 type Keeper struct {
 	Path string
 	last recent.Reading[List]
 }
 
-// List is what the file has. One that cannot be read has no tokens.
+// List returns the tokens in the file; none if it cannot be read.
 func (k *Keeper) List() (List, error) {
 	return k.last.Get(func() (List, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), readTime)
@@ -26,7 +26,7 @@ func (k *Keeper) List() (List, error) {
 	})
 }
 
-// Find finds the entry of a token by its hash.
+// Find returns the entry of the token with that hash.
 func (k *Keeper) Find(h Hash) (e Entry, ok bool, err error) {
 	l, err := k.List()
 	if err != nil {

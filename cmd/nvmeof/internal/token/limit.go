@@ -8,20 +8,20 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/connlimit"
 )
 
-// Bounds on failures. An address has some at once, and then one in a while.
+// Limits on failures. An address is allowed a burst of failures, and then one per pause.
 const (
 	burst        = 10
 	pause        = 6 * time.Second
 	maxAddresses = 4096
 )
 
-// A Limit is which addresses have failed, and how often. Its zero value is none. Any goroutine may use it.
+// A Limit counts the failures of each address. Its zero value has none. It may be used from any goroutine.
 type Limit struct {
 	mu    sync.Mutex
-	again map[netip.Addr]time.Time // by when all failures of an address count no more
+	again map[netip.Addr]time.Time // when all failures of an address are forgotten
 }
 
-// Wait is for how long an address has to wait until it may try again; 0: it may.
+// Wait returns how long an address must wait before its next attempt; 0: it may try now.
 func (l *Limit) Wait(a netip.Addr, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +50,8 @@ func (l *Limit) Failed(a netip.Addr, now time.Time) {
 	l.again[a] = until.Add(pause)
 }
 
-// forget makes room: for those whose failures count no more, or else for all. Whoever has so many
-// addresses guesses no faster for it: a token has 256 bits.
+// forget removes expired addresses, or all if none has expired. A client with so many addresses does not gain from
+// that: a token has 256 bits.
 func (l *Limit) forget(now time.Time) {
 	for a, until := range l.again {
 		if !until.After(now) {

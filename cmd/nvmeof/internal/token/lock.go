@@ -10,9 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/shell"
 )
 
-// lock waits until no other command changes a file of tokens: of two that had read the same one, the
-// later would bring back what the other has revoked. It is the file that is locked, which nobody else
-// may open, and not its folder, which others could hold for ever.
+// lock waits until no other command changes the file. Without it, of two commands that read the same tokens, the later
+// would restore a token that the other has revoked. The file itself is locked, since no other user may open it. Other
+// users could hold a lock on its directory forever.
 func lock(file string, create bool) (unlock func(), err error) {
 	flags := os.O_RDWR | syscall.O_NONBLOCK
 	if create {
@@ -34,7 +34,8 @@ func lock(file string, create bool) (unlock func(), err error) {
 	}
 }
 
-// locked locks a file, and reports whether it has its name yet: whoever had the lock may have replaced it.
+// locked locks a file, and reports whether its path still names it: the previous holder of the lock may have replaced
+// the file.
 func locked(f *os.File) (same bool, err error) {
 	for {
 		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
@@ -55,7 +56,7 @@ func locked(f *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(mine, now), err
 }
 
-// missing says what to do where there is no file.
+// missing adds the remedy to the error of a file that does not exist.
 func missing(file string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, shell.Quote(file))

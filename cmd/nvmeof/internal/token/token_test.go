@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// run carries a command out, and returns what it prints.
+// run runs a command, and returns its output.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out strings.Builder
@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestCommandsAtOnce: commands that change a file at the same time all count.
+// TestCommandsAtOnce checks that concurrent changes of a file all take effect.
 func TestCommandsAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	const n = 8
@@ -91,7 +91,7 @@ func TestCommandsAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnseen: a token that could not be printed is in no file, as nobody has it.
+// TestUnseen checks that a token that could not be printed is not in the file.
 func TestUnseen(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -187,8 +187,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestKeeperFollows: what is revoked counts no more after a second, and a file that cannot be read
-// has no tokens.
+// TestKeeperFollows checks that a revoked token is rejected after a second, and that a file that cannot be read has no
+// tokens.
 func TestKeeperFollows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// least is how often a target reads its counters at most.
+// least is the minimum interval at which a target reads its counters.
 const least = time.Second
 
 const help = `What a running target does, as it does it: its namespaces, hosts, controllers, shards and the
@@ -32,7 +32,7 @@ controllers have rates, and no times.
 
 The counters are those of the target. Processes of connect and attach have none.`
 
-// A command is top.
+// A command holds the flags of top.
 type command struct {
 	remote   administer.Remote
 	once     bool
@@ -42,7 +42,7 @@ type command struct {
 	filter   string
 }
 
-// Command is top.
+// Command returns the command top.
 func Command() *cobra.Command { return newCommand(least) }
 
 func newCommand(interval time.Duration) *cobra.Command {
@@ -67,7 +67,7 @@ func viewNames() (names []string) {
 	return names
 }
 
-// views are those that --view names, or all.
+// views returns the views of --view, or all.
 func (c *command) views() ([]activity.View, error) {
 	var all []activity.View
 	for v := range activity.Views {
@@ -96,7 +96,7 @@ func (c *command) run(cmd *cobra.Command, _ []string) error {
 	}
 	socket, err := c.remote.Find()
 	if err == nil {
-		err = cmd.Flags().Set("socket", socket) // also for what comes after the target has ended
+		err = cmd.Flags().Set("socket", socket) // also for commands after the target has ended
 	}
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (c *command) run(cmd *cobra.Command, _ []string) error {
 	return print(cmd.OutOrStdout(), r, views, c.filter)
 }
 
-// watch shows a target on a terminal. One that was never there is a mistake, and one that goes is
-// waited for.
+// watch shows a target on a terminal. It fails if there is no target at first, but waits for one that disappears
+// later.
 func (c *command) watch(ctx context.Context, socket string, out io.Writer) error {
 	if err := c.remote.Get(ctx, "/v1/measures", new(control.Measures)); err != nil {
 		return explain(ctx, socket, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
 
-// serve has a handler answer at a socket.
+// serve serves a handler at a socket.
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	l := listen(t)
@@ -47,7 +47,7 @@ func top(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// answering is a target whose counters are of another second in each reading.
+// answering serves a target whose counters are a second later in each reading.
 func answering(t *testing.T) string {
 	var asked atomic.Int64
 	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -83,7 +83,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestPrintJSON: what is no text for a terminal is escaped, and means the same.
+// TestPrintJSON checks that unprintable text is escaped, and decodes to the same text.
 func TestPrintJSON(t *testing.T) {
 	r := newTestScreen(1).report
 	r.Hosts[0].Host = "\u009b31m\x7f\u202e\U000e0001ü\""
@@ -100,7 +100,7 @@ func TestPrintJSON(t *testing.T) {
 	}
 }
 
-// TestWrong: each mistake is said as what it is.
+// TestWrong checks the error of each mistake.
 func TestWrong(t *testing.T) {
 	fails := func(status int, text string, alive bool) string {
 		return serve(t, func(w http.ResponseWriter, q *http.Request) {
@@ -135,8 +135,8 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestEndedBetween: where the target that was found has ended between two readings its socket is named,
-// and not the one at which targets are by default.
+// TestEndedBetween checks that if the target ends between two readings, the error names its socket rather than the
+// default one.
 func TestEndedBetween(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("NVMEOF_SOCKET", filepath.Join(dir, "target.sock"))

@@ -1,2 +1,2 @@
-// Package topcommand shows what a running target does: top.
+// Package topcommand implements top, which shows the activity of a running target.
 package topcommand

@@ -14,8 +14,8 @@ import (
 // A printer prints a report.
 type printer func(out io.Writer, r *activity.Report, views []activity.View, filter string) error
 
-// printJSON prints all of it. What hosts have sent is in it, so that it is ASCII where a
-// terminal would obey.
+// printJSON prints the whole report. It may contain text from hosts, so characters that a terminal would obey are
+// escaped.
 func printJSON(out io.Writer, r *activity.Report, _ []activity.View, _ string) error {
 	var b strings.Builder
 	for _, c := range string(config.JSON(r)) {
@@ -48,7 +48,7 @@ func printText(out io.Writer, r *activity.Report, views []activity.View, filter 
 		fmt.Fprintf(&b, "\n%s\n%s\n", v, l.Head())
 		for i, row := range t.Rows {
 			if v == activity.Transport && row[3].Number == 0 {
-				continue // of which there are many
+				continue // there are many
 			}
 			b.WriteString(l.Row(i) + "\n")
 		}
@@ -57,7 +57,7 @@ func printText(out io.Writer, r *activity.Report, views []activity.View, filter 
 	return err
 }
 
-// summary is the target in three lines.
+// summary describes the target in three lines.
 func summary(r *activity.Report) []string {
 	t := &r.Total
 	away := ""
@@ -73,7 +73,7 @@ func summary(r *activity.Report) []string {
 	}
 }
 
-// some is how many there are.
+// some formats a count of things.
 func some(n int, of string) string {
 	if n != 1 {
 		of += "s"
@@ -81,7 +81,7 @@ func some(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, of)
 }
 
-// span is two quantiles.
+// span formats two quantiles.
 func span(l activity.Latency) string {
 	if l.Count == 0 {
 		return "-"

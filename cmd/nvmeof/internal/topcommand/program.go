@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// timeout is how long a reading may take.
+// timeout limits how long a reading may take.
 const timeout = 10 * time.Second
 
 // A program shows a screen on a terminal, and reads the target's counters for it.
@@ -25,17 +25,17 @@ type program struct {
 	interval time.Duration
 }
 
-// A reading has come, or not.
+// A reading is the result of reading the counters, or an error.
 type reading struct {
 	measures *control.Measures
 	err      error
 	at       time.Time
 }
 
-// due says that the next reading is.
+// due signals that the next reading is due.
 type due struct{}
 
-// show shows a screen until its user has enough.
+// show shows a screen until its user quits.
 func show(ctx context.Context, s *screen, interval time.Duration, in io.Reader, out io.Writer, environ []string) error {
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
@@ -56,8 +56,8 @@ func show(ctx context.Context, s *screen, interval time.Duration, in io.Reader, 
 
 var errNoTerminal = errors.New("the terminal is gone")
 
-// A keyboard is a terminal's input, whose end ends the screen: where the terminal was not this
-// process's controlling one, as below su(1), its end sends no SIGHUP.
+// A keyboard is the input of a terminal, whose end ends the screen. If the terminal was not the controlling one of
+// this process, as below su(1), its end sends no SIGHUP.
 type keyboard struct {
 	file *os.File
 	gone context.CancelCauseFunc
@@ -78,7 +78,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 // Init implements tea.Model.
 func (p *program) Init() tea.Cmd { return p.ask }
 
-// ask asks the target. It runs beside the screen, and looks at nothing that changes.
+// ask queries the target. It runs in parallel to the screen, and uses only fields that do not change.
 func (p *program) ask() tea.Msg {
 	ctx, cancel := context.WithTimeoutCause(p.ctx, timeout, errSilent)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTerminalGoes: the screen ends with its terminal, which sends no SIGHUP to who has it from
-// another process.
+// TestTerminalGoes checks that the screen ends with its terminal, even if that sends no SIGHUP because another process
+// controls it.
 func TestTerminalGoes(t *testing.T) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

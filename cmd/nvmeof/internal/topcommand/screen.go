@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A screen is what top shows, and where its user is. It knows of no terminal and no clock.
+// A screen is the state of what top shows. It uses neither a terminal nor a clock.
 type screen struct {
 	target        string // its socket
 	width, height int
@@ -19,18 +19,18 @@ type screen struct {
 	view   activity.View
 	orders [activity.Views]order
 	filter string
-	typing bool // the filter
+	typing bool // the user is typing the filter
 	help   bool
-	first  int // row on the screen
+	first  int // first row on the screen
 
 	now    *control.Measures
-	report *activity.Report // nil: there is none yet
+	report *activity.Report // nil: none yet
 	at     time.Time        // when it was read
-	lost   error            // why there is none since
+	lost   error            // why there is none since then
 	table  *activity.Table  // the view of the report, sorted and filtered
 }
 
-// An order is what a view is sorted by.
+// An order is how a view is sorted.
 type order struct {
 	column  int
 	reverse bool
@@ -44,20 +44,20 @@ func newScreen(target string, view activity.View, filter string) *screen {
 	return s
 }
 
-// read takes a reading, or the error why there is none.
+// read stores a reading, or the error of a failed one.
 func (s *screen) read(m *control.Measures, err error, at time.Time) {
 	if s.lost = err; err != nil {
 		return
 	}
 	if s.now != nil && s.now.PID == m.PID && s.now.Started.Equal(m.Started) && s.now.UptimeNS == m.UptimeNS {
-		return // the target has not read its counters again
+		return // the target has not read its counters since
 	}
 	s.report = activity.Compare(s.now, m)
 	s.now, s.at = m, at
 	s.arrange()
 }
 
-// arrange makes the table anew.
+// arrange rebuilds the table.
 func (s *screen) arrange() {
 	if s.report == nil {
 		return
@@ -68,7 +68,7 @@ func (s *screen) arrange() {
 	s.scroll(0)
 }
 
-// scroll moves by so many rows, and not beyond the last.
+// scroll scrolls by the given number of rows, at most to the last.
 func (s *screen) scroll(rows int) {
 	n := 0
 	if s.table != nil {
@@ -77,10 +77,10 @@ func (s *screen) scroll(rows int) {
 	s.first = max(min(s.first+rows, n-s.room()), 0)
 }
 
-// room is how many rows the screen has.
+// room returns the number of rows on the screen.
 func (s *screen) room() int { return max(s.height-headLines-1, 1) }
 
-// press does what a key is for, and reports whether that is the end.
+// press handles a key, and reports whether the program ends.
 func (s *screen) press(key string) (end bool) {
 	switch {
 	case key == "ctrl+c":
@@ -109,7 +109,7 @@ func (s *screen) press(key string) (end bool) {
 	return false
 }
 
-// move is press for what changes the order, or the rows that are shown.
+// move handles the keys that change the order or the visible rows.
 func (s *screen) move(key string) {
 	o := &s.orders[s.view]
 	columns := len(new(activity.Report).Table(s.view).Columns)
@@ -136,7 +136,7 @@ func (s *screen) move(key string) {
 	s.arrange()
 }
 
-// edit is press while the filter is typed.
+// edit handles a key while the filter is typed.
 func (s *screen) edit(key string) {
 	switch key {
 	case "enter":
@@ -157,10 +157,10 @@ func (s *screen) edit(key string) {
 	}
 }
 
-// maxFilter is how long a filter is at most.
+// maxFilter is the maximum length of a filter.
 const maxFilter = 256
 
-// put adds to the filter.
+// put appends text to the filter.
 func (s *screen) put(text string) {
 	if len(s.filter)+len(text) <= maxFilter {
 		s.filter += nvmeof.Visible(text)
@@ -168,7 +168,7 @@ func (s *screen) put(text string) {
 	s.arrange()
 }
 
-// lostLine says that there is no answer.
+// lostLine says that the target does not answer.
 func (s *screen) lostLine() string {
 	since := ""
 	if s.report != nil {

@@ -21,7 +21,7 @@ import (
 
 var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// after is a reading of a target with namespaces, each of which reads more than the one before.
+// after returns a reading of a target with namespaces, each of which reads more than the one before.
 func after(seconds, namespaces int) *control.Measures {
 	m := &control.Measures{PID: 7, Started: began, UptimeNS: int64(seconds) * 1e9, Listeners: 1, BoundsNS: []int64{10000, 20000}}
 	for i := range namespaces {
@@ -36,7 +36,7 @@ func after(seconds, namespaces int) *control.Measures {
 	return m
 }
 
-// newTestScreen has read twice.
+// newTestScreen returns a screen with two readings.
 func newTestScreen(namespaces int) *screen {
 	s := newScreen("/run/nvmeof/target.sock", activity.Namespaces, "")
 	s.read(after(1, namespaces), nil, began.Add(time.Second))
@@ -72,7 +72,7 @@ NAMESPACE               IOPS   READ  WRITE INFL    P50    P99 ST-P50 ST-P99  ERR
 	}
 }
 
-// TestKeys presses keys, and wants the first row and the last line to have something.
+// TestKeys presses keys, and checks the first row and the last line.
 func TestKeys(t *testing.T) {
 	for _, c := range []struct{ keys, first, foot string }{
 		{"", "disk/40", "1-17 of 40 by IOPS "},
@@ -119,7 +119,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestLost: a target that goes is said to have gone, with what was known of it, until it is back.
+// TestLost checks that the loss of a target is shown with its last data, until it is back.
 func TestLost(t *testing.T) {
 	s := newScreen("s", activity.Hosts, "")
 	if got := shown(s); !strings.Contains(got, "reading") {
@@ -148,7 +148,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestFits: whatever is shown, it fits the screen, and nothing of hosts reaches the terminal.
+// TestFits checks that everything fits the screen, and that no control characters from hosts reach the terminal.
 func TestFits(t *testing.T) {
 	for _, keys := range []string{"1", "2", "3", "4", "5", "?", "/ a", "end"} {
 		for _, size := range [][2]int{{80, 24}, {79, 23}, {20, 5}, {1, 1}, {0, 0}, {300, 100}} {
@@ -173,7 +173,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestUpdate has the messages of the terminal do what they are for.
+// TestUpdate sends the messages of the terminal.
 func TestUpdate(t *testing.T) {
 	p := &program{screen: newTestScreen(3), interval: time.Second}
 	ends := func(msg tea.Msg) bool {

@@ -11,10 +11,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// headLines are those above the rows: the target, three of what it does, the views, the titles.
+// headLines is the number of lines above the rows: the target, three of its activity, the views, the titles.
 const headLines = 6
 
-// keys is what the last line says where there is room.
+// keys is the text of the last line if there is room.
 const keys = "1-5 view  <> sort  r reverse  / filter  ? help  q quit"
 
 const keyHelp = `
@@ -34,7 +34,7 @@ const keyHelp = `
 
   Any key leaves this.`
 
-// lines are the screen, one for each of its lines, and none wider than it is.
+// lines returns the lines of the screen, none wider than the screen.
 func (s *screen) lines() []string {
 	all := []string{s.style(bold, s.title())}
 	if s.help {
@@ -57,7 +57,7 @@ func (s *screen) lines() []string {
 	return s.cut(append(all[:max(s.height-1, 0)], s.foot()))
 }
 
-// cut makes lines those of the screen.
+// cut fits lines into the screen.
 func (s *screen) cut(lines []string) []string {
 	lines = lines[:min(len(lines), s.height)]
 	for i := range lines {
@@ -66,8 +66,7 @@ func (s *screen) cut(lines []string) []string {
 	return lines
 }
 
-// How text looks, as a terminal is told to (SGR). Without colours these are left out, but for
-// what is bold or inverse.
+// Text attributes of a terminal (SGR). Without colours only bold and inverse remain.
 const (
 	bold    = "\x1b[1m"
 	inverse = "\x1b[7m"
@@ -92,7 +91,7 @@ func (s *screen) title() string {
 	return text + strings.Repeat(" ", max(s.width-ansi.StringWidth(text)-len(at), 2)) + at
 }
 
-// summary is three lines, of which what is wrong takes the last one.
+// summary returns three lines. An error replaces the last one.
 func (s *screen) summary() []string {
 	out := []string{"", "", ""}
 	if s.report != nil {
@@ -119,7 +118,7 @@ func (s *screen) tabs() string {
 	return b.String()
 }
 
-// foot is the last line: the filter while it is typed, else what the rows are, and the keys.
+// foot returns the last line: the filter while it is typed, otherwise what the rows show, and the keys.
 func (s *screen) foot() string {
 	if s.typing {
 		return s.style(inverse, "filter: "+s.filter+"_")

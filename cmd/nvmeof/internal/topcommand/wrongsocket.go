@@ -12,11 +12,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// silence is how long a server may be silent that speaks first.
+// silence is how long to wait for a server that speaks first.
 const silence = time.Second
 
-// explain says what is at a socket where it has no counters: that of a host, or of a target of
-// another version.
+// explain says what a socket without counters is: that of a host, or of a target of another version.
 func explain(ctx context.Context, socket string, err error) error {
 	var refused *control.Error
 	var lost *control.ConnectError
@@ -35,14 +34,14 @@ func hostError(socket, what string) error {
 	return fmt.Errorf("%s is %s, which is a host: top shows targets; nvmeof list-subsys shows what hosts are connected to, and nvmeof ls finds the targets of this machine", socket, what)
 }
 
-// alive reports whether a process that holds connections answers there.
+// alive reports whether a process that holds connections answers at the socket.
 func alive(ctx context.Context, socket string) bool {
 	c := control.NewClient(socket)
 	defer c.Close()
 	return c.Do(ctx, "GET", "/v1/alive", nil, nil, nil) == nil
 }
 
-// speaksNBD reports whether a server greets there as NBD's do.
+// speaksNBD reports whether an NBD server answers at the socket.
 func speaksNBD(ctx context.Context, socket string) bool {
 	c, err := (&net.Dialer{Timeout: silence}).DialContext(ctx, "unix", socket)
 	if err != nil {
