@@ -23,7 +23,7 @@ type waiting struct {
 const poll = 200 * time.Millisecond
 
 func (w *waiting) addFlag(cmd *cobra.Command, forWhat string) {
-	cmd.Flags().DurationVar(&w.most, "wait", 0, "wait at most so long until "+forWhat+", such as 1m; 0: do not wait")
+	cmd.Flags().DurationVar(&w.most, "wait", 0, "maximum time to wait until "+forWhat+", as 1m; 0: do not wait")
 }
 
 // check is before the order: nothing has been done if it fails.

@@ -16,9 +16,9 @@ import (
 // newKey is about the keys by which hosts and target prove who they are. Keys stand
 // in files, whose paths alone are shown.
 func newKey(generate *cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Show and change by which keys hosts of a running target authenticate"}
+	cmd := &cobra.Command{Use: "key", Short: "Show and change the authentication keys of hosts of a running target"}
 	generate.Use = strings.Replace(generate.Use, "gen-dhchap-key", "generate", 1)
-	generate.Short = "Make a key"
+	generate.Short = "Generate a key"
 	cmd.AddCommand(generate, newKeyList(), newKeySet("add"), newKeySet("set"), newKeyRemove(), newKeyReread())
 	return cmd
 }
@@ -33,7 +33,7 @@ type keyRow struct {
 
 func newKeyList() *cobra.Command {
 	var r Remote
-	cmd := &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "List the hosts that have keys, and the files", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "List the hosts that have keys, with the key files", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*config.Subsystem
 			if err := r.Get(cmd.Context(), "/v1/subsystems", &all); err != nil {
@@ -62,7 +62,7 @@ func newKeyList() *cobra.Command {
 func newKeySet(name string) *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Give an allowed host a key, or another one", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Set or replace the key of an allowed host", Args: cobra.ExactArgs(1)}
 	set := addFields(cmd, config.Host{}, "access")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		body, err := set.object()
@@ -83,7 +83,7 @@ func newKeySet(name string) *cobra.Command {
 func newKeyRemove() *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Remove a host's keys: it connects without authentication from now on", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Remove a host's keys: it then connects without authentication", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needNQN(nqn); err != nil {
 				return err

@@ -184,7 +184,7 @@ func listenerObject() *object[config.Listener] {
 		},
 		id: func(l *config.Listener) string { return fmt.Sprint(l.ID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
-			address := cmd.Flags().String("address", "", "IP address and port; all hosts that are connected through the listener are disconnected")
+			address := cmd.Flags().String("address", "", "IP address and port; hosts that are connected through the listener are disconnected")
 			if cmd.Name() == "add" {
 				_ = cmd.Flags().MarkHidden("address")
 			}
@@ -207,7 +207,7 @@ func hostObject() *object[config.Host] {
 		},
 		id: func(h *config.Host) string { return string(h.NQN) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
-			rights := cmd.Flags().StringSlice("namespace", nil, "rights to single namespaces, NSID=ACCESS, as in 1=read,2=none; they replace those that the host has")
+			rights := cmd.Flags().StringSlice("namespace", nil, "access to single namespaces, NSID=ACCESS, as in 1=read,2=none; replaces what the host has")
 			return func(body map[string]any) (err error) {
 				if cmd.Flags().Changed("namespace") {
 					body["namespaces"], err = parseRights(*rights)

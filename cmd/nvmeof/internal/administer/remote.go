@@ -35,7 +35,7 @@ type Remote struct {
 // AddSocket adds the flag that finds the target.
 func (r *Remote) AddSocket(cmd *cobra.Command) {
 	r.cmd = cmd
-	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target; without it the only one that runs is found")
+	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target; if not given, that of the only running target is found")
 }
 
 // A saving is the flag --save: whether to save, and where if not to the file with which the
@@ -101,9 +101,9 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 
 // AddEdit adds the flags of what changes something.
 func (r *Remote) AddEdit(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
-	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; of apply: what takes from connected hosts what they use; and of namespaces: a file or device that is in use")
-	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; --save FILE names one for a target that was started without")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only print what would be done")
+	cmd.Flags().BoolVar(&r.force, "force", false, "allow changes that destroy data of memory namespaces, changes by apply that connected hosts notice, and files or devices that are in use")
+	cmd.Flags().Var(&r.save, "save", "also change the configuration file, whose comments are kept; --save FILE for a target that was started without one")
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 

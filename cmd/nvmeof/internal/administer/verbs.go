@@ -151,7 +151,7 @@ func (o *object[T]) listCommand() *cobra.Command {
 
 func (o *object[T]) showCommand() *cobra.Command {
 	v := new(verb)
-	cmd := &cobra.Command{Use: "show " + o.key, Short: "Show all of a " + o.name, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "show " + o.key, Short: "Show a " + o.name + " with all settings", Args: cobra.ExactArgs(1)}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.needNQN(v); err != nil {
 			return err
@@ -211,7 +211,7 @@ func (o *object[T]) addCommand() *cobra.Command {
 
 func (o *object[T]) setCommand() *cobra.Command {
 	v := new(verb)
-	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default takes a setting back, =false one that is yes or no", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default resets a setting, =false a boolean one", Args: cobra.ExactArgs(1)}
 	build := o.builder(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.needNQN(v); err != nil {

@@ -36,21 +36,25 @@ func newConnect(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect -t rdma -a ADDR -n NQN",
 		Short: "Connect to a subsystem and stay connected, as nvme connect",
-		Long: `Connects to a subsystem, and keeps the connection until it is interrupted, or
-disconnected by nvmeof disconnect. There is no kernel driver behind it: this process
-holds the controller. nvmeof list-subsys, list and disconnect find it.
+		Long: `Connect to a subsystem and keep the connection until interrupted or disconnected by
+nvmeof disconnect. No kernel driver is involved: this process holds the controller.
+nvmeof list-subsys, list and disconnect find it.
 
-Each namespace is published to this machine by an NBD server with a unix socket of mode
-0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. The path is
-printed when the namespace is published, and by nvmeof list; nvmeof attach --help shows how to use it. What
-clients did is printed when it is withdrawn, and on SIGUSR1. When the controller is lost, requests
-wait for it as the timeouts below say. It waits for a target that does not answer yet, or accepts no host
-yet, or to which there is no route yet, as long as for one that was lost (--ctrl-loss-tmo).
+Each namespace is published to this machine by an NBD server on a unix socket of
+mode 0600 in this user's runtime directory, /run/nvmeof-host/nvme0n1.sock for root.
+The path is printed when the namespace is published, and by nvmeof list; see nvmeof
+attach --help for how to use it. Statistics of the clients are printed when it is
+withdrawn, and on SIGUSR1.
 
-Where another such process is the RoCE endpoint of this host's address already, that one
-connects for as long as this one stays; when that one ends, this one connects itself.
+When the controller is lost, requests wait for it: see the timeouts below. A target
+that does not answer yet, does not accept hosts yet, or has no route yet is waited
+for as long as for a lost one (--ctrl-loss-tmo).
 
-What would be connected is printed as a config.json, with its secrets, by --dump-config.`,
+If another such process already is the RoCE endpoint of this host's address, it
+connects on behalf of this process, for as long as this process runs. When the other
+process ends, this process connects itself.
+
+--dump-config prints the connection as a config.json, including its secrets.`,
 		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,9 +84,9 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 	flags := cmd.Flags()
 	at.AddTo(flags)
 	flags.StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
-	flags.BoolVar(&idempotent, "idempotent", false, "succeed where there is such a connection already, and end")
+	flags.BoolVar(&idempotent, "idempotent", false, "succeed and end if there is such a connection already")
 	flags.BoolVar(&noPublish, "no-publish", false, noPublishHelp)
-	flags.BoolVarP(&dump, "dump-config", "O", false, "print what would be connected as a config.json, and end")
+	flags.BoolVarP(&dump, "dump-config", "O", false, "print the connection as a config.json, and end")
 	return cmd
 }
 

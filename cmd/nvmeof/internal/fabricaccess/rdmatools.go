@@ -33,7 +33,7 @@ func (d *rdmaDevices) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&d.Provider, "provider", provider.Softroce, "RDMA transport: "+provider.Help)
 	f.Var((*fabricoptions.Duration)(&d.AckTimeout), "ack-timeout", provider.AckTimeoutHelp)
-	f.IntVar(&d.ReceiveBuffer, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	f.IntVar(&d.ReceiveBuffer, "rcvbuf", 0, "receive buffer of each socket in bytes, with softroce (default: 8 MiB, as far as allowed)")
 	f.Var((*provider.CongestionFlag)(&d.Congestion), "congestion", provider.CongestionHelp)
 }
 

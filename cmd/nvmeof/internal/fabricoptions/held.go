@@ -123,7 +123,7 @@ func (h *Held) Check() error {
 	return nil
 }
 
-const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the nearest of the best)"
+const iopolicyHelp = "how requests are distributed over paths: numa|round-robin|queue-depth|latency (default numa)"
 
 // Timers say what happens when the connection is lost.
 func (h *Held) Timers() multipath.Timers {

@@ -26,7 +26,7 @@ func targetCommands() []*cobra.Command {
 }
 
 func newCheck() *cobra.Command {
-	return &cobra.Command{Use: "check FILE", Short: "Find what is wrong with a configuration, without a target", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "check FILE", Short: "Check a configuration, without a target", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := ReadConfig(cmd.Context(), args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
@@ -90,7 +90,7 @@ func checkShared(out io.Writer, name string, doc *config.Document) error {
 
 func newApply() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "apply FILE", Short: "Apply a configuration to the running target: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, cut, err := readWhole(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target has the same doubts
 			switch {
@@ -139,7 +139,7 @@ func newDiff() *cobra.Command {
 
 func newSave() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "save [FILE]", Short: "Write the running target's configuration to a file, or to the one that it was started with: what differs there, nothing else", Args: cobra.MaximumNArgs(1),
+	cmd := &cobra.Command{Use: "save [FILE]", Short: "Write the running target's configuration to a file, or to the one that it was started with: only what differs", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.Save(cmd, strings.Join(args, ""))
 		}}
@@ -161,9 +161,9 @@ func newExport() *cobra.Command {
 	var r administer.Remote
 	var format, from, output string
 	cmd := &cobra.Command{Use: "export", Short: "Print the running target's configuration", Args: cobra.NoArgs,
-		Long: `Prints the running target's configuration, or with --from that of a file, in the
-canonical form. With --format nvmetcli it is what nvmetcli restores on a kernel
-target; keys are then read from their files, and the output has them.`,
+		Long: `Print the running target's configuration, or with --from that of a file, in
+canonical form. With --format nvmetcli the output is a file that nvmetcli restores
+on a kernel target; it contains the keys, which are read from their files.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			doc := new(config.Document)
 			var err error
@@ -183,7 +183,7 @@ target; keys are then read from their files, and the output has them.`,
 		}}
 	cmd.Flags().StringVar(&format, "format", "yaml", "yaml, json or nvmetcli (/etc/nvmet/config.json)")
 	cmd.Flags().StringVar(&from, "from", "", "file to read instead of the running target")
-	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new file has mode 0600 and the owner of its directory, an existing one keeps its own")
 	r.AddSocket(cmd)
 	return cmd
 }
@@ -268,10 +268,10 @@ func mayReplace(ctx context.Context, name string) error {
 
 func newImport() *cobra.Command {
 	var format, output, keyDir string
-	cmd := &cobra.Command{Use: "import FILE", Short: "Turn nvmetcli's /etc/nvmet/config.json into a configuration", Args: cobra.ExactArgs(1),
-		Long: `Turns the file in which nvmetcli keeps the kernel's target into a configuration,
-and prints it. Keys are written to files of mode 0600 in --key-dir, which are not
-overwritten. It names the settings that this target does not have.`,
+	cmd := &cobra.Command{Use: "import FILE", Short: "Convert nvmetcli's /etc/nvmet/config.json to a configuration", Args: cobra.ExactArgs(1),
+		Long: `Convert the configuration file of nvmetcli, for the kernel's target, and print the
+result. Keys are written to files of mode 0600 in --key-dir; existing files are not
+overwritten. Settings that this target does not have are reported.`,
 		Example: "  nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "nvmetcli" {
@@ -298,8 +298,8 @@ overwritten. It names the settings that this target does not have.`,
 			return writeOut(cmd, output, in.Document.YAML(), false)
 		}}
 	cmd.Flags().StringVar(&format, "format", "nvmetcli", "format of the file: nvmetcli")
-	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")
-	cmd.Flags().StringVar(&keyDir, "key-dir", "/etc/nvmeof/keys", "folder for files with keys")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new file has mode 0600 and the owner of its directory, an existing one keeps its own")
+	cmd.Flags().StringVar(&keyDir, "key-dir", "/etc/nvmeof/keys", "directory for the files with keys")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 		case err != nil: // what hosts have does not wait for a log
 			d.unkept = []control.Trouble{{Export: path, Why: "events are kept in memory alone, and end with the target: " + err.Error()}}
 			d.Log.Error("events are not written, and are lost with the end of the target; the file stays as it is", zap.String("file", path), zap.Error(err),
-				zap.String("remedy", "mend that, or name another file, and start the target again"))
+				zap.String("remedy", "fix that, or name another file, and restart the target"))
 		default:
 			log = kept
 		}

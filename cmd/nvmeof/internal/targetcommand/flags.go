@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	exportHelp    = `mem:SIZE, rbd:POOL/IMAGE (an image of Ceph), a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file or image), conf=FILE and id=CLIENT (of Ceph), ro, buffered, thin, force (what is in use), resv=FILE (keeps reservations), and what else a namespace has in a configuration (uuid=UUID, ana-group=2; see nvmeof target schema)`
-	allowHostHelp = `NQN of a host that may connect, then options after commas: dhchap-key-file=PATH (the host must know that key), dhchap-ctrl-key-file=PATH (the target's own), dhchap-hash=NAME, dhchap-dhgroup=NAME; keys are read again on SIGHUP`
+	exportHelp    = `mem:SIZE, rbd:POOL/IMAGE (a Ceph image), or the PATH of a file or block device, then options, separated by commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file or image), conf=FILE and id=CLIENT (for Ceph), ro, buffered, thin, force (even if in use), resv=FILE (keep reservations), and the other fields of a namespace in a configuration (uuid=UUID, ana-group=2; see nvmeof target schema)`
+	allowHostHelp = `NQN of a host that may connect, then options, separated by commas: dhchap-key-file=PATH (key by which the host authenticates), dhchap-ctrl-key-file=PATH (key by which the target does), dhchap-hash=NAME, dhchap-dhgroup=NAME; SIGHUP rereads the keys`
 )
 
 // A sizeFlag is a flag with a size; 0 is the default.

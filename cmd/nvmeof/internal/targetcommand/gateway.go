@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	groupHelp   = "serve what the gateways of this group serve, whose state is there: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster; in place of --nqn and --export, since nvmeof target apply gives the subsystems to all of them"
-	gatewayHelp = "with --group: name of this gateway (default: that of the machine)"
+	groupHelp   = "join the group of gateways with this store: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster; replaces --nqn and --export, since nvmeof target apply sets the subsystems of all gateways"
+	gatewayHelp = "with --group: name of this gateway (default: the machine's host name)"
 )
 
 // addPlaces adds the flags that say with whom else the target has to do than with hosts.

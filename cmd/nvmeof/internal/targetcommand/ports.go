@@ -109,7 +109,7 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 // addPorts adds the flags of addresses that are not for hosts.
 func (f *Flags) addPorts(flags *pflag.FlagSet) {
 	f.metrics.AddTo(flags)
-	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
+	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: export a series for each connected host")
 	f.console.addTo(flags)
 }
 
@@ -120,9 +120,9 @@ type consoleFlags struct {
 }
 
 func (c *consoleFlags) addTo(flags *pflag.FlagSet) {
-	flags.Var((*scrape.Address)(&c.listen), "console", "address and port, as 127.0.0.1:9430, of the API and of pages for browsers, for those who have a token (default: none)")
-	flags.StringVar(&c.tokens, "console-tokens", "", "with --console: file of tokens, which nvmeof token create makes")
-	flags.StringVar(&c.certificate, "console-certificate", "", "with --console: certificate, in PEM; required where the address is no loopback one")
+	flags.Var((*scrape.Address)(&c.listen), "console", "address and port of the API and the web console, as 127.0.0.1:9430, for users with a token (default: none)")
+	flags.StringVar(&c.tokens, "console-tokens", "", "with --console: file of tokens, which nvmeof token create writes")
+	flags.StringVar(&c.certificate, "console-certificate", "", "with --console: certificate, in PEM; required unless the address is a loopback address")
 	flags.StringVar(&c.key, "console-key", "", "with --console: private key of the certificate, in PEM")
 }
 

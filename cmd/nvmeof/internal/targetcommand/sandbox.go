@@ -25,7 +25,7 @@ const (
 	sandboxOn   = "on"
 	sandboxOff  = "off"
 
-	sandboxHelp = "auto, on or off: on takes from the target, before it serves, the system calls that it does not need, and all files outside of the folders of what it exports and of sandbox.paths in the configuration, and fails where the kernel cannot; auto does what the kernel can, and the files only where sandbox.paths names some or --socket is " + noSocket
+	sandboxHelp = "auto, on or off: on denies the target, before it serves, the system calls that it does not need, and all files outside the directories of its exports and of sandbox.paths in the configuration, and fails if the kernel cannot; auto denies what the kernel can, and files only if sandbox.paths is set or --socket is " + noSocket
 )
 
 func parseSandbox(s string) (string, error) {

@@ -33,8 +33,8 @@ const (
 	takeAlways  takeoverMode = "always"
 	takeUpgrade takeoverMode = "upgrade"
 
-	takeoverHelp = "go on with the hosts of the target that runs with the same flags or file, which ends: they see a pause, and nothing else. " +
-		"With =upgrade only where that is another version, or its file was replaced. What its control socket has changed is kept. With verbs it is not possible"
+	takeoverHelp = "replace the running target with the same flags or file, and keep its hosts: they see only a pause. " +
+		"=upgrade: only if that is another version, or its program file was replaced. Changes made by the control socket are kept. Not possible with verbs"
 )
 
 // Set implements pflag.Value.

@@ -17,16 +17,16 @@ import (
 
 // Command is nvmeof token.
 func Command() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make and revoke the tokens by which a target is used over TCP",
-		Long: `Changes the file of tokens that console.tokens of a target names (--console-tokens).
-A running target follows it. The file has a hash of each token, and not the token itself.`}
+	cmd := &cobra.Command{Use: "token", Short: "Create and revoke tokens for a target's API over TCP",
+		Long: `Change the file of tokens that console.tokens of a target names (--console-tokens).
+A running target rereads it. The file contains a hash of each token, not the token.`}
 	cmd.AddCommand(newCreate(), newList(), newRevoke())
 	return cmd
 }
 
 // addFile adds --file, which all commands need.
 func addFile(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "file", "", "file of the tokens (required)")
+	cmd.Flags().StringVar(file, "file", "", "file of tokens (required)")
 }
 
 func needFile(file string) error {
@@ -38,7 +38,7 @@ func needFile(file string) error {
 
 func newCreate() *cobra.Command {
 	var file, role string
-	cmd := &cobra.Command{Use: "create NAME", Short: "Make a token, and print it: it is shown this once", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create a token and print it: it is not shown again", Args: cobra.ExactArgs(1),
 		Example: "  nvmeof token create alice --role operate --file /etc/nvmeof/tokens",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := Entry{Name: args[0]}
@@ -70,7 +70,7 @@ func newCreate() *cobra.Command {
 			return err
 		}}
 	addFile(cmd, &file)
-	cmd.Flags().StringVar(&role, "role", string(control.RoleRead), "what it is good for: read, operate (change namespaces and hosts too) or admin (everything)")
+	cmd.Flags().StringVar(&role, "role", string(control.RoleRead), "read, operate (may also change namespaces and hosts) or admin (may do everything)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"read", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -123,7 +123,7 @@ func listJSON(cmd *cobra.Command, l List) error {
 
 func newRevoke() *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "revoke NAME", Short: "Remove a token: within a second a running target takes it no more", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "revoke NAME", Short: "Remove a token: a running target refuses it within a second", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := change(cmd.Context(), file, false, func(l List) (List, error) {
 				i := slices.IndexFunc(l, func(e Entry) bool { return e.Name == args[0] })
