@@ -173,7 +173,7 @@ func orFile(given, file string) (string, error) {
 func listen(endpoint string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(endpoint, "unix:")
 	if path = strings.Replace(path, "//", "", 1); !isUnix || path == "" {
-		return nil, fmt.Errorf("--endpoint %s: it is unix:PATH", endpoint)
+		return nil, fmt.Errorf("--endpoint %s: want unix:PATH", endpoint)
 	}
 	return socketfile.NewListener(path)
 }

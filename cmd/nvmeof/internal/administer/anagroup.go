@@ -51,7 +51,7 @@ func newANASet() *cobra.Command {
 			case err != nil:
 				return failure.Usagef("group %s: want a number", args[0])
 			case listener == "" || state == "":
-				return failure.Usagef("--listener and --state are needed: which listener, and %s", oneOf)
+				return failure.Usagef("--listener and --state are missing: the listener, and %s", oneOf)
 			}
 			return r.Edit(cmd, "PUT", control.Path("listeners", listener, "ana-groups"), map[string]any{"group": n, "state": state})
 		}}
@@ -77,7 +77,7 @@ func newPause() *cobra.Command {
 			}
 			err := r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "pause namespace %s of %s: its commands wait, for %s at most\n", args[0], nqn, orElse(limit, "10s"))
+				fmt.Fprintf(cmd.OutOrStdout(), "pause namespace %s of %s: its commands wait for at most %s\n", args[0], nqn, orElse(limit, "10s"))
 			}
 			return err
 		}}

@@ -81,7 +81,7 @@ runs. The names of its connections are then at the beginning of the file.`,
 // useHolder finds the control socket of the process that holds a device.
 func useHolder(cmd *cobra.Command, device string) error {
 	if cmd.Flags().Changed("socket") {
-		return failure.Usagef("--device and --socket are both given: a host, or a target")
+		return failure.Usagef("--device and --socket exclude each other: give a host or a target")
 	}
 	all, err := connections.All(cmd.Context(), connections.RunDir())
 	for _, p := range all {
@@ -91,7 +91,7 @@ func useHolder(cmd *cobra.Command, device string) error {
 			}
 		}
 	}
-	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are", device), err)
+	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; see nvmeof list", device), err)
 }
 
 // guard has nobody else read what is in packets, also of a file that was there and that others may read.
@@ -126,7 +126,7 @@ func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 	if file != "-" {
 		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a FIFO would wait for its reader
 		if errors.Is(err, syscall.ENXIO) {
-			err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
+			err = fmt.Errorf("%w: if it is a FIFO, start its reader first", err)
 		}
 		if err == nil {
 			err = guard(f)

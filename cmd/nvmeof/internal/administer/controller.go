@@ -166,7 +166,7 @@ func oneController(all []control.Controller, id string, nqn nvmeof.NQN) (*contro
 	case 1:
 		return found, nil
 	}
-	return nil, failure.Usagef("controller %s is one of each of %s: say which, with --nqn", id, strings.Join(of, ", "))
+	return nil, failure.Usagef("controller %s exists in each of %s: select one with --nqn", id, strings.Join(of, ", "))
 }
 
 func newControllerRemove() *cobra.Command {

@@ -55,7 +55,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, failure.Usagef("--since %s: it is a duration, as 2h, or a time, as 2026-11-23T20:00:00Z", s)
+		return t, failure.Usagef("--since %s: want a duration, as 2h, or a time, as 2026-11-23T20:00:00Z", s)
 	}
 	return t, nil
 }
@@ -86,7 +86,7 @@ func (w *watch) run(cmd *cobra.Command) error {
 		w.out = (*watch).object
 	case "table":
 	default:
-		return failure.Usagef("--output-format %s: with --follow it is table or json", w.format)
+		return failure.Usagef("--output-format %s: want table or json with --follow", w.format)
 	}
 	c := control.NewClient(socket)
 	defer c.Close()
@@ -159,7 +159,7 @@ func (w *watch) next(cmd *cobra.Command, c *control.Client) ([]events.Event, err
 		err := c.Do(ctx, "GET", "/v1/events", []string{fmt.Sprint("after=", w.after), "log=" + w.log, "wait"}, nil, &page)
 		if err == nil {
 			if gone := page.Log == w.log && page.Replaced > 0; gone {
-				fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %d events were replaced before they could be shown\n", page.Replaced)
+				fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %d events were overwritten before they could be shown\n", page.Replaced)
 			}
 			w.begun = true
 			return w.take(&page), nil
@@ -172,7 +172,7 @@ func (w *watch) next(cmd *cobra.Command, c *control.Client) ([]events.Event, err
 			return nil, &failure.Connect{Err: err}
 		}
 		if !quiet {
-			fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: the target has ended; waiting for it")
+			fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: the target has ended; waiting for its restart")
 		}
 		if err := pause(ctx, awayTime); err != nil {
 			return nil, err

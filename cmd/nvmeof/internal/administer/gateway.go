@@ -55,7 +55,7 @@ const storeTime = 5 * time.Second
 // storeRow says how old what follows is.
 func storeRow(w io.Writer, g *control.GroupStatus) {
 	if age := time.Duration(g.Age) * time.Millisecond; age > storeTime {
-		row(w, fmt.Sprintf("the group's store has not answered for %v: this is from before", age.Round(time.Second)))
+		row(w, fmt.Sprintf("the group's store has not answered for %v: this may be outdated", age.Round(time.Second)))
 	}
 }
 
@@ -74,7 +74,7 @@ func gatewayTable(w io.Writer, g *control.GroupStatus) {
 		row(w, name, x.State, x.Groups, cmp.Or(strings.Join(x.Addresses, " "), "-"), ids)
 	}
 	if g.Behind != "" {
-		row(w, "revision "+fmt.Sprint(int(g.Revision))+" of the configuration is not in place here: "+g.Behind)
+		row(w, "revision "+fmt.Sprint(int(g.Revision))+" of the configuration is not applied here: "+g.Behind)
 	}
 	for _, f := range g.Fences {
 		state := "is being fenced"
@@ -155,7 +155,7 @@ func newANAMove() *cobra.Command {
 	cmd := &cobra.Command{Use: "move GROUP --gateway NAME", Short: "Move an ANA group to a gateway of the group", Example: "  nvmeof ana-group move 3 --gateway gw2", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return failure.Usagef("--gateway is needed: which one is to serve the group; nvmeof gateway list shows them")
+				return failure.Usagef("--gateway is missing: the gateway that is to serve the group; see nvmeof gateway list")
 			}
 			if err := wait.check(); err != nil {
 				return err

@@ -70,7 +70,7 @@ func newKeySet(name string) *cobra.Command {
 			return err
 		}
 		if len(body) == 0 || nqn == "" {
-			return failure.Usagef("--nqn and --key-file are needed; nvmeof key generate makes a key")
+			return failure.Usagef("--nqn and --key-file are missing; nvmeof key generate generates a key")
 		}
 		return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 	}
@@ -104,7 +104,7 @@ func newKeyReread() *cobra.Command {
 			if err := r.Call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "all keys are read again; each counts from its host's next authentication")
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "all keys were reread; each is used from its host's next authentication")
 			return err
 		}}
 	r.AddSocket(cmd)

@@ -88,8 +88,8 @@ func namespaceObject() *object[config.Namespace] {
 				return err
 			}
 			if n.Memory != nil {
-				return failure.Usagef("namespace %s is memory, and --size, --thin, --buffered and --engine are of files: "+
-					"--memory SIZE makes it another size, --file PATH a file, and its data is lost with each", key)
+				return failure.Usagef("namespace %s is memory, and --size, --thin, --buffered and --engine are options of files: "+
+					"--memory SIZE changes its size, --file PATH makes it a file; both lose its data", key)
 			}
 			if n.Block == nil {
 				return nil
@@ -121,10 +121,10 @@ func filesOnly(body map[string]any, cmd *cobra.Command) error {
 	slices.Sort(flags)
 	for _, other := range []string{"memory", "block", "rbd"} {
 		if body[other] != nil {
-			return failure.Usagef("of files only, which --%s is not: %s; leave that out, or name a file with --file PATH", other, strings.Join(flags, ", "))
+			return failure.Usagef("%[2]s: options of files only, not of --%[1]s: remove them, or give --file PATH", other, strings.Join(flags, ", "))
 		}
 	}
-	return failure.Usagef("of files only: %s; --file PATH is missing", strings.Join(flags, ", "))
+	return failure.Usagef("%s: options of files, but --file PATH is missing", strings.Join(flags, ", "))
 }
 
 // putImage makes --size that of an image, where one is named.

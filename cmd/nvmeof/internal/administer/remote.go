@@ -51,7 +51,7 @@ func (s *saving) Set(text string) (err error) {
 		*s = saving{on: text == "true"}
 		return nil
 	case "":
-		return errors.New("it names no file")
+		return errors.New("want the name of a file")
 	}
 	s.on = true
 	s.file, err = filepath.Abs(text)
@@ -131,7 +131,7 @@ func (r *Remote) Stream(ctx context.Context, path string, options []string) (bod
 	return followed{body}, nil
 }
 
-var errGone = errors.New("the process that was followed has ended; what it had not sent is missing")
+var errGone = errors.New("the process has ended; data that it had not sent is missing")
 
 // followed is a stream, of which it says who is at fault if it breaks off.
 type followed struct{ io.ReadCloser }
@@ -165,11 +165,11 @@ func (r *Remote) ask(ctx context.Context, method string, do func(*control.Client
 		refused.Message = failure.RemedyAtTarget(refused.Message)
 	case errors.As(err, &lost):
 		if method != "GET" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-			err = fmt.Errorf("%w: it has ended before it answered, and may have made the change", err)
+			err = fmt.Errorf("%w: it ended before it answered, and may have made the change", err)
 		}
 		return &failure.Connect{Err: err}
 	case err != nil && ctx.Err() != nil && method != "GET":
-		return fmt.Errorf("%w: the target may make the change yet, or has made it: see nvmeof ls", err)
+		return fmt.Errorf("%w: the target may have made the change, or may still make it: see nvmeof ls", err)
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 		table(w)
 		return w.Flush()
 	}
-	return failure.Usagef("--output-format %s: it is table, json or yaml%s", r.format, failure.DidYouMean(r.format, []string{"table", "json", "yaml"}))
+	return failure.Usagef("--output-format %s: want table, json or yaml%s", r.format, failure.DidYouMean(r.format, []string{"table", "json", "yaml"}))
 }
 
 // row prints cells; empty ones are a dash.

@@ -61,7 +61,7 @@ func newReservationClear() *cobra.Command {
 				return err
 			}
 			if all == (host != "") {
-				return failure.Usagef("--host HOST or --all is needed: whose registration; nvmeof reservation list shows which there are")
+				return failure.Usagef("--host HOST or --all is missing: the registration to clear; see nvmeof reservation list")
 			}
 			parts := []string{"subsystems", nqn, "namespaces", args[0], "reservation"}
 			if !all {

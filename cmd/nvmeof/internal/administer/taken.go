@@ -9,7 +9,7 @@ import (
 // takeTime is how long, once a command is to end, who reads its output may take for what is left.
 const takeTime = time.Second
 
-var errNotTaken = errors.New("the output lacks its end: who reads it, or its file system, did not take what was written for a second")
+var errNotTaken = errors.New("the output is incomplete: its reader, or its file system, accepted nothing for a second")
 
 // whileTaken runs f, which writes what comes until ctx ends. It does not wait for an output that takes
 // nothing then.

@@ -26,7 +26,7 @@ left out and counted.`,
 		Example: "  nvmeof trace --slower-than 5ms\n  nvmeof trace --host NQN --count 100 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {
-				return failure.Usagef("--output-format %s: it is table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
+				return failure.Usagef("--output-format %s: want table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
 			}
 			body, err := r.Stream(cmd.Context(), "/v1/trace", l.options("host", host, "nqn", nqn, "nsid", nsid, "slower-than", slower))
 			if err != nil {
@@ -63,12 +63,12 @@ func printTrace(out, errOut io.Writer, from io.Reader, asJSON bool) error {
 	for lines.Scan() {
 		var c control.TracedCommand
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			return fmt.Errorf("the target's answer is not understood: %w; is it of another version?", err)
+			return fmt.Errorf("cannot decode the target's answer: %w; does the target have another version?", err)
 		}
 		var err error
 		switch {
 		case c.Dropped > 0:
-			fmt.Fprintf(errOut, "nvmeof: %d commands so far are missing: more were answered than could be printed\n", c.Dropped)
+			fmt.Fprintf(errOut, "nvmeof: %d commands so far were not printed: the target completes them faster than they can be printed\n", c.Dropped)
 		case asJSON:
 			_, err = fmt.Fprintf(out, "%s\n", lines.Bytes())
 		default:

@@ -104,7 +104,7 @@ func (o *object[T]) needNQN(v *verb) error {
 // needNQN is the mistake of a command about something of a subsystem that names none.
 func needNQN(nqn string) error {
 	if nqn == "" {
-		return failure.Usagef("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
+		return failure.Usagef("--nqn is missing: the subsystem; see nvmeof subsystem list")
 	}
 	return nil
 }

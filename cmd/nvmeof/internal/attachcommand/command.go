@@ -82,10 +82,10 @@ func (a *attachment) run(cmd *cobra.Command, version string) error {
 		return err
 	}
 	if a.socket == "" {
-		return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
+		return failure.Usagef("--socket is missing: the path of the unix socket to create, as in --socket /run/disk.sock")
 	}
 	if a.clients < 1 {
-		return failure.Usagef("--clients %d: at least 1", a.clients)
+		return failure.Usagef("--clients %d: want at least 1", a.clients)
 	}
 	if err := nbd.Vacant(a.socket); err != nil {
 		return err

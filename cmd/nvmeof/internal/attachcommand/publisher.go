@@ -139,7 +139,7 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 		return errors.New("the subsystem has no namespace")
 	}
 	slices.Sort(ids)
-	return failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
+	return failure.Usagef("--namespace-id %d: no such namespace; the subsystem has: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
 }
 
 // states reports controllers that are lost or are back. That none is left is the

@@ -197,7 +197,7 @@ func (l *load) checkNumbers(j *bench.Job) error {
 		{"thinktime_blocks", l.thinkBlocks, 1, math.MaxInt32}, {"fsync", l.fsync, 0, math.MaxInt32}, {"log_avg_msec", l.logAvg, 1, 3600e3}, {"vs_rounds", l.rounds, 1, 100},
 	} {
 		if n.value < n.least || n.value > n.top {
-			return failure.Usagef("--%s %d: it is %d to %d", n.name, n.value, n.least, n.top)
+			return failure.Usagef("--%s %d: want %d to %d", n.name, n.value, n.least, n.top)
 		}
 	}
 	if l.fsync > 0 && !j.Pattern.Does(bench.ToWrite) {

@@ -28,15 +28,7 @@ func Commands(version string) []*cobra.Command {
 
 const noPublishHelp = "do not publish namespaces as disks of this machine"
 
-func newConnect(version string) *cobra.Command {
-	var h fabricoptions.Held
-	var at scrape.Address
-	var format string
-	var idempotent, dump, noPublish bool
-	cmd := &cobra.Command{
-		Use:   "connect -t rdma -a ADDR -n NQN",
-		Short: "Connect to a subsystem and stay connected, as nvme connect",
-		Long: `Connect to a subsystem and keep the connection until interrupted or disconnected by
+const connectHelp = `Connect to a subsystem and keep the connection until interrupted or disconnected by
 nvmeof disconnect. No kernel driver is involved: this process holds the controller.
 nvmeof list-subsys, list and disconnect find it.
 
@@ -54,7 +46,17 @@ If another such process already is the RoCE endpoint of this host's address, it
 connects on behalf of this process, for as long as this process runs. When the other
 process ends, this process connects itself.
 
---dump-config prints the connection as a config.json, including its secrets.`,
+--dump-config prints the connection as a config.json, including its secrets.`
+
+func newConnect(version string) *cobra.Command {
+	var h fabricoptions.Held
+	var at scrape.Address
+	var format string
+	var idempotent, dump, noPublish bool
+	cmd := &cobra.Command{
+		Use:     "connect -t rdma -a ADDR -n NQN",
+		Short:   "Connect to a subsystem and stay connected, as nvme connect",
+		Long:    connectHelp,
 		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,7 +75,7 @@ process ends, this process connects itself.
 				if idempotent {
 					return print(cmd.OutOrStdout(), there)
 				}
-				return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", there)
+				return fmt.Errorf("already connected as %s; --duplicate-connect connects again, --idempotent accepts that", there)
 			}
 			return holdAgain(cmd, &at, version, func(m *measured) error {
 				return hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish, m)
@@ -132,8 +134,8 @@ func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string 
 func warnApart(cmd *cobra.Command, name string) {
 	all, _ := connections.All(cmd.Context(), connections.RunDir())
 	if c, ok := connections.Apart(all, name); ok {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the subsystem is connected already, as %s by %s: %s is no second path to those disks, but has the same data as other ones, of which one alone may be used; "+
-			"nvmeof attach -a ADDR,ADDR and connect-all have several paths to a disk\n", c.Name, c.Traddr, name)
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the subsystem is already connected, as %s by %s: %s is not a second path to those disks, but provides separate disks with the same data: use only one of the two; "+
+			"for several paths to one disk use nvmeof attach -a ADDR,ADDR or connect-all\n", c.Name, c.Traddr, name)
 	}
 }
 

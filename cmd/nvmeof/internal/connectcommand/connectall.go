@@ -136,7 +136,7 @@ func (a *autoconnect) note(err error) {
 // A nothingError is that nothing was connected, for a reason that was printed before.
 type nothingError struct{ why error }
 
-func (e *nothingError) Error() string { return "nothing was connected" }
+func (e *nothingError) Error() string { return "no connection succeeded" }
 
 func (e *nothingError) Unwrap() error { return e.why }
 
@@ -154,7 +154,7 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	if there := connected(a.cmd, w, h.Duplicate); there != "" {
 		a.already++
 		if !a.quiet {
-			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
+			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is already connected: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
 		}
 		return there, nil
 	}
@@ -251,7 +251,7 @@ func (a *autoconnect) stay() error {
 	case a.already > 0:
 		return nil
 	default:
-		return errors.New("there is nothing to connect to: the discovery controllers list no subsystem to this host")
+		return errors.New("nothing to connect to: the discovery controllers list no subsystem to this host")
 	}
 	systemd.Notify("READY=1")
 	defer systemd.Notify("STOPPING=1")

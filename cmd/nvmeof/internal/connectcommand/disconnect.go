@@ -22,12 +22,12 @@ func newDisconnect() *cobra.Command {
 			case nqn == "" && device == "":
 				return failure.Usagef("--nqn or --device is missing: what to disconnect; nvmeof list-subsys shows it")
 			case nqn != "" && device != "":
-				return failure.Usagef("--nqn and --device do not go together")
+				return failure.Usagef("--nqn and --device exclude each other")
 			}
 			names, err := disconnectAll(cmd.Context(), nqn, device, "")
 			if device != "" {
 				if err == nil && len(names) == 0 {
-					return failure.Usagef("Did not find device %s: no process of this user holds it; nvmeof list-subsys shows what there is", device)
+					return failure.Usagef("Did not find device %s: no process of this user holds it; see nvmeof list-subsys", device)
 				}
 				return err
 			}

@@ -44,7 +44,7 @@ list-subsys -v shows the policy.`,
 			if err := errors.Join(errs...); err != nil || found > 0 {
 				return err
 			}
-			return failure.Usagef("there is no such subsystem: nvmeof list-subsys shows what processes of this user hold")
+			return failure.Usagef("no such subsystem: nvmeof list-subsys shows those that processes of this user hold")
 		},
 	}
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem nqn")

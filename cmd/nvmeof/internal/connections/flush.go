@@ -52,7 +52,7 @@ func Flush(controllers []Controller, namespaces []Namespace) error {
 }
 
 // errNoPath is why nothing is flushed where no flush would come to an end.
-var errNoPath = errors.New("the controller was lost, and is not connected again yet")
+var errNoPath = errors.New("the controller was lost and is not reconnected yet")
 
 // wait returns how a flush has ended, or that ctx did before it: a command that a store has is
 // waited for, though nobody wants it any more.
@@ -78,5 +78,5 @@ func unflushed(id capsule.NSID, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %v", FlushTime)
 	}
-	return fmt.Errorf("namespace %d could not be flushed: %w; what clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
+	return fmt.Errorf("namespace %d was not flushed: %w; data that clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
 }

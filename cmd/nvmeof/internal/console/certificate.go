@@ -60,9 +60,9 @@ func (c *certificate) note(err error) {
 	case err == nil:
 		c.log.Info("console: its certificate can be used again", zap.String("file", string(c.files.Certificate)))
 	case c.good != nil:
-		c.log.Error("console: its certificate cannot be used, and the one before it is", zap.Error(err))
+		c.log.Error("console: its certificate cannot be used; the previous one stays in use", zap.Error(err))
 	default:
-		c.log.Error("console: its certificate cannot be used, and nobody is let in", zap.Error(err))
+		c.log.Error("console: its certificate cannot be used: connections are refused", zap.Error(err))
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 // wrong, is reported; what is wrong is the error, beside what is right.
 func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconfig.Entry, error) {
 	if s.nbft {
-		return nil, failure.Usagef("--nbft: the firmware's tables are not read; give the controller as --traddr")
+		return nil, failure.Usagef("--nbft is not supported: give the controller as --traddr")
 	}
 	if h.Traddr != "" || cmd.Flags().Changed("nqn") {
 		if _, err := h.Addr(); err != nil {
@@ -187,7 +187,7 @@ func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
 		return nil, err
 	}
 	if nqn == nvmeof.DiscoveryNQN {
-		return nil, errors.New("it lists a discovery controller as a subsystem that has namespaces")
+		return nil, errors.New("it lists a discovery controller as an NVM subsystem")
 	}
 	options := s.at(r.Scope, addr, string(nqn))
 	delete(options, "keep-alive-tmo")

@@ -76,7 +76,7 @@ func (d *rdmaDevices) here(ctx context.Context, own string, say io.Writer) (neti
 	slices.SortStableFunc(all, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first
 	switch len(all) {
 	case 0:
-		return netip.Addr{}, errors.New("no interface has an address that other machines reach: give one, of 127/8 for a client on this machine")
+		return netip.Addr{}, errors.New("no interface has an address that other machines can reach: give one, in 127/8 for a client on this machine")
 	case 1:
 		return all[0], nil
 	}

@@ -69,8 +69,8 @@ const MaxSeconds = math.MaxInt32 / 1000
 
 const (
 	noTLS    = "there is no TLS over RDMA"
-	noDigest = "there are no digests over RDMA, whose packets have a checksum of their own"
-	noQueues = "queues here carry all kinds of commands, and are polled as the host's loops are: use nr-io-queues"
+	noDigest = "RDMA has no digests: its packets have their own checksum"
+	noQueues = "this host has one kind of I/O queue, for reads, writes and polling: use nr-io-queues"
 )
 
 // options are all that a file may have, with the bounds that hold there and on a command
@@ -105,7 +105,7 @@ var options = []Option{
 	{Name: "nqn", Short: 'n', kind: kindNQN, class: classNQN, Where: true, Usage: "subsystem nqn"},
 	{Name: "hostnqn", Short: 'q', kind: kindNQN, class: classIdentity, Usage: "user-defined hostnqn (default: /etc/nvme/hostnqn, or one kept for this user)"},
 	{Name: "hostid", Short: 'I', kind: kindUUID, class: classIdentity, Usage: "user-defined hostid (default: /etc/nvme/hostid, or the one in the hostnqn)"},
-	{Name: "hostsymname", class: classIdentity, ignore: "this host does not register itself with discovery controllers"},
+	{Name: "hostsymname", class: classIdentity, ignore: "this host does not register with discovery controllers"},
 }
 
 // Known are the options that a file may have, in the order in which they are written.
@@ -208,7 +208,7 @@ func (o *Option) check(value string) (string, error) {
 		return u.String(), nil
 	}
 	if i := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
-		return "", fmt.Errorf("%s has a character that is no text", o.Name)
+		return "", fmt.Errorf("%s has a character that is not text", o.Name)
 	}
 	return value, nil
 }

@@ -53,7 +53,7 @@ func GenDHCHAPKey() *cobra.Command {
 func (f *genKeyFlags) key() (auth.Key, error) {
 	h := auth.Hash(f.hmac)
 	if h != auth.HashNone && !h.Usable() {
-		return auth.Key{}, failure.Usagef("--hmac %d: 0 none, 1 SHA-256, 2 SHA-384 or 3 SHA-512", f.hmac)
+		return auth.Key{}, failure.Usagef("--hmac %d: want 0 (none), 1 (SHA-256), 2 (SHA-384) or 3 (SHA-512)", f.hmac)
 	}
 	length := f.length
 	if length == 0 {
@@ -61,7 +61,7 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	}
 	switch {
 	case length != 32 && length != 48 && length != 64:
-		return auth.Key{}, failure.Usagef("--key-length %d: 32, 48 or 64", length)
+		return auth.Key{}, failure.Usagef("--key-length %d: want 32, 48 or 64", length)
 	case h != auth.HashNone && length != h.Size():
 		return auth.Key{}, failure.Usagef("--key-length %d: --hmac %d needs %d", length, f.hmac, h.Size())
 	}

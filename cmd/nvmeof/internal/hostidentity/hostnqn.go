@@ -77,7 +77,7 @@ func CheckDHCHAPKey() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if text == "" {
-				return failure.Usagef("Key not specified: --key, as nvmeof gen-dhchap-key prints it")
+				return failure.Usagef("Key not specified: give --key, as printed by nvmeof gen-dhchap-key")
 			}
 			s, err := checkKey(text)
 			if err != nil {
@@ -109,7 +109,7 @@ func checkKey(text string) (string, error) {
 	}
 	length := len(data) - crc32.Size
 	if want := auth.Hash(hash).Size(); auth.Hash(hash) != auth.HashNone && length != want {
-		return "", fmt.Errorf("key of %d bytes, but SHA-%d has %d: nvme-cli will not take it", length, want*8, want)
+		return "", fmt.Errorf("key of %d bytes, but SHA-%d has %d: nvme-cli refuses it", length, want*8, want)
 	}
 	return fmt.Sprintf("Key is valid (HMAC %d, length %d, CRC %08x)", hash, length, binary.LittleEndian.Uint32(data[length:])), nil
 }

@@ -153,7 +153,7 @@ func TestSaidOfDisks(t *testing.T) {
 	s.Publish([]connections.Disk{one})
 	s.Publish(nil)
 	s.Gone([]string{"nvme1n1"})
-	for _, want := range []string{"nvme1n1: published at ", "nvme1n1: not published any more; "} {
+	for _, want := range []string{"nvme1n1: published at ", "nvme1n1: no longer published; "} {
 		if line := <-said; !strings.HasPrefix(line, want) {
 			t.Errorf("said %q, want %q", line, want)
 		}

@@ -23,7 +23,7 @@ type Loan struct {
 }
 
 // ErrReplaced is why a controller was given up whose name another one has.
-var ErrReplaced = errors.New("it was given up, and another controller has its name now")
+var ErrReplaced = errors.New("it was given up, and another controller has its name")
 
 // Held reports whether the lender, as it is now, holds the controller. If not, the error is why
 // it was given up; nil: somebody had it disconnected.

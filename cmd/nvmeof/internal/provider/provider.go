@@ -44,7 +44,7 @@ const AckTimeoutHelp = "time to wait for the peer's acknowledgement before it co
 func Open(name string, addr netip.Addr, cfg Config) (rdmatransport.Device, error) {
 	if name == Verbs {
 		if cfg.Congestion != (config.Congestion{}) && cfg.Warn != nil {
-			cfg.Warn("the RDMA device at " + addr.String() + " has a congestion control of its own: the option is for softroce alone")
+			cfg.Warn("the RDMA device at " + addr.String() + " has its own congestion control: the option is only for softroce")
 		}
 		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, LooseWindows: cfg.LooseWindows})
 	}

@@ -80,7 +80,7 @@ func (p *pinger) run(cmd *cobra.Command) error {
 	case p.size < minPing || p.size > maxPing:
 		return failure.Usagef("--size %d: %d to %d", p.size, minPing, maxPing)
 	case p.count < 0:
-		return failure.Usagef("--count %d: it is not negative", p.count)
+		return failure.Usagef("--count %d: want 0 or more", p.count)
 	case p.isServer == p.isClient:
 		return failure.Usagef("either -s, for the server, or -c -a ADDR, for the client")
 	case p.isServer:

@@ -19,7 +19,7 @@ type Sandbox struct {
 }
 
 // ErrUnconfined is that files were not to be confined.
-var ErrUnconfined = errors.New("not asked for")
+var ErrUnconfined = errors.New("not requested")
 
 // answerTimeout is how long the file systems of all places have to answer.
 const answerTimeout = 5 * time.Second

@@ -146,11 +146,11 @@ func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
 // readFile takes the document from --config.
 func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 	if f.file == "-" {
-		return failure.Usagef("--config - : it needs a file, which is saved to and read again after a restart")
+		return failure.Usagef("--config -: want a file, which is saved to, and read again after a restart")
 	}
 	for name := range flagsChanged(cmd) {
 		if !besides[name] {
-			return failure.Usagef("--config and --%s do not go together: write it into %s", name, f.file)
+			return failure.Usagef("--config excludes --%s: set it in %s", name, f.file)
 		}
 	}
 	// Whoever saves to it, or reads where it is, may be in another folder.

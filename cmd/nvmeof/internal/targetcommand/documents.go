@@ -67,7 +67,7 @@ func newCheck() *cobra.Command {
 			for _, s := range doc.Subsystems {
 				namespaces += len(s.Namespaces)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %d listener(s), %d subsystem(s), %d namespace(s)\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d listener(s), %d subsystem(s), %d namespace(s)\n",
 				args[0], len(doc.Listeners), len(doc.Subsystems), namespaces)
 			return nil
 		}}
@@ -78,13 +78,13 @@ func checkShared(out io.Writer, name string, doc *config.Document) error {
 	of := doc.Clone()
 	of.Group.Store = "etcd://127.0.0.1:2379/check" // any group's
 	if _, err := of.Check(); err != nil {
-		return failure.Usage{Err: fmt.Errorf("%s, which has no listeners, and so is for the gateways of a group: %w", name, err)}
+		return failure.Usage{Err: fmt.Errorf("%s, which has no listeners and so is checked for the gateways of a group: %w", name, err)}
 	}
 	namespaces := 0
 	for _, s := range doc.Subsystems {
 		namespaces += len(s.Namespaces)
 	}
-	fmt.Fprintf(out, "%s is right for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
+	fmt.Fprintf(out, "%s is valid for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
 	return nil
 }
 
@@ -97,7 +97,7 @@ func newApply() *cobra.Command {
 			case err != nil:
 				return err
 			case cut != nil && !r.Forced():
-				return failure.Usagef("%v, or say --force; nothing was changed", cut)
+				return failure.Usagef("%v, or give --force; nothing was changed", cut)
 			}
 			return r.Edit(cmd, "PUT", "/v1/config", doc)
 		}}
@@ -205,7 +205,7 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 		}
 		return text, nil
 	}
-	return nil, failure.Usagef("--format %s: it is yaml, json or nvmetcli%s", format, failure.DidYouMean(format, exportFormats))
+	return nil, failure.Usagef("--format %s: want yaml, json or nvmetcli%s", format, failure.DidYouMean(format, exportFormats))
 }
 
 // fixIdentities gives namespaces the UUIDs that hosts know and that follow from more than
@@ -251,17 +251,17 @@ func writeOut(cmd *cobra.Command, name string, text []byte, secret bool) error {
 
 // mayReplace refuses a file that is there and no configuration: a disk, say, whose name was mistaken, would be gone.
 func mayReplace(ctx context.Context, name string) error {
-	const fix = "is it the right file? Give another name, or remove it if nothing of it is needed; it stays as it is"
+	const fix = "is it the right file? Give another name, or remove it if it is not needed; it was not changed"
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil // writing it reports what is wrong
 	}
 	if info.Size() > config.MaxText {
-		return fmt.Errorf("%s is there and no configuration: %s", name, fix)
+		return fmt.Errorf("%s exists and is not a configuration: %s", name, fix)
 	}
 	old, err := namedfile.Read(ctx, name, config.MaxText)
 	if err == nil && !config.Resembles(old) {
-		err = fmt.Errorf("%s is there and no configuration: %s", name, fix)
+		err = fmt.Errorf("%s exists and is not a configuration: %s", name, fix)
 	}
 	return err
 }
@@ -275,7 +275,7 @@ overwritten. Settings that this target does not have are reported.`,
 		Example: "  nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "nvmetcli" {
-				return failure.Usagef("--format %s: it is nvmetcli%s", format, failure.DidYouMean(format, []string{"nvmetcli"}))
+				return failure.Usagef("--format %s: want nvmetcli%s", format, failure.DidYouMean(format, []string{"nvmetcli"}))
 			}
 			text, err := readFileOr(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
@@ -317,7 +317,7 @@ func writeKeys(ctx context.Context, keys []config.ImportedKey, dir string) error
 		switch {
 		case err == nil && same:
 		case err == nil:
-			return fmt.Errorf("%s has another key already: move it away, or give another --key-dir", k.Path)
+			return fmt.Errorf("%s already has another key: move it away, or give another --key-dir", k.Path)
 		case errors.Is(err, os.ErrNotExist):
 			if err := namedfile.Replace(k.Path, text, namedfile.Options{Secret: true}); err != nil {
 				return err

@@ -47,7 +47,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	case len(f.Listen) == 0:
 		return nil, failure.Usagef("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
 	case f.gateway != "" && f.group == "":
-		return nil, failure.Usagef("--gateway is the name in a group: give --group, too")
+		return nil, failure.Usagef("--gateway is the name in a group: give --group too")
 	case f.group != "": // the group has what it serves
 	case f.NQN == "":
 		return nil, failure.Usagef("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
@@ -132,7 +132,7 @@ func (f *Flags) audited() (a config.Audit) {
 // for, and has a text of its own.
 func (f *Flags) warnings(doc *config.Document) (lines []string) {
 	if f.AllowAnyHost {
-		lines = append(lines, "--allow-any-host: every host that reaches this address may read and write what is exported")
+		lines = append(lines, "--allow-any-host: every host that reaches this address can read and write the namespaces")
 	}
 	for _, d := range doc.DoubtNames(nil) {
 		flag := "--allow-host"
@@ -163,7 +163,7 @@ func (f *Flags) listeners() (all []*config.Listener, err error) {
 		case provider.LacksZone(addr.Addr()):
 			return nil, failure.Usagef("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
 		case slices.ContainsFunc(all, func(l *config.Listener) bool { return l.Address.AddrPort == addr }):
-			return nil, failure.Usagef("--listen %v is there twice", addr)
+			return nil, failure.Usagef("--listen %v is given twice", addr)
 		}
 		all = append(all, &config.Listener{ID: i + 1, Address: config.Address{AddrPort: addr}})
 	}
@@ -285,7 +285,7 @@ func ParseAllowHost(s string) (*config.Host, error) {
 		}
 	}
 	if h.KeyFile == "" {
-		return nil, fmt.Errorf("%s: dhchap-key-file is missing, without which nothing is authenticated", n)
+		return nil, fmt.Errorf("%s: dhchap-key-file is missing, which authentication needs", n)
 	}
 	for _, k := range []config.KeyFile{h.KeyFile, h.ControllerKeyFile} {
 		if k == "" {
@@ -318,7 +318,7 @@ func allowHostOption(h *config.Host, s string) (err error) {
 		return fmt.Errorf("unknown option %q; there are %s%s", key, failure.List(slices.Clone(allowHostOptions)), failure.DidYouMean(key, allowHostOptions))
 	}
 	if value == "" {
-		return fmt.Errorf("%s is empty: the path of a file with a key, as nvmeof gen-dhchap-key prints it", key)
+		return fmt.Errorf("%s is empty: want the path of a file with a key, as printed by nvmeof gen-dhchap-key", key)
 	}
 	path, err := absolute(value)
 	*file = config.KeyFile(path)

@@ -34,9 +34,9 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 		if err == nil {
 			return
 		}
-		fix := "a target does not start until it is right"
+		fix := "a target does not start until it is valid"
 		if errors.Is(err, unix.EADDRINUSE) {
-			fix = "a target does not start until it is right, unless the one that has it is this one, which runs"
+			fix = "a target does not start until it is valid, unless it is used by this target, which runs"
 		}
 		found = append(found, config.Problem{Text: err.Error(), Fix: fix})
 	}
@@ -58,7 +58,7 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 }
 
 // nobodyIsLetIn is what comes of files of the console that cannot be used.
-const nobodyIsLetIn = "nobody is let in there until it is right"
+const nobodyIsLetIn = "nobody can log in until it is valid"
 
 // takePorts takes them before anything else is begun. What is wrong with the files of the console is no reason to leave hosts
 // without their storage: not where a process goes on with its own target, nor where a file has the configuration, as that of a
@@ -99,7 +99,7 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 		return func() {}
 	}
 	if err := at.Unusable(); err != nil {
-		d.Log.Error("files of the console cannot be used: "+nobodyIsLetIn, zap.Error(err))
+		d.Log.Error("cannot use the files of the console: "+nobodyIsLetIn, zap.Error(err))
 		happened.Record(events.Event{Kind: events.Start, Severity: events.Error, Text: err.Error() + ": " + nobodyIsLetIn})
 	}
 	fmt.Fprintf(d.Out, "console at %s\n", at.URL())

@@ -33,7 +33,7 @@ func parseSandbox(s string) (string, error) {
 	case sandboxAuto, sandboxOn, sandboxOff:
 		return s, nil
 	}
-	return "", failure.Usagef("--sandbox %s: it is auto, on or off", s)
+	return "", failure.Usagef("--sandbox %s: want auto, on or off", s)
 }
 
 // Enter is [sandbox.Enter].
@@ -95,10 +95,10 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 // errRDMA is why files are not confined where a listener is on verbs. Landlock gives each thread
 // credentials of its own, and the drivers of RDMA devices take a command only from those with
 // which the device was opened (ib_safe_file_access in Linux).
-var errRDMA = errors.New("with Landlock the kernel refuses the commands of RDMA devices (transport verbs)")
+var errRDMA = errors.New("Landlock denies the commands of RDMA devices (transport verbs)")
 
 // errImages is why a target that exports images of Ceph has no sandbox.
-var errImages = errors.New("a cluster of Ceph is reached over TCP, by a library whose system calls are not known")
+var errImages = errors.New("a Ceph cluster is reached over TCP, by a library whose system calls are not known")
 
 // unconfinable is why the target can have no sandbox; nil: it can.
 func (d *Daemon) unconfinable() error {
@@ -131,7 +131,7 @@ func (d *Daemon) mayUseRDMA() bool {
 func (d *Daemon) confined() bool { return d.within.Sandbox != nil && d.within.Files == nil }
 
 func sandboxFailure(what string, err error) error {
-	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto does what is possible here")
+	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto denies what is possible here")
 }
 
 // permit reports with an error that the process no longer reaches a path.
@@ -140,7 +140,7 @@ func (d *Daemon) permit(path string, written bool) error {
 		return nil
 	}
 	if strings.HasPrefix(path, config.RBDPrefix) {
-		return fmt.Errorf("%s: %w, which the sandbox of this target does not allow: start it with --sandbox off, or with an image in its configuration", path, errImages)
+		return fmt.Errorf("%s: %w, which this target's sandbox does not allow: start it with --sandbox off, or with an image in its configuration", path, errImages)
 	}
 	return d.within.Permit(path, written)
 }

@@ -31,7 +31,7 @@ func addFile(cmd *cobra.Command, file *string) {
 
 func needFile(file string) error {
 	if file == "" {
-		return failure.Usagef("--file is missing: the file of the tokens, as in --file /etc/nvmeof/tokens")
+		return failure.Usagef("--file is missing: the file of tokens, as in --file /etc/nvmeof/tokens")
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func newCreate() *cobra.Command {
 				case slices.ContainsFunc(l, func(o Entry) bool { return o.Name == e.Name }):
 					return nil, fmt.Errorf("token %s exists already; revoke it first, or choose another name", e.Name)
 				case len(l) == maxEntries:
-					return nil, fmt.Errorf("%s has %d tokens, and cannot have more", file, maxEntries)
+					return nil, fmt.Errorf("%s has %d tokens, which is the maximum", file, maxEntries)
 				}
 				return append(l, e), nil
 			})
@@ -91,7 +91,7 @@ func newList() *cobra.Command {
 			case "json":
 				return listJSON(cmd, l)
 			default:
-				return failure.Usagef("--output-format %s: it is table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
+				return failure.Usagef("--output-format %s: want table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tROLE")

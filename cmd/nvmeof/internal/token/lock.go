@@ -58,7 +58,7 @@ func locked(f *os.File) (same bool, err error) {
 // missing says what to do where there is no file.
 func missing(file string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, shell.Quote(file))
+		return fmt.Errorf("tokens: %w: create it with nvmeof token create NAME --role ROLE --file %s", err, shell.Quote(file))
 	}
 	return fmt.Errorf("tokens: %w", err)
 }

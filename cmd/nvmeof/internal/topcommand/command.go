@@ -77,7 +77,7 @@ func (c *command) views() ([]activity.View, error) {
 		all = append(all, v)
 	}
 	if c.view != "" {
-		return nil, failure.Usagef("--view %s: it is %s%s", c.view, failure.List(viewNames()), failure.DidYouMean(c.view, viewNames()))
+		return nil, failure.Usagef("--view %s: want %s%s", c.view, failure.List(viewNames()), failure.DidYouMean(c.view, viewNames()))
 	}
 	return all, nil
 }

@@ -34,7 +34,7 @@ func ParsePolicy(s string) (Policy, error) {
 			return Policy(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q: it is numa, round-robin, queue-depth or latency", s)
+	return 0, fmt.Errorf("%q: want numa, round-robin, queue-depth or latency", s)
 }
 
 // A Class is how good a path is for a namespace; a request takes one of the highest
