@@ -202,7 +202,7 @@ func TestCounters(t *testing.T) {
 	a.errOut.await(t, "nvmeof: nbd: clients: 1; requests: 2; refused: 1\n")
 	n.wantErrno(t, 0, 0)
 	_ = n.c.Close()
-	gone := "nvmeof: nbd: clients: 1; requests: 3; refused: 1; clients gone without a word: 1\n"
+	gone := "nvmeof: nbd: clients: 1; requests: 3; refused: 1; clients gone without disconnecting: 1\n"
 	for end := time.Now().Add(20 * time.Second); !strings.Contains(a.errOut.String(), gone) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ask()
 	}

@@ -201,7 +201,7 @@ func decodeReply(b []byte) (m Reply, err error) {
 // Success1 is DH-HMAC-CHAP_Success1.
 type Success1 struct {
 	Transaction TransactionID
-	Response    []byte // nil where the controller does not prove itself
+	Response    []byte // nil where the controller does not authenticate itself
 }
 
 // Encode returns the message; size is that of the hash.

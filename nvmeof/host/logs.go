@@ -164,7 +164,7 @@ func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.AN
 			return log, several, err
 		}
 	}
-	return log, several, errors.New("ANA log is longer than the controller's groups and namespaces make it")
+	return log, several, errors.New("ANA log is longer than the controller's numbers of groups and namespaces allow")
 }
 
 // An anaExtent is how far an ANA log reaches, as its beginning says. Each descriptor is

@@ -14,7 +14,7 @@ import (
 // ErrWritesLost is the error of a flush if earlier acknowledged writes may be lost, since the
 // target's machine has restarted without ending the subsystem in order. Later writes have been
 // flushed, and later flushes succeed.
-var ErrWritesLost = errors.New("the target's machine restarted before what it had acknowledged was flushed: writes may be lost")
+var ErrWritesLost = errors.New("the target's machine restarted before acknowledged writes were flushed: writes may be lost")
 
 // A cache is what was written to a namespace through paths to one boot of a target's machine, which
 // loses what was not flushed as it ends. Linux and NVMe have nothing of the kind: a flush says

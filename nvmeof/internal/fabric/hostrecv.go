@@ -93,7 +93,7 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 
 // ErrShortData is a command that the controller completed with success without having
 // sent its data, or all of it.
-var ErrShortData = errors.New("the controller reports success, and has not sent all of the data")
+var ErrShortData = errors.New("the controller reports success but has not sent all of the data")
 
 // short reports whether less came for a command than it asked for, as far as the provider
 // can tell.

@@ -138,7 +138,7 @@ func (s State) String() string {
 var (
 	ErrShortCapsule = errors.New("capsule is shorter than its fixed part")
 	ErrProtocol     = errors.New("peer breaks the NVMe over RDMA protocol")
-	ErrUndelivered  = errors.New("host answers, but takes nothing of what it is sent")
+	ErrUndelivered  = errors.New("host responds but accepts nothing of what it is sent")
 )
 
 // A TransferError is a failed work request: why a queue ended.

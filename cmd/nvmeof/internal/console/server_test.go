@@ -314,11 +314,11 @@ func TestListenRefuses(t *testing.T) {
 	defer taken.Close()
 	here := config.HTTPAddress{AddrPort: netip.MustParseAddrPort(taken.Addr().String())}
 	for want, c := range map[string]config.Console{
-		"needs a certificate":             {Listen: all, Tokens: tokens},
-		"nvmeof token create":             {Listen: here, Tokens: "/no/tokens"},
-		"certificate: open /no/cert":      {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}},
-		"another program uses it":          {Listen: here, Tokens: tokens},
-		"failed to find any PEM data":     {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: tokens, Key: tokens}},
+		"needs a certificate":                 {Listen: all, Tokens: tokens},
+		"nvmeof token create":                 {Listen: here, Tokens: "/no/tokens"},
+		"certificate: open /no/cert":          {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}},
+		"another program uses it":             {Listen: here, Tokens: tokens},
+		"failed to find any PEM data":         {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: tokens, Key: tokens}},
 		"it is not an address of this machin": {Listen: config.HTTPAddress{AddrPort: netip.MustParseAddrPort("192.0.2.1:1")}, Tokens: tokens, TLS: certify(t, r.dir)},
 	} {
 		if s, err := Listen(c, false, begin); err == nil || !strings.Contains(err.Error(), want) {

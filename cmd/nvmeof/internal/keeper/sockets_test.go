@@ -33,7 +33,7 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 	case <-all["nvme0n2"].ended:
 	}
 	fault.Release() // as the end of its controllers does
-	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not completed in 20ms") {
 		t.Errorf("afterwards: %v", err)
 	}
 	if left, err := filepath.Glob(dir + "/*"); len(left) > 0 || err != nil {
