@@ -166,6 +166,14 @@ type ThreadBound interface {
 	ThreadBound() bool
 }
 
+// A Releaser is a queue that keeps the store's file or device open by itself, beside the store. Release closes
+// it as far as no request is in flight, so that nothing has it open after the store's Close. No request may be
+// submitted afterwards. It is called from the thread of a [ThreadBound] queue and does not block; Close may be
+// called from another thread.
+type Releaser interface {
+	Release()
+}
+
 // A MemoryUser is a queue that works faster on memory that was announced to it. UseMemory, called
 // before the first Submit, announces that buffers of requests will often lie in mem, which stays
 // mapped until the queue is closed, and that none of those crosses a multiple of part bytes from

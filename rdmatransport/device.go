@@ -59,8 +59,8 @@ type Device interface {
 	Connect(ctx context.Context, qp QueuePair, to netip.AddrPort, p ConnParams) (ConnReply, error)
 
 	// Close tears everything of the device down, with a disconnect request to
-	// every peer. Completion queues must no longer be polled afterwards. Listen is
-	// [ErrClosed] then.
+	// every peer. Completion queues must no longer be polled afterwards. What the device and its domains are
+	// asked for is [ErrClosed] then.
 	Close() error
 }
 
@@ -162,7 +162,7 @@ type QueuePair interface {
 	Err() error
 	// Close disconnects where needed and frees the queue pair. Completions not
 	// yet polled are dropped, but for those of shared receives; the memory of posted
-	// requests is the caller's again.
+	// requests is the caller's again. What the queue pair is asked for afterwards is [ErrClosed].
 	Close() error
 }
 

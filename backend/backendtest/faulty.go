@@ -165,6 +165,13 @@ func (q *faultyQueue) ThreadBound() bool {
 	return ok && inner.ThreadBound()
 }
 
+// Release implements [backend.Releaser], as the inner queue does.
+func (q *faultyQueue) Release() {
+	if inner, ok := q.inner.(backend.Releaser); ok {
+		inner.Release()
+	}
+}
+
 // Submit implements [backend.Queue].
 func (q *faultyQueue) Submit(rs []backend.Request) int {
 	if q.closed {

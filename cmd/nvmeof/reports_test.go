@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,18 @@ func TestConsoleForeseen(t *testing.T) {
 	if checked := command(t, "target", "check", c.file); strings.Contains(checked.errOut, "tokens") {
 		t.Errorf("with its file: %s", checked.errOut)
 	}
+}
+
+// TestConsoleForeseenBeside: target check says what is wrong with the console's files also where the target that is to be started
+// anew with them runs, and has the address.
+func TestConsoleForeseenBeside(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := configure(t, testConfig+"console: {listen: \""+l.Addr().String()+"\", tokens: DIR/tokens}\n")
+	command(t, "target", "check", c.file).want(t, 0, "address already in use", "tokens: no such file or directory", "nobody can log in until")
 }
 
 // TestEventsNotRight: a target whose events, or audit, cannot be written serves all the same, and says so

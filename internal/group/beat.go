@@ -13,6 +13,7 @@ type beating struct {
 	next     time.Duration
 	count    uint64
 	revision state.Revision // of the last one
+	carried  state.Revision // of the last one that is known to have been carried out; 0: none, or the store has lost it
 	unsure   bool           // it is not known which the last one is: heartbeats are read first
 
 	through bool          // one was carried out
@@ -71,7 +72,8 @@ func (e *Engine) beaten(ev Committed) {
 		}
 		return
 	}
-	b.revision = ev.Result.Revision
+	b.revision, b.carried = ev.Result.Revision, ev.Result.Revision
+	e.loss.sees(b.revision)
 	if !b.through || e.now-b.last > 3*e.cfg.Interval {
 		b.amnesty = e.now
 	}

@@ -45,6 +45,7 @@ type gateway struct {
 	dead    bool
 	births  int
 	serving map[ID]uint64
+	served  map[ID]uint64 // the latest epochs, of which the target accepts no earlier one
 	log     []Action      // but for those of the store
 	stuck   bool          // drains do not end
 	broken  bool          // it cannot serve
@@ -79,7 +80,7 @@ func (c *cluster) start(name string, change ...func(*Config)) *gateway {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	g := &gateway{cluster: c, Engine: e, name: name, serving: map[ID]uint64{}, calls: map[simulated.Call]uint64{}, gets: map[simulated.Call]bool{}}
+	g := &gateway{cluster: c, Engine: e, name: name, serving: map[ID]uint64{}, served: map[ID]uint64{}, calls: map[simulated.Call]uint64{}, gets: map[simulated.Call]bool{}}
 	for _, o := range c.all {
 		if o.name == name {
 			g.births += o.births
@@ -164,7 +165,11 @@ func (g *gateway) tryServe(a Serve) {
 		g.step(Served{a.Group, a.Epoch, errors.New("no such image")})
 		return
 	}
-	g.serving[a.Group] = a.Epoch
+	if last := g.served[a.Group]; a.Epoch < last {
+		g.step(Served{a.Group, a.Epoch, fmt.Errorf("epoch %d is over: it is %d", a.Epoch, last)})
+		return
+	}
+	g.serving[a.Group], g.served[a.Group] = a.Epoch, a.Epoch
 	g.step(Served{a.Group, a.Epoch, nil})
 }
 

@@ -91,3 +91,82 @@ func TestStrangeOwner(t *testing.T) {
 		t.Errorf("gw2 did %v", did)
 	}
 }
+
+// TestOwnerGone: a group whose owner somebody has removed, or that is an earlier one's, as in a copy of the store, is served
+// again in an epoch that gateways have not served yet.
+func TestOwnerGone(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		t.Run(fmt.Sprint(restored), func(t *testing.T) {
+			c := newCluster(t, fenced(1)...)
+			a := c.start("gw1")
+			c.wantSpread(20*time.Second, 1)
+			copied := c.db.Copy()
+			b := c.start("gw2")
+			for _, g := range []*gateway{a, b} { // there and back again
+				c.run(3 * time.Second) // until both are heard
+				g.step(Command{Kind: DrainGateway, Gateway: g.name})
+				c.until("the other has it", 20*time.Second, func() bool { return len(g.serving) == 0 && len(a.serving)+len(b.serving) == 1 })
+				g.step(Command{Kind: UndrainGateway, Gateway: g.name})
+				c.run(time.Second)
+			}
+			b.kill()
+			if restored {
+				c.db.Restore(copied)
+			} else {
+				c.removed(ownerKey(1))
+			}
+			c.run(time.Minute)
+			if len(a.serving) != 1 {
+				t.Errorf("it serves %v: %v", a.serving, a.log)
+			}
+		})
+	}
+}
+
+// TestDamagedOwner: a group whose owner's value is damaged is served as before, and can move when that is mended. One that a
+// later gateway has written is not.
+func TestDamagedOwner(t *testing.T) {
+	for damage, want := range map[string]string{"damaged": "[1 1]", "{}": "[1 1]", `{"version":9}`: "[1 0]"} {
+		t.Run(damage, func(t *testing.T) {
+			c := newCluster(t, Group{ID: 1, Backend: Fenced}, Group{ID: 2, Backend: Lease})
+			a, b := c.start("gw1"), c.start("gw2")
+			c.wantSpread(20*time.Second, 1, 1)
+			var id ID
+			for id = range b.serving {
+			}
+			was := c.stored(ownerKey(id))
+			c.outside(ownerKey(id), damage)
+			c.run(30 * time.Second)
+			if n := fmt.Sprint(c.spread()); n != want || !a.alarmed(AlarmUnreadable, ownerKey(id)) || !b.alarmed(AlarmUnreadable, "restore it from a copy") {
+				t.Errorf("they serve %s: %v", n, b.log)
+			}
+			c.outside(ownerKey(id), was)
+			c.wantSpread(20*time.Second, 1, 1)
+			b.step(Command{Kind: DrainGateway, Gateway: "gw2"})
+			c.wantSpread(20*time.Second, 2, 0)
+		})
+	}
+}
+
+// TestSessionGone: where the session is damaged, or somebody has removed it, a gateway that comes is in that of those who are
+// there: reservations have not ended.
+func TestSessionGone(t *testing.T) {
+	for _, damage := range []string{"", "damaged", "{}"} {
+		t.Run(damage, func(t *testing.T) {
+			c := newCluster(t, fenced(2)...)
+			c.start("gw1")
+			c.wantSpread(20*time.Second, 2)
+			was := c.stored(SessionKey)
+			if damage == "" {
+				c.removed(SessionKey)
+			} else {
+				c.outside(SessionKey, damage)
+			}
+			c.start("gw2")
+			c.wantSpread(20*time.Second, 1, 1)
+			if now := c.stored(SessionKey); now != was || !strings.Contains(c.stored(memberKey("gw2")), `"session":"gw1.1"`) {
+				t.Errorf("the session is %s, and was %s; gw2 is %s", now, was, c.stored(memberKey("gw2")))
+			}
+		})
+	}
+}

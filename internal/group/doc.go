@@ -45,4 +45,11 @@
 // A transaction whose outcome is not known is followed by a read. It may be carried out
 // after that read: so a group that was offered to another gateway is served again only in a
 // new epoch, and an incarnation that has ended itself never goes on.
+//
+// # A store that goes back
+//
+// A store that is restored from a copy while gateways run has other owners than these are. A gateway notices that by the
+// revision of the store, or of its own heartbeat, stops what is not its own any more, and changes nothing for as long as
+// others need to do the same: [AlarmStore]. One that does not reach the store, and whose registration is lost, is not known
+// to anybody, and has to be stopped.
 package group

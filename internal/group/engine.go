@@ -36,10 +36,12 @@ type Engine struct {
 	reports   map[ID]uint64 // what was last reported of each
 	load      uint64        // of all groups
 	store     exchange
+	loss      loss
 	beats     beating
 	pulses    map[Incarnation]pulse
 	fences    fences
 	held      holdings
+	latest    epochs
 	progress  time.Duration // when a group of these was last served, or drained
 	turnovers turnovers
 	plan      planning
@@ -70,7 +72,7 @@ func New(c Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{}, clients: map[Incarnation][]string{},
-		held: holdings{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
+		held: holdings{}, latest: epochs{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }
 
@@ -187,11 +189,19 @@ func (e *Engine) decide() {
 		return
 	}
 	if e.view.superseded(e.cfg.Name, e.inc, e.stage) {
-		e.quit("another gateway has fenced this one")
+		why := "another gateway has fenced this one"
+		if (witness{e}).lost() {
+			why = "the store has lost its registration"
+		}
+		e.quit(why)
+		return
+	}
+	if (witness{e}).lost() {
+		e.held.giveWay(e)
 		return
 	}
 	if key, err := e.view.unreadable(); err != nil {
-		e.alarm(Alarm{Kind: AlarmUnreadable, Text: key + ": " + err.Error()})
+		e.alarm(Alarm{Kind: AlarmUnreadable, Text: key + ": " + err.Error() + "; restore it from a copy of the store" + orRemove(key)})
 	}
 	if e.stage == joining {
 		e.join()

@@ -23,6 +23,7 @@ type reading struct {
 	obsolete uint64        // results up to this token came too early
 	fresh    bool          // what was read is as late as everything that this gateway has changed
 	at       time.Duration // when the last result came
+	floor    floor         // of the one under way
 }
 
 // settled reports whether decisions can be made.
@@ -61,7 +62,7 @@ func (e *Engine) read() {
 			e.at(r.due)
 		case r == &e.store.all && e.store.change != 0: // which makes another one necessary
 		default:
-			r.token = e.store.next()
+			r.token, r.floor = e.store.next(), witness{e}.floor()
 			prefix := BeatPrefix
 			r.due = e.now + e.cfg.Interval
 			if r == &e.store.all {
@@ -86,11 +87,11 @@ func (e *Engine) got(ev Got) {
 		return
 	}
 	r.at = e.now
-	if all && ev.Snapshot.Revision < e.view.revision {
-		r.fresh = false // nothing is decided from what the store has lost
-		e.alarm(Alarm{Kind: AlarmStore, Text: "the store has lost what it had: was it restored from a copy? Stop all gateways, and start them again"})
+	if w := (witness{e}); w.missed(r.floor, ev.Snapshot) {
+		w.lose() // nothing is decided from what else was read
 		return
 	}
+	e.loss.sees(ev.Snapshot.Revision)
 	r.fresh = true
 	if all {
 		e.view.read(ev.Snapshot)
@@ -111,6 +112,9 @@ func (e *Engine) committed(ev Committed) {
 		e.beaten(ev)
 	case e.store.change:
 		e.store.change = 0
+		if ev.Err == nil {
+			e.loss.sees(ev.Result.Revision)
+		}
 		e.store.all.outdated(e.store.token, e.now)
 		if ev.Err != nil || !ev.Result.Done {
 			e.store.beats.outdated(e.store.token, e.now)

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -42,14 +43,22 @@ func (h holdings) ids() []ID {
 	return all
 }
 
-// reconcile starts and stops groups as the store says.
-func (e *Engine) reconcile() {
-	for _, id := range e.held.ids() {
+// giveWay stops groups that are not this incarnation's, as the store says.
+func (h holdings) giveWay(e *Engine) {
+	for _, id := range h.ids() {
 		o := e.view.owner(id)
-		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != e.held[id].epoch {
+		if o != nil && o.err != nil && !errors.Is(o.err, errLater) {
+			continue // it is damaged: nobody else takes it, and whoever mends it finds it served
+		}
+		if o == nil || o.value.Phase != Owned || o.value.Incarnation != e.inc || o.value.Epoch != h[id].epoch {
 			e.drop(id)
 		}
 	}
+}
+
+// reconcile starts and stops groups as the store says.
+func (e *Engine) reconcile() {
+	e.held.giveWay(e)
 	for i := range e.view.owners {
 		o := &e.view.owners[i]
 		id, ok := ownerID(o.Key)
@@ -59,6 +68,10 @@ func (e *Engine) reconcile() {
 		h := e.held[id]
 		if h == nil {
 			h = newHeld(&o.value, e.groups.find(id), e.now)
+			if e.latest[id] > h.epoch { // the target accepts it no more: somebody has changed the store
+				h.phase = drained
+			}
+			e.latest[id] = max(e.latest[id], h.epoch)
 			h.turnover, e.held[id] = e.turnovers.of(id, o.value.Reason, e.now), h
 		} else if e.view.move(id) == nil {
 			delete(e.turnovers, id) // of a move that was given up
@@ -84,6 +97,13 @@ func newHeld(o *Owner, g *Group, now time.Duration) *held {
 func (h *held) isOther(g *Group) bool {
 	return h.backend != g.Backend && h.backend != None && g.Backend != None
 }
+
+// epochs are the last ones in which this process has owned groups.
+type epochs map[ID]uint64
+
+// after is the epoch after one of a group, and after all in which this process has owned it: that of an owner whose value was
+// removed, or restored from a copy, is not lower.
+func (all epochs) after(epoch uint64, id ID) uint64 { return max(epoch, all[id]) + 1 }
 
 func (e *Engine) serve(id ID, h *held) {
 	h.phase, h.since, h.retry = opening, e.now, 0
@@ -267,7 +287,7 @@ func (e *Engine) handOver() *state.Txn {
 			cs = e.candidates()
 		}
 		o := e.view.owners.find(key)
-		next := Owner{Version: version, Epoch: h.epoch + 1, Phase: Free, Backend: h.backend}
+		next := Owner{Version: version, Epoch: e.latest.after(h.epoch, id), Phase: Free, Backend: h.backend}
 		if g := e.groups.find(id); g != nil {
 			next.Backend = g.Backend
 		}

@@ -98,7 +98,7 @@ func (r *registration) slot() (int, bool) {
 		}
 	}
 	for n := 1; n <= r.cfg.Slots; n++ {
-		if key := slotKey(n); r.view.slots.find(key) == nil {
+		if key := slotKey(n); r.view.slots.find(key) == nil && !r.view.registered(n, r.cfg.Name) {
 			r.txn.If = append(r.txn.If, state.Compare{Key: key})
 			r.txn.Then = append(r.txn.Then, put(key, encode(SlotHolder{version, r.cfg.Name}, nil)))
 			return n, true

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -350,6 +351,45 @@ func TestStoreWentBack(t *testing.T) {
 	c.run(5 * time.Second)
 	if len(a.serving) != 1 || !a.alarmed(AlarmStore, "restored") {
 		t.Errorf("serves %v, %v", a.serving, a.log)
+	}
+}
+
+// TestStoreRestored: where the store is restored from a copy, nobody serves what another gateway may serve yet, which has it from
+// what was lost: neither while it has not read the store, nor when the store has as many revisions as before. Then all is served.
+func TestStoreRestored(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, others := range []int{0, 100000} { // that the store has done, for others than this group
+			t.Run(fmt.Sprint(restart, others), func(t *testing.T) {
+				c := newCluster(t, Group{ID: 33, Backend: Lease}, Group{ID: 34, Backend: Lease}, Group{ID: 35, Backend: Lease}, Group{ID: 36, Backend: Lease})
+				a, b := c.start("a"), c.start("b")
+				c.wantSpread(20*time.Second, 2, 2)
+				from := c.db.Copy()
+				if restart {
+					b.kill()
+					c.until("a has all", 30*time.Second, func() bool { return len(a.serving) == 4 })
+					b = c.start("b")
+				} else {
+					a.step(Command{Kind: DrainGateway, Gateway: "a"})
+					c.until("b has all", 30*time.Second, func() bool { return len(b.serving) == 4 })
+				}
+				c.run(5 * time.Second)
+				c.db.SetDown(true)
+				c.run(time.Second)
+				c.db.Restore(from)
+				for range others {
+					c.db.Pass()
+				}
+				c.db.SetDown(false)
+				c.run(10 * time.Second)
+				for _, g := range []*gateway{a, b} {
+					if !g.alarmed(AlarmStore, "restored") {
+						t.Errorf("%s does not say so: %v", g.name, g.log)
+					}
+				}
+				c.until("all is served", 60*time.Second, func() bool { return len(a.serving)+len(b.serving) == 4 })
+				c.run(10 * time.Second)
+			})
+		}
 	}
 }
 

@@ -24,11 +24,11 @@ const RecordPrefix = "reservation/"
 // RecordKey is the key of the reservation of a namespace, by its UUID.
 func RecordKey(namespace string) string { return RecordPrefix + namespace }
 
-// ReadRecord reads a value under such a key.
-func ReadRecord(b []byte) (Record, error) {
+// ReadRecord reads the value of such a key.
+func ReadRecord(e state.Entry) (Record, error) {
 	var r Record
-	if err := decode(b, &r); err != nil {
-		return r, fmt.Errorf("reservation: %w", err)
+	if err := decode(e.Value, &r); err != nil {
+		return r, fmt.Errorf("%s in the group's store: %w", e.Key, err)
 	}
 	return r, nil
 }
@@ -44,7 +44,7 @@ func ReadRecord(b []byte) (Record, error) {
 func (h *Hold) Change(before state.Entry, next []byte) (state.Txn, Record, error) {
 	r := Record{Version: version, Epoch: h.Epoch, Session: h.Session, State: next}
 	if len(before.Value) > 0 {
-		last, err := ReadRecord(before.Value)
+		last, err := ReadRecord(before)
 		if err != nil {
 			return state.Txn{}, r, err
 		}

@@ -16,12 +16,23 @@ type Session struct {
 // SessionKey is that of the present Session.
 const SessionKey = GroupPrefix + "session"
 
-// session is the present one; "": there was none.
+// session is the present one; "": there was none. Where somebody has removed its key, or it is damaged, gateways that have not
+// ended know it: it has not ended either.
 func (v *view) session() Incarnation {
-	if s := v.sessions.find(SessionKey); s != nil {
+	if s := v.sessions.find(SessionKey); s != nil && s.err == nil {
 		return s.value.ID
 	}
+	for i := range v.members {
+		if m := &v.members[i]; m.err == nil && !m.value.Ended && m.value.Session != "" {
+			return m.value.Session
+		}
+	}
 	return ""
+}
+
+// continued puts a session once more, or another one.
+func (v *view) continued(id Incarnation) state.Op {
+	return put(SessionKey, encode(Session{version, id}, v.sessions.raw(SessionKey)))
 }
 
 // inherit has a new incarnation of this process stay in the session of the one before: the process was
@@ -32,7 +43,7 @@ func (r *registration) inherit() Incarnation {
 		return ""
 	}
 	r.txn.If = append(r.txn.If, r.view.sessions.is(SessionKey))
-	r.txn.Then = append(r.txn.Then, put(SessionKey, r.view.sessions.raw(SessionKey)))
+	r.txn.Then = append(r.txn.Then, r.view.continued(now))
 	return now
 }
 
@@ -90,6 +101,6 @@ func (e newcomer) awaited() bool {
 func (e newcomer) enter(t *state.Txn, own *entry[Member], id Incarnation) *state.Txn {
 	m := own.value
 	m.Session = id
-	t.Then = append(t.Then, put(SessionKey, encode(Session{version, id}, e.view.sessions.raw(SessionKey))), put(own.Key, encode(m, own.Value)))
+	t.Then = append(t.Then, e.view.continued(id), put(own.Key, encode(m, own.Value)))
 	return t
 }

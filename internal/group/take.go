@@ -126,13 +126,13 @@ func (e *Engine) take() *state.Txn {
 		if c.full() || !taker.proven(o) {
 			continue
 		}
-		key, next := ownerKey(o.group.ID), Owner{Version: version, Owner: e.cfg.Name, Incarnation: e.inc, Epoch: 1, Phase: Owned, Backend: o.group.Backend}
+		key, next := ownerKey(o.group.ID), Owner{Version: version, Owner: e.cfg.Name, Incarnation: e.inc, Epoch: e.latest.after(0, o.group.ID), Phase: Owned, Backend: o.group.Backend}
 		if e.groups.find(o.group.ID) == nil {
 			next.Owner, next.Incarnation, next.Phase = "", "", Free
 		}
 		var before []byte
 		if o.owner != nil {
-			next.Epoch, before = o.owner.value.Epoch+1, o.owner.Value
+			next.Epoch, before = e.latest.after(o.owner.value.Epoch, o.group.ID), o.owner.Value
 		}
 		c.compare(own.Key, own.Revision)
 		if o.fence != nil {

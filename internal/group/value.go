@@ -202,7 +202,10 @@ func decode(b []byte, v any) error {
 	case of < 1:
 		return errors.New("a value without a version, which no gateway has made: it is damaged")
 	case of > version:
-		return fmt.Errorf("a value of version %d, of which this gateway knows %d: upgrade it", of, version)
+		return fmt.Errorf("a value %w %d, of which this gateway knows %d: upgrade it", errLater, of, version)
 	}
 	return nil
 }
+
+// errLater is wrapped by the error of a value that is not damaged, but which a later gateway has made.
+var errLater = errors.New("of version")

@@ -49,7 +49,7 @@ func TestRecord(t *testing.T) {
 	if err != nil || next.Revision != 8 || next.Epoch != 2 || next.Session != "a.1" || len(txn.If) != 2 || txn.If[1].Revision != 40 || txn.If[0] != hold.Guard[0] {
 		t.Fatal(txn, next, err)
 	}
-	read, err := ReadRecord(txn.Then[0].Value)
+	read, err := ReadRecord(state.Entry{Key: txn.Then[0].Key, Value: txn.Then[0].Value})
 	if a, b := mustJSON(t, read), mustJSON(t, next); err != nil || a != b || !strings.Contains(string(txn.Then[0].Value), `"more":[1]`) {
 		t.Error(a, b, err)
 	}
@@ -58,6 +58,11 @@ func TestRecord(t *testing.T) {
 	}
 	if _, _, err := hold.Change(state.Entry{Key: "k", Value: []byte(`{"version":9}`)}, nil); err == nil {
 		t.Error("a later version is overwritten")
+	}
+	for _, damage := range []string{"", "damaged", "{}"} { // whoever is to mend it has to know which one it is
+		if _, err := ReadRecord(state.Entry{Key: RecordKey("uuid"), Value: []byte(damage)}); err == nil || !strings.Contains(err.Error(), RecordKey("uuid")) {
+			t.Errorf("%q: %v", damage, err)
+		}
 	}
 }
 

@@ -113,6 +113,14 @@ func (v *view) unreadable() (key string, err error) {
 	return "", nil
 }
 
+// orRemove is what else may be done about a value that cannot be read: where it only says what an administrator has asked for.
+func orRemove(key string) string {
+	if strings.HasPrefix(key, movePrefix) || strings.HasPrefix(key, orderPrefix) {
+		return ", or remove it, which takes the order back"
+	}
+	return ""
+}
+
 func (t table[T]) unreadable() (string, error) {
 	for i := range t {
 		if t[i].err != nil {

@@ -75,7 +75,7 @@ func (h *Host) least(now *Host) *Host {
 			if right == "" {
 				right = "write"
 			}
-			least.Namespaces = append(least.Namespaces, &Right{id, right})
+			least.Namespaces = append(least.Namespaces, &Right{NSID: id, Access: right})
 		}
 	}
 	if all {

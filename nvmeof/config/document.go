@@ -138,8 +138,10 @@ type Host struct {
 
 // A Right is what a host may do with one namespace.
 type Right struct {
-	NSID   int    `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Namespace."`
-	Access Access `json:"access" need:"yes" doc:"write, read, or none: the host does not see the namespace."`
+	NSID     int    `json:"nsid" need:"yes" min:"1" max:"4096" doc:"Namespace."`
+	Access   Access `json:"access" need:"yes" doc:"write, read, or none: the host does not see the namespace."`
+	Only     bool   `json:"only,omitzero" default:"false" doc:"Exclusive use: the API grants the namespace to no other host while this one has it. Access that the configuration gives to others remains. Default false."`
+	NoWriter bool   `json:"no-writer,omitzero" default:"false" doc:"The API grants the namespace to no other writing host while this one has it. Default false."`
 }
 
 // A Namespace is one export. Exactly one of File, Block, Memory and RBD is given.

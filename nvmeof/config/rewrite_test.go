@@ -117,7 +117,9 @@ var rewriteEdits = map[string]func(*Document){
 	"hosts": func(d *Document) {
 		d.Subsystems[0].Hosts = []*Host{{NQN: "x", Hashes: []Hash{"sha512", "sha256"}, KeyFile: "/k"}}
 	},
-	"rights": func(d *Document) { d.Subsystems[0].Hosts[0].Namespaces = []*Right{{2, "none"}, {1, "read"}} },
+	"rights": func(d *Document) {
+		d.Subsystems[0].Hosts[0].Namespaces = []*Right{{NSID: 2, Access: "none"}, {NSID: 1, Access: "read"}}
+	},
 	"namespaces": func(d *Document) {
 		d.Subsystems[0].Namespaces = slices.Insert(d.Subsystems[0].Namespaces, 1, &Namespace{NSID: 77, Memory: &Memory{4096}})
 	},

@@ -17,8 +17,9 @@ const expelTimeout = 10 * time.Second
 
 // A grant is the body of a request that lets a host use a namespace.
 type grant struct {
-	Access config.Access `json:"access,omitzero" default:"write" doc:"write or read. Default write."`
-	Only   bool          `json:"only,omitzero" default:"false" doc:"Refuse it (in-use) while another host may use the namespace. Default false."`
+	Access   config.Access `json:"access,omitzero" default:"write" doc:"write or read. Default write."`
+	Only     bool          `json:"only,omitzero" default:"false" doc:"Refuse it (in-use) while another host may use the namespace, and what others are to be granted of it as long as the host has it. Default false."`
+	NoWriter bool          `json:"no-writer,omitzero" default:"false" doc:"Refuse it (in-use) while another host may write to the namespace, and what others are to be granted to write as long as the host has it. Default false."`
 }
 
 // A GrantedError is a namespace that was to be one host's alone, or erased, and that others may use.
@@ -34,6 +35,23 @@ func (e *GrantedError) Error() string {
 		who = "host " + string(e.Hosts[0])
 	}
 	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, who)
+}
+
+// An AloneError reports that a namespace cannot be granted to a host, since another host has it on the condition
+// that no other host uses it, or that no other host writes to it.
+type AloneError struct {
+	Subsystem nvmeof.NQN
+	NSID      int
+	Host      nvmeof.NQN // the other one
+	Only      bool       // no other host may use it; else no other host may write to it
+}
+
+func (e *AloneError) Error() string {
+	what := "with no other that writes to it"
+	if e.Only {
+		what = "alone"
+	}
+	return fmt.Sprintf("namespace %d of %s was granted to host %s %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, e.Host, what)
 }
 
 // Granted lists the hosts that a subsystem names and that may use a namespace.
@@ -52,9 +70,8 @@ func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	if g.Access == "none" {
 		return config.Problems{{Text: "access: none is no access", Fix: "DELETE withdraws what the host has"}}
 	}
-	others := slices.DeleteFunc(Granted(s, nsid), func(n nvmeof.NQN) bool { return n == host })
-	if g.Only && (s.AllowAnyHost || len(others) > 0) {
-		return &GrantedError{s.NQN, nsid, others}
+	if err := excluded(s, nsid, host, g); err != nil {
+		return err
 	}
 	h, err := hosts(s).find(string(host))
 	if err != nil {
@@ -64,8 +81,44 @@ func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 		s.Hosts = append(s.Hosts, h)
 	}
 	dropRight(h, nsid)
-	h.Namespaces = append(h.Namespaces, &config.Right{NSID: nsid, Access: cmp.Or(g.Access, "write")})
+	h.Namespaces = append(h.Namespaces, &config.Right{NSID: nsid, Access: cmp.Or(g.Access, "write"), Only: g.Only, NoWriter: g.NoWriter})
 	return nil
+}
+
+// excluded says whom a grant would have beside it that it excludes, or that excludes it.
+func excluded(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
+	others := slices.DeleteFunc(Granted(s, nsid), func(n nvmeof.NQN) bool { return n == host })
+	var writers []nvmeof.NQN
+	for _, name := range others {
+		r := rightTo(s, name, nsid)
+		if r.Only || r.NoWriter && g.Access != "read" {
+			return &AloneError{s.NQN, nsid, name, r.Only}
+		}
+		if r.Access != "read" {
+			writers = append(writers, name)
+		}
+	}
+	switch {
+	case g.Only && (s.AllowAnyHost || len(others) > 0):
+		return &GrantedError{s.NQN, nsid, others}
+	case g.NoWriter && (s.AllowAnyHost || len(writers) > 0):
+		return &GrantedError{s.NQN, nsid, writers}
+	}
+	return nil
+}
+
+// rightTo is what a host that is named may do with a namespace.
+func rightTo(s *config.Subsystem, host nvmeof.NQN, nsid int) config.Right {
+	h, err := hosts(s).find(string(host))
+	if err != nil {
+		return config.Right{NSID: nsid, Access: "none"}
+	}
+	for _, r := range h.Namespaces {
+		if r.NSID == nsid {
+			return *r
+		}
+	}
+	return config.Right{NSID: nsid, Access: h.Access}
 }
 
 // withdrawFrom takes a namespace from a host. A host that a grant has named, and that may use no other,
@@ -106,7 +159,7 @@ func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 func accessRoutes() []route {
 	const base = "/v1/subsystems/{nqn}/namespaces/{nsid}/hosts"
 	return []route{
-		{"PUT", base + "/{host}", "grantNamespace", "Let a host use a namespace, and no other that it may not use already", namespaceOptions, grant{}, Result{}, false,
+		{"PUT", base + "/{host}", "grantNamespace", "Allow a host to use a namespace, without access to others of the subsystem", namespaceOptions, grant{}, Result{}, false,
 			func(c *call) (any, error) {
 				var g grant
 				if err := config.ParsePart("", c.body, &g); err != nil {

@@ -101,6 +101,32 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// TestGrantsThatExclude: whom a grant excludes has nothing beside it later either, until it is withdrawn, or granted
+// again without that; what is recorded of it is in the document.
+func TestGrantsThatExclude(t *testing.T) {
+	r := newAccessRig(t)
+	const ns = "/v1/subsystems/a/namespaces/2/hosts/"
+	r.do("DELETE", ns+"all", "", nil)
+	r.do("PUT", ns+"h", `{"only": true}`, nil)
+	for _, body := range []string{`{}`, `{"access": "read"}`, `{"only": true}`, `{"no-writer": true}`} {
+		r.refused(CodeInUse, "PUT", ns+"other", body)
+	}
+	h, err := hosts(r.Document().Subsystems[0]).find("h")
+	if err != nil || *h.Namespaces[0] != (config.Right{NSID: 2, Access: "write", Only: true}) {
+		t.Fatalf("%v, %v", h, err)
+	}
+	r.do("PUT", ns+"h", `{"access": "read", "no-writer": true}`, nil)
+	r.refused(CodeInUse, "PUT", ns+"other", `{}`)
+	r.do("PUT", ns+"other", `{"access": "read"}`, nil)
+	r.do("PUT", ns+"h", `{"access": "read"}`, nil)
+	r.do("PUT", ns+"other", `{}`, nil)
+	r.refused(CodeInUse, "PUT", ns+"h", `{"access": "read", "no-writer": true}`)
+	r.do("DELETE", ns+"other", "", nil)
+	r.do("PUT", ns+"h", `{"only": true}`, nil)
+	r.do("DELETE", ns+"h", "", nil)
+	r.do("PUT", ns+"other", `{}`, nil)
+}
+
 // TestErase: the file goes with the namespace and all rights to it, at once or, after a crash between
 // the two, by asking again; what the target has not made stays.
 func TestErase(t *testing.T) {

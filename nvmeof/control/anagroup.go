@@ -202,7 +202,7 @@ func ServeGroup(ctx context.Context, m *Manager, group capsule.ANAGroup, epoch u
 	defer m.mu.Unlock()
 	defer found.close(m)
 	if m.closed {
-		return errClosed
+		return ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -331,7 +331,7 @@ func giveBack(ctx context.Context, m *Manager, group capsule.ANAGroup, how func(
 		err = how(m.cfg.Gateway, ctx, group)
 	}
 	close(released)
-	err = errors.Join(err, <-closed, awaitAhead(ctx, m, group))
+	err = errors.Join(err, <-closed, awaitAhead(ctx, m, group), awaitErasures(ctx, m, group))
 	closeHung(m, group, err)
 	return err
 }
@@ -375,7 +375,7 @@ func closeFreed(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (c
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		ended <- errClosed
+		ended <- ErrClosed
 		return ended
 	}
 	if m.releases[released] {
@@ -392,7 +392,7 @@ func closeFreed(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (c
 }
 
 func closeUntil(m *Manager, group capsule.ANAGroup, released <-chan struct{}) (err error) {
-	for wait, last := firstFreed, false; !last && !errors.Is(err, errClosed); wait = min(2*wait, lastFreed) {
+	for wait, last := firstFreed, false; !last && !errors.Is(err, ErrClosed); wait = min(2*wait, lastFreed) {
 		select {
 		case <-released:
 			last = true
@@ -413,7 +413,7 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
-		return errClosed
+		return ErrClosed
 	}
 	unused, err := leaveForeignStores(m, group)
 	m.removals.Add(1)

@@ -78,7 +78,7 @@ func classify(err error) (Code, int) {
 		return CodeFailed, http.StatusConflict
 	case errors.As(err, new(*GroupError)), errors.As(err, new(*OrderError)), errors.As(err, new(*pendingError)):
 		return CodeFailed, http.StatusServiceUnavailable
-	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)):
+	case errors.As(err, new(*InUseError)), errors.As(err, new(*GrantedError)), errors.As(err, new(*AloneError)):
 		return CodeInUse, http.StatusConflict
 	case errors.As(err, new(*NotEmptyError)):
 		return CodeNotEmpty, http.StatusConflict
@@ -86,7 +86,7 @@ func classify(err error) (Code, int) {
 		return CodeNotFound, http.StatusNotFound
 	case errors.As(err, &exists), errors.As(err, new(*ErasingError)):
 		return CodeExists, http.StatusConflict
-	case errors.Is(err, errClosed), errors.Is(err, errFollowers), errors.Is(err, errUnheard):
+	case errors.Is(err, ErrClosed), errors.Is(err, errFollowers), errors.Is(err, errUnheard):
 		return CodeFailed, http.StatusServiceUnavailable
 	}
 	return CodeFailed, http.StatusInternalServerError

@@ -149,7 +149,7 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *at
 // one has asked for since: who gives up a grant withdraws it, and the two wait beside each other. Called with mu held.
 func mayBegin(m *Manager, o Options) error {
 	if m.closed {
-		return errClosed
+		return ErrClosed
 	}
 	if o.stays == nil {
 		return nil

@@ -27,7 +27,7 @@ func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	var gone *config.Namespace
 	if m.cfg.Group == nil {
-		o.then = func() error { return eraseStore(m, gone) }
+		o.then = func() error { return eraseStore(m, gone, nil) }
 	}
 	unforced := !o.Force
 	o.Force = true // its file is to be lost
@@ -113,11 +113,18 @@ func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	return used
 }
 
-// eraseStore removes what a namespace exported, when the store is closed.
-func eraseStore(m *Manager, n *config.Namespace) error {
+// eraseStore removes what a namespace exported, when the store is closed, as part of an erasure, or of none.
+func eraseStore(m *Manager, n *config.Namespace, x *erasure) error {
 	ask := func(f func() error) error {
 		r := &m.stores.reacher
-		_, err := reachFor(r, r.timeOf(m.changeTimeout), n.Path(), func() (struct{}, error) { return struct{}{}, f() }, nil)
+		x.enter(m)
+		_, err := reachFor(r, r.timeOf(m.changeTimeout), n.Path(), func() (struct{}, error) {
+			defer x.leave(m)
+			return struct{}{}, f()
+		}, nil)
+		if refused(err) { // f was not called
+			x.leave(m)
+		}
 		return err
 	}
 	if n.RBD != nil {

@@ -90,8 +90,9 @@ const erasings = 16
 
 // EraseListed erases what the group's document lists as being erased, of the ANA groups that this
 // target serves: it removes the file or image of a namespace once no gateway has it open, and then
-// the entry in the document. The next owner of the ANA group does what is left. If it fails, the
-// document has the reason, and the next call retries. There is one call at a time.
+// the entry in the document. The next owner of the ANA group does what is left: [ReleaseGroup] and
+// [DrainGroup] return after the removals in progress have ended. If it fails, the document has the
+// reason, and the next call retries. There is one call at a time.
 func EraseListed(ctx context.Context, m *Manager) {
 	mine := toErase(m)
 	inParallel(erasings, len(mine), func(i int) { // each ends in enforceTime and the times of its store and the group's
@@ -102,10 +103,17 @@ func EraseListed(ctx context.Context, m *Manager) {
 			log.Info("a namespace is not erased yet", zap.Error(err))
 			return
 		}
-		if !slices.ContainsFunc(toErase(m), func(x *config.Erasing) bool { return sameErased(x, e) }) { // another gateway was faster
+		revision, _, err := m.cfg.Group.Latest(ctx)
+		if err != nil {
+			log.Info("a namespace is not erased yet", zap.Error(err))
 			return
 		}
-		err := eraseStore(m, e.Namespace)
+		x := beginErasure(m, e, revision)
+		if x == nil { // another gateway was faster, or this one has to follow first
+			return
+		}
+		defer x.leave(m)
+		err = eraseStore(m, e.Namespace, x)
 		if noted := noteErased(m, e, err); noted != nil {
 			log.Warn("that a namespace is erased, or why not, is not noted in the group's store yet", zap.Error(noted))
 			return

@@ -211,3 +211,65 @@ func TestEraseOvertaken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestGivenBackWhileErasing: a gateway does not give an ANA group back while it erases what one of its namespaces exported: the
+// next one would erase it too, and what was made anew under that name would be removed by this one.
+func TestGivenBackWhileErasing(t *testing.T) {
+	g, began, goOn := new(fakeGroup), make(chan struct{}), make(chan struct{})
+	r := newGatewayRig(t, t.TempDir(), func(c *Config) {
+		c.Group = g
+		c.Settings.Group.Store = "etcd://127.0.0.1/g"
+		c.RemoveImage = func(*config.RBD) error {
+			close(began)
+			<-goOn
+			return nil
+		}
+	})
+	r.set(gatewayDoc)
+	g.doc = sharedDoc(t, t.TempDir(), 1)
+	g.doc.Erasing = []*config.Erasing{{Subsystem: "a", Namespace: &config.Namespace{NSID: 7, ANAGroup: 3, RBD: &config.RBD{Image: "p/i", Size: 1 << 20}}}}
+	g.revision = 1
+	r.follow(1)
+	r.must(ServeGroup(t.Context(), r.Manager, 3, 1))
+	for hangs := range 2 {
+		r.changeTimeout = []time.Duration{time.Minute, time.Millisecond}[hangs]
+		erased := make(chan struct{})
+		go func() { // ends with the removal, or before it if that hangs
+			defer close(erased)
+			EraseListed(t.Context(), r.Manager)
+		}()
+		<-began
+		if hangs == 1 {
+			<-erased
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := DrainGroup(soon, r.Manager, 3); err == nil || !strings.Contains(err.Error(), "p/i is being erased") {
+			t.Errorf("hangs %d: given back with %v", hangs, err)
+		}
+		cancel()
+		close(goOn)
+		r.must(DrainGroup(t.Context(), r.Manager, 3))
+		<-erased
+		if hangs == 0 && len(g.doc.Erasing) > 0 {
+			t.Errorf("it is given back, and not noted:\n%s", g.doc.YAML())
+		}
+		began, goOn = make(chan struct{}), make(chan struct{})
+		g.doc.Erasing = []*config.Erasing{{Subsystem: "a", Namespace: &config.Namespace{NSID: 8, ANAGroup: 3, RBD: &config.RBD{Image: "p/i", Size: 1 << 20}}}}
+		g.revision++
+		r.follow(g.revision)
+		r.must(ServeGroup(t.Context(), r.Manager, 3, uint64(hangs)+2))
+	}
+	r.changeTimeout = time.Minute
+}
+
+// TestEraseBehind: a gateway that does not have the group's document of now erases nothing: what that lists no more may have
+// been made anew.
+func TestEraseBehind(t *testing.T) {
+	g, _, b, _, dir := interrupted(t)
+	g.doc.Erasing = nil
+	g.revision++
+	EraseListed(t.Context(), b.Manager)
+	if _, err := os.Lstat(filepath.Join(dir, "1")); err != nil {
+		t.Error(err)
+	}
+}

@@ -120,21 +120,21 @@ func (e *unreadError) Error() string {
 
 func (e *unreadError) Unwrap() error { return e.err }
 
-// errClosed says that the target is stopping.
-var errClosed = errors.New("the target is stopping")
+// ErrClosed says that the target is stopping, or goes on in another process, and that nothing was changed.
+var ErrClosed = errors.New("the target is stopping")
 
-// A handedError is an errClosed of a target that goes on in another process, where the socket is soon.
+// A handedError is the ErrClosed of a target that goes on in another process, where the socket is soon.
 type handedError struct{}
 
 func (handedError) Error() string {
 	return "the target is being handed over to another process, and nothing was changed: try again"
 }
 
-func (handedError) Unwrap() error { return errClosed }
+func (handedError) Unwrap() error { return ErrClosed }
 
 // explained is what a caller is told of an error.
 func explained(m *Manager, err error) error {
-	if errors.Is(err, errClosed) && m.handed.Load() {
+	if errors.Is(err, ErrClosed) && m.handed.Load() {
 		return handedError{}
 	}
 	return err

@@ -19,8 +19,9 @@ import (
 // Faults are kept where all gateways of a group have them: stores that have failed for good, and whose failure
 // nobody has cleared. Whoever opens such a store takes no writes either. They belong to paths.
 type Faults interface {
-	// All are those that there are.
-	All(ctx context.Context) (map[config.Path]Fault, error)
+	// All reads those that there are, and returns what is noted of a path: with an empty Path nothing is, and with an
+	// error it cannot be read, which concerns no other path.
+	All(ctx context.Context) (of func(config.Path) (Fault, error), err error)
 	// Add notes a failure, unless there is one of the path.
 	Add(ctx context.Context, p config.Path, why string) error
 	// Clear reports whether there was one, which is no more.
@@ -59,8 +60,8 @@ func (b *faultBook) of(n *config.Namespace) (Fault, error) {
 	if err != nil {
 		return Fault{}, fmt.Errorf("the group's note of failures: %w", err)
 	}
-	if f, found := all[n.Path()]; found {
-		return f, nil
+	if f, err := all(n.Path()); err != nil || f.Path != "" {
+		return f, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,9 +177,11 @@ func FollowFaults(ctx context.Context, m *Manager) error {
 	}
 	var errs []error
 	for _, h := range all {
-		f, marked := marks[h.as.Path()]
-		why := b.failure(h.heldStore)
+		f, err := marks(h.as.Path())
+		marked, why := f.Path != "", b.failure(h.heldStore)
 		switch {
+		case err != nil: // whoever opens it next does not, and here it is what it is
+			errs = append(errs, err)
 		case marked && why == nil:
 			h.heldStore.marked.Store(m.stores.fail(h.heldStore, f))
 		case marked:

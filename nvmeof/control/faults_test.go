@@ -23,10 +23,11 @@ type fakeFaults struct {
 	err error
 }
 
-func (f *fakeFaults) All(context.Context) (map[config.Path]Fault, error) {
+func (f *fakeFaults) All(context.Context) (func(config.Path) (Fault, error), error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return maps.Clone(f.all), f.err
+	all := maps.Clone(f.all)
+	return func(p config.Path) (Fault, error) { return all[p], nil }, f.err
 }
 
 func (f *fakeFaults) Add(_ context.Context, p config.Path, why string) error {

@@ -98,7 +98,7 @@ func (m *Manager) RereadKeys() (hosts int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return 0, errClosed
+		return 0, ErrClosed
 	}
 	m.stores.begin(m.changeTimeout)
 	var unread []error

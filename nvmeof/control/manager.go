@@ -141,6 +141,7 @@ type Manager struct {
 	shared   *config.Document // what the group's document says, of revision
 	revision int64            // 0: there is none yet
 	behind   error            // why the target is not what that says; nil: it is
+	lost     bool             // the group has no document any more
 	// denied are the subsystems in which hosts may have more under way than they may, with the namespaces in
 	// which it is known that it does not end: see Enforce.
 	denied    map[nvmeof.NQN][]capsule.NSID
@@ -156,7 +157,8 @@ type Manager struct {
 	astray    astray // as a start has found them
 	keyless   map[hostKey]*keyWait
 	foreign   map[namespaceKey]*foreign
-	releases  map[<-chan struct{}]bool         // of groups that are under way; see closeFreed
+	releases  map[<-chan struct{}]bool // of groups that are under way; see closeFreed
+	erasures  map[*erasure]struct{}
 	turns     map[capsule.ANAGroup]*sync.Mutex // of those who close what a group exports; taken before mu
 	probed    map[namespaceKey]*Probed         // of namespaces that are, or were, foreign
 	leaving   map[*leaving]struct{}
@@ -198,7 +200,7 @@ func New(cfg Config) *Manager {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Log, target: cfg.Target, started: time.Now(), opening: semaphore.NewWeighted(openings),
-		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN][]capsule.NSID{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, releases: map[<-chan struct{}]bool{}, turns: map[capsule.ANAGroup]*sync.Mutex{}, probed: map[namespaceKey]*Probed{},
+		listeners: map[int]*listening{}, devices: map[string]*heldDevice{}, closings: map[string]*heldDevice{}, waiting: map[namespaceKey]*wait{}, denied: map[nvmeof.NQN][]capsule.NSID{}, keyless: map[hostKey]*keyWait{}, foreign: map[namespaceKey]*foreign{}, erasures: map[*erasure]struct{}{}, releases: map[<-chan struct{}]bool{}, turns: map[capsule.ANAGroup]*sync.Mutex{}, probed: map[namespaceKey]*Probed{},
 		wildcards: map[int]*wildcard{}, named: map[int]bool{}, exposed: map[nvmeof.NQN][]int{}, leaving: map[*leaving]struct{}{}, leaveTimeout: leaveTimeout, startTimeout: startTimeout, changeTimeout: changeTimeout, erasedTime: erasedTime, firstWait: firstWait, stillFor: stillFor,
 		stores: stores{log: cfg.Log, open: cfg.Open, pool: new(memory.Pool), held: map[storeKey]*heldStore{}, aside: map[storeKey]*heldStore{}, ahead: map[storeKey]*ahead{}, known: known(cfg.State), notes: cfg.Files, faults: faultBook{marks: cfg.Faults, ahead: map[config.Path]Fault{}}, used: map[config.Path]bool{}, failed: map[storeKey]string{}},
 	}

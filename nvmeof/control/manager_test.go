@@ -500,8 +500,18 @@ func TestClosed(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Apply(r.doc(first), Options{}); !errors.Is(err, errClosed) {
-		t.Errorf("%v", err)
+	for what, call := range map[string]func() error{
+		"Apply":           func() error { _, err := r.Apply(r.doc(first), Options{}); return err },
+		"Edit":            func() error { _, err := r.Edit(func(*config.Document) error { return nil }, Options{}); return err },
+		"Erase":           func() error { _, err := Erase(r.Manager, "a", 1, Options{}); return err },
+		"Save":            func() error { _, err := r.Save(filepath.Join(r.dir, "f")); return err },
+		"RereadKeys":      func() error { _, err := r.RereadKeys(); return err },
+		"ReloadNamespace": func() error { return ReloadNamespace(r.Manager, "a", 1) },
+		"Export":          func() error { _, err := Export(t.Context(), r.Manager); return err },
+	} {
+		if err := call(); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s of a closed Manager: %v, want %v", what, err, ErrClosed)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

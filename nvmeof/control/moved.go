@@ -40,7 +40,7 @@ func Export(ctx context.Context, m *Manager) (*Moved, error) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	x, err := export(ctx, m)
 	if x == nil {
@@ -188,7 +188,7 @@ func Adopt(m *Manager) (begin func(), err error) {
 
 // A takeOver is the body of a request to be taken over.
 type takeOver struct {
-	Socket config.Path `json:"socket" doc:"where the process listens that goes on with the hosts of this one"`
+	Socket config.Path `json:"socket" doc:"Socket of the process that takes over the hosts."`
 }
 
 // errNoTakeOver is what a Manager says that nobody has told how.

@@ -23,7 +23,7 @@ func (m *Manager) Save(file string) (warnings config.Problems, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	m.stores.begin(m.changeTimeout)
 	s, err := m.stage(m.doc, file)

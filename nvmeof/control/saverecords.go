@@ -20,7 +20,7 @@ func saveRecords(m *Manager) error {
 		if err != nil {
 			continue // it is leaving
 		}
-		errs = append(errs, m.stores.mend(d.State, stateRecord, target.StateFile(d.State).Check, func() error { return target.SaveState(s) }))
+		errs = append(errs, m.stores.mend(d.State, stateRecord, target.StateFile(d.State).Check, func() (bool, error) { return target.SaveState(s) }))
 		for _, n := range d.Namespaces {
 			errs = append(errs, saveReservations(m, d.NQN, n))
 		}
@@ -41,11 +41,12 @@ func saveReservations(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	if err != nil {
 		return nil // likewise
 	}
-	return m.stores.mend(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, served.SaveReservations)
+	return m.stores.mend(n.Reservations, reservationRecord, target.ReservationFile(n.Reservations).Check, func() (bool, error) { return true, served.SaveReservations() })
 }
 
-// mend has a record saved again that is gone, or of which check says that it is damaged.
-func (s *stores) mend(p config.Path, what recordKind, check, save func() error) error {
+// mend has a record saved again that is gone, or of which check says that it is damaged; save says whether the target knows what
+// it had.
+func (s *stores) mend(p config.Path, what recordKind, check func() error, save func() (known bool, err error)) error {
 	if p == "" {
 		return nil
 	}
@@ -61,8 +62,11 @@ func (s *stores) mend(p config.Path, what recordKind, check, save func() error) 
 	if why == nil {
 		return nil
 	}
-	if err := save(); err != nil {
+	switch known, err := save(); {
+	case err != nil:
 		return fmt.Errorf("%w; and it cannot be saved again: %w", why, err)
+	case !known: // hosts wait for it as before
+		return nil
 	}
 	s.log.Warn("what hosts have set is saved again: the file was removed or damaged while it is in use", zap.String("file", string(p)), zap.NamedError("why", why))
 	return nil

@@ -66,6 +66,38 @@ func TestRecordsLostInUse(t *testing.T) {
 	}
 }
 
+// TestRecordsNeverKnown: a target whose namespaces wait for a file of a state that is missing does not say as it ends that it
+// has saved what hosts have set: it does not know that, and the next start waits too.
+func TestRecordsNeverKnown(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := newRig(t, func(c *Config) { c.State = dir })
+	r.apply(r.doc(recordsText))
+	setRecords(r)
+	if err := errors.Join(r.Close(), os.Remove(r.dir+"/state")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		next := newRig(t, func(c *Config) { c.State = dir })
+		next.dir, next.addr = r.dir, r.addr
+		if _, err := next.Apply(next.doc(recordsText), Options{Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+		if w := next.Status().Waiting; len(w) != 2 {
+			t.Errorf("waiting are %v", w)
+		}
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := next.logs.FilterMessageSnippet("saved again").Len(); n != 0 {
+			t.Errorf("it is logged %d times that it is saved", n)
+		}
+		if _, err := os.Stat(r.dir + "/state"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the file was begun anew: %v", err)
+		}
+	}
+}
+
 const recordsText = "version: 1\nlisteners:\n  - id: 1\n    address: ADDR\nsubsystems:\n  - nqn: a\n    allow-any-host: true\n    state: DIR/state\n    namespaces:\n" +
 	"      - nsid: 1\n        file: {path: DIR/one, size: 1MiB}\n        reservations: DIR/resv\n      - nsid: 2\n        file: {path: DIR/two, size: 1MiB}\n"
 

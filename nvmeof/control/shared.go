@@ -83,7 +83,7 @@ func propose(m *Manager, want *config.Document) (bool, error) {
 		return false, nil
 	}
 	shared := want.Shared()
-	if len(config.Diff(m.shared, shared)) == 0 && sameErasing(m.shared, want) {
+	if !m.lost && len(config.Diff(m.shared, shared)) == 0 && sameErasing(m.shared, want) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(m.context, groupTime)
@@ -95,7 +95,7 @@ func propose(m *Manager, want *config.Document) (bool, error) {
 	case err != nil:
 		return false, &GroupError{err}
 	}
-	m.revision, m.shared = revision, shared
+	m.revision, m.shared, m.lost = revision, shared, false
 	return true, nil
 }
 
@@ -129,12 +129,18 @@ func (a *attempt) isOutdated(m *Manager, o Options, out *Outcome, refused error)
 }
 
 // Follow makes the target of a Manager what the group's document says, and returns the document's
-// revision. Faulty namespaces and hosts wait, as at a start.
+// revision. Faulty namespaces and hosts wait, as at a start. The target stays as it is where the store has
+// lost the document, or has an earlier one.
 func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, groupTime)
 	defer cancel()
+	before, _ := Revision(m)
 	revision, doc, err := m.cfg.Group.Latest(ctx)
-	if err != nil {
+	if err == nil && revision < before {
+		err = &LostError{fmt.Errorf("the store has revision %d, and this gateway goes on with revision %d: was the store restored from a copy? Start all gateways again; "+
+			"if it has revision 0, which is none, nvmeof target export, and nvmeof target apply that", revision, before)}
+	}
+	if noteLost(m, err); err != nil {
 		return 0, &GroupError{err}
 	}
 	if revision > 0 && doc.Version != config.Version { // which the shared part of it does not show
@@ -144,13 +150,30 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return 0, errClosed
-	case revision <= m.revision && m.behind == nil: // another call was faster
-		return m.revision, nil
+		return 0, ErrClosed
+	case revision < m.revision, revision == m.revision && m.behind == nil: // another call was faster
+		return m.revision, m.behind
 	}
 	m.revision, m.shared = revision, doc.Shared()
 	m.behind = catchUp(m)
 	return revision, m.behind
+}
+
+// A LostError is that the group's store has lost documents that there were. Whoever has the last one can propose one after it, if
+// the store has none at all.
+type LostError struct{ Err error }
+
+func (e *LostError) Error() string { return e.Err.Error() }
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+// noteLost remembers whether the group's store has lost its document: then also what is not changed is to be put there.
+func noteLost(m *Manager, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if lost := errors.As(err, new(*LostError)); lost || err == nil {
+		m.lost = lost
+	}
 }
 
 // catchUp makes the target what the group's document says. Called with mu held.

@@ -249,7 +249,7 @@ func ReloadNamespace(m *Manager, nqn nvmeof.NQN, nsid int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return errClosed
+		return ErrClosed
 	}
 	s, err := m.subsystem(nqn)
 	if err != nil {

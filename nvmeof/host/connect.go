@@ -17,17 +17,18 @@ import (
 const adminDepth = nvmeof.AdminQueueDepth
 
 // Connect makes an association with a controller of the subsystem options.NQN.
-// ctx bounds the time until it is ready for use.
+// ctx bounds the time until it is ready for use. A host that was closed fails with
+// [ErrClosed], whatever has become of its device.
 func (h *Host) Connect(ctx context.Context, options Options) (*Controller, error) {
+	while, shardIndex, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	c, err := h.newController(options)
 	if err != nil {
 		return nil, err
 	}
-	while, shardIndex, leave, err := h.enter(ctx)
-	if err != nil {
-		return nil, errors.Join(err, c.domain.Close())
-	}
-	defer leave()
 	if err := c.start(while, shardIndex); err != nil {
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // not by the caller
 			err = errHostClosed
@@ -187,7 +188,7 @@ func (c *Controller) openQueue(ctx context.Context, id capsule.QID, shardIndex, 
 		Descriptors: c.limits.descriptorsOf(id), Windows: c.domain.Windows, Timeout: c.options.timeout(),
 	}
 	if id == 0 {
-		cfg.Reserved = 1 // for Keep Alive, and for the shutdown
+		cfg.Reserved = 2 // for Aborts, and for Keep Alive and the shutdown
 	} else {
 		cfg.InCapsule = c.limits.inCapsule
 	}

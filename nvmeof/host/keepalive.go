@@ -41,7 +41,7 @@ func (k *keepAlive) every(admin *association.Queue, period time.Duration) error 
 		if k.timer.Func == nil {
 			k.request = fabric.Request{
 				Command: capsule.Command{Opcode: capsule.Opcode(capsule.AdminKeepAlive)},
-				Source:  &admin.Urgent, Urgent: true, Done: k.answered,
+				Source:  &admin.Urgent, Urgency: fabric.Urgent, Done: k.answered,
 			}
 			k.admin, k.timer.Func = admin, k.due
 			admin.OnEnd = func() { admin.Shard.StopTimer(&k.timer) }

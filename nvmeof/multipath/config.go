@@ -124,7 +124,7 @@ const (
 	StateLive       = decide.Live       // it has a controller
 	StateLost       = decide.Lost       // it had one, and tries to get another
 	StateDeleting   = decide.Deleting   // it goes, by the user's wish
-	StateDead       = decide.Dead       // it is given up, after CtrlLossTmo
+	StateDead       = decide.Dead       // it is given up, after CtrlLossTmo, or since its Host is closed
 )
 
 // An Event is something that happened to a path.

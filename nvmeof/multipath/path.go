@@ -179,6 +179,9 @@ func (p *Path) connect(ctx context.Context) *session {
 	}
 	p.sub.mu.Lock()
 	p.spare(time.Now())
+	if errors.Is(err, host.ErrClosed) { // by the program, which opens none again
+		p.life.GiveUp(time.Now(), err)
+	}
 	p.life.Failed(time.Now(), err, Refused(err), p.random.Float64())
 	count(&p.failures, attemptOf(err))
 	p.sub.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 // allow is ended then, and so is one whose host has given it up by its keep alive timeout meanwhile: what
 // came of it and has not begun may have been overtaken by what the host has sent to another target.
 func Adopt(t *Target, m *Moved) (begin func(), _ error) {
-	a := &adoption{target: t, record: &m.record, pause: t.clock() - m.record.At, controllers: make(map[controllerKey]*Controller)}
+	a := &adoption{target: t, record: &m.record, pause: t.clock() - m.record.At, controllers: make(map[controllerKey]*Controller), replaced: make(map[*Subsystem][]capsule.NSID)}
 	t.mu.Lock()
 	a.devices = append(a.devices, t.devices...)
 	t.generation = max(t.generation, a.record.Generation) + 1
@@ -44,6 +44,7 @@ type adoption struct {
 	pause       time.Duration // for which nobody had the associations
 	devices     []*Device
 	controllers map[controllerKey]*Controller
+	replaced    map[*Subsystem][]capsule.NSID // namespaces that are others than those of the record
 	refused     int
 }
 
@@ -103,7 +104,9 @@ func (a *adoption) restoreSubsystem(x *movedSubsystem) {
 		s.past[l.Identity.ID] = lineage{l.Identity, l.Shift, l.Generation, l.Successor}
 	}
 	for ns := range s.table().All {
-		s.succeed(ns)
+		if s.succeed(ns) {
+			a.replaced[s] = append(a.replaced[s], ns.ID)
+		}
 	}
 	for _, n := range x.Namespaces {
 		a.restoreNamespace(s, &n)
@@ -245,6 +248,7 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	}
 	was := moved[j]
 	was.Features.Age += max(a.pause, 0) // the clock of its Timestamp feature goes on
+	was.Notices.Pages = slices.DeleteFunc(slices.Clone(was.Notices.Pages), func(p capsule.ReservationLog) bool { return slices.Contains(a.replaced[s], p.NSID) })
 	c, no := q.adoptController(s, &was)
 	if !no.refused() {
 		q.controller, a.controllers[key] = c, c

@@ -201,11 +201,12 @@ func (c *Controller) abortEvents() {
 }
 
 // beginShutdown ends the I/O queues and flushes what was written; CSTS.SHST reports when
-// that has completed (NVMe base 2.0, 3.6.2).
+// that has completed (NVMe base 2.0, 3.6.2). An abrupt shutdown flushes nothing, and has completed
+// with the queues: a host takes that to mean that no command has any effect to come.
 func (c *Controller) beginShutdown() {
 	c.setReady(false)
 	c.dropQueues("controller shutdown")
-	if c.discovery() || c.props.CC.Shutdown() == capsule.ShutdownAbrupt {
+	if c.discovery() {
 		c.props.ShutdownDone()
 		return
 	}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,47 @@ func TestHeldUp(t *testing.T) {
 				}
 				if ended != (test.held > 5*time.Second) {
 					t.Errorf("the association has ended: %t", ended)
+				}
+				f.close2(t)
+			})
+		})
+	}
+}
+
+// TestAsleep: a target whose machine has slept, while the monotonic clock stood still, executes none of the writes that its hosts
+// have sent on other paths meanwhile.
+func TestAsleep(t *testing.T) {
+	for slept, want := range map[time.Duration]int{3 * time.Second: 1, 7 * time.Second: 0} {
+		t.Run(slept.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				asleep := new(atomic.Int64)
+				f.target.slept = func() time.Duration { return time.Duration(asleep.Load()) }
+				s := newFakeStore(1 << 20)
+				f.export(s)
+				admin, id := f.connectAdmin(2000)
+				io := f.connectIO(id, 1, 1)
+				io.identify(2)
+				io.call(func() {
+					asleep.Store(int64(slept))
+					io.q.worker.endLapsed() // as the shard does where the wall clock has gone on
+				})
+				if want > 0 {
+					io.offer(writeOf(2))
+				}
+				time.Sleep(100 * time.Millisecond)
+				if n := len(s.ops()); n != want {
+					t.Errorf("the store has got %d writes, want %d", n, want)
+				}
+				select {
+				case <-admin.closed:
+					if want > 0 {
+						t.Error("the association has ended")
+					}
+				default:
+					if want == 0 {
+						t.Error("the association goes on")
+					}
 				}
 				f.close2(t)
 			})

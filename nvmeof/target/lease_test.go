@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/boottime"
 )
 
 // TestGatewayLease: each command for a group looks at the time until which it is served.
@@ -19,11 +20,11 @@ func TestGatewayLease(t *testing.T) {
 		until time.Duration
 		want  capsule.Status
 	}{{time.Hour, capsule.StatusSuccess}, {-time.Millisecond, elsewhere}, {time.Hour, capsule.StatusSuccess}} {
-		g.Extend(time.Now().Add(c.until), []capsule.ANAGroup{1})
+		g.Extend(boottime.Now()+c.until, []capsule.ANAGroup{1})
 		a.wantIO(c.want, 1)
 		a.wantIO(capsule.StatusSuccess, 2)
 	}
-	g.Extend(time.Now().Add(-time.Hour), nil)
+	g.Extend(boottime.Now()-time.Hour, nil)
 	a.wantIO(capsule.StatusSuccess, 1)
 }
 
@@ -47,7 +48,7 @@ func TestLeaseHeldUp(t *testing.T) {
 				if test.over {
 					lease = time.Second
 				}
-				g.Extend(time.Now().Add(lease), []capsule.ANAGroup{1})
+				g.Extend(boottime.Now()+lease, []capsule.ANAGroup{1})
 				if test.waiting {
 					s.mu.Lock()
 					s.room = 1

@@ -315,16 +315,16 @@ func (s *Subsystem) save() error {
 }
 
 // SaveState saves counters and write protection of a subsystem again, where the [StateStore] has lost them. What could not be read
-// of it yet stays.
-func SaveState(s *Subsystem) error {
+// of it yet stays: known is false then.
+func SaveState(s *Subsystem) (known bool, err error) {
 	l := &s.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.awaits != nil {
-		return nil
+		return false, nil
 	}
 	l.saved = ""
-	return s.saveLocked()
+	return true, s.saveLocked()
 }
 
 func (s *Subsystem) saveLocked() error {

@@ -148,17 +148,22 @@ type lineage struct {
 
 // succeed gives a namespace its generation: that of the namespace which had the NSID
 // before, if hosts cannot distinguish the two. The block size distinguishes them: with
-// another one the same LBA names other bytes. Called with change held.
-func (s *Subsystem) succeed(n *storage.Namespace) {
+// another one the same LBA names other bytes. It reports whether hosts can. Called with change held.
+func (s *Subsystem) succeed(n *storage.Namespace) (another bool) {
 	shape, known := n.Shape()
 	if !known {
-		return
+		return false
 	}
 	before, there := s.past[n.ID]
 	now := lineage{n.Identity, shape.Shift, before.generation, before.successor}
 	if now != before {
 		now.generation, now.successor = s.generation.Add(1), there
+		another = there
 	}
 	n.Generation, n.Successor = now.generation, now.successor
 	s.past[n.ID] = now
+	if another {
+		dropNotices(s, n.ID)
+	}
+	return another
 }

@@ -29,8 +29,8 @@ func (p *presence) init(c *Controller) {
 	p.heardAt.Store(int64(p.born))
 }
 
-// age is a clock that all shards have in common.
-func (t *Target) age() time.Duration { return time.Since(t.started) }
+// age is a clock that all shards have in common, and that goes on while the machine sleeps, as those of hosts do.
+func (t *Target) age() time.Duration { return time.Since(t.started) + t.slept() }
 
 // notice notes whether a command has arrived on any queue since the last call.
 func (p *presence) notice() {

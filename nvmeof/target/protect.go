@@ -3,8 +3,11 @@ package target
 import (
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/nvmeof/events"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/storage"
 )
 
@@ -94,13 +97,22 @@ func (p *protecting) save() {
 	s := p.request.queue.controller.subsystem
 	p.request.outside(&s.life, func() func() {
 		status := capsule.StatusSuccess
-		if s.save() != nil {
+		if err := s.save(); err != nil {
 			status = capsule.StatusInternalError
 			p.change.End(false)
 			_ = s.save() // which logs an error
+			p.noteUnsaved(err)
 		}
 		return func() { p.end(status) }
 	})
+}
+
+// noteUnsaved says why the command fails. That counters are not saved is said once, and may have been before.
+func (p *protecting) noteUnsaved(err error) {
+	c := p.request.queue.controller
+	c.target.log.Trouble("write protection not saved, command failed", zap.String("host", string(c.hostNQN)), zap.String("subsystem", string(c.subsystem.nqn)),
+		zap.Uint32("nsid", uint32(p.ns.ID)), zap.Error(err))
+	happenedTo(c, p.ns, events.Namespace, events.Error, "write protection not saved, command failed: "+err.Error())
 }
 
 // end completes the command, and reverts the state if it failed.

@@ -85,6 +85,28 @@ func (s *failingState) Save(b []byte) error {
 	return s.savedState.Save(b)
 }
 
+// TestProtectUnsaved: the log says why a host's command failed that the store of the state could not save, also where
+// counters could not be saved before.
+func TestProtectUnsaved(t *testing.T) {
+	state := &failingState{end: make(chan struct{})}
+	close(state.end)
+	f, s := living(t, state)
+	a := f.tenant("a", s, 0)
+	for n := range 2 {
+		state.fails.Store(true)
+		if n > 0 {
+			s.life.mu.Lock()
+			s.life.failed = true
+			s.life.mu.Unlock()
+		}
+		a.admin.wantStatus(capsule.StatusInternalError, protect(1, uint32(capsule.WriteProtected)))
+		if got := f.logs.FilterMessage("write protection not saved, command failed").Len(); got != n+1 {
+			t.Errorf("it is logged %d times, want %d", got, n+1)
+		}
+	}
+	a.admin.wantProtection(1, capsule.WriteProtectNone)
+}
+
 // TestProtectTwice: who sets the state that another host is about to set is answered when it is
 // durable, and keeps it although the other one's command fails.
 func TestProtectTwice(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/reservation"
+	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/state"
 )
 
 // notifyReserved adds notices to the logs of the hosts' controllers in all subsystems that
@@ -30,6 +31,20 @@ func (s *Subsystem) notifyReservation(id capsule.NSID, notices []reservation.Not
 				c.do(func() { c.reservationNotice(id, n.What) })
 			}
 		}
+	}
+}
+
+// dropNotices removes what hosts have not read yet of the reservations of a namespace that another has replaced: they
+// would take it to be of that one.
+func dropNotices(s *Subsystem, id capsule.NSID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.controllers {
+		c.do(func() {
+			if c.notices.Drop(id) {
+				c.events.Withdraw(state.EventReservation)
+			}
+		})
 	}
 }
 

@@ -58,6 +58,11 @@ func (c *Controller) drained() {
 	if !s.waiting || s.active || c.queueCount() > 0 {
 		return
 	}
+	if c.props.CC.Shutdown() == capsule.ShutdownAbrupt {
+		s.waiting = false
+		c.props.ShutdownDone()
+		return
+	}
 	s.waiting, s.active = false, true
 	f := &flushAll{c: c, when: "flush at shutdown"}
 	f.which = f.ofUse

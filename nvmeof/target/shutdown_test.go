@@ -69,6 +69,35 @@ func TestOthersShutDownWhileStoreHangs(t *testing.T) {
 	})
 }
 
+// TestAbruptShutdownWaits: an abrupt shutdown is complete when no write can have an effect any more, and flushes nothing.
+func TestAbruptShutdownWaits(t *testing.T) {
+	f := newFixture(t)
+	s := newFakeStore(1 << 20)
+	f.export(s)
+	h, id := f.connectAdmin(0)
+	io := f.connectIO(id, 1, 1)
+	s.set(true, nil)
+	io.start(writeOf(2)).wantPending()
+	for s.inFlight() == 0 { // another shard's turn
+		io.turns(1)
+	}
+	h.setCC(linuxCC.WithEnable(true).WithShutdown(capsule.ShutdownAbrupt))
+	status := func() capsule.ShutdownStatus {
+		t.Helper()
+		return capsule.CSTS(h.property(capsule.PropertyCSTS)).Shutdown()
+	}
+	h.turns(5)
+	if got := status(); got != capsule.ShutdownOccurring {
+		t.Errorf("SHST %d while a write is in flight", got)
+	}
+	s.set(false, nil)
+	<-io.closed
+	f.within(h, "the shutdown is complete", func() bool { return status() == capsule.ShutdownComplete })
+	if ops := s.ops(); len(ops) != 1 {
+		t.Errorf("operations %+v, want the write alone", ops)
+	}
+}
+
 // TestShutdownAfterReset: the flush of a shutdown that a reset has ended is not that of the next one: what was written
 // in between is flushed before that is complete.
 func TestShutdownAfterReset(t *testing.T) {

@@ -56,6 +56,7 @@ type Target struct {
 	authCounts    authCounts
 	started       time.Time
 	clock         func() time.Duration // [boottime.Now]
+	slept         func() time.Duration // [boottime.Slept]
 	sequence      atomic.Uint32        // of challenges
 
 	volumes      storage.Volumes
@@ -90,7 +91,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(), clock: boottime.Now,
+		cfg: cfg, log: peerlog.New(cfg.Log), fetchTimeout: fetchTimeout, started: time.Now(), clock: boottime.Now, slept: boottime.Slept,
 		subsystems: make(map[nvmeof.NQN]*Subsystem), queues: make(map[*queue]struct{}), generation: 1,
 		admin: adminTable(), fabrics: fabricsTable(), io: ioTable(), fused: fusedRows(),
 		shownLogs: shownLogs{version: 1}, identify: identifyTable(), features: featureTable(), logs: logTable(),

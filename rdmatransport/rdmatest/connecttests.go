@@ -258,6 +258,10 @@ func testDeviceClose(p *pair) {
 		p.t.Skip("the one disconnect request of a closing device may be lost")
 	}
 	_, b := p.connect(connConfig{recvs: 1, recvSize: 64})
+	domain, err := p.Active.NewDomain()
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	p.a.close() // no loop polls while the device goes
 	p.a.loops = nil
 	if err := p.Active.Close(); err != nil {
@@ -279,5 +283,14 @@ func testDeviceClose(p *pair) {
 		}
 	case <-time.After(timeLimit):
 		p.t.Error("Listen of a closed device does not return")
+	}
+	_, err = p.Active.NewDomain()
+	p.wantClosed("a domain of a closed device", err)
+	_, err = p.Active.NewCompletionQueue(rdmatransport.CQConfig{})
+	p.wantClosed("a completion queue of a closed device", err)
+	_, err = domain.Register(make([]byte, 4096), allAccess)
+	p.wantClosed("memory of a closed device's domain", err)
+	if err := domain.Close(); err != nil {
+		p.t.Errorf("closing a domain of a closed device: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ var keyTests = []testCase{
 	{"Deregistered", testDeregistered},
 	{"OtherDomain", testOtherDomain},
 	{"ClosedDomain", testClosedDomain},
+	{"ClosedQueuePair", testClosedQueuePair},
 	{"LocalProtection", testLocalProtection},
 	{"Window", testWindow},
 	{"WindowIsOneWay", testWindowOneWay},
@@ -168,21 +169,40 @@ func testClosedDomain(p *pair) {
 	if err := errors.Join(region.Deregister(), d.Close(), d.Close()); err != nil {
 		p.t.Error(err)
 	}
-	wantClosed := func(what string, err error) {
-		if !errors.Is(err, rdmatransport.ErrClosed) {
-			p.t.Errorf("%s of a closed domain: %v", what, err)
-		}
-	}
 	_, err = d.Register(mem, allAccess)
-	wantClosed("memory", err)
+	p.wantClosed("memory of a closed domain", err)
 	l := p.b.loops[0]
 	l.do(func() {
 		_, err := d.NewQueuePair(rdmatransport.QPConfig{CQ: l.cq})
-		wantClosed("queue pair", err)
+		p.wantClosed("a queue pair of a closed domain", err)
 		if p.Passive.Attrs().MaxShared > 0 {
 			_, err = d.NewSharedReceiveQueue(rdmatransport.SRQConfig{CQ: l.cq})
-			wantClosed("shared receive queue", err)
+			p.wantClosed("a shared receive queue of a closed domain", err)
 		}
+	})
+}
+
+// wantClosed is for what is asked for of something that was closed before.
+func (p *pair) wantClosed(what string, err error) {
+	p.t.Helper()
+	if !errors.Is(err, rdmatransport.ErrClosed) {
+		p.t.Errorf("%s: %v, want %v", what, err, rdmatransport.ErrClosed)
+	}
+}
+
+// testClosedQueuePair: a queue pair that was closed allocates no windows, and takes no requests.
+func testClosedQueuePair(p *pair) {
+	a, _ := p.connect(connConfig{qp: rdmatransport.QPConfig{Windows: 2}})
+	a.loop.do(func() {
+		if err := a.qp.Close(); err != nil {
+			p.t.Error(err)
+		}
+		if p.Active.Attrs().Windows {
+			_, err := a.qp.NewWindow()
+			p.wantClosed("a window of a closed queue pair", err)
+		}
+		p.wantClosed("a send to a closed queue pair", a.qp.PostSend([]rdmatransport.SendWR{{ID: 1, Op: rdmatransport.OpSend}}))
+		p.wantClosed("a receive of a closed queue pair", a.qp.PostRecv([]rdmatransport.RecvWR{{ID: 2}}))
 	})
 }
 

@@ -78,6 +78,9 @@ func (d *device) Attrs() rdmatransport.Attrs { return d.attrs }
 func (d *device) NewCompletionQueue(rdmatransport.CQConfig) (rdmatransport.CompletionQueue, error) {
 	d.net.mu.Lock()
 	defer d.net.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	if d.queues == d.attrs.Shards {
 		return nil, errors.New("loopback: no more completion queues")
 	}

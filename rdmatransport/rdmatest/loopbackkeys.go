@@ -23,6 +23,11 @@ type region struct {
 }
 
 func (d *device) NewDomain() (rdmatransport.Domain, error) {
+	d.net.mu.Lock()
+	defer d.net.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	return &domain{device: d, regions: map[uint32]*region{}}, nil
 }
 
@@ -39,7 +44,7 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	n := d.device.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if d.closed {
+	if d.closed || d.device.closed {
 		return nil, rdmatransport.ErrClosed
 	}
 	r := &region{domain: d, mem: b, key: n.nextKey(), access: access}

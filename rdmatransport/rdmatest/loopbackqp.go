@@ -94,7 +94,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	n := d.device.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if d.closed {
+	if d.closed || d.device.closed {
 		return nil, rdmatransport.ErrClosed
 	}
 	n.lastQPN++
@@ -120,6 +120,12 @@ func (q *queuePair) Err() error {
 }
 
 func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
+	q.cq.device.net.mu.Lock()
+	closed := q.state == qpClosed
+	q.cq.device.net.mu.Unlock()
+	if closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	if len(q.windows) == q.cfg.Windows {
 		return nil, errors.New("loopback: no more windows")
 	}
@@ -131,6 +137,9 @@ func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
 func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
 	q.cq.device.net.mu.Lock()
 	defer q.cq.device.net.mu.Unlock()
+	if q.state == qpClosed {
+		return rdmatransport.ErrClosed
+	}
 	if q.shared != nil {
 		return rdmatransport.ErrSharedRecv
 	}
@@ -159,7 +168,10 @@ func (q *queuePair) PostRecv(wrs []rdmatransport.RecvWR) error {
 func (q *queuePair) PostSend(wrs []rdmatransport.SendWR) error {
 	q.cq.device.net.mu.Lock()
 	defer q.cq.device.net.mu.Unlock()
-	if q.state == qpInitial || q.state == qpClosed {
+	if q.state == qpClosed {
+		return rdmatransport.ErrClosed
+	}
+	if q.state == qpInitial {
 		return errors.New("loopback: queue pair is not connected")
 	}
 	if q.taken+len(wrs) > q.cfg.MaxSend {

@@ -23,7 +23,7 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 		return nil, errors.New("loopback: completion queue of another device")
 	}
 	d.device.net.mu.Lock()
-	closed := d.closed
+	closed := d.closed || d.device.closed
 	d.device.net.mu.Unlock()
 	if closed {
 		return nil, rdmatransport.ErrClosed

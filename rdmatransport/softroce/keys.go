@@ -36,11 +36,26 @@ type region struct {
 
 // NewDomain implements rdmatransport.Device.
 func (d *Device) NewDomain() (rdmatransport.Domain, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	dom, none := &domain{dev: d}, map[uint32]*region{}
 	for i := range dom.regions {
 		dom.regions[i].Store(&none)
 	}
 	return dom, nil
+}
+
+// over reports whether the domain gives nothing out any more: it is closed, or its device is.
+func (d *domain) over() bool {
+	select {
+	case <-d.dev.ended:
+		return true
+	default:
+		return d.closed.Load()
+	}
 }
 
 func (d *domain) Close() error {
@@ -63,7 +78,7 @@ func (d *domain) Register(b []byte, access rdmatransport.Access) (rdmatransport.
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed.Load() {
+	if d.over() {
 		return nil, rdmatransport.ErrClosed
 	}
 	r := &region{domain: d, mem: b, access: access}

@@ -54,7 +54,7 @@ func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedRec
 	if !ok || s.dev != d.dev {
 		return nil, nil, errors.New("softroce: the completion queue is not of this device")
 	}
-	if d.closed.Load() {
+	if d.over() {
 		return nil, nil, rdmatransport.ErrClosed
 	}
 	orDefault := func(v *int, n int) {
@@ -126,6 +126,9 @@ func (q *queuePair) MoveSource(id uint64, from []byte, to rdmatransport.SGE) boo
 }
 
 func (q *queuePair) NewWindow() (rdmatransport.Window, error) {
+	if q.closed {
+		return nil, rdmatransport.ErrClosed
+	}
 	w, err := q.keys.allocate()
 	if err != nil {
 		return nil, err

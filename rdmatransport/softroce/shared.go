@@ -29,7 +29,7 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	if !ok || s.dev != d.dev {
 		return nil, errors.New("softroce: the completion queue is not of this device")
 	}
-	if d.closed.Load() {
+	if d.over() {
 		return nil, rdmatransport.ErrClosed
 	}
 	if cfg.Depth == 0 {

@@ -187,7 +187,11 @@ func (d *device) Close() error {
 	for _, c := range queues {
 		errs = append(errs, c.Close())
 	}
-	for dom := range d.domains {
+	d.mu.Lock()
+	domains := d.domains
+	d.domains = nil // who closes one later frees nothing again
+	d.mu.Unlock()
+	for dom := range domains {
 		errs = append(errs, dom.destroy())
 	}
 	return errors.Join(append(errs, d.release())...)

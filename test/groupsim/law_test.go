@@ -44,7 +44,7 @@ func (l *law) read(s *service, then func(error)) {
 		l.entry, l.record = state.Entry{Key: key}, registry{}
 		if len(r.Snapshot.Entries) > 0 {
 			l.entry = r.Snapshot.Entries[0]
-			record, err := group.ReadRecord(l.entry.Value)
+			record, err := group.ReadRecord(l.entry)
 			if err == nil {
 				err = json.Unmarshal(record.State, &l.record)
 			}

@@ -21,6 +21,8 @@ type engine interface {
 	abort()
 	// wait blocks until something can be reaped. Something must be outstanding.
 	wait() error
+	// release gives the file up, when nothing is outstanding and nothing is started any more. It never blocks.
+	release()
 	// close frees the engine, when nothing is outstanding; notify is not called
 	// afterwards.
 	close() error

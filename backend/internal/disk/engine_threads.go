@@ -114,6 +114,8 @@ func (e *threads) wait() error {
 	return nil
 }
 
+func (e *threads) release() {} // threads use the disk's descriptor
+
 func (e *threads) close() error {
 	close(e.jobs)
 	e.workers.Wait()

@@ -195,6 +195,8 @@ func (e *ringEngine) wait() error {
 	return e.ring.Wait()
 }
 
+func (e *ringEngine) release() { _ = e.ring.Release() } // else the kernel does, some time after close
+
 func (e *ringEngine) close() error {
 	if e.side != nil {
 		_ = e.side.close() // it cannot fail

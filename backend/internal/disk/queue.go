@@ -191,6 +191,13 @@ func (q *queue) retry() {
 // Idle implements [backend.Queue].
 func (q *queue) Idle() bool { return q.inFlight == 0 }
 
+// Release implements [backend.Releaser].
+func (q *queue) Release() {
+	if !q.closed && q.calls == 0 {
+		q.engine.release()
+	}
+}
+
 // Close implements [backend.Queue]. Under Options.LockedThreads it fails on
 // another thread than the queue's while something is in flight.
 func (q *queue) Close() error {

@@ -143,6 +143,8 @@ func (e *script) wait() error {
 	return nil
 }
 
+func (e *script) release() {}
+
 func (e *script) close() error {
 	e.kernel.scripts = slices.DeleteFunc(e.kernel.scripts, func(o *script) bool { return o == e })
 	return nil

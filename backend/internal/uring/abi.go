@@ -24,6 +24,7 @@ const (
 
 	registerFiles       = 2
 	registerEventfd     = 4
+	registerFilesUpdate = 6 // 5.5
 	registerEnableRings = 12
 
 	registerBuffers2      = 15     // 5.13
@@ -69,6 +70,12 @@ type sqOffsets struct {
 type cqOffsets struct {
 	head, tail, ringMask, ringEntries, overflow, cqes, flags, _ uint32
 	_                                                           uint64
+}
+
+// filesUpdate replaces files that are registered.
+type filesUpdate struct {
+	offset, _ uint32
+	fds       uint64 // the address of their descriptors; -1 takes one away
 }
 
 // sqe is a submission queue entry.

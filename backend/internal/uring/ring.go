@@ -27,6 +27,7 @@ package uring
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -176,11 +177,28 @@ func (r *Ring) register(op uintptr, fd int32) error {
 	return nil
 }
 
-// Close frees the ring. Nothing may be in flight.
+// Release takes the file from the ring: no operation can begin any more, and those that have go on. Close alone
+// would not do: the kernel frees a ring some time after it was closed, tens of milliseconds, and has
+// the file open until then, so that who unmounts its file system or opens its device exclusively is told that it is
+// busy. With [Config.LockedThread] it fails on another thread than that of Submit.
+func (r *Ring) Release() error {
+	none := int32(-1)
+	u := filesUpdate{fds: uint64(uintptr(unsafe.Pointer(&none)))}
+	_, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerFilesUpdate, uintptr(unsafe.Pointer(&u)), 1, 0, 0)
+	runtime.KeepAlive(&none)
+	if errno != 0 {
+		return fmt.Errorf("take file from io_uring: %w", errno)
+	}
+	return nil
+}
+
+// Close frees the ring, and lets go of the file as [Ring.Release] does, unless another thread has submitted. Nothing
+// may be in flight.
 func (r *Ring) Close() error {
 	if r.fd < 0 {
 		return nil
 	}
+	_ = r.Release() // what cannot be done now the kernel does later
 	for _, m := range [][]byte{r.rings, r.entries} {
 		if m != nil {
 			_ = unix.Munmap(m)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type Follower struct {
 	Revision int64 `json:"revision"`
 	// But are the namespaces, as the caller names them, of which the revision may not be in force.
 	But []string `json:"but,omitempty"`
+	// Err is why the value cannot be read, where it cannot: the gateway has said nothing until it does so again.
+	Err error `json:"-"`
 }
 
 // Note says that a gateway has what a revision says, and that what this takes from hosts has ended
@@ -27,7 +30,7 @@ type Follower struct {
 // present revision.
 func Note(ctx context.Context, s state.Store, gateway string, number int64, but []string) error {
 	key := FollowKey(gateway)
-	value, err := json.Marshal(Follower{version, number, but})
+	value, err := json.Marshal(Follower{Version: version, Revision: number, But: but})
 	if err != nil {
 		return err
 	}
@@ -36,10 +39,8 @@ func Note(ctx context.Context, s state.Store, gateway string, number int64, but 
 		if err != nil {
 			return err
 		}
-		if all, err := followers(snapshot); err == nil {
-			if f := all[gateway]; f.Revision > number || f.Revision == number && slices.Equal(f.But, but) {
-				return nil
-			}
+		if f := followers(snapshot)[gateway]; f.Revision > number || f.Revision == number && slices.Equal(f.But, but) {
+			return nil
 		}
 		txn := state.Txn{Then: []state.Op{{Key: key, Value: value}}, If: []state.Compare{{Key: key}}}
 		for _, e := range snapshot.Entries {
@@ -66,17 +67,41 @@ func Followers(ctx context.Context, s state.Store) (map[string]Follower, error) 
 	if err != nil {
 		return nil, err
 	}
-	return followers(snapshot)
+	return followers(snapshot), nil
 }
 
-func followers(s state.Snapshot) (map[string]Follower, error) {
+func followers(s state.Snapshot) map[string]Follower {
 	all := map[string]Follower{}
 	for _, e := range s.Entries {
 		var f Follower
-		if err := json.Unmarshal(e.Value, &f); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Key, err)
+		err := json.Unmarshal(e.Value, &f)
+		if err == nil && f.Version < 1 {
+			err = errors.New("no gateway has written what is there")
+		}
+		if err != nil {
+			f = Follower{Err: fmt.Errorf("%s is damaged: %w", e.Key, err)}
 		}
 		all[strings.TrimPrefix(e.Key, followPrefix)] = f
 	}
-	return all, nil
+	return all
+}
+
+// lost is [ErrLost] where gateways have followed a later revision than base, which one without a pointer is made of: who of
+// them has the latest is who can write it again.
+func lost(ctx context.Context, s state.Store, base int64) error {
+	all, err := Followers(ctx, s)
+	if err != nil {
+		return err
+	}
+	var name string
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		if f := all[n]; name == "" || f.Revision > all[name].Revision {
+			name = n
+		}
+	}
+	if name == "" || base > 0 && all[name].Revision <= base { // for whoever knows nothing, one that cannot be read is one too
+		return nil
+	}
+	return fmt.Errorf("%w: %s is missing, and gateway %s has followed revision %d: restore the key from a copy of the store, or, at a gateway that runs since and has that revision, "+
+		"nvmeof target export and nvmeof target apply; if there is none, remove the keys %s* and apply the configuration anew", ErrLost, currentKey, name, all[name].Revision, followPrefix)
 }

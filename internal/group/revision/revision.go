@@ -42,6 +42,9 @@ const MaxText = 16 << 20
 // ErrConflict is that the present revision is another than the writer knows.
 var ErrConflict = errors.New("the group's configuration was changed by another gateway")
 
+// ErrLost is wrapped by the error that the group has had a configuration, which the store has no more.
+var ErrLost = errors.New("the store has lost it")
+
 // A pointer is the value of currentKey.
 type pointer struct {
 	Version  int    `json:"version"`
@@ -53,6 +56,14 @@ type pointer struct {
 
 // present reads the pointer; one of revision 0 is that nothing was written yet.
 func present(ctx context.Context, s state.Store) (p pointer, at state.Revision, err error) {
+	if p, at, err = read(ctx, s); err == nil && at == 0 {
+		err = lost(ctx, s, 0)
+	}
+	return p, at, err
+}
+
+// read reads the pointer; at revision 0 of the store there is none.
+func read(ctx context.Context, s state.Store) (p pointer, at state.Revision, err error) {
 	snapshot, err := s.Get(ctx, currentKey)
 	if err != nil || len(snapshot.Entries) == 0 {
 		return p, 0, err
@@ -176,13 +187,19 @@ func hashOf(packed []byte) string {
 
 // Write makes a text the revision after base, and returns its number. It is [ErrConflict] if
 // base is not the present one. With [state.ErrUnknown] it may be that of the group now, or later. The text must
-// not be changed afterwards.
+// not be changed afterwards. Where the store has lost the pointer, whoever has the latest revision that was followed writes
+// the one after it.
 func (c *Cache) Write(ctx context.Context, s state.Store, base int64, text []byte) (int64, error) {
-	p, at, err := present(ctx, s)
-	if err != nil {
-		return 0, err
+	p, at, err := read(ctx, s)
+	if err == nil && at == 0 {
+		err = lost(ctx, s, base)
 	}
-	if p.Revision != base {
+	switch {
+	case err != nil:
+		return 0, err
+	case at != 0 && p.Revision < base:
+		return 0, fmt.Errorf("%w: it has revision %d, and this gateway %d: was it restored from a copy? Start the gateways again", ErrLost, p.Revision, base)
+	case at != 0 && p.Revision != base:
 		return 0, ErrConflict
 	}
 	now, err := pack(text, c.known())

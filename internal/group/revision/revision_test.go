@@ -332,8 +332,8 @@ func TestNote(t *testing.T) {
 		if _, err := s.Txn(t.Context(), state.Txn{Then: []state.Op{{Key: followPrefix + "gw2", Value: []byte("{")}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Followers(t.Context(), s); err == nil {
-			t.Error("what cannot be read is passed over")
+		if got, err := Followers(t.Context(), s); err != nil || got["gw2"].Err == nil || got["gw2"].Revision != 0 || got["gw1"].Err != nil || got["gw1"].Revision != 20 {
+			t.Errorf("what cannot be read is passed over, or keeps what others have said from being read: %v, %v", got, err)
 		}
 		if err := Note(t.Context(), s, "gw2", 1, nil); err != nil {
 			t.Error(err)

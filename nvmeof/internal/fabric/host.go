@@ -22,7 +22,7 @@ type HostConfig struct {
 	// Depth is the submission queue's size, SQSIZE + 1, at least 2. One command
 	// less can be outstanding (NVMe base 2.0, 3.3.1.5). Required.
 	Depth int
-	// Reserved is how many of those entries are for urgent requests alone.
+	// Reserved is how many of those entries are for requests alone that are urgent: see [Urgency].
 	Reserved int
 	// InCapsule is how many bytes of data the controller takes beside a command.
 	InCapsule int
@@ -43,6 +43,16 @@ type HostConfig struct {
 // ErrTimeout ends a queue whose controller does not answer.
 var ErrTimeout = errors.New("command timed out")
 
+// Urgency is of how many reserved entries of a queue a request may use the last one.
+type Urgency uint8
+
+// Urgencies. Requests of a lower one leave an entry for those of each higher one.
+const (
+	Usual    Urgency = iota
+	Pressing         // what ends other commands
+	Urgent           // what keeps the association, or ends it
+)
+
 // A Request is one command of a host and its outcome. It belongs to the queue
 // from Submit until Done is called, and can be used again then.
 type Request struct {
@@ -60,8 +70,9 @@ type Request struct {
 	// Source is what the request is for; nil stands for all that has no source.
 	Source *Source
 
-	// Urgent requests have HostConfig.Reserved for them. With a Source of their own they wait for no other.
-	Urgent bool
+	// Urgency is how many of HostConfig.Reserved the request may use. With a Source of their own those of one urgency wait
+	// for no other.
+	Urgency Urgency
 
 	// Patient requests have no timeout: Asynchronous Event Request.
 	Patient bool

@@ -99,10 +99,7 @@ func (q *HostQueue) admit(from *Source, r *Request) bool {
 	if r.Command.Flags.Fuse() == capsule.FuseFirst {
 		n = 2
 	}
-	kept := q.cfg.Reserved
-	if r.Urgent {
-		kept = 0
-	}
+	kept := max(0, q.cfg.Reserved-int(r.Urgency))
 	if len(q.free) < n+kept || q.send.room < q.windows+len(q.starting)+3*n+2*len(r.More) {
 		return false
 	}

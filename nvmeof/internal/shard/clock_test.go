@@ -26,3 +26,29 @@ func TestTimerSetAfterASleep(t *testing.T) {
 		}
 	})
 }
+
+// TestMachineHasSlept: the loop notices that the machine has slept, in which the monotonic clock stands still.
+func TestMachineHasSlept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newShard(t, Config{Polling: nvmeof.PollNever})
+		noticed := 0
+		s.OnHeldUp(func() { noticed++ })
+		s.Start()
+		for _, c := range []struct {
+			slept time.Duration
+			want  int
+		}{{0, 0}, {heldUp, 0}, {heldUp + time.Nanosecond, 1}} {
+			want := c.want
+			if err := s.Call(func() { s.wall, noticed = s.wall.Add(-c.slept), 0 }); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Call(func() {
+				if noticed != want {
+					t.Errorf("asleep for %v: noticed %d times, want %d", c.slept, noticed, want)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -79,9 +79,9 @@ type Shard struct {
 
 	now      int64 // the completion queue's clock in this turn
 	onTurn   func(now int64)
-	onHeldUp func()        // nil: nobody asks
-	born     time.Time     // constant
-	looked   time.Duration // since born: when lookHeldUp was called last
+	onHeldUp func()    // nil: nobody asks
+	looked   time.Time // when lookHeldUp was called last
+	wall     time.Time // the same by the wall clock alone
 	yielder  yield.Loop
 	stats    Stats
 	useful   bool // the last turn found something to do, and the next one follows at once
@@ -113,7 +113,7 @@ func (s *Shard) OnTurn(f func(now int64)) { s.onTurn = f }
 
 // OnHeldUp has f called where half a second has passed since the turn before, or since the turn began: before
 // anything that has arrived is looked at, and before pollers are polled. The loop may have slept, or was held
-// up. Before Start.
+// up, also by a machine that has slept. Before Start.
 func (s *Shard) OnHeldUp(f func()) { s.onHeldUp = f }
 
 // Stats count what the loop did.
@@ -139,8 +139,9 @@ func New(cfg Config) (*Shard, error) {
 	}
 	s := &Shard{
 		cq: cfg.CQ, polling: cfg.Polling, arena: arena, arenas: []*Arena{arena},
-		ended: make(chan struct{}), born: time.Now(),
+		ended: make(chan struct{}), looked: time.Now(),
 	}
+	s.wall = s.looked.Round(0)
 	s.spin.init(cfg.spin())
 	s.budget.open(s, cfg.CQ.ReceiveBudget())
 	s.slow.open(s, s.budget.limit/4)

@@ -107,12 +107,16 @@ const heldUp = 500 * time.Millisecond
 
 // lookHeldUp looks how long ago it looked last. It reads the clock: that of the completion queue is of before
 // what has arrived was taken from the device, in which the loop may have been held up.
+// The monotonic clock stands still while the machine sleeps; the wall clock is moved as it wakes, before any process goes on. If
+// somebody sets that, the function is called for nothing.
 func (s *Shard) lookHeldUp() {
 	if s.onHeldUp == nil {
 		return
 	}
-	before := s.looked
-	if s.looked = time.Since(s.born); s.looked-before > heldUp {
+	now := time.Now()
+	wall := now.Round(0)
+	held := now.Sub(s.looked) > heldUp || wall.Sub(s.wall) > heldUp
+	if s.looked, s.wall = now, wall; held {
 		s.onHeldUp()
 	}
 }

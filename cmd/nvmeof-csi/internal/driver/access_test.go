@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -139,6 +140,27 @@ func TestTokens(t *testing.T) {
 	s.delete(codes.Unavailable, v)
 }
 
+// through are the target's volumes for a driver whose calls something handles that may forward them.
+func (r *targetRig) through(handle func(w http.ResponseWriter, q *http.Request, forward http.Handler)) *volumes.Set {
+	r.t.Helper()
+	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL.Scheme, q.Out.URL.Host = "http", "target" },
+		Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", r.socket()) }}}
+	path := filepath.Join(r.dir, "between")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	between := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { handle(w, q, forward) })}
+	go func() { _ = between.Serve(l) }() // ends with Close
+	r.t.Cleanup(func() { _ = between.Close() })
+	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "t", Control: "unix:" + path, Subsystem: subsystemNQN, Directory: r.dir}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(set.Close)
+	return set
+}
+
 // TestGrantedMeanwhile: a volume that another driver publishes after this one has seen that nobody has it, and before it
 // erases it, is kept.
 func TestGrantedMeanwhile(t *testing.T) {
@@ -146,26 +168,12 @@ func TestGrantedMeanwhile(t *testing.T) {
 	other := newServices(t, r.set, nil)
 	const a = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a"
 	v := other.create(codes.OK, "kept", mounting(writer), 1<<20, nil)
-	forward := &httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL.Scheme, q.Out.URL.Host = "http", "target" },
-		Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", r.socket()) }}}
-	path := filepath.Join(r.dir, "between")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	between := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	set := r.through(func(w http.ResponseWriter, q *http.Request, forward http.Handler) {
 		if strings.HasSuffix(q.URL.Path, "/erase") {
 			other.publish(codes.OK, v, a, mounting(writer))
 		}
 		forward.ServeHTTP(w, q)
-	})}
-	go func() { _ = between.Serve(l) }() // ends with Close
-	defer between.Close()
-	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "t", Control: "unix:" + path, Subsystem: subsystemNQN, Directory: r.dir}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
+	})
 	newServices(t, set, nil).delete(codes.FailedPrecondition, v)
 	if _, err := os.Stat(filepath.Join(r.dir, "kept.img")); err != nil {
 		t.Error(err)
@@ -286,6 +294,51 @@ func TestNameOfBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestWritersBesideTheOnlyOne: a node that has a volume alone, or as the only one that writes, has it so whatever mode another
+// one comes with later, and whatever process grants it.
+func TestWritersBesideTheOnlyOne(t *testing.T) {
+	r := newTargetRig(t)
+	s := newServices(t, r.set, nil)
+	const a, b = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a", "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000b"
+	const oneWrites = csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER
+	v := s.create(codes.OK, "one", mounting(writer), 1<<20, nil)
+	for _, first := range []*csi.VolumeCapability{mounting(writer), asBlock(writer), asBlock(oneWrites), mounting(allRead)} {
+		s.publish(codes.OK, v, a, first)
+		s.publish(codes.FailedPrecondition, v, b, asBlock(allWrite))
+		s.publish(codes.AlreadyExists, v, a, asBlock(allWrite)) // that would let b have it
+		s.publish(codes.OK, v, a, first)
+		s.publish(codes.FailedPrecondition, v, b, asBlock(allWrite))
+		s.unpublish(codes.OK, v, a)
+		s.publish(codes.OK, v, b, asBlock(allWrite))
+		s.unpublish(codes.OK, v, "")
+	}
+	s.delete(codes.OK, v)
+}
+
+// TestTargetOfBefore: a target that does not know that a grant can exclude writers grants as it did before.
+func TestTargetOfBefore(t *testing.T) {
+	r := newTargetRig(t)
+	set := r.through(func(w http.ResponseWriter, q *http.Request, forward http.Handler) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil || bytes.Contains(body, []byte("no-writer")) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error": {"code": "invalid", "message": "no-writer: unknown"}}`)
+			return
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(w, q)
+	})
+	s := newServices(t, set, nil)
+	const a, b = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000a", "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-00000000000b"
+	v := s.create(codes.OK, "one", mounting(allRead), 1<<20, nil)
+	for _, node := range []string{a, b} {
+		s.publish(codes.OK, v, node, mounting(allRead))
+	}
+	s.unpublish(codes.OK, v, "")
+	s.publish(codes.OK, v, a, mounting(writer))
+	s.publish(codes.FailedPrecondition, v, b, mounting(allRead))
 }
 
 // TestReadersBesideAWriter: nobody is given a volume to read that another node writes to, where its mode says that none does,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -88,11 +87,11 @@ func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, g Grant) (*Volu
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(v.Hosts, host) && slices.Contains(v.Readers, host) != g.ReadOnly {
+	if has, is := v.Grants[host]; is && !has.within(g) {
 		return nil, fmt.Errorf("%s of %s: %w", id, host, ErrAccess)
 	}
 	for _, other := range v.Hosts {
-		if g.NoWriter && other != host && !slices.Contains(v.Readers, other) {
+		if g.NoWriter && other != host && !v.Grants[other].ReadOnly {
 			return nil, fmt.Errorf("%s: %w to %s, which may write to it", id, ErrInUse, other)
 		}
 	}
@@ -100,8 +99,24 @@ func (s *Set) Grant(ctx context.Context, id ID, host nvmeof.NQN, g Grant) (*Volu
 	if g.ReadOnly {
 		access = "read"
 	}
-	body := fmt.Appendf(nil, `{"access": "%s", "only": %v}`, access, g.Only)
-	return v, s.named(id.Target).client.Do(ctx, "PUT", v.of("hosts", string(host)), v.options(), body, nil)
+	put := func(body string) error {
+		return s.named(id.Target).client.Do(ctx, "PUT", v.of("hosts", string(host)), v.options(), []byte(body), nil)
+	}
+	body := fmt.Sprintf(`{"access": "%s", "only": %v`, access, g.Only)
+	if !g.NoWriter {
+		return v, put(body + "}")
+	}
+	err = put(body + `, "no-writer": true}`)
+	if isCode(err, control.CodeInvalid) { // a target of a version before does not know it, nor records it
+		err = put(body + "}")
+	}
+	return v, err
+}
+
+// within reports whether a host that was granted g has nothing more, and excludes nobody more, by a grant like the other
+// one. Targets of versions before did not record whom a grant excludes.
+func (g Grant) within(other Grant) bool {
+	return g.ReadOnly == other.ReadOnly && (!g.Only || other.Only) && (!g.NoWriter || other.NoWriter || other.Only)
 }
 
 // Withdraw takes a volume from a host, or from all if it is empty. When it returns the host has

@@ -47,8 +47,8 @@ type Volume struct {
 	NSID      int
 	Size      int64
 	Kind      Kind
-	Hosts     []nvmeof.NQN // that may use it
-	Readers   []nvmeof.NQN // those of them that may not write
+	Hosts     []nvmeof.NQN         // that may use it
+	Grants    map[nvmeof.NQN]Grant // what these may do
 }
 
 // A Kind is what a volume is stored in.
@@ -76,21 +76,23 @@ func volumeOf(t *target, s *config.Subsystem, n *config.Namespace) *Volume {
 	default:
 		return nil
 	}
+	v.Grants = map[nvmeof.NQN]Grant{}
 	for _, h := range s.Hosts {
-		if slices.Contains(v.Hosts, h.NQN) && readsOnly(h, n.NSID) {
-			v.Readers = append(v.Readers, h.NQN)
+		if slices.Contains(v.Hosts, h.NQN) {
+			v.Grants[h.NQN] = grantOf(h, n.NSID)
 		}
 	}
 	return v
 }
 
-func readsOnly(h *config.Host, nsid int) bool {
+// grantOf is what a host may do with a namespace, and beside whom.
+func grantOf(h *config.Host, nsid int) Grant {
 	for _, r := range h.Namespaces {
 		if r.NSID == nsid {
-			return r.Access == "read"
+			return Grant{ReadOnly: r.Access == "read", Only: r.Only, NoWriter: r.NoWriter}
 		}
 	}
-	return h.Access == "read"
+	return Grant{ReadOnly: h.Access == "read"}
 }
 
 // subsystem is that of a target's volumes; one that is not there yet is empty.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,6 +174,25 @@ func decodePast(f *os.File) (p past) {
 	return p
 }
 
+// damaged are the files of numbers that nobody has, of which it cannot be read whose they were.
+func damaged(dir string) (files []string) {
+	had, _ := subsystemsOf(dir)
+	for _, n := range slices.Sorted(maps.Keys(had)) {
+		if had[n] != unknown {
+			continue
+		}
+		c, err := tryClaim(dir, n)
+		if c == nil || err != nil { // somebody has it, and writes it
+			continue
+		}
+		if c.past.Subsystem == unknown {
+			files = append(files, c.file.Name())
+		}
+		_ = c.file.Close()
+	}
+	return files
+}
+
 // tryClaim takes a number, unless somebody has it. Its file is locked, and where it goes
 // that is while it still is: who opened it before finds another one, or none, in its place.
 func tryClaim(dir string, n int) (*claim, error) {
@@ -214,9 +234,14 @@ func (c *claim) write(p past) error {
 		return err
 	}
 	c.past = p
-	_, err = c.file.WriteAt(append(text, '\n'), 0)
+	text = append(text, '\n')
+	// A file system that is full takes a part, and what the note had would be lost: it has the room before.
+	err = unix.Fallocate(int(c.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, int64(len(text)))
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) { // not all file systems can
+		_, err = c.file.WriteAt(text, 0)
+	}
 	if err == nil {
-		err = c.file.Truncate(int64(len(text)) + 1)
+		err = c.file.Truncate(int64(len(text)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s, for the names of disks: %w", c.file.Name(), err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nvmeof-go/nvmeof/capsule"
+	"github.com/nvmeof-go/nvmeof/internal/shell"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
@@ -45,6 +46,7 @@ type Holder struct {
 	again  *time.Timer    // names are to be noted again
 	looks  sync.WaitGroup // at namespaces; none begins once the holder is closed
 
+	looked     bool                // whether notes are damaged, under connecting
 	connecting *semaphore.Weighted // of one: whoever connects has it until the target has answered; before updating
 	updating   sync.Mutex          // held while names are given, disks published, and what is over is ended, for which no target is waited for; before mu
 
@@ -145,6 +147,10 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 		h.notAdded(s)
 		return "", err
 	}
+	if !h.looked {
+		h.looked = true
+		h.reportDamaged()
+	}
 	var c Controller
 	if s != nil {
 		c, err = s.link.Add(ctx, p)
@@ -163,6 +169,14 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 	h.tidy()
 	h.lookAt(ctx, s)
 	return added.name(), err
+}
+
+// reportDamaged says which names nobody gets, so that who finds disks by other names than before knows why.
+func (h *Holder) reportDamaged() {
+	for _, file := range damaged(h.config.Dir) {
+		h.config.Log(fmt.Sprintf("%s is damaged: whose disks had names with its number is not known, and none gets them, so that some may have "+
+			"other names than before; if no program relies on those names any more: rm %s", file, shell.Quote(file)))
+	}
 }
 
 // subsystem is one whose first controller has that number, by a path.

@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +22,8 @@ const (
 
 // A certificate is what its files have now: one that was renewed counts within a second. While they cannot be used, as
 // between the two where both are replaced, it is the last that could, and the log says why: what can be done about it
-// is done through the console, say.
+// is done through the console, say. That is also so where clients would refuse the new one, and not the last, since it is
+// not valid yet.
 type certificate struct {
 	files config.ConsoleTLS
 	log   *zap.Logger // nil: nobody is served yet
@@ -33,34 +36,60 @@ type certificate struct {
 
 func (c *certificate) get() (*tls.Certificate, error) { return c.last.Get(c.renew) }
 
+// begin has a log say from now on what is wrong, and whether clients refuse what was read before. That nothing could be is known
+// by [Socket.Unusable].
+func (c *certificate) begin(log *zap.Logger) {
+	c.log = log
+	if c.good != nil {
+		c.note(nil, validNow(c.good.Leaf, time.Now()))
+	}
+}
+
 // renew is what the files have, or had.
 func (c *certificate) renew() (*tls.Certificate, error) {
 	now, err := c.read()
-	c.note(err)
-	switch {
-	case err == nil:
+	switch at := time.Now(); {
+	case err != nil && c.good == nil:
+		c.note(err, nil)
+		return nil, err
+	case err != nil:
+	case c.good == nil || validNow(now.Leaf, at) == nil || validNow(c.good.Leaf, at) != nil:
 		c.good = now
-	case c.good != nil:
-		return c.good, nil
+	default:
+		err = validNow(now.Leaf, at)
 	}
-	return now, err
+	c.note(err, validNow(c.good.Leaf, time.Now()))
+	return c.good, nil
 }
 
-// note logs what is wrong with the files, once.
-func (c *certificate) note(err error) {
+// validNow is why clients refuse a certificate at a time; nil: its dates are no reason.
+func validNow(leaf *x509.Certificate, at time.Time) error {
+	switch {
+	case at.After(leaf.NotAfter):
+		return fmt.Errorf("it has expired at %s: renew it", leaf.NotAfter.Format(time.RFC3339))
+	case at.Before(leaf.NotBefore):
+		return fmt.Errorf("it is not valid before %s: is the clock of this machine right?", leaf.NotBefore.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// note logs what is wrong with the files, and with the certificate that is used, once.
+func (c *certificate) note(err, outdated error) {
 	why := ""
-	if err != nil {
-		why = err.Error()
+	if all := errors.Join(err, outdated); all != nil {
+		why = all.Error()
 	}
 	if why == c.why || c.log == nil {
 		return
 	}
 	c.why = why
 	switch {
-	case err == nil:
+	case err == nil && outdated == nil:
 		c.log.Info("console: its certificate can be used again", zap.String("file", string(c.files.Certificate)))
+	case err == nil:
+		c.log.Error("console: browsers and programs refuse its certificate", zap.String("file", string(c.files.Certificate)), zap.Error(outdated))
 	case c.good != nil:
-		c.log.Error("console: its certificate cannot be used; the previous one stays in use", zap.Error(err))
+		c.log.Error("console: its certificate cannot be used; the previous one stays in use", zap.Error(err), zap.NamedError("which_is_refused", outdated))
 	default:
 		c.log.Error("console: its certificate cannot be used: connections are refused", zap.Error(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
 	"github.com/nvmeof-go/nvmeof/internal/connlimit"
@@ -32,16 +33,8 @@ func Listen(c config.Console, anyway bool, take func(begin func() (net.Listener,
 	if !c.Listen.IsValid() {
 		return nil, nil
 	}
-	s := &Socket{tokens: &token.Keeper{Path: string(c.Tokens)}}
-	if _, err := s.tokens.List(); err != nil {
-		s.unusable = fmt.Errorf("console: %w", err)
-	}
-	if c.TLS != (config.ConsoleTLS{}) {
-		s.certificate = &certificate{files: c.TLS}
-		if _, err := s.certificate.get(); err != nil {
-			s.unusable = errors.Join(s.unusable, fmt.Errorf("console: %w", err))
-		}
-	} else if !c.Listen.Addr().Unmap().IsLoopback() {
+	s := socket(c)
+	if s.certificate == nil && !c.Listen.Addr().Unmap().IsLoopback() {
 		return nil, fmt.Errorf("console: %v needs a certificate", c.Listen)
 	}
 	if s.unusable != nil && !anyway {
@@ -53,6 +46,34 @@ func Listen(c config.Console, anyway bool, take func(begin func() (net.Listener,
 	}
 	s.listener = connlimit.New(l, maxConnections, maxOfAddress)
 	return s, nil
+}
+
+// socket is one whose address is not taken.
+func socket(c config.Console) *Socket {
+	s := &Socket{tokens: &token.Keeper{Path: string(c.Tokens)}}
+	if _, err := s.tokens.List(); err != nil {
+		s.unusable = fmt.Errorf("console: %w", err)
+	}
+	if c.TLS != (config.ConsoleTLS{}) {
+		s.certificate = &certificate{files: c.TLS}
+		if _, err := s.certificate.get(); err != nil {
+			s.unusable = errors.Join(s.unusable, fmt.Errorf("console: %w", err))
+		}
+	}
+	return s
+}
+
+// Check finds what is wrong with the console's files, without its address, which the target that runs may have: unusable as
+// [Socket.Unusable] is, and outdated where the certificate can be used, and clients refuse it.
+func Check(c config.Console) (unusable, outdated error) {
+	if !c.Listen.IsValid() {
+		return nil, nil
+	}
+	s := socket(c)
+	if s.certificate != nil && s.certificate.good != nil {
+		outdated = validNow(s.certificate.good.Leaf, time.Now())
+	}
+	return s.unusable, outdated
 }
 
 func listen(at string) (net.Listener, error) {

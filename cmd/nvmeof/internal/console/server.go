@@ -56,7 +56,7 @@ func Serve(at *Socket, cfg Config) (end func()) {
 	}
 	h.Protocols.SetHTTP1(true)
 	if at.certificate != nil {
-		at.certificate.log = cfg.Log
+		at.certificate.begin(cfg.Log)
 		h.TLSConfig = at.certificate.config()
 	}
 	ended := make(chan struct{})

@@ -194,11 +194,17 @@ func TestTokensUnreadable(t *testing.T) {
 // certify writes a certificate for some names.
 func certify(t *testing.T, dir string, names ...string) config.ConsoleTLS {
 	t.Helper()
+	return certifyFor(t, dir, time.Time{}, time.Now().Add(time.Hour), names...)
+}
+
+// certifyFor writes one that is valid for some time.
+func certifyFor(t *testing.T, dir string, from, to time.Time, names ...string) config.ConsoleTLS {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	x := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, x, x, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

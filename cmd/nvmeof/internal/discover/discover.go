@@ -100,7 +100,7 @@ func readLog(cmd *cobra.Command, c *fabricoptions.Connection) (log *host.Discove
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { hosts.Ended(cmd.ErrOrStderr(), s.Close()) }()
 	return s.Discover(cmd.Context(), c.NQN)
 }
 

@@ -27,28 +27,26 @@ func (c *verbConnection) Timeout() time.Duration { return c.Connection.Timeout }
 
 // Connected implements [nvmeverb.Connection].
 func (c *verbConnection) Connected(cmd *cobra.Command, f func(context.Context, *host.Controller) error) error {
-	answered := false
-	err := withController(cmd, &c.Connection, func(ctx context.Context, h *host.Controller) error {
-		err := f(ctx, h)
-		answered = err == nil
-		return err
-	})
-	if answered {
-		return err // its document is out already
-	}
-	return statusreport.InJSON(cmd, err)
+	return statusreport.InJSON(cmd, withController(cmd, &c.Connection, f))
 }
 
 // NewVerbConnection is one for a command of nvme-cli.
 func NewVerbConnection() nvmeverb.Connection { return new(verbConnection) }
 
-// withController runs f with a controller that the flags point at.
+// withController runs f with a controller that the flags point at. Once f has succeeded what follows is a warning at most.
 func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(context.Context, *host.Controller) error) (err error) {
 	s, err := hosts.OpenSession(c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	var ended error
+	defer func() {
+		if ended = errors.Join(ended, s.Close()); err != nil {
+			err = errors.Join(err, ended)
+			return
+		}
+		hosts.Ended(cmd.ErrOrStderr(), ended)
+	}()
 	ctx := cmd.Context()
 	controller, err := s.Connect(ctx, c.NQN)
 	if err != nil {
@@ -60,7 +58,8 @@ func withController(cmd *cobra.Command, c *fabricoptions.Connection, f func(cont
 			return statusreport.Advice(ctx, controller, status, wanted, string(s.Identity.NQN))
 		}) // closing the session disconnects
 	}
-	return controller.Disconnect(ctx)
+	ended = controller.Disconnect(ctx)
+	return nil
 }
 
 // lost is an error as the loss of its connection, where that is what it ended with and nothing was refused.

@@ -34,7 +34,7 @@ func claim(ctx context.Context, s state.Store, name string) (int, error) {
 
 // tryClaim returns 0 where another gateway was faster.
 func tryClaim(ctx context.Context, s state.Store, name string) (int, error) {
-	all, err := s.Get(ctx, group.SlotPrefix)
+	all, err := s.Get(ctx, group.GroupPrefix)
 	if err != nil {
 		return 0, err
 	}

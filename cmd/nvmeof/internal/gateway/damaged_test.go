@@ -25,8 +25,15 @@ func TestDamagedNotes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if all, err := (&faults{g}).All(t.Context()); err == nil || !strings.Contains(err.Error(), faultKey(path)) {
-			t.Errorf("%s: failures %v, %v", damage, all, err)
+		of, err := (&faults{g}).All(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := of(path); err == nil || !strings.Contains(err.Error(), faultKey(path)) {
+			t.Errorf("%s: a failure %+v, %v", damage, f, err)
+		}
+		if f, err := of("/srv/other"); err != nil || f.Path != "" {
+			t.Errorf("%s: a failure of another file %+v, %v", damage, f, err)
 		}
 		f := &files{gateway: g, known: map[config.Path]control.FileNote{}}
 		if n, err := f.Get(t.Context(), path); err == nil || !strings.Contains(err.Error(), fileKey(path)) {

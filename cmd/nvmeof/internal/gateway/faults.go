@@ -35,24 +35,37 @@ type storedFault struct {
 
 func faultKey(p config.Path) string { return keyOfPath(faultPrefix, p) }
 
-// All implements [control.Faults].
-func (f *faults) All(ctx context.Context) (map[config.Path]control.Fault, error) {
+// All implements [control.Faults]. The key says which path a note is of, also where the note does not.
+func (f *faults) All(ctx context.Context) (func(config.Path) (control.Fault, error), error) {
 	all, err := f.gateway.store.Get(ctx, faultPrefix)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[config.Path]control.Fault, len(all.Entries))
+	noted := make(map[string][]byte, len(all.Entries))
 	for _, e := range all.Entries {
-		var s storedFault
-		if err := json.Unmarshal(e.Value, &s); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Key, err)
-		}
-		if s.Version < 1 || s.Path == "" { // or the failure would be forgotten
-			return nil, fmt.Errorf("%s is damaged: no gateway has written what is there", e.Key)
-		}
-		found[s.Path] = s.Fault // what a later version adds does not make it less of a failure
+		noted[e.Key] = e.Value
 	}
-	return found, nil
+	return func(p config.Path) (control.Fault, error) {
+		value, found := noted[faultKey(p)]
+		if !found {
+			return control.Fault{}, nil
+		}
+		return readFault(p, value)
+	}, nil
+}
+
+// readFault reads the note of a path's failure. What a later version adds does not make it less of a failure.
+func readFault(p config.Path, value []byte) (control.Fault, error) {
+	var s storedFault
+	err := json.Unmarshal(value, &s)
+	if err == nil && (s.Version < 1 || s.Path != p) { // or the failure would be forgotten
+		err = errors.New("no gateway has written what is there")
+	}
+	if err != nil {
+		return control.Fault{}, fmt.Errorf("%s, the group's note that %s has failed, is damaged: %w; once it is known that what is written there is right, "+
+			"nvmeof namespace clear-fault, at any gateway", faultKey(p), p, err)
+	}
+	return s.Fault, nil
 }
 
 // Add implements [control.Faults].

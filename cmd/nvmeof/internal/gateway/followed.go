@@ -100,6 +100,9 @@ func (s *shared) late(ctx context.Context, n int64, at control.NamespaceRef) (na
 	}
 	for _, name := range all {
 		f := followers[name]
+		if f.Err != nil {
+			name = fmt.Sprintf("%s (%v)", name, f.Err)
+		}
 		if f.Revision < n || slices.Contains(f.But, refOf(at)) || slices.Contains(f.But, refOf(control.NamespaceRef{Subsystem: at.Subsystem})) {
 			names = append(names, name)
 		}

@@ -82,7 +82,7 @@ func (k *keeper) load(ctx context.Context) ([]byte, error) {
 	if k.last.Revision == 0 {
 		return nil, nil
 	}
-	r, err := group.ReadRecord(k.last.Value)
+	r, err := group.ReadRecord(k.last)
 	if err != nil {
 		return nil, err
 	}

@@ -205,7 +205,7 @@ func (ks *keepers) changed(entries []state.Entry, first bool) {
 		if first || !news || k == nil {
 			continue
 		}
-		r, err := group.ReadRecord(e.Value)
+		r, err := group.ReadRecord(e)
 		if err == nil {
 			err = ks.gateway.owned.ReservationsChanged(k.nqn, k.nsid, r.State)
 		}

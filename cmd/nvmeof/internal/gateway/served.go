@@ -149,17 +149,17 @@ func (s *served) Stop(id group.ID, _ uint64) {
 
 // Extend implements [runner.Target].
 func (s *served) Extend(until time.Duration) {
-	s.term.extend(&s.owned, time.Now().Add(until-boottime.Now()))
+	s.term.extend(&s.owned, until)
 }
 
 // A term is until when groups of a lease may be served, and which those are.
 type term struct {
 	mu     sync.Mutex
-	until  time.Time
+	until  time.Duration // by package boottime
 	groups []capsule.ANAGroup
 }
 
-func (t *term) extend(of *target.Gateway, until time.Time) {
+func (t *term) extend(of *target.Gateway, until time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.until = until
@@ -170,7 +170,7 @@ func (t *term) extend(of *target.Gateway, until time.Time) {
 func (t *term) remaining() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(time.Until(t.until), 0)
+	return max(t.until-boottime.Now(), 0)
 }
 
 // limit says of a group, before it is served, whether it has a lease.

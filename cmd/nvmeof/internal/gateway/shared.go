@@ -13,6 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/revision"
 	"github.com/nvmeof-go/nvmeof/internal/group/runner"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
@@ -43,6 +44,9 @@ func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) 
 func (s *shared) Latest(ctx context.Context) (int64, *config.Document, error) {
 	n, text, err := s.documents.cache.Read(ctx, s.store)
 	s.counts.knows(n)
+	if errors.Is(err, revision.ErrLost) {
+		err = &control.LostError{Err: err}
+	}
 	if err != nil || n == 0 {
 		return 0, new(config.Document), err
 	}
@@ -143,6 +147,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			said = err.Error()
 			g.cfg.Log.Error("following the group's configuration", zap.Error(err))
 		}
+		g.unfollowed(err)
 		doc := control.Present(g.manager)
 		g.keepers.forget(doc)
 		run.Configure(groups(doc))
@@ -158,6 +163,19 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			return
 		}
 	}
+}
+
+// unfollowed has the administrator know of a configuration of the group that cannot be read, or is there no more. An alarm is
+// repeated while it lasts.
+func (g *Gateway) unfollowed(err error) {
+	kind := group.AlarmUnreadable
+	switch {
+	case !errors.As(err, new(*control.GroupError)), errors.Is(err, state.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return
+	case errors.As(err, new(*control.LostError)):
+		kind = group.AlarmStore
+	}
+	g.alarm(group.Alarm{Kind: kind, Gateway: g.name, Text: err.Error()})
 }
 
 // relist says in the discovery log that there is another configuration.

@@ -256,5 +256,8 @@ func present(ctx context.Context, s state.Store) (uint64, error) {
 		return 0, err
 	}
 	n, err := revision.Number(ctx, s)
-	return generation(all.Entries[0].Revision, n), err
+	if err != nil && errors.Is(err, state.ErrUnavailable) {
+		return 0, err
+	}
+	return generation(all.Entries[0].Revision, n), nil // follow says what is wrong with a configuration
 }

@@ -3,8 +3,10 @@ package hosts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/connections"
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/fabricoptions"
@@ -44,6 +46,14 @@ func OpenSession(c *fabricoptions.Connection, warn io.Writer) (*Session, error) 
 
 // Close ends the host and its device.
 func (s *Session) Close() error { return errors.Join(s.host.Close(), s.device.Close()) }
+
+// Ended tells of the error with which a connection has ended whose work is done. That is no failure of the command: who
+// reads its exit status would do the work again.
+func Ended(warn io.Writer, err error) {
+	if err != nil {
+		fmt.Fprintf(warn, "warning: it is done; afterwards the connection did not end in order: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
 
 // Connect connects to a subsystem.
 func (s *Session) Connect(ctx context.Context, nqn string) (*host.Controller, error) {

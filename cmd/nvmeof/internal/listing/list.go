@@ -50,7 +50,7 @@ holds, with the NBD sockets.`,
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, s.Close()) }()
+			defer func() { hosts.Ended(cmd.ErrOrStderr(), s.Close()) }()
 			all, err := listAll(cmd.Context(), s, cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -115,7 +115,13 @@ func listSubsystem(ctx context.Context, s *hosts.Session, index int, nqn string,
 	if err != nil {
 		return sub, err
 	}
-	defer func() { err = errors.Join(err, c.Disconnect(ctx)) }()
+	defer func() {
+		if ended := c.Disconnect(ctx); err != nil {
+			err = errors.Join(err, ended)
+		} else {
+			hosts.Ended(warn, ended)
+		}
+	}()
 	ids, err := c.Namespaces(ctx)
 	if err != nil {
 		return sub, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -112,6 +113,10 @@ func TestAuditQueue(t *testing.T) {
 // the end. A disk that is slow to do that holds up neither operations nor lines.
 func TestAuditSynced(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, auditSynced)
+}
+
+func auditSynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	synced, slow := make(chan string, 16), make(chan struct{})
 	a := &audit{path: path, log: zap.NewNop(), happened: events.New(events.Config{}), lines: make(chan control.Operation, auditQueue)}
@@ -171,6 +176,10 @@ func TestAuditSynced(t *testing.T) {
 // TestAuditUnsynced: that lines cannot be made durable is said once while it lasts, and is nothing where the file keeps none.
 func TestAuditUnsynced(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, auditUnsynced)
+}
+
+func auditUnsynced(t *testing.T) {
 	for why, said := range map[error]int{syscall.EIO: 1, syscall.EINVAL: 0} {
 		core, logs := observer.New(zapcore.ErrorLevel)
 		happened := events.New(events.Config{})

@@ -50,9 +50,13 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 	add(err)
 	if c != nil {
 		defer c.Close()
-		if err := c.Unusable(); err != nil {
-			found = append(found, config.Problem{Text: err.Error(), Fix: nobodyIsLetIn})
-		}
+	}
+	unusable, outdated := console.Check(doc.Console) // also where the address is taken, by the target that is to be started anew, say
+	if unusable != nil {
+		found = append(found, config.Problem{Text: unusable.Error(), Fix: nobodyIsLetIn})
+	}
+	if outdated != nil {
+		found = append(found, config.Problem{Text: fmt.Sprintf("console: %s: %v", doc.Console.TLS.Certificate, outdated), Fix: "browsers and programs refuse it until then"})
 	}
 	return found
 }

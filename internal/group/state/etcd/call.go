@@ -158,7 +158,7 @@ func isFull(err error) bool {
 }
 
 // errOtherCluster is that an endpoint has another state than those before.
-var errOtherCluster = errors.New("it is of another cluster than the endpoint before: name members of one cluster")
+var errOtherCluster = errors.New("it is of another cluster than the endpoint before: name members of one cluster, or, where it was restored from a copy, stop all gateways, and start them again")
 
 // known is an error where an answer comes from another cluster than the first one.
 func (s *Store) known(cluster uint64) error {

@@ -189,16 +189,21 @@ func TestOtherCluster(t *testing.T) {
 	ours, other := newServer(), newServer()
 	ours.id, other.id, other.revision = 1, 2, 1000
 	first := ours.member(t, loopback)
-	store := open(t, Config{Endpoints: []string{first.address, other.member(t, loopback).address}, Timeout: 300 * time.Millisecond})
+	store := open(t, Config{Endpoints: []string{first.address, other.member(t, loopback).address}})
 	if _, err := store.Txn(t.Context(), puts); err != nil {
 		t.Fatal(err)
 	}
 	first.stop()
+	soon := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
 	for range 3 {
-		if snap, err := store.Get(t.Context(), ""); !errors.Is(err, state.ErrUnavailable) {
+		if snap, err := store.Get(soon(), ""); !errors.Is(err, state.ErrUnavailable) {
 			t.Fatalf("%+v, %v", snap, err)
 		}
-		if r, err := store.Txn(t.Context(), puts); err == nil {
+		if r, err := store.Txn(soon(), puts); err == nil {
 			t.Fatalf("%+v", r)
 		}
 	}

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testparallel.Set(4)
+	testparallel.Set(12)
 	os.Exit(m.Run())
 }

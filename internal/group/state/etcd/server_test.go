@@ -27,6 +27,7 @@ type server struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedWatchServer
 	etcdserverpb.UnimplementedAuthServer
+	etcdserverpb.UnimplementedMaintenanceServer
 
 	mu       sync.Mutex
 	revision int64
@@ -39,6 +40,7 @@ type server struct {
 	token    string
 	id       uint64 // of the cluster
 	logins   int
+	history  int64 // the first revision that is not compacted
 }
 
 func newServer() *server {
@@ -84,6 +86,7 @@ func (m *member) start() {
 	etcdserverpb.RegisterKVServer(m.grpc, m.s)
 	etcdserverpb.RegisterWatchServer(m.grpc, m.s)
 	etcdserverpb.RegisterAuthServer(m.grpc, m.s)
+	etcdserverpb.RegisterMaintenanceServer(m.grpc, m.s)
 	go m.grpc.Serve(l) //nolint:errcheck // until stop
 }
 
@@ -131,6 +134,26 @@ func (s *server) Authenticate(_ context.Context, r *etcdserverpb.AuthenticateReq
 		return nil, rpctypes.ErrGRPCAuthFailed
 	}
 	return &etcdserverpb.AuthenticateResponse{Header: s.header(), Token: s.token}, nil
+}
+
+// Status says that each revision takes a byte.
+func (s *server) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &etcdserverpb.StatusResponse{Header: s.header(), DbSizeInUse: s.revision - s.history}, nil
+}
+
+func (s *server) Compact(_ context.Context, r *etcdserverpb.CompactionRequest) (*etcdserverpb.CompactionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.refuses != nil:
+		return nil, s.refuses
+	case r.Revision <= s.history:
+		return nil, rpctypes.ErrGRPCCompacted
+	}
+	s.history = r.Revision
+	return &etcdserverpb.CompactionResponse{Header: s.header()}, nil
 }
 
 func (s *server) admits(ctx context.Context) error {

@@ -31,6 +31,7 @@ type Store struct {
 	wait  sync.WaitGroup // for what asks whether the endpoint answers
 
 	cluster atomic.Uint64 // identifier of the one that has answered; 0: none has
+	room    room          // of ask alone
 
 	mu      sync.Mutex
 	current *endpoint // nil: none yet, or it was left
@@ -64,7 +65,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/"}
+	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", room: room{every: roomEvery, most: roomMost}}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	s.wait.Go(s.ask) // until Close
 	return s, nil
@@ -213,6 +214,7 @@ func (s *Store) askOne(e *endpoint) {
 	}
 	if err == nil || refused(err) {
 		s.answered(e)
+		s.room.look(s, e)
 	} else if e.ctx.Err() == nil {
 		s.leaves(e, err)
 	}

@@ -30,14 +30,18 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 		if !errors.Is(err, unix.ECANCELED) {
 			return state.Result{}, ofWrite(err)
 		}
-		now, hold, err := s.compare(ctx, t.If)
-		if err != nil {
-			return state.Result{}, ofRead(err)
+		now, failed, err := s.compare(ctx, t.If)
+		mended := false
+		if err == nil && len(failed) > 0 {
+			mended, err = s.mend(ctx, failed)
 		}
-		if !hold {
+		switch {
+		case err != nil:
+			return state.Result{}, ofRead(err)
+		case len(failed) > 0 && !mended:
 			return state.Result{Revision: now}, nil
 		}
-		was = now
+		was = now // where it was mended the next attempt finds another
 	}
 }
 
@@ -71,8 +75,8 @@ func stepsOf(t *state.Txn, was state.Revision) []step {
 	return steps
 }
 
-// compare reads the counter, and whether comparisons hold at that revision.
-func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Revision, hold bool, err error) {
+// compare reads the counter, and which comparisons do not hold at that revision.
+func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Revision, failed []state.Compare, err error) {
 	keys := []string{counter}
 	for _, c := range all {
 		keys = append(keys, revisionKey(c.Key))
@@ -82,16 +86,16 @@ func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Rev
 		return named, err
 	})
 	if err != nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	if now = revisionIn(entries, counter); now == 0 {
-		return 0, false, errGone
+		return 0, nil, errGone
 	}
 	s.hint.Store(uint64(now))
 	for _, c := range all {
 		if revisionIn(entries, revisionKey(c.Key)) != c.Revision {
-			return now, false, nil
+			failed = append(failed, c)
 		}
 	}
-	return now, true, nil
+	return now, failed, nil
 }

@@ -3,6 +3,7 @@ package simulated
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -75,6 +76,21 @@ func (s *Store) Peek(prefix string) state.Snapshot {
 	slices.SortFunc(snap.Entries, func(a, b state.Entry) int { return cmp.Compare(a.Key, b.Key) })
 	return snap
 }
+
+// A Copy is what a store had at some time.
+type Copy struct {
+	revision state.Revision
+	entries  map[string]state.Entry
+}
+
+// Copy returns what the store has.
+func (s *Store) Copy() Copy { return Copy{s.revision, maps.Clone(s.entries)} }
+
+// Restore has the store lose what has changed since a copy was made, as an administrator who restores one does.
+func (s *Store) Restore(c Copy) { s.revision, s.entries = c.revision, maps.Clone(c.entries) }
+
+// Pass is a step of another user of the store, which changes nothing of this one.
+func (s *Store) Pass() { s.revision++ }
 
 // History is all transactions that have arrived, in order. Callers must not change it.
 func (s *Store) History() []Step { return s.history }

@@ -10,7 +10,8 @@ import (
 // loop.
 type Aborter struct {
 	admin   *Queue
-	limit   int // ACL: how many at a time, beyond one
+	source  fabric.Source // Aborts do not wait behind the commands that they are to end
+	limit   int           // ACL: how many at a time, beyond one
 	waiting []Abort
 	later   []Abort // until another one has its answer
 	flying  int
@@ -82,7 +83,7 @@ func (a *Aborter) Said(one Abort, r fabric.Retention) {
 			a.flying--
 			a.ask()
 		}
-		if a.admin.Fabric.Submit(&fabric.Request{Command: cmd, Done: answered}) == nil {
+		if a.admin.Fabric.Submit(&fabric.Request{Command: cmd, Source: &a.source, Urgency: fabric.Pressing, Done: answered}) == nil {
 			return
 		}
 		a.waiting, a.later = nil, nil // the controller is lost, and the commands with it

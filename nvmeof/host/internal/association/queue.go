@@ -36,6 +36,7 @@ func (a *Association) NewQueue(id capsule.QID, pool *Pool, cfg fabric.HostConfig
 	q.Urgent.Open(q.Fabric)
 	if id == 0 {
 		a.admin, a.Aborts.admin = q, q
+		a.Aborts.source.Open(q.Fabric)
 	}
 	return q, nil
 }
@@ -116,7 +117,7 @@ func (q *Queue) Execute(ctx context.Context, lost <-chan struct{}, cmd capsule.C
 	t := NewTask(q, nil, []capsule.Command{cmd}, data)
 	var source *fabric.Source
 	if cmd.Opcode == capsule.OpcodeFabrics {
-		source, t.halves[0].request.Urgent = &q.Urgent, true // a shutdown waits for no command that hangs
+		source, t.halves[0].request.Urgency = &q.Urgent, fabric.Urgent // a shutdown waits for no command that hangs
 	}
 	if !q.Shard.Do(func() { t.Begin(source, nil) }) {
 		return capsule.Completion{}, ErrClosed

@@ -133,6 +133,14 @@ func (l *Life) Spare(now time.Time, keepLost bool) {
 	}
 }
 
+// GiveUp is the end of an attempt after which no other can succeed.
+func (l *Life) GiveUp(now time.Time, err error) {
+	if !l.ended() {
+		l.err = err
+		l.enter(Dead, now)
+	}
+}
+
 // Delete ends the path.
 func (l *Life) Delete(now time.Time) {
 	if !l.ended() {

@@ -92,6 +92,9 @@ func (e *Events[R]) Raise(bit uint32) {
 	e.pending |= bit & (e.Enabled | always) &^ e.masked
 }
 
+// Withdraw makes an event not pending that has nothing to tell any more.
+func (e *Events[R]) Withdraw(bit uint32) { e.pending &^= bit }
+
 // Read unmasks the events of a log page.
 func (e *Events[R]) Read(lid capsule.LID) {
 	for _, k := range kinds {

@@ -59,6 +59,36 @@ func TestHeldRequestsAreTaken(t *testing.T) {
 	}
 }
 
+// TestReservationLogsTwoReads: two reads of the log that overlap drop the page that both have returned, and no other.
+func TestReservationLogsTwoReads(t *testing.T) {
+	var l ReservationLogs
+	for id := capsule.NSID(1); id <= 3; id++ {
+		l.Add(id, capsule.NoticeReservationReleased)
+	}
+	next := func() capsule.NSID {
+		t.Helper()
+		b := make([]byte, capsule.ReservationLogSize)
+		l.Encode(b)
+		p, err := capsule.DecodeReservationLog(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.NSID
+	}
+	if a, b := next(), next(); a != 1 || b != 1 {
+		t.Errorf("pages of %d and %d, want 1", a, b)
+	}
+	if !l.Read() || !l.Read() || next() != 2 {
+		t.Error("a page that nobody has read is dropped")
+	}
+	if l.Drop(2) || !l.Read() || next() != 3 {
+		t.Error("the read of a page that was dropped meanwhile drops another")
+	}
+	if !l.Drop(3) || next() != 0 || l.Read() {
+		t.Error("there is a page left")
+	}
+}
+
 // TestReservationLogsOverflow: what has no room is counted.
 func TestReservationLogsOverflow(t *testing.T) {
 	var l ReservationLogs

@@ -1,6 +1,10 @@
 package state
 
-import "github.com/nvmeof-go/nvmeof/capsule"
+import (
+	"slices"
+
+	"github.com/nvmeof-go/nvmeof/capsule"
+)
 
 // maxReservationLogs is how many notices wait for the host; more are counted.
 const maxReservationLogs = 255
@@ -10,6 +14,7 @@ const maxReservationLogs = 255
 type ReservationLogs struct {
 	pages []capsule.ReservationLog // oldest first
 	count uint64
+	shown uint64 // the count of the page that Encode gave last; 0: none
 	masks map[capsule.NSID]uint32
 }
 
@@ -29,21 +34,27 @@ func (l *ReservationLogs) Add(id capsule.NSID, what capsule.ReservationNotice) b
 	return true
 }
 
+// Drop removes the pages of a namespace, and reports whether none is left.
+func (l *ReservationLogs) Drop(id capsule.NSID) (empty bool) {
+	l.pages = slices.DeleteFunc(l.pages, func(p capsule.ReservationLog) bool { return p.NSID == id })
+	return len(l.pages) == 0
+}
+
 // Encode fills b with the oldest page, or leaves it empty.
 func (l *ReservationLogs) Encode(b []byte) {
-	if len(l.pages) > 0 {
+	if l.shown = 0; len(l.pages) > 0 {
 		page := l.pages[0]
+		l.shown = page.Count
 		page.Available = uint8(len(l.pages) - 1)
 		page.Encode(b)
 	}
 }
 
-// Read drops the page that was read, and reports whether there is another.
+// Read drops the page that was read, if it is there yet, and reports whether there is another.
 func (l *ReservationLogs) Read() bool {
-	if len(l.pages) == 0 {
-		return false
+	if len(l.pages) > 0 && l.pages[0].Count == l.shown {
+		l.pages = l.pages[1:]
 	}
-	l.pages = l.pages[1:]
 	return len(l.pages) > 0
 }
 

@@ -229,6 +229,9 @@ func (l *Lane) retire() error {
 	err := l.shard.Call(func() {
 		l.Attached = false
 		detach := func() {
+			if q, ok := l.queue.(backend.Releaser); ok {
+				q.Release()
+			}
 			l.lanes.remove(l)
 			l.slot.Detach()
 			l.home.Store(nil)
